@@ -11,7 +11,8 @@ from remand.app.log.verification import state_digest, verify_log
 from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
-from remand.wiring.ledger import OpenLedger, open_ledger
+from remand.wiring.ledger import open_ledger
+from remand.wiring.open_ledger import OpenLedger
 from tests.integration.machine import Machine, Repository
 from tests.integration.stepping import run_until
 

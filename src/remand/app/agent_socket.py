@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # as in typing, which a hook that starts in milliseconds does not load
+from remand.startup import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

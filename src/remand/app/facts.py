@@ -24,6 +24,14 @@ from remand.domain.instant import Instant
 from remand.domain.policy import IGNORE
 from remand.domain.task import Objection, Task
 from remand.ledger.store import Transaction
+from remand.startup import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from remand.app import rejection_facts
+    from remand.app.inbox import objections
+else:
+    rejection_facts = lazy("remand.app.rejection_facts")
+    objections = lazy("remand.app.inbox.objections")
 
 
 class GateTerms(NamedTuple):
@@ -207,15 +215,11 @@ class FactLookup:
         if task is None or self._rules.policy.unconfirmed_no == IGNORE:
             return ()
         # What it needs to quote events is loaded with the first approval.
-        from remand.app.inbox.objections import blocking_objections as holding_up
-
-        return holding_up(self._tx, task)
+        return objections.blocking_objections(self._tx, task)
 
     def _dismissed_objections(self, ask: c.DismissObjections, task: Task | None) -> tuple[Objection, ...]:
         """The objections that the user dismisses."""
-        from remand.app.inbox.objections import objections_answered_by as answered_by
-
-        return answered_by(self._tx, task, ask.signer) if task else ()
+        return objections.objections_answered_by(self._tx, task, ask.signer) if task else ()
 
     def _staff_facts(self, ask: c.Ask, task: Task | None, now: Instant) -> dict[str, Any]:
         """Who may take a task over, and by which rules."""
@@ -245,21 +249,19 @@ class FactLookup:
         self, ask: c.RejectHandoff, task: Task, now: Instant, seen: ExternalFacts
     ) -> dict[str, Any]:
         """What a rejection is held against. Its module reads much, so it is loaded with the first one."""
-        from remand.app.rejection_facts import RejectionLookup as Judging
-
         return {
-            **Judging(self._tx, self._rules, lambda: self._fresh_task(now)).filing_facts(
-                ask, task, now, seen.looked_up
-            ),
+            **rejection_facts.RejectionLookup(
+                self._tx, self._rules, lambda: self._fresh_task(now)
+            ).filing_facts(ask, task, now, seen.looked_up),
             "fresh_rejection_id": ids.make_id("R", now, self._ids.hex()),
             "fresh_handoff_id": self._fresh_handoff(now),
         }
 
     def _answer_facts(self, ask: c.AnswerRejection, task: Task, now: Instant) -> dict[str, Any]:
-        from remand.app.rejection_facts import RejectionLookup as Judging
-
         return {
-            **Judging(self._tx, self._rules, lambda: self._fresh_task(now)).answer_facts(ask, task),
+            **rejection_facts.RejectionLookup(
+                self._tx, self._rules, lambda: self._fresh_task(now)
+            ).answer_facts(ask, task),
             **self._link_facts(ask.created_tasks, (), task),
             "open_blockers": tuple(name for name in ask.created_tasks if self._is_open(name)),
             "fresh_handoff_id": self._fresh_handoff(now),

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from importlib import import_module
 from typing import Protocol
 
 from remand.app.errors import EnvironmentFault
@@ -24,6 +23,12 @@ from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Store, Transaction
+from remand.startup import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from remand.app import prompts
+else:
+    prompts = lazy("remand.app.prompts")
 
 
 class RecordKind(StrEnum):
@@ -108,7 +113,7 @@ def task_page(task: Task, events: list[Event]) -> str:
     )
     head = "\n".join(f"- {name}: {single_line(value)}" for name, value in facts if value)
     # Loaded when a task was sent back: what cleans feedback takes longer to load than a stop with an alert to answer.
-    text: str = import_module("remand.app.prompts").render_prompt(task, events)
+    text = prompts.render_prompt(task, events)
     return f"# {task.id}: {single_line(task.title)}\n\n{head}\n\n{text}\n\n{_FOOTER}\n"
 
 

@@ -58,6 +58,12 @@ from remand.domain.instant import add_seconds
 from remand.domain.references import unknown_handoff_refusal, unknown_task_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
+from remand.startup import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from remand.domain.decisions import rejections
+else:
+    rejections = lazy("remand.domain.decisions.rejections")
 
 Events = tuple[Event, ...]
 HANDOFF_ASKS = (c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff, c.AnswerRejection, c.GiveOpinion)
@@ -286,8 +292,6 @@ def _submit_task(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
 
 def _decide_rejection(task: Task, ask: c.Ask, command: c.Command) -> Events:
     """A decision about task rejections. Its module reads much to judge them, so it is loaded with the first one."""
-    from remand.domain.decisions import rejections
-
     return rejections.decide_rejection(task, ask, command)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # hooks start with this module, and have no time to load typing
+from remand.startup import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

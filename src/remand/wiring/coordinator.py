@@ -10,7 +10,7 @@ from remand.adapters.system.executor import UserCommands
 from remand.app.director_commands import DirectorCommands
 from remand.app.errors import EnvironmentFault
 from remand.config import inherited_environment
-from remand.wiring.ledger import OpenLedger
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.reminders import run_after_call
 from remand.wiring.startup import socket_folder, socket_path
 

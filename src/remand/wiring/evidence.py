@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from remand.adapters.git.commits import GitSources
@@ -13,8 +12,14 @@ from remand.app.ports import CommandProbes, RejectionChecks
 from remand.app.rejection_facts import EvidenceChecker
 from remand.domain.gate.gate import GatePolicy
 from remand.domain.task import Task
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.journal import journal_folder
 from remand.wiring.settings import SettingsSource
+
+if TYPE_CHECKING:
+    from remand.wiring import gate_environment
+else:
+    gate_environment = lazy("remand.wiring.gate_environment")
 
 
 def look_up_evidence(
@@ -49,9 +54,7 @@ def journal_reader(
 
 def _probes(place: LedgerLocation, ledger_id: str, policy: GatePolicy) -> CommandProbes:
     """The sandbox takes long to load, and is loaded where the policy lists a command."""
-    module = import_module("remand.wiring.gate_environment")
-    probes: CommandProbes = module.command_probes(place, ledger_id, policy)
-    return probes
+    return gate_environment.command_probes(place, ledger_id, policy)
 
 
 def _holder(task: Task) -> str:

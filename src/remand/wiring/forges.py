@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -38,13 +37,27 @@ from remand.domain.decisions.forge_actions import allowed_actions, due_action
 from remand.domain.decisions.forge_actions import describe_forge_wait as act_waits
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.task import ForgeAction
-from remand.wiring.ledger import OpenLedger, open_at
+from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring.ledger import open_at
+from remand.wiring.open_ledger import OpenLedger
+
+if TYPE_CHECKING:
+    from remand.adapters.forges import gitea, github, gitlab
+else:
+    gitea = lazy("remand.adapters.forges.gitea")
+    github = lazy("remand.adapters.forges.github")
+    gitlab = lazy("remand.adapters.forges.gitlab")
 
 __all__ = ["SECRET", "TOKENS", "WEBHOOK_PATH", "Forges", "SyncResult", "forge_waits", "reopen_if_replaced"]
 
 TOKENS = {"github": "GITHUB_TOKEN", "gitea": "GITEA_TOKEN", "gitlab": "GITLAB_TOKEN"}
 SECRET = "REMAND_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
-_CLASSES = {"github": "GitHub", "gitea": "Gitea", "gitlab": "GitLab"}
+_CLASSES: dict[str, Callable[[], Callable[..., Forge]]] = {
+    "github": lambda: github.GitHub,
+    "gitea": lambda: gitea.Gitea,
+    "gitlab": lambda: gitlab.GitLab,
+}
+"""The client of each kind of forge, loaded when it is asked for."""
 
 
 class SyncResult(NamedTuple):
@@ -209,8 +222,7 @@ class Forges:
             raise ForgeFault(
                 ForgeFaultKind.DENIED, f"There is no token for {settings.api}. Set {TOKENS[settings.kind]}."
             )
-        module = import_module(f"remand.adapters.forges.{settings.kind}")
-        make: Callable[..., Forge] = getattr(module, _CLASSES[settings.kind])
+        make = _CLASSES[settings.kind]()
         memory = StoredAnswers(FileCache(os.path.join(_folder(self._opened), "answers")))
         return make(
             settings.repository, clock=self._opened.ledger.clock, memory=memory, api=settings.api, token=token

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol
 
 from remand.adapters.gates.results import FileCache, FileReports
 from remand.adapters.gates.tools import SystemTools, standard_path
@@ -20,46 +19,87 @@ from remand.app.gates.measurement import CommitMeasurement
 from remand.app.gates.ports import GateEnvironment, ReportParser, ToolOutput
 from remand.app.gates.runner import EvidenceCommands
 from remand.domain.gate.gate import Gate, GatePolicy, Measurement
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.startup import LedgerLocation, gates_folder
 
-_MODULES = {
-    "cargo": "cargo",
-    "cargo-test": "cargo_test",
-    "cobertura": "cobertura",
-    "coverage-json": "coverage_json",
-    "eslint": "eslint",
-    "exit": "exit",
-    "go": "go",
-    "junit": "junit",
-    "lcov": "lcov",
-    "mypy": "mypy",
-    "ruff": "ruff",
-    "sarif": "sarif",
-    "tap": "tap",
-    "tsc": "tsc",
-}
+if TYPE_CHECKING:
+    from remand.adapters.parsers import (
+        cargo,
+        cargo_test,
+        cobertura,
+        coverage_json,
+        eslint,
+        go,
+        junit,
+        lcov,
+        mypy,
+        ruff,
+        sarif,
+        tap,
+        tsc,
+    )
+    from remand.adapters.parsers import exit as exit_status
+else:
+    cargo = lazy("remand.adapters.parsers.cargo")
+    cargo_test = lazy("remand.adapters.parsers.cargo_test")
+    cobertura = lazy("remand.adapters.parsers.cobertura")
+    coverage_json = lazy("remand.adapters.parsers.coverage_json")
+    eslint = lazy("remand.adapters.parsers.eslint")
+    exit_status = lazy("remand.adapters.parsers.exit")
+    go = lazy("remand.adapters.parsers.go")
+    junit = lazy("remand.adapters.parsers.junit")
+    lcov = lazy("remand.adapters.parsers.lcov")
+    mypy = lazy("remand.adapters.parsers.mypy")
+    ruff = lazy("remand.adapters.parsers.ruff")
+    sarif = lazy("remand.adapters.parsers.sarif")
+    tap = lazy("remand.adapters.parsers.tap")
+    tsc = lazy("remand.adapters.parsers.tsc")
 
 
 class _ParserModule(Protocol):
     """What every parser's file has."""
 
-    FIGURES: tuple[str, ...]
-    DEFAULTS: Mapping[str, float]
+    @property
+    def FIGURES(self) -> tuple[str, ...]:  # noqa: N802 - a constant of the module
+        """What it measures."""
+
+    @property
+    def DEFAULTS(self) -> Mapping[str, float]:  # noqa: N802 - the same
+        """The thresholds that hold where none is given."""
 
     def parse(self, ran: ToolOutput) -> Measurement:
         """Reads what the tool said."""
 
 
+_PARSERS: dict[str, _ParserModule] = {
+    "cargo": cargo,
+    "cargo-test": cargo_test,
+    "cobertura": cobertura,
+    "coverage-json": coverage_json,
+    "eslint": eslint,
+    "exit": exit_status,
+    "go": go,
+    "junit": junit,
+    "lcov": lcov,
+    "mypy": mypy,
+    "ruff": ruff,
+    "sarif": sarif,
+    "tap": tap,
+    "tsc": tsc,
+}
+"""The parsers by the names that gates give them; each is loaded when its gate has run."""
+
+
 def parser_names() -> tuple[str, ...]:
     """Every parser's name."""
-    return tuple(_MODULES)
+    return tuple(_PARSERS)
 
 
 def find_parser(name: str) -> ReportParser | None:
     """The parser of that name with its figures and default thresholds; None when there is none."""
-    if name not in _MODULES:
+    module = _PARSERS.get(name)
+    if module is None:
         return None
-    module = cast(_ParserModule, import_module(f"remand.adapters.parsers.{_MODULES[name]}"))
     return ReportParser(parse=module.parse, figures=module.FIGURES, defaults=module.DEFAULTS)
 
 

@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from remand.adapters.gates import results
 from remand.adapters.gates.results import FileCache
@@ -17,7 +15,6 @@ from remand.adapters.journal.writer import Sessions
 from remand.app.facts import GateTerms
 from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
 from remand.app.gates.known_results import KnownVerdicts, MeasurementTerms, VerdictResult, search_path
-from remand.app.gates.ports import Mirror
 from remand.app.gates.stops import StopResponder
 from remand.app.requests import Answer, Request
 from remand.domain.decisions.findings import without_configuration_finding
@@ -26,12 +23,21 @@ from remand.domain.gate.gate import Gate, GatePolicy, policy_digest
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus, Verdict
 from remand.domain.instant import Instant
 from remand.domain.task import Task
-from remand.wiring.ledger import OpenLedger
+from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import gates_folder
 
 if TYPE_CHECKING:
+    from remand.adapters.gates import background_runs
     from remand.adapters.gates.background_runs import BackgroundRuns
+    from remand.adapters.git import mirror as git_mirror
+    from remand.adapters.git.mirror import GitMirror
     from remand.app.gates.ports import GateEnvironment
+    from remand.wiring import gate_environment
+else:
+    background_runs = lazy("remand.adapters.gates.background_runs")
+    git_mirror = lazy("remand.adapters.git.mirror")
+    gate_environment = lazy("remand.wiring.gate_environment")
 
 
 __all__ = ["Gates", "WorktreeStatus", "head_commit", "uncommitted_files"]
@@ -45,12 +51,9 @@ class Gates:
         self.folder = gates_folder(opened.store.value("id"))
 
     @cached_property
-    def mirror(self) -> Mirror:
+    def mirror(self) -> GitMirror:
         """The ledger's own copy of the repository, loaded when something has to be brought to it."""
-        module = import_module("remand.adapters.git.mirror")
-        path = os.path.join(self.folder, "mirror.git")
-        found: Mirror = module.GitMirror(path, self._opened.place.common_dir)
-        return found
+        return git_mirror.GitMirror(os.path.join(self.folder, "mirror.git"), self._opened.place.common_dir)
 
     def tree(self, commit: str) -> str:
         """The code tree of a commit, brought to the mirror once and remembered."""
@@ -69,11 +72,9 @@ class Gates:
     @cached_property
     def workshop(self) -> GateEnvironment:
         """What the gates are measured with, loaded and tried out when something has to be measured."""
-        furnished = import_module("remand.wiring.gate_environment").build_gate_environment
-        found: GateEnvironment = furnished(
+        return gate_environment.build_gate_environment(
             self._opened.place, self.folder, self.mirror, self.tree, self.cache
         )
-        return found
 
     def report_path(self, name: str) -> str:
         """Where a full report lies on this machine; empty when it is not here."""
@@ -83,9 +84,7 @@ class Gates:
     @cached_property
     def runs(self) -> BackgroundRuns:
         """Runs that outlast whoever asked for them, loaded when there are any to start or find."""
-        module = import_module("remand.adapters.gates.background_runs")
-        found: BackgroundRuns = module.BackgroundRuns(os.path.join(self.folder, "runs"))
-        return found
+        return background_runs.BackgroundRuns(os.path.join(self.folder, "runs"))
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -195,10 +194,7 @@ class Gates:
         if not terms.policy.gates:
             return self._empty_verdict(terms)
         workshop = self.workshop._replace(cache=_WriteOnlyCache(self.cache)) if is_fresh else self.workshop
-        judged: VerdictResult = import_module("remand.wiring.gate_environment").measure_commit(
-            workshop, terms
-        )
-        return _without_base_changes(judged, terms)
+        return _without_base_changes(gate_environment.measure_commit(workshop, terms), terms)
 
     def _empty_verdict(self, terms: MeasurementTerms) -> VerdictResult:
         """The verdict where there are no gates: it passes, and says that nothing was measured."""

@@ -12,7 +12,8 @@ from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import GitRepository
 from remand.adapters.system.clock import RandomIds
 from remand.app.requests import Acceptance, Answer, Request, is_valid_request
-from remand.wiring.ledger import OpenLedger, open_at
+from remand.wiring.ledger import open_at
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
 
 

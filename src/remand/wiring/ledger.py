@@ -7,10 +7,9 @@ import pwd
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
-from remand.adapters.git.event_files import GitHistory
+from remand.adapters.git.event_files import GitControl, GitHistory
 from remand.adapters.git.location import ROOT_NOTE, LedgerLocation, locate
 from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.segments import Segments
@@ -28,7 +27,18 @@ from remand.domain.gate.control_files import NO_CHANGE, ControlChange
 from remand.domain.ids import make_session_name
 from remand.domain.task import Task
 from remand.domain.text.redaction import MachinePaths
+from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.settings import SettingsSource
+
+if TYPE_CHECKING:
+    from remand.app.events import control_files
+    from remand.wiring import evidence, gates, reminders
+else:
+    control_files = lazy("remand.app.events.control_files")
+    evidence = lazy("remand.wiring.evidence")
+    gates = lazy("remand.wiring.gates")
+    reminders = lazy("remand.wiring.reminders")
 
 BASE_FOLDERS = (
     ("XDG_STATE_HOME", ".local/state", "$STATE"),
@@ -128,15 +138,6 @@ OWN_FILES = {".got/.gitignore": IGNORED.encode(), ".got/.gitattributes": ATTRIBU
 """What Remand writes into its folder, besides events, for git to track."""
 
 
-class OpenLedger(NamedTuple):
-    """A ledger with its surroundings."""
-
-    ledger: Ledger
-    place: LedgerLocation
-    settings: SettingsSource
-    store: SqliteStore
-
-
 def find_place(folder: str) -> LedgerLocation:
     """The place of the ledger seen from a folder; says what to do when there is none."""
     if not os.path.isdir(folder):
@@ -190,9 +191,8 @@ def _open_at(place: LedgerLocation) -> OpenLedger:
         look_up=_evidence_lookup(place, settings, ledger_id),
         gate_terms=lambda task, commit: _gate_terms(opened, task, commit),
         control=lambda before, commit: _control_change(opened, repository, before, commit),
-        # Loaded by name: the files are made from the ledger, and few commands change what they say.
         machine_paths=MachinePathSource(place).paths,
-        keep_files=lambda: import_module("remand.wiring.reminders").update_record_files(opened),
+        keep_files=lambda: reminders.update_record_files(opened),
         history=GitHistory(place, settings.base_ref),
     )
     opened = OpenLedger(ledger, place, settings, store)
@@ -208,9 +208,7 @@ def _gate_terms(opened: OpenLedger, task: Task, commit: str) -> GateTerms | None
         raise EnvironmentFault(
             "The base branch was there when this task was claimed, and is gone. Bring it back, then repeat."
         )
-    # Loaded by name: what the gates need is built on the ledger, and few commands need it.
-    terms: GateTerms = import_module("remand.wiring.gates").Gates(opened).gate_terms(task, commit)
-    return terms
+    return gates.Gates(opened).gate_terms(task, commit)
 
 
 def _control_change(opened: OpenLedger, repository: GitRepository, before: str, commit: str) -> ControlChange:
@@ -218,13 +216,10 @@ def _control_change(opened: OpenLedger, repository: GitRepository, before: str, 
     tip = opened.settings.rules().base
     if repository.has_same_control(name for name in (tip, before, commit) if name):
         return NO_CHANGE
-    # Loaded by name: few commits change anything there.
-    source = import_module("remand.adapters.git.event_files").GitControl(opened.place)
+    source = GitControl(opened.place)
     with opened.store.read() as view:
         verifier = opened.ledger.verifier(view)
-    check = import_module("remand.app.events.control_files").ControlCheck(source, verifier, OWN_FILES)
-    found: ControlChange = check.check(tip, before, commit)
-    return found
+    return control_files.ControlCheck(source, verifier, OWN_FILES).check(tip, before, commit)
 
 
 def machine_keys() -> FileKeys:
@@ -238,9 +233,7 @@ def _evidence_lookup(
     """Looks rejections up in repository and journal. What that takes is loaded with the first one."""
 
     def look_up(rejection: dict[str, Any], task: Task) -> RejectionChecks | None:
-        from remand.wiring import evidence as witness
-
-        return witness.look_up_evidence(place, settings, ledger_id, rejection, task)
+        return evidence.look_up_evidence(place, settings, ledger_id, rejection, task)
 
     return look_up
 

@@ -18,7 +18,7 @@ from remand.adapters.notices.channels import FILE_KIND, AppriseChannel, FileChan
 from remand.adapters.system.folders import state_folder
 from remand.app.notices import Channel, DeliveryReport, deliver_notices
 from remand.config import inherited_environment
-from remand.wiring.ledger import OpenLedger
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, ledger_id
 
 __all__ = [

@@ -22,7 +22,8 @@ from remand.domain.gate.gate import GateProposal, GateProposals
 from remand.ledger import signatures
 from remand.ledger.problems import BadLine
 from remand.ledger.signatures import EventGroup, is_group
-from remand.wiring.ledger import OpenLedger, machine_keys
+from remand.wiring.ledger import machine_keys
+from remand.wiring.open_ledger import OpenLedger
 
 _ECOSYSTEMS: dict[str, Propose] = {
     "python": python.propose,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from remand.adapters.notices.addresses import read_addresses
 from remand.adapters.notices.record_files import RecordFiles
 from remand.adapters.system.clock import SystemClock
 from remand.app.errors import EnvironmentFault
 from remand.app.events.intake import held_entries
 from remand.app.record_files import RecordFileUpdater, RecordKind, are_records_current
-from remand.wiring.ledger import OpenLedger
+from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, locate
 from remand.wiring.views import UnseenCounts, log_warning, read_unseen, reminder, untrusted_writer
+
+if TYPE_CHECKING:
+    from remand.wiring import notices
+else:
+    notices = lazy("remand.wiring.notices")
 
 __all__ = [
     "held_events_warning",
@@ -116,7 +120,7 @@ def _read_unseen(place: LedgerLocation, opened: OpenLedger | None) -> UnseenCoun
 
 def _start_notices(place: LedgerLocation) -> str:
     try:
-        import_module("remand.wiring.notices").start_delivery(place)
+        notices.start_delivery(place)
     except OSError as error:
         return f"nobody could be told of the open questions: {error}"
     return ""

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, partial
-from importlib import import_module
 from typing import NamedTuple
 
 from remand.adapters.coordinator.server import CoordinatorProcess, is_listening
@@ -46,14 +45,21 @@ from remand.app.scheduler.scheduler import Scheduler
 from remand.config import RunSettings, inherited_environment
 from remand.domain.reviewer.change import SubmittedChange
 from remand.domain.task import Submission, Task
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.hosts.registry import guarded_files, server_files
-from remand.wiring.ledger import OpenLedger, open_at
+from remand.wiring.ledger import open_at
 from remand.wiring.machine import make_agent_launcher, make_launch_configs
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.reminders import run_after_call
 from remand.wiring.settings import SettingsSource
 from remand.wiring.startup import ledger_id, reports_folder, socket_folder, socket_path
 from remand.wiring.submissions import changed_since, submitted_change
 from remand.wiring.watch import status_file
+
+if TYPE_CHECKING:
+    from remand.wiring import forges
+else:
+    forges = lazy("remand.wiring.forges")
 
 LONGEST_CHANGE = 200_000
 """How many characters of a change a reviewer is shown at once; the rest it looks up."""
@@ -124,14 +130,12 @@ class _ChoreLedger:
 
     @property
     def _current(self) -> OpenLedger:
-        forges = import_module("remand.wiring.forges")
         self._found = forges.reopen_if_replaced(self._found) if self._found else open_at(self._place)
         return self._found
 
     def sync_forge(self) -> str:
         """Polls reviews, and does on the forge what policy says; gives what is in the way."""
-        forges = import_module("remand.wiring.forges").Forges(self._current, inherited_environment())
-        return str(forges.sync().trouble)
+        return forges.Forges(self._current, inherited_environment()).sync().trouble
 
     def update_people(self) -> str:
         """Brings the files for people in step, and has the user told of open questions."""

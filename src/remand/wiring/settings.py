@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from importlib import import_module
 
 from remand import config
 from remand.adapters.git.location import read_ref
@@ -13,6 +12,12 @@ from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
 from remand.app.requests import Rules
 from remand.domain.gate.gate import policy_digest
+from remand.startup import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from remand.config import missing_base
+else:
+    missing_base = lazy("remand.config.missing_base")
 
 DEFAULT_BASES = ("main", "master")
 """What a base is called where nothing else says it."""
@@ -94,8 +99,9 @@ class SettingsSource:
             named = named or self._read_working_tree().base
         if default or named in ("", *DEFAULT_BASES):
             raise _missing_base_error(named or DEFAULT_BASES[0], remotes)
-        unknown = import_module("remand.config.missing_base").unknown_base_message
-        raise config.ConfigError(unknown(named, remotes, is_there=bool(self.tip(named))))
+        raise config.ConfigError(
+            missing_base.unknown_base_message(named, remotes, is_there=bool(self.tip(named)))
+        )
 
     def _at(self, branch: str) -> config.Settings | None:
         return self.at_commit(self.tip(branch), branch)
@@ -190,8 +196,7 @@ def rules_of(settings: config.Settings, tip: str = "", base: str = "", *, has_re
 
 
 def _missing_base_error(base: str, remotes: tuple[str, ...]) -> config.ConfigError:
-    # Loaded by name: what a base takes that is not here is seldom to be said.
-    return config.ConfigError(import_module("remand.config.missing_base").missing_base_message(base, remotes))
+    return config.ConfigError(missing_base.missing_base_message(base, remotes))
 
 
 def _stamp(path: str) -> tuple[int, int, int]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 
 from remand.adapters.coordinator import protocol
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
 from remand.adapters.git.location import LedgerLocation, current_branch, locate
 from remand.adapters.system.folders import private_folder, runtime_folder, state_folder
+from remand.startup import TYPE_CHECKING, lazy
 
-TYPE_CHECKING = False  # as in typing, which takes a while to load
 if TYPE_CHECKING:
+    from remand.adapters.git import repository
     from remand.adapters.git.repository import WorktreeStatus
+    from remand.app import errors
+else:
+    repository = lazy("remand.adapters.git.repository")
+    errors = lazy("remand.app.errors")
 
 
 __all__ = [
@@ -136,19 +140,17 @@ def load_msgspec() -> None:
         return
     sys.modules["typing_extensions"] = None  # type: ignore[assignment] # how Python is told that there is none
     try:
-        import_module("msgspec")
+        __import__("msgspec")
     finally:
         del sys.modules["typing_extensions"]
 
 
 def start_worktree_status(place: LedgerLocation) -> WorktreeStatus | None:
     """Has git look for uncommitted work while the rest is loaded, which takes longer; None when it cannot begin."""
-    worktree, errors = map(import_module, ("remand.adapters.git.repository", "remand.app.errors"))
     try:
-        found: WorktreeStatus = worktree.WorktreeStatus(place)
+        return repository.WorktreeStatus(place)
     except (OSError, errors.EnvironmentFault):
         return None
-    return found
 
 
 def reports_folder(ledger_id: str) -> str:

@@ -8,7 +8,7 @@ from remand.adapters.git import commits
 from remand.app.errors import EnvironmentFault
 from remand.domain.reviewer.change import SubmittedChange
 from remand.domain.task import Submission, Task
-from remand.wiring.ledger import OpenLedger
+from remand.wiring.open_ledger import OpenLedger
 
 MAX_ROUNDS = 5
 

@@ -13,7 +13,7 @@ from remand.app.history.activity import ActivityEntry, ActivityFollower
 from remand.app.scheduler import status as scheduling
 from remand.app.scheduler.status import SchedulerStatus
 from remand.domain.instant import Instant
-from remand.wiring.ledger import OpenLedger
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import gates_folder
 
 

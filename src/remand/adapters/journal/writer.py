@@ -9,9 +9,14 @@ import time
 from _json import encode_basestring_ascii as quoted
 from contextlib import suppress
 from hashlib import sha256
-from importlib import import_module
 
 from remand.domain.text.visible import remove_invisible
+from remand.startup import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from remand.domain.text import redaction
+else:
+    redaction = lazy("remand.domain.text.redaction")
 
 MAX_COMMAND = 4096
 MAX_EXCERPT = 2048
@@ -128,8 +133,7 @@ def _without_secrets(text: str) -> str:
     lower = text.lower()
     if not any(hint in lower for hint in _HINTS):
         return text
-    clean: str = import_module("remand.domain.text.redaction").redact(text)
-    return clean
+    return redaction.redact(text)
 
 
 def _name(text: str) -> str:

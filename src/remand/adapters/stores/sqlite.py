@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from types import TracebackType
 
 import apsw
@@ -48,6 +47,12 @@ from remand.ledger.store import (
     TaskTable,
     Transaction,
 )
+from remand.startup import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from remand.adapters.stores import sqlite_migrations
+else:
+    sqlite_migrations = lazy("remand.adapters.stores.sqlite_migrations")
 
 
 class SqliteFiles:
@@ -379,7 +384,7 @@ class SqliteStore:
                 ).fetchall()
             connection.execute(sql.SETTINGS).fetchall()
             if 0 < version < sql.VERSION:
-                import_module("remand.adapters.stores.sqlite_migrations").migrate(connection, version)
+                sqlite_migrations.migrate(connection, version)
         return connection
 
     def file_identity(self) -> str:

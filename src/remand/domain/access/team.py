@@ -12,6 +12,12 @@ from msgspec.structs import replace
 
 from remand.domain.record import Record
 from remand.domain.text.path_patterns import PathPattern
+from remand.startup import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from remand.domain.access import confusables
+else:
+    confusables = lazy("remand.domain.access.confusables")
 
 _INSTANCE = re.compile(r"(.*[^\s/])\s*/\s*\d+", re.DOTALL)
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"))
@@ -115,9 +121,7 @@ def _prints_nothing(mark: str) -> bool:
 @lru_cache(maxsize=1)
 def _prototypes() -> dict[int, str]:
     """Unicode's table. It is loaded for a name that is not known yet, and only then."""
-    from remand.domain.access.confusables import PROTOTYPES
-
-    return PROTOTYPES
+    return confusables.PROTOTYPES
 
 
 USER = "user"

@@ -8,8 +8,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from msgspec.structs import replace
 
@@ -23,14 +22,18 @@ from remand.domain.preconditions import require_user
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.output import Result
 from remand.interfaces.cli.registry import CommandCall
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.gateway import Gateway
-from remand.wiring.ledger import OpenLedger, find_place
+from remand.wiring.ledger import find_place
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, current_branch
 
 if TYPE_CHECKING:
     from remand.app.gates.done_claims import ClaimOutcome
+    from remand.wiring import gates as gates_of_ledger
     from remand.wiring.gates import Gates
-
+else:
+    gates_of_ledger = lazy("remand.wiring.gates")
 
 MAX_VALUE = 4 << 20
 
@@ -144,8 +147,7 @@ class Context:
     @cached_property
     def gates(self) -> Gates:
         """The gates of the ledger, loaded when they are first used."""
-        gates: Gates = import_module("remand.wiring.gates").Gates(self.opened_ledger)
-        return gates
+        return gates_of_ledger.Gates(self.opened_ledger)
 
     def _request(self, ask: c.Ask, actor: str) -> Request:
         return Request(

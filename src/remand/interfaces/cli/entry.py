@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 
 from remand.app.agent_socket import find_agent_socket
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring import startup
+
+if TYPE_CHECKING:
+    from remand.app import errors
+    from remand.interfaces.cli import main as cli
+    from remand.interfaces.cli.agent_socket import client
+    from remand.interfaces.hook import entry as hook_entry
+    from remand.wiring import views
+else:
+    hook_entry = lazy("remand.interfaces.hook.entry")
+    cli = lazy("remand.interfaces.cli.main")
+    client = lazy("remand.interfaces.cli.agent_socket.client")
+    errors = lazy("remand.app.errors")
+    views = lazy("remand.wiring.views")
 
 
 def main() -> None:
@@ -43,9 +56,7 @@ def _ensure_streams() -> None:
 def run(arguments: list[str]) -> int:
     """Runs one call, here or in the coordinator."""
     if arguments[:1] == ["hook"] and arguments[1:2] != ["relay"]:
-        hook = import_module("remand.interfaces.hook.entry")
-        answered: int = hook.run(arguments[1:], dict(os.environ))
-        return answered
+        return hook_entry.run(arguments[1:], dict(os.environ))
     call = parse_call(arguments)
     if _is_cwd_deleted():
         return _report_deleted_cwd(call)
@@ -54,25 +65,19 @@ def run(arguments: list[str]) -> int:
         call.key = f"cli-{os.urandom(8).hex()}"
         arguments = ["--key", call.key, *arguments]
     door = find_agent_socket(os.environ)
-    if door:
-        through = import_module("remand.interfaces.cli.agent_socket.client")
-        if not through.is_local(call):
-            spoken: int = through.run(door, call, arguments, _forwarded_settings())
-            return spoken
+    if door and not client.is_local(call):
+        return client.run(door, call, arguments, _forwarded_settings())
     forwarded = _forward_to_coordinator(call, arguments)
     if forwarded is not None:
         return forwarded
     if call.command == "task list" and call.is_json and not call.wants_help:
-        reading = import_module("remand.wiring.views")
-        listed = reading.read_task_list(call.folder, call.rest)
+        listed = views.read_task_list(call.folder, call.rest)
         if listed is not None:
             sys.stdout.write(listed + "\n")
-            sys.stderr.write(reading.read_remarks(call.folder, is_users=not os.environ.get("REMAND_TASK")))
+            sys.stderr.write(views.read_remarks(call.folder, is_users=not os.environ.get("REMAND_TASK")))
             return 0
-    here = import_module("remand.interfaces.cli.main")
     environment = {name: os.environ.get(name, "") for name in FORWARDED_VARIABLES}
-    code: int = here.run(arguments, here.CallOrigin.of_this_process(environment))
-    return code
+    return cli.run(arguments, cli.CallOrigin.of_this_process(environment))
 
 
 def _is_cwd_deleted() -> bool:
@@ -85,10 +90,8 @@ def _is_cwd_deleted() -> bool:
 
 
 def _report_deleted_cwd(call: CommandCall) -> int:
-    here, errors = map(import_module, ("remand.interfaces.cli.main", "remand.app.errors"))
     gone = errors.EnvironmentFault("This folder was deleted. Go to one that is there, then repeat.")
-    code: int = here.report_failure(call, here.CallOrigin("", {}, sys.stdout, sys.stderr), gone)
-    return code
+    return cli.report_failure(call, cli.CallOrigin("", {}, sys.stdout, sys.stderr), gone)
 
 
 def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | None:

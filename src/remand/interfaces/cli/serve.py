@@ -26,7 +26,7 @@ from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
 from remand.interfaces.cli.registry import FORWARDED_VARIABLES, parse_call
 from remand.wiring.coordinator import make_coordinator
 from remand.wiring.forges import WEBHOOK_PATH, Forges, SyncResult, reopen_if_replaced
-from remand.wiring.ledger import OpenLedger
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
 
 EXIT_ENVIRONMENT = 3

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import import_module
 
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring import journal, startup
 from remand.wiring.hosts.registry import HookCall
 from remand.wiring.startup import LedgerLocation, SessionTask
+
+if TYPE_CHECKING:
+    from remand.interfaces.hook import session as hook_session
+else:
+    hook_session = lazy("remand.interfaces.hook.session")
 
 HEARTBEAT_SECONDS = 240.0
 LATELY_SECONDS = 600.0
@@ -30,7 +35,7 @@ def record_tool_use(
     """Writes down what was run, for the task it was run for."""
     bound = _find_new_claim(call, place) or bound
     if bound is not None and not _TASK.fullmatch(bound.task_id):
-        bound = import_module("remand.interfaces.hook.session").resolve_session_task(place, bound)
+        bound = hook_session.resolve_session_task(place, bound)
     if bound is None:
         return
     append_to_journal(call, place, bound)
@@ -51,9 +56,7 @@ def _find_new_claim(call: HookCall, place: LedgerLocation) -> SessionTask | None
     named = _AGENT.search(tool.command)
     told = {*_TASK.findall(tool.output), *_TASK.findall(tool.command)}
     ids = set(_GIVEN.findall(tool.output)) if is_own_tool else told
-    found: tuple[str, str] | None = import_module("remand.interfaces.hook.session").find_recent_claim(
-        place, named[1] if named else "", ids, LATELY_SECONDS
-    )
+    found = hook_session.find_recent_claim(place, named[1] if named else "", ids, LATELY_SECONDS)
     if found is None:
         return None
     startup.record_session_claim(place, call.session, *found)

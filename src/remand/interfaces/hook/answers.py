@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from hashlib import sha256
-from importlib import import_module
 from time import monotonic
-from typing import Any
 
 import msgspec
 
@@ -22,11 +20,20 @@ from remand.domain.gate.verdict import GateStatus
 from remand.domain.setup_files import SetupFiles
 from remand.domain.task import Status, Task
 from remand.interfaces.hook.session import SessionCall
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.gates import Gates, WorktreeStatus, head_commit, uncommitted_files
 from remand.wiring.hosts import registry
 from remand.wiring.hosts.registry import HookAnswer
-from remand.wiring.ledger import OpenLedger, open_at
+from remand.wiring.ledger import open_at
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, current_branch
+
+if TYPE_CHECKING:
+    from remand.app import prompts
+    from remand.interfaces.hook import tool_guard
+else:
+    prompts = lazy("remand.app.prompts")
+    tool_guard = lazy("remand.interfaces.hook.tool_guard")
 
 MEASURE = "measure"
 """Not an answer to a host: the gates have to be run before there is one."""
@@ -77,7 +84,7 @@ class _Session:
         """The answer to whatever the call is about."""
         task, event = self._task, self._words.event
         if event == registry.CONFIG_CHANGE:
-            kept: HookAnswer = _load_tool_guard().settings_answer(self._words, self._place)
+            kept: HookAnswer = tool_guard.settings_answer(self._words, self._place)
             return kept
         if self._gates.is_paused:
             return HookAnswer.allow()
@@ -143,7 +150,7 @@ class _Session:
         """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
         agent = self._agent(task) or (task.claim.agent if task.claim else "")
         why = self._lockout_reason(task, agent)
-        if why and not _load_tool_guard().is_read_only(self._words):
+        if why and not tool_guard.is_read_only(self._words):
             return self._deny(
                 f"{agent} may not work on task {task.id} any more. Said of its work: “{' '.join(why.split())[:300]}”. "
                 "Other tasks are free: `remand task claim`."
@@ -164,8 +171,8 @@ class _Session:
                 root=place.root, worktree=worktree, git_dir=place.git_dir, common_dir=place.common_dir
             )
         protected = self._opened.settings.settings().gate_policy.protected
-        found: list[str] = _load_tool_guard().find_guarded(self._words, place, self._base(), protected)
-        return [name for name in found if not worktree or name != _load_tool_guard().USER_COMMANDS]
+        found: list[str] = tool_guard.find_guarded(self._words, place, self._base(), protected)
+        return [name for name in found if not worktree or name != tool_guard.USER_COMMANDS]
 
     @property
     def _head(self) -> str:
@@ -205,11 +212,11 @@ class _Session:
         if agent:
             self._receipt(task)
         # Loaded when feedback is told: what cleans it takes longer to load than a stop to answer.
-        prompt = import_module("remand.app.prompts").render_prompt
-        rejection_context = import_module("remand.app.prompts").read_rejection_context
         with self._opened.store.read() as view:
-            context = rejection_context(view, task, events)
-        return HookAnswer.context(prompt(task, events, context, self._opened.settings.settings().forge.home))
+            context = prompts.read_rejection_context(view, task, events)
+        return HookAnswer.context(
+            prompts.render_prompt(task, events, context, self._opened.settings.settings().forge.home)
+        )
 
     @property
     def _known_by(self) -> KnownBy:
@@ -300,11 +307,6 @@ def _message(said: bytes) -> str:
         return ""
     text = found.get("message", "") if isinstance(found, dict) else ""
     return str(text).partition("\n\nIt does not")[0][:600]
-
-
-def _load_tool_guard() -> Any:
-    """What guards files, loaded only for the calls that are about files."""
-    return import_module("remand.interfaces.hook.tool_guard")
 
 
 def _environment(task_id: str) -> dict[str, str]:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring import startup
 from remand.wiring.hosts import registry
 from remand.wiring.hosts.registry import HookAnswer, HookCall
 from remand.wiring.startup import LedgerLocation, SessionTask
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from remand.interfaces.hook import activity, answers, session
+else:
+    activity = lazy("remand.interfaces.hook.activity")
+    answers = lazy("remand.interfaces.hook.answers")
+    session = lazy("remand.interfaces.hook.session")
 
 MIN_DEADLINE_SECONDS = 0.5
 """Seconds: whatever the environment says, there is time for an answer."""
@@ -19,8 +28,7 @@ def answer_call(
 ) -> HookAnswer:
     """The answer to a call of a session that is, or may become, ours."""
     if call.event in registry.TOOL_RESULT_EVENTS:
-        noting = import_module("remand.interfaces.hook.activity")
-        noting.record_tool_use(call, place, bound, environment)
+        activity.record_tool_use(call, place, bound, environment)
         return HookAnswer.allow()
     if bound is None or call.is_aborted:
         return HookAnswer.allow()
@@ -31,15 +39,11 @@ def answer_call(
     startup.load_msgspec()
     look = startup.start_worktree_status(place) if call.event == registry.STOP else None
     try:
-        answering = import_module("remand.interfaces.hook.answers")
-        known = import_module("remand.interfaces.hook.session").SessionCall(**words)
-        answered: HookAnswer = answering.answer_session(
-            known, place, deadline=_deadline(call.event, environment), look=look
-        )
+        known = session.SessionCall(**words)
+        return answers.answer_session(known, place, deadline=_deadline(call.event, environment), look=look)
     finally:
         if look is not None:
             look.close()
-    return answered
 
 
 def _deadline(event: str, environment: dict[str, str]) -> float:
@@ -51,7 +55,7 @@ def _deadline(event: str, environment: dict[str, str]) -> float:
         return own
 
 
-def session_call_fields(call: HookCall, bound: SessionTask) -> dict[str, object]:
+def session_call_fields(call: HookCall, bound: SessionTask) -> dict[str, Any]:
     """What of a call the answer depends on, as plain values."""
     tool = call.tool
     return {

@@ -6,13 +6,18 @@ import gc
 import os
 import sys
 from _thread import start_new_thread
-from importlib import import_module
 from time import sleep
 
 from remand.app.agent_socket import find_agent_socket
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring import startup
 from remand.wiring.hosts import registry
 from remand.wiring.hosts.registry import HookAnswer, HookCall
+
+if TYPE_CHECKING:
+    from remand.interfaces.hook import dispatch
+else:
+    dispatch = lazy("remand.interfaces.hook.dispatch")
 
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
@@ -118,9 +123,7 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
         return HookAnswer.allow()
     if call.is_broken and call.event not in registry.ENDINGS:
         return HookAnswer.allow()
-    ours = import_module("remand.interfaces.hook.dispatch")
-    replied: HookAnswer = ours.answer_call(call, place, bound, environment)
-    return replied
+    return dispatch.answer_call(call, place, bound, environment)
 
 
 def _place(folders: list[str]) -> startup.LedgerLocation | None:

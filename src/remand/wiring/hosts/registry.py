@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from remand.adapters.hosts.hook import (
     ALLOW,
     BLOCK,
@@ -25,8 +23,9 @@ from remand.adapters.hosts.hook import (
     Setup,
     deadline,
 )
-from remand.adapters.hosts.payload import compose, parse
+from remand.adapters.hosts.payload import READERS, compose, parse
 from remand.domain.hosts import HOSTS
+from remand.startup import TYPE_CHECKING, lazy
 
 __all__ = [
     "CONFIG_CHANGE",
@@ -56,9 +55,10 @@ TOOL_RESULT_EVENTS = (POST_TOOL, POST_TOOL_FAILURE)
 START_EVENTS = (SESSION_START, PROMPT)
 
 
-TYPE_CHECKING = False  # as in typing, which a hook that starts in milliseconds does not load
 if TYPE_CHECKING:
     from typing import Protocol
+
+    from remand.adapters.hosts import claude, codex, copilot, cursor, gemini, mcp_entries, openhands, qwen
 
     class Host(Protocol):
         """What every host's module offers."""
@@ -72,13 +72,31 @@ if TYPE_CHECKING:
         def render(self, event: str, answer: HookAnswer) -> Rendered:
             """The answer in the host's own form."""
 
+else:
+    claude = lazy("remand.adapters.hosts.claude")
+    codex = lazy("remand.adapters.hosts.codex")
+    copilot = lazy("remand.adapters.hosts.copilot")
+    cursor = lazy("remand.adapters.hosts.cursor")
+    gemini = lazy("remand.adapters.hosts.gemini")
+    mcp_entries = lazy("remand.adapters.hosts.mcp_entries")
+    openhands = lazy("remand.adapters.hosts.openhands")
+    qwen = lazy("remand.adapters.hosts.qwen")
+
+
+_MODULES: dict[str, Host] = {
+    "claude": claude,
+    "codex": codex,
+    "copilot": copilot,
+    "cursor": cursor,
+    "gemini": gemini,
+    "qwen": qwen,
+    "openhands": openhands,
+}
+
 
 def load_host(name: str) -> Host | None:
     """A host by its name; None when there is no such host."""
-    if name not in HOSTS:
-        return None
-    module: Host = import_module(f"remand.adapters.hosts.{name}")
-    return module
+    return _MODULES.get(name)
 
 
 def settings_files() -> tuple[str, ...]:
@@ -94,11 +112,9 @@ def guarded_files() -> tuple[str, ...]:
 
 def server_files() -> tuple[str, ...]:
     """The files of a project that name our MCP server."""
-    entries = import_module("remand.adapters.hosts.mcp_entries").ENTRIES
-    return tuple(entry.path for entry in entries.values() if entry.path)
+    return tuple(entry.path for entry in mcp_entries.ENTRIES.values() if entry.path)
 
 
 def is_reading_tool(name: str) -> bool:
     """True for a tool of a host that changes nothing."""
-    known: frozenset[str] = import_module("remand.adapters.hosts.payload").READERS
-    return name in known
+    return name in READERS

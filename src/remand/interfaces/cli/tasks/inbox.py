@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
 
 import msgspec
 
@@ -58,6 +56,12 @@ from remand.interfaces.cli.tasks.verdicts import (
     settlement_text,
 )
 from remand.interfaces.cli.tasks.views import find_task
+from remand.startup import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from remand.wiring import notices
+else:
+    notices = lazy("remand.wiring.notices")
 
 _NO_CHANNEL = (
     "No channel is named. Write an address a line to {}, readable by you alone, or set REMAND_NOTIFY."
@@ -73,9 +77,8 @@ def _notify_arguments(parser: ArgumentParser) -> None:
 
 def _notify(context: Context) -> Result:
     require_outside_agent("notify", is_confined=context.is_confined)
-    notices: Any = import_module("remand.wiring.notices")
     if context.arguments.test:
-        return _test_channels(notices)
+        return _test_channels()
     deliver = notices.deliver_paced if context.arguments.paced else notices.deliver
     told = deliver(context.opened_ledger)
     data = {
@@ -90,7 +93,7 @@ def _notify(context: Context) -> Result:
     return Result(data, "\n".join(rows), code=3 if told.problems else 0)
 
 
-def _test_channels(notices: Any) -> Result:
+def _test_channels() -> Result:
     found = notices.read_addresses()
     results = [
         (channel.name, channel.send("Remand", "This is a test: questions will reach you here."))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -31,11 +30,15 @@ from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work,
 from remand.ledger import codec
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.problems import BadLine
+from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.views import has_held, open_view
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from remand.wiring import forges
+else:
+    forges = lazy("remand.wiring.forges")
 
 MOST_WARNED = 3
 """Of how many keys a command warns that does something else."""
@@ -280,9 +283,7 @@ def _is_forge_relevant(task: Task) -> bool:
 
 def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
     """What tasks with a pull request wait for on the forge, by the last poll."""
-    # Loaded by name: few tasks have a pull request.
-    found: dict[str, str] = import_module("remand.wiring.forges").forge_waits(context.opened_ledger, task_ids)
-    return found
+    return forges.forge_waits(context.opened_ledger, task_ids)
 
 
 def _render_cost(task: Task) -> str:

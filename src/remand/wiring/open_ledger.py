@@ -1,0 +1,19 @@
+"""An open ledger with its surroundings, as everything that is built on one is given it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from remand.adapters.git.location import LedgerLocation
+from remand.adapters.stores.sqlite import SqliteStore
+from remand.app.ledger import Ledger
+from remand.wiring.settings import SettingsSource
+
+
+class OpenLedger(NamedTuple):
+    """A ledger with its surroundings."""
+
+    ledger: Ledger
+    place: LedgerLocation
+    settings: SettingsSource
+    store: SqliteStore
