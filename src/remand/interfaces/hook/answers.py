@@ -30,9 +30,11 @@ from remand.wiring.startup import LedgerLocation, current_branch
 
 if TYPE_CHECKING:
     from remand.app import prompts
+    from remand.domain.access import tool_calls
     from remand.interfaces.hook import tool_guard
 else:
     prompts = lazy("remand.app.prompts")
+    tool_calls = lazy("remand.domain.access.tool_calls")
     tool_guard = lazy("remand.interfaces.hook.tool_guard")
 
 MEASURE = "measure"
@@ -84,8 +86,7 @@ class _Session:
         """The answer to whatever the call is about."""
         task, event = self._task, self._words.event
         if event == registry.CONFIG_CHANGE:
-            kept: HookAnswer = tool_guard.settings_answer(self._words, self._place)
-            return kept
+            return tool_guard.settings_answer(self._words, self._place)
         if self._gates.is_paused:
             return HookAnswer.allow()
         if task is None:
@@ -171,8 +172,8 @@ class _Session:
                 root=place.root, worktree=worktree, git_dir=place.git_dir, common_dir=place.common_dir
             )
         protected = self._opened.settings.settings().gate_policy.protected
-        found: list[str] = tool_guard.find_guarded(self._words, place, self._base(), protected)
-        return [name for name in found if not worktree or name != tool_guard.USER_COMMANDS]
+        found = tool_guard.find_guarded(self._words, place, self._base(), protected)
+        return [name for name in found if not worktree or name != tool_calls.USER_COMMANDS]
 
     @property
     def _head(self) -> str:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from remand.domain.access.tool_calls import (
+    COMMAND_SEPARATOR,
+    find_forbidden,
+    is_guarded_file,
+    is_read_only_command,
+    may_write_files,
+    redirect_targets,
+)
 from remand.domain.text.path_patterns import PathPattern, matches_name
 from remand.interfaces.hook.session import SessionCall
 from remand.wiring.hosts import checks, registry
 from remand.wiring.hosts.registry import HookAnswer
 from remand.wiring.startup import LedgerLocation, state_folder
 
-COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
-"""What stands between simple commands."""
 _QUOTED_OR_BETWEEN = re.compile(rf"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|({COMMAND_SEPARATOR.pattern})", re.DOTALL)
 _WORD = re.compile(r"(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
 _PIECE = re.compile(r"\\(.)|'([^']*)'|\"((?:\\.|[^\"\\])*)\"|([^'\"\\]+)", re.DOTALL)
@@ -120,202 +126,7 @@ def _next_folder(words: tuple[str, ...], patterns: tuple[str, ...], folder: str,
     return os.path.normpath(os.path.join(folder, os.path.expanduser(target)))
 
 
-_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")
-_AROUND = "$(){}`"
-"""What can stand around a word of a call within a call."""
-_PLUMBING = frozenset(
-    ["fast-import", "filter-branch", "filter-repo", "replace", "symbolic-ref", "update-ref"]
-)
-_REMOTES = frozenset(["remove", "rename", "rm", "set-branches", "set-head", "set-url"])
-_READS_SETTINGS = frozenset(["get", "list", "--get", "--get-all", "--get-regexp", "--list", "-l"])
-
-
-def changes_base(words: Sequence[str], base: str) -> bool:
-    """True when a simple command calls git to set the base, or where the base is fetched from."""
-    bare = [re.split(r"[(`]", word.rstrip(_AROUND))[-1].strip(_AROUND) for word in words]
-    at = next((index for index, word in enumerate(bare) if os.path.basename(word) == "git"), len(bare))
-    rest = bare[at + 1 :]
-    while rest and rest[0].startswith("-"):
-        taken = 2 if rest[0] in _WITH_VALUE else 1
-        if any(_is_of_remote(word) for word in rest[:taken]):
-            return True
-        rest = rest[taken:]
-    if not rest:
-        return False
-    rule = _RULES.get(rest[0])
-    return rest[0] in _PLUMBING or (rule is not None and rule(rest[1:], base))
-
-
-def _pushes(words: list[str], base: str) -> bool:
-    """A push is held to what it sets there, in this repository or another."""
-    if any(word in ("--all", "--branches", "--mirror") for word in words):
-        return True
-    return any(_is_base(word.rpartition(":")[2], base) for word in _plain(words)[1:])
-
-
-def _fetches(words: list[str], base: str) -> bool:
-    """The base may be fetched from where it is, and from nowhere else."""
-    if any(word.startswith(("--upload-pack", "--refmap")) for word in words):
-        return True
-    source, *specs = [*_plain(words), ""]
-    own = {base: base, f"refs/heads/{base}": base, "refs/heads/*": "refs/remotes/origin/*"}
-    for spec in specs:
-        there, colon, here = spec.lstrip("+").rpartition(":")
-        is_own = source == "origin" and there in own and (there != "refs/heads/*" or here == own[there])
-        if colon and _is_base(here, base) and not is_own:
-            return True
-    return False
-
-
-def _names_remote(words: list[str], base: str) -> bool:  # noqa: ARG001 - whatever the base is called
-    named = _plain(words)
-    return named[:1] != [] and (named[0] in _REMOTES or (named[0] == "add" and "origin" in named))
-
-
-def _sets_branch(words: list[str], base: str) -> bool:
-    """Moving and deleting touches every branch that is named; forcing and copying one of them."""
-    named = _plain(words)
-    if _has(words, "dDmM", "--delete", "--move"):
-        return any(_is_base(word, base) for word in named)
-    if _has(words, "cC", "--copy"):
-        return any(_is_base(word, base) for word in named[-1:])
-    return _has(words, "f", "--force") and any(_is_base(word, base) for word in named[:1])
-
-
-def _creates(words: list[str], base: str) -> bool:
-    """Making a branch anew sets it, when there is one by that name."""
-    named = (
-        (word[2:] or following) if word[:2] in ("-B", "-C") else word.partition("=")[2] or following
-        for word, following in zip(words, [*words[1:], ""], strict=True)
-        if word[:2] in ("-B", "-C") or word.startswith("--force-create")
-    )
-    return any(_is_base(name, base) for name in named)
-
-
-def _configures(words: list[str], base: str) -> bool:  # noqa: ARG001 - whatever the base is called
-    if any(word in _READS_SETTINGS for word in words) or not any(map(_is_of_remote, words)):
-        return False
-    return len(_plain(words)) > 1 or any(
-        word.startswith(("--unset", "--remove", "--rename")) for word in words
-    )
-
-
-_RULES: dict[str, Callable[[list[str], str], bool]] = {
-    "branch": _sets_branch,
-    "checkout": _creates,
-    "config": _configures,
-    "fetch": _fetches,
-    "fetch-pack": _fetches,
-    "pull": _fetches,
-    "push": _pushes,
-    "remote": _names_remote,
-    "send-pack": _pushes,
-    "switch": _creates,
-    "worktree": _creates,
-}
-
-
-def _is_of_remote(word: str) -> bool:
-    return word.lower().startswith(("remote.", "url.", "--config-env=remote.", "--config-env=url."))
-
-
-def _is_base(ref: str, base: str) -> bool:
-    """True for a name that means the base, or what is kept of the remote's."""
-    wanted = ref.lstrip("+")
-    heads = (base, f"heads/{base}", f"refs/heads/{base}")
-    kept = [
-        f"{folder}origin/{name}" for folder in ("", "remotes/", "refs/remotes/") for name in (base, "HEAD")
-    ]
-    return bool(base) and bool(wanted) and any(matches_name(wanted, name) for name in (*heads, *kept))
-
-
-def _has(words: list[str], letters: str, *names: str) -> bool:
-    short = {letter for word in words if word[:1] == "-" != word[1:2] for letter in word[1:]}
-    return bool(short & set(letters)) or any(word in names for word in words)
-
-
-def _plain(words: list[str]) -> list[str]:
-    return [word for word in words if not word.startswith("-")]
-
-
-_WRITERS = re.compile(
-    r"(?:^|[\s(`'\"/])(?:rm|mv|cp|tee|dd|ln|chmod|chown|truncate|unlink|shred|install|rsync|sqlite3|patch|"
-    r"sed\s+(?:-\S*i|--in-place)|perl\s+-\S*i|awk\s+-i|find\b.*-delete|curl\b.*\s-[oO]|wget\b.*\s-O|"
-    r"git\s+(?:-\S+\s+\S+\s+)*(?:checkout|restore|rm|mv|apply|am|update-index|clean))\b"
-    r"|\bopen\([^)]*['\"][wax+]|write_text|write_bytes|writeFile|appendFile|unlinkSync|rmSync"
-)
-_REDIRECTED = re.compile(r"(?<![0-9&])(?:>>?|>\|)\s*['\"]?([^\s'\";&|]+)")
-_GIT = r"\bgit\s+(?:-\S+\s+\S+\s+)*"
-_MOVES = re.compile(
-    rf"{_GIT}config\b.*(?:core\.(?:hooks|fsmonitor|worktree|attributes)|include|filter\.)"
-    rf"|core\.hooksPath|{_GIT}commit\b.*(?:--no-verify\b|\s-n\b)"
-)
-_PERSONS = re.compile(
-    r"\bremand(?:\s+(?:--json|-C\s+\S+|--as\s+\S+|--key\s+\S+))*\s+(?:pause|resume|keys|unlock|lockout|init\b.*--remove|"
-    r"gate\s+(?:accept|refuse|override)|review\s+(?:approve|reject|retract)|task\s+(?:cancel|reopen|edit)|"
-    r"inbox\s+(?:answer|ack)|reject-task|reassign)\b"
-    r"|\b(?:unset|export|env\s+-u)\s+REMAND_(?:TASK|ACTOR|HANDOFF)\b|\bREMAND_(?:TASK|ACTOR|HANDOFF)="
-    r"|\benv\s+-i\b.*\bremand\b"
-)
-_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
-USER_COMMANDS = "commands that are a person's (approving, overriding, unlocking, pausing)"
-GIT_INTERNALS = "git's own settings, refs and hooks"
 MANY_WORDS = 200
-
-
-_READING = frozenset(
-    [
-        "basename",
-        "cat",
-        "cd",
-        "cut",
-        "date",
-        "diff",
-        "dirname",
-        "du",
-        "echo",
-        "egrep",
-        "fgrep",
-        "file",
-        "grep",
-        "head",
-        "jq",
-        "ls",
-        "nl",
-        "pwd",
-        "rg",
-        "sort",
-        "stat",
-        "tail",
-        "tree",
-        "true",
-        "type",
-        "uniq",
-        "wc",
-        "whereis",
-        "which",
-    ]
-)
-"""Programs that only look around."""
-_GITS_READING = frozenset(
-    [
-        "blame",
-        "cat-file",
-        "describe",
-        "diff",
-        "grep",
-        "log",
-        "ls-files",
-        "ls-tree",
-        "rev-parse",
-        "shortlog",
-        "show",
-        "status",
-    ]
-)
-_NESTED = re.compile(r"[<>`]|\$\(")
-_MORE = re.compile(r"(?<!\S)(?:-[oO]|--(?:output|ext-diff|textconv|pre|open)\b\S*)")
-"""Options by which such a program writes, or runs another."""
 
 
 def is_read_only(words: SessionCall) -> bool:
@@ -325,21 +136,10 @@ def is_read_only(words: SessionCall) -> bool:
     if not words.command:
         return registry.is_reading_tool(words.tool)
     return all(
-        _is_read_only_command(command.split())
+        is_read_only_command(command.split())
         for command in COMMAND_SEPARATOR.split(words.command)
         if command.strip()
     )
-
-
-def _is_read_only_command(words: list[str]) -> bool:
-    """True for one simple command that changes nothing."""
-    program, rest = os.path.basename(words[0]), " ".join(words[1:])
-    if _NESTED.search(_QUOTED.sub(" ", rest)) or "$(" in rest or "`" in rest:
-        return False
-    if program == "remand":
-        return True
-    is_known = program in _READING or (program == "git" and words[1:2] != [] and words[1] in _GITS_READING)
-    return is_known and not _MORE.search(rest)
 
 
 def find_guarded(
@@ -355,13 +155,7 @@ def find_guarded(
 
 def _find_touched(command: SimpleCommand, place: LedgerLocation, base: str) -> list[str]:
     """What one simple command is about to touch. Quoted text is looked at for files, not for commands."""
-    bare = _QUOTED.sub(" ", command.text)
-    moves = _MOVES.search(bare) or changes_base(command.words, base)
-    return [
-        *_find_written(command, place),
-        *([GIT_INTERNALS] if moves else []),
-        *([USER_COMMANDS] if _PERSONS.search(bare) else []),
-    ]
+    return [*_find_written(command, place), *find_forbidden(command.text, command.words, base)]
 
 
 def _find_written(command: SimpleCommand, place: LedgerLocation) -> list[str]:
@@ -370,8 +164,8 @@ def _find_written(command: SimpleCommand, place: LedgerLocation) -> list[str]:
     named = [mark for mark in _guarded_names() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", text)]
     aims = command.words[1:]
     patterns = aims if is_pattern(command.folder) else command.patterns
-    if not _WRITERS.search(text):
-        aims = tuple(_REDIRECTED.findall(command.text))
+    if not may_write_files(text):
+        aims = redirect_targets(command.text)
         named = [mark for mark in named if any(mark in aim for aim in aims)]
         patterns = tuple(one for one in patterns if one in aims)
     meant = [mark for one in patterns for mark in _match_pattern(one, command.folder, place)]
@@ -422,11 +216,6 @@ def settings_answer(words: SessionCall, place: LedgerLocation) -> HookAnswer:
     )
 
 
-def is_guarded(path: str) -> bool:
-    """True for a file, relative to a worktree, that steers how work is judged."""
-    return path in _files() or path.split("/", 1)[0] in (".got", ".git")
-
-
 def _is_guarded_path(path: str, place: LedgerLocation, patterns: list[PathPattern]) -> bool:
     """True for a path that is guarded, whatever links lead to it."""
     whole = os.path.normpath(os.path.join(place.worktree, os.path.expanduser(path)))
@@ -441,7 +230,9 @@ def _is_guarded_path(path: str, place: LedgerLocation, patterns: list[PathPatter
     return (
         bool(wheres & home)
         or any(_is_in_state(where, place) for where in wheres)
-        or any(is_guarded(name) or any(one.matches(name) for one in patterns) for name in names)
+        or any(
+            is_guarded_file(name, _files()) or any(one.matches(name) for one in patterns) for name in names
+        )
     )
 
 
