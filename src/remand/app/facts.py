@@ -195,6 +195,8 @@ class FactLookup:
                     "escalate_after_gates": policy.escalate_after_gates,
                     **(self._outage_facts(task) if isinstance(ask, c.RecordVerdict) else {}),
                 }
+            case c.CountIdleStop():
+                return {"escalate_after_gates": policy.escalate_after_gates}
             case c.NoteGatesMeasured():
                 return self._outage_facts(task)
             case c.ApproveReview():

@@ -90,6 +90,17 @@ class RecordVerdict(TaskAsk, kw_only=True):
     pr: int = 0
 
 
+class CountIdleStop(TaskAsk, kw_only=True):
+    """Count a stop that left nothing to measure; at the policy's limit the task goes to a human."""
+
+    handoff_id: str
+    """The claim under which the agent stopped."""
+    key: str = ""
+    """The same for the same stop, however often it is reported."""
+    reason: str = ""
+    """What the agent was told."""
+
+
 class NoteGatesMeasured(TaskAsk, kw_only=True):
     """Note that gates could be measured again, and close the task's question about its gates once none is broken."""
 
@@ -180,12 +191,6 @@ class AcknowledgeEscalation(TaskAsk, kw_only=True):
 
 class FetchFeedback(ClaimAsk, kw_only=True):
     """Note that the agent that holds the task was given its feedback."""
-
-
-class OpenEscalation(TaskAsk, kw_only=True):
-    """Give a task that cannot go on by itself to a human."""
-
-    reason: str
 
 
 class NoteReview(TaskAsk, kw_only=True):
@@ -289,6 +294,7 @@ __all__ = [
     "Command",
     "CompleteHandoff",
     "ContinueTask",
+    "CountIdleStop",
     "DeferTask",
     "DismissObjections",
     "EditTask",
@@ -310,7 +316,6 @@ __all__ = [
     "NoteGatesMeasured",
     "NoteMerge",
     "NoteReview",
-    "OpenEscalation",
     "OverrideGate",
     "ReassignTask",
     "RecordVerdict",

@@ -30,6 +30,7 @@ from remand.domain.decisions.reviews import (
     retract_review,
 )
 from remand.domain.decisions.runs import end_lost_runs
+from remand.domain.decisions.stops import count_idle_stop
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import (
     EdgeCreated,
@@ -415,8 +416,8 @@ _DECISIONS: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.SettleFinding: settle_finding,
     c.OverrideGate: override_gate,
     c.RecordVerdict: record_verdict,
+    c.CountIdleStop: count_idle_stop,
     c.NoteGatesMeasured: record_measured_gates,
-    c.OpenEscalation: escalations.open_automatically,
     c.ExpireLease: _expire_lease,
     c.WakeTask: _wake_task,
     c.SettleTask: _settle_task,

@@ -189,6 +189,7 @@ TRANSITIONS: dict[str, Transition] = {
     "gate.reject": _transition(Status.CLAIMED, Status.CLAIMED),
     "gate.hold": _transition(Status.CLAIMED, Status.CLAIMED),
     "gate.error": _transition(Status.CLAIMED, Status.NEEDS_CONTINUATION),
+    "task.idle": _transition(Status.CLAIMED, Status.CLAIMED),
     "review.approve": _transition(Status.PROVISIONAL, Status.DONE),
     "review.reject": _transition(Status.PROVISIONAL, Status.REJECTED),
     "review.retract": _transition(frozenset({Status.REJECTED, Status.ESCALATED}), Status.PROVISIONAL),
@@ -232,6 +233,10 @@ class Claim(Record, kw_only=True):
     """How its last run under this claim ended; empty while there is one."""
     has_run: bool = False
     """A run under this claim has begun, and ended."""
+    idle_stops: int = 0
+    """How often in a row the agent stopped with nothing to measure."""
+    idle_key: str = ""
+    """The last of those stops."""
 
 
 class Offer(Record, kw_only=True):

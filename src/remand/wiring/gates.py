@@ -265,7 +265,6 @@ class Gates:
             ledger,
             lambda request: self.claim_known(request, ledger.ask),
             self.sessions,
-            budget=rules.policy.escalate_after_gates,
             is_enforced=rules.is_enforced,
         )
 

@@ -99,18 +99,10 @@ def test_there_is_one_question_a_task_and_none_where_nothing_is_to_be_decided(st
     task = a_task(status=status, escalation=an_escalation())
 
     assert refusal_code(task, ESCALATE, LEAD) == "bad_transition"
-    assert refusal_code(task, c.OpenEscalation(task_id=T1, reason="x"), THE_COORDINATOR) == "bad_transition"
 
 
 def test_a_question_has_a_reason() -> None:
     assert refusal_code(a_task(), replace(ESCALATE, reason=" "), LEAD) == "bad_value"
-
-
-def test_what_cannot_go_on_by_itself_is_a_question_about_gates() -> None:
-    (event,) = decide_events(a_task(), c.OpenEscalation(task_id=T1, reason="Spent"), THE_COORDINATOR)
-
-    assert isinstance(event, EscalationOpened)
-    assert (event.kind, event.reason) == ("gates", "Spent")
 
 
 def test_a_task_that_is_reopened_with_nobody_left_for_it_is_brought_before_the_user() -> None:

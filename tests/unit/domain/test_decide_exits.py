@@ -3,8 +3,6 @@
 import pytest
 
 from remand.domain import commands as c
-from remand.domain.access.team import THE_COORDINATOR
-from remand.domain.events.reviews import EscalationOpened
 from remand.domain.task import Status
 from remand.testing.builders import ALICE, BOB, H1, H2, T1, a_claim, a_task, decide_events, refusal_code
 from tests.unit.domain.done_claims import Story
@@ -44,15 +42,3 @@ def test_nobody_waits_for_what_has_ended() -> None:
     assert refusal_code(HELD_CLAIM, wait, ALICE, closed_tasks=("T-20261115-080000-00000002",)) == (
         "nothing_to_wait_for"
     )
-
-
-def test_the_coordinator_gives_a_task_that_cannot_go_on_to_a_human() -> None:
-    story = Story()
-
-    (event,) = story.ask(c.OpenEscalation(task_id=T1, reason="The loop budget is spent."))
-
-    assert isinstance(event, EscalationOpened)
-    assert (event.kind, event.reason) == ("gates", "The loop budget is spent.")
-    assert (story.task.status, story.task.claim) == (Status.ESCALATED, None)
-    again = c.OpenEscalation(task_id=T1, reason="Again.")
-    assert refusal_code(story.task, again, THE_COORDINATOR) == "bad_transition"

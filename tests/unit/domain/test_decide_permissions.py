@@ -92,7 +92,7 @@ CASES = [
 OF_ITS_OWN = [
     c.RecordVerdict(task_id=T1, agent="Alice", verdict=a_verdict()),
     c.GiveOpinion(handoff_id=H1, opinion="x"),
-    c.OpenEscalation(task_id=T1, reason="x"),
+    c.CountIdleStop(task_id=T1, handoff_id=H1),
     c.RepeatEscalation(task_id=T1),
     c.NoteDelivery(task_id=T1, escalation_id="E-1", channel="mail"),
     c.NoteReview(task_id=T1, reviewer="Lead", source="forge:1", why="x"),

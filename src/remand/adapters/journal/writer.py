@@ -239,11 +239,6 @@ class Sessions:
             return 1
         return len(known)
 
-    def forget(self, task_id: str, session: str) -> None:
-        """Starts counting anew: something was measured."""
-        with suppress(OSError):
-            os.unlink(self._path("nudges", task_id, session))
-
     def occurrence(self, task_id: str, firing: str) -> int:
         """The how-manieth stop this is of those that look alike; two hooks of one stop come close together."""
         path = self._path("firing", task_id, firing)

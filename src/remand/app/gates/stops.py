@@ -10,6 +10,7 @@ from remand.app.ledger import Ledger
 from remand.app.requests import Request
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR
+from remand.domain.decisions.stops import StopMeaning, StopState, stop_meaning
 from remand.domain.events.event import KnownBy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
@@ -45,14 +46,8 @@ class StopReply(NamedTuple):
     notice: str = ""
 
 
-class IdleStops(Protocol):
-    """How often a session was sent back without anything being measured."""
-
-    def count(self, task_id: str, session: str, key: str) -> int:
-        """One more, and how many that makes; a stop that is told again is the same."""
-
-    def forget(self, task_id: str, session: str) -> None:
-        """Starts counting anew."""
+class FirstStops(Protocol):
+    """Which stop of a session was the first of its kind."""
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
         """True for the first stop of a kind, and whenever that very stop is told again."""
@@ -70,49 +65,42 @@ class StopResponder:
         self,
         ledger: Ledger,
         claim: Callable[[Request], ClaimOutcome | None],
-        nudges: IdleStops,
+        marks: FirstStops,
         *,
-        budget: int,
         is_enforced: bool = True,
     ) -> None:
         self._ledger = ledger
         self._claim = claim
-        self._nudges = nudges
-        self._budget = budget
+        self._marks = marks
         self._is_enforced = is_enforced
 
     def reply(self, stop: Stop) -> StopReply | None:
         """The answer to a stop; None when the gates have to be run first."""
         task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
-        if task is None or task.claim is None or task.status != Status.CLAIMED:
+        meaning = stop_meaning(task, _stop_state(stop))
+        if meaning == StopMeaning.WAIT and task is not None:
+            if self._marks.is_first("waiting", task.id, stop.session, stop.key):
+                return ALLOW_STOP
+            meaning = stop_meaning(task, _stop_state(stop, has_waited=True))
+        if task is None or meaning == StopMeaning.END:
             return ALLOW_STOP
-        if stop.agent and task.claim.agent != stop.agent:
-            return ALLOW_STOP
-        if stop.is_broken:
-            return self.send_back(task, stop, _unreadable_text(stop.is_broken))
-        if stop.has_background_work:
-            return ALLOW_STOP
-        if task.waiting_for and self._nudges.is_first("waiting", task.id, stop.session, stop.key):
-            return ALLOW_STOP
-        if stop.fault:
-            return self.send_back(task, stop, stop.fault)
-        if stop.uncommitted:
-            return self.send_back(task, stop, _uncommitted_text(task, stop.uncommitted))
-        if not stop.commit or stop.commit == task.claim.base:
-            return self.send_back(task, stop, _unfinished_text(task))
-        return self._done_claim(task, stop)
+        if meaning == StopMeaning.DONE_CLAIM:
+            return self._done_claim(task, stop)
+        return self.send_back(task, stop, _send_back_text(task, stop, meaning))
 
     def send_back(self, task: Task, stop: Stop, text: str) -> StopReply:
-        """Sends the session back without measuring anything, as long as that makes sense."""
+        """Sends the session back without measuring anything, until it has stopped so too often in a row."""
         if not self._is_enforced:
             return StopReply(may_stop=True, notice=f"Would have been sent back: {text}")
-        count = self._nudges.count(task.id, stop.session, stop.key)
-        if count < self._budget:
+        handoff = task.claim.handoff_id if task.claim else ""
+        self._ledger.ask_as(
+            THE_COORDINATOR, c.CountIdleStop(task_id=task.id, handoff_id=handoff, key=stop.key)
+        )
+        after = self._ledger.task_of(c.TaskAsk(task_id=task.id))
+        asked = after.open_escalation if after and after.status == Status.ESCALATED else None
+        if asked is None:
             return StopReply(may_stop=False, text=text)
-        claim = task.claim
-        why = f"{claim.agent if claim else 'the agent'} stopped {count} times with nothing to measure"
-        self._ledger.ask_as(THE_COORDINATOR, c.OpenEscalation(task_id=task.id, reason=why))
-        return StopReply(may_stop=True, notice=f"Task {task.id} went to a human: {why}.")
+        return StopReply(may_stop=True, notice=f"Task {task.id} went to a human: {asked.reason}.")
 
     def _done_claim(self, task: Task, stop: Stop) -> StopReply | None:
         """Stopping with commits is a done claim."""
@@ -139,8 +127,6 @@ class StopResponder:
     def _reply_to_claim(self, stop: Stop, claimed: ClaimOutcome) -> StopReply:
         """What a session is told of its done claim."""
         answer = claimed.answer
-        if claimed.verdict is not None:
-            self._nudges.forget(stop.task_id, stop.session)
         if not isinstance(answer, Refused):
             return StopReply(may_stop=True, notice=claimed.message.partition("\n")[0])
         task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
@@ -149,6 +135,31 @@ class StopResponder:
         if answer.code == "gate_rejected":
             return StopReply(may_stop=False, text=answer.message)
         return self.send_back(task, stop, answer.message)
+
+
+def _stop_state(stop: Stop, *, has_waited: bool = False) -> StopState:
+    return StopState(
+        agent=stop.agent,
+        commit=stop.commit,
+        uncommitted=stop.uncommitted,
+        has_fault=bool(stop.fault),
+        is_unreadable=bool(stop.is_broken),
+        has_background_work=stop.has_background_work,
+        has_waited=has_waited,
+    )
+
+
+def _send_back_text(task: Task, stop: Stop, meaning: StopMeaning) -> str:
+    """What an agent is told that stopped with nothing to measure."""
+    match meaning:
+        case StopMeaning.UNREADABLE:
+            return _unreadable_text(stop.is_broken)
+        case StopMeaning.FAULT:
+            return stop.fault
+        case StopMeaning.UNCOMMITTED:
+            return _uncommitted_text(task, stop.uncommitted)
+        case _:
+            return _unfinished_text(task)
 
 
 def _uncommitted_text(task: Task, paths: tuple[str, ...]) -> str:

@@ -33,9 +33,9 @@ from remand.app.scheduler.ports import (
 from remand.domain import commands as c
 from remand.domain.access.team import Member
 from remand.domain.decisions.runs import describe_run_end
+from remand.domain.decisions.stops import StopMeaning, StopState, stop_meaning
 from remand.domain.events.event import Event
-from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
-from remand.domain.events.work import GateErrored, GateHeld, GatePassed, GateRejected, How, Purpose, RunEnded
+from remand.domain.events.work import GateRejected, How, Purpose, RunEnded
 from remand.domain.gate.verdict import make_unstarted_verdict
 from remand.domain.instant import Instant, seconds_between
 from remand.domain.record import Record
@@ -307,13 +307,11 @@ def _fault_detail(ended: RunEnd, told: SessionResult) -> str:
     return lines[-1][:MAX_DETAIL] if lines else ""
 
 
-MAX_IDLE_RUNS = 3
 MAX_SUBMISSIONS = 2
 """How often work is submitted that cannot be."""
 MAX_NAMED = 10
 CODES_ENDING_RUN = ("gate_held", "gate_errored")
 """Answers to a done claim after which the agent is not started again."""
-_RESETS_IDLE_COUNT = (TaskClaimed, HandoffAccepted, GatePassed, GateRejected, GateHeld, GateErrored)
 
 
 class RunStops:
@@ -338,13 +336,14 @@ class RunStops:
     def resolve(self, task: Task, workplace: TaskWorktree) -> str | None:
         """What the agent is to be told in its next run; None when there is to be none now."""
         claim = task.claim
-        if claim is None or task.status != Status.CLAIMED or task.waiting_for:
+        if claim is None or stop_meaning(task, StopState()) in (StopMeaning.END, StopMeaning.WAIT):
             return None
         try:
             look = self._workplaces.inspect(workplace)
-            if look.uncommitted:
+            meaning = stop_meaning(task, StopState(commit=look.head, uncommitted=look.uncommitted))
+            if meaning == StopMeaning.UNCOMMITTED:
                 return self._send_back(task, _uncommitted_text(look))
-            if not look.head or look.head == claim.base:
+            if meaning == StopMeaning.NOTHING_COMMITTED:
                 return self._send_back(
                     task, "You stopped, and there is no commit of yours on the branch yet."
                 )
@@ -389,16 +388,17 @@ class RunStops:
         self._claims.close()
 
     def _send_back(self, task: Task, text: str) -> str | None:
-        """Sends the agent back with nothing measured, as long as that makes sense."""
+        """Sends the agent back with nothing measured, until it has stopped so too often in a row."""
         claim = task.claim
         if claim is None:
             return None
-        count = _idle_runs(self._books.task_events(task.id))
-        if count < MAX_IDLE_RUNS:
-            return text
-        why = f"{claim.agent} stopped {count} times with nothing to measure: {text[:300]}"
-        self._books.ask(c.OpenEscalation(task_id=task.id, reason=why))
-        return None
+        stopped = _last_exit(self._books.task_events(task.id))
+        if stopped:
+            self._books.ask(
+                c.CountIdleStop(task_id=task.id, handoff_id=claim.handoff_id, key=stopped, reason=text)
+            )
+        after = self._books.task(task.id)
+        return None if after is not None and after.status == Status.ESCALATED else text
 
 
 def _is_rejected_already(story: Sequence[Event], commit: str) -> bool:
@@ -408,14 +408,10 @@ def _is_rejected_already(story: Sequence[Event], commit: str) -> bool:
     return isinstance(last, GateRejected) and last.verdict.commit == commit
 
 
-def _idle_runs(story: Sequence[Event]) -> int:
-    """How many runs have ended since the task was taken, or anything of it was measured."""
-    count = 0
-    for event in reversed(story):
-        if isinstance(event, _RESETS_IDLE_COUNT):
-            break
-        count += isinstance(event, RunEnded) and event.how == How.EXITED
-    return count
+def _last_exit(story: Sequence[Event]) -> str:
+    """The last run, as the name of its stop; empty when it did not end of its own accord, which is no stop."""
+    last = next((one for one in reversed(story) if isinstance(one, RunEnded)), None)
+    return last.run_id if last is not None and last.how == How.EXITED else ""
 
 
 def _uncommitted_text(look: WorktreeState) -> str:

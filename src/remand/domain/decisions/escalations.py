@@ -122,12 +122,6 @@ def deadlock_question(task: Task, command: c.Command, *, without: tuple[str, ...
     return (ask_user(task, "deadlock", why, command),)
 
 
-def open_automatically(task: Task, ask: c.OpenEscalation, command: c.Command) -> Events:
-    """A task that cannot go on by itself goes to a human."""
-    r.require_status(task, "escalation.open", "escalated")
-    return (ask_user(task, "gates", ask.reason, command),)
-
-
 def escalate_task(task: Task, ask: c.EscalateTask, command: c.Command) -> Events:
     """Asks the user. The agent that holds the task may, once; everyone else needs a say in it."""
     r.require_text("reason", ask.reason, may_be_empty=False)

@@ -47,6 +47,15 @@ class GateErrored(ClaimEvent, tag="gate.error", kw_only=True):
     verdict: Verdict
 
 
+class IdleStopCounted(ClaimEvent, tag="task.idle", kw_only=True):
+    """The agent stopped with nothing to measure, and was sent back. Several in a row end at a human."""
+
+    number: int
+    """How many in a row under this claim, this one among them."""
+    key: str = ""
+    """Names the stop: whoever reports it again means the same one."""
+
+
 class GateAlerted(TaskEvent, tag="gate.alert", kw_only=True):
     """One claim was rejected so often that a human should know."""
 

@@ -20,6 +20,7 @@ from remand.domain.events.work import (
     GateRecovered,
     GateRejected,
     How,
+    IdleStopCounted,
     IssueImported,
     Purpose,
     RunEnded,
@@ -31,6 +32,7 @@ from remand.domain.gate.verdict import RELEASING, Verdict
 from remand.domain.run import Run, add_run_cost
 from remand.domain.task import (
     AbandonedAction,
+    Claim,
     ForgeAction,
     PlannedAction,
     Status,
@@ -46,9 +48,8 @@ GateVerdictEvent = GatePassed | GateRejected | GateHeld | GateErrored
 
 def apply_gate_passed(task: Task, event: GatePassed) -> Task:
     is_released = event.verdict.is_release or event.is_observed
-    return advance_task(
-        task, event, gating=_state_after_verdict(task, event, is_released=is_released, alert=None)
-    )
+    gating = _state_after_verdict(task, event, is_released=is_released, alert=None)
+    return advance_task(task, event, claim=_without_idle_stops(task), gating=gating)
 
 
 def apply_gate_rejected(task: Task, event: GateRejected) -> Task:
@@ -60,11 +61,15 @@ def apply_gate_rejected(task: Task, event: GateRejected) -> Task:
         failing=event.verdict.failing_count,
         excess=event.verdict.excess,
     )
-    return advance_task(task, event, gating=gating, gate_rejection_count=task.gate_rejection_count + 1)
+    count = task.gate_rejection_count + 1
+    return advance_task(
+        task, event, claim=_without_idle_stops(task), gating=gating, gate_rejection_count=count
+    )
 
 
 def apply_gate_held(task: Task, event: GateHeld) -> Task:
-    claim = task.claim and replace(task.claim, lease_expires_at=bound_lease(event.lease_expires_at, event.ts))
+    claim = _without_idle_stops(task)
+    claim = claim and replace(claim, lease_expires_at=bound_lease(event.lease_expires_at, event.ts))
     gating = _state_after_verdict(
         task, event, branch=event.branch, is_branch_given=event.is_branch_given, pr=event.pr
     )
@@ -80,6 +85,17 @@ def apply_gate_errored(task: Task, event: GateErrored) -> Task:
         queue=Status.NEEDS_CONTINUATION,
         gating=_state_after_verdict(task, event),
     )
+
+
+def apply_idle_stop(task: Task, event: IdleStopCounted) -> Task:
+    claim = task.claim and replace(task.claim, idle_stops=task.claim.idle_stops + 1, idle_key=event.key)
+    return advance_task(task, event, claim=claim)
+
+
+def _without_idle_stops(task: Task) -> Claim | None:
+    """The claim once something was measured under it: idle stops count in a row."""
+    claim = task.claim
+    return replace(claim, idle_stops=0, idle_key="") if claim and claim.idle_stops else claim
 
 
 def apply_finding_accepted(task: Task, event: FindingAccepted) -> Task:

@@ -54,7 +54,9 @@ def test_the_systems_own_events_and_a_forges_reviews_are_not_asserted() -> None:
         c.RejectReview(task_id=task, commit="work", findings=(Finding(text="no"),)),
         known_by=KnownBy.FORGE,
     )
-    world.ledger.ask_as(THE_COORDINATOR, c.OpenEscalation(task_id=task, reason="stuck"))
+    world.ledger.ask_as(
+        THE_COORDINATOR, c.NoteReview(task_id=task, reviewer="Lea", source="forge:2", why="late")
+    )
     by = {event.meta.actor: event.meta.known_by for event in world.events()}
     assert (by["Lea"], by["coordinator"]) == ("forge", "")
 

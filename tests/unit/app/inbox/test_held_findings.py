@@ -199,13 +199,7 @@ def test_people_are_told_of_a_held_stop_with_the_commands() -> None:
     world = a_world()
     task = hold(world)
 
-    class NoNudges:
-        def count(self, task_id: str, session: str, key: str) -> int:
-            raise AssertionError(f"{task_id} was measured")
-
-        def forget(self, task_id: str, session: str) -> None:
-            assert task_id == task
-
+    class NoMarks:
         def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
             raise AssertionError(f"{task_id} waits for nothing")
 
@@ -214,7 +208,7 @@ def test_people_are_told_of_a_held_stop_with_the_commands() -> None:
     claimed = ClaimOutcome(
         answer=refusal, task_id=task, verdict=verdict, message="for the agent", notice="for people"
     )
-    stopping = StopResponder(world.ledger, lambda _: claimed, NoNudges(), budget=8)
+    stopping = StopResponder(world.ledger, lambda _: claimed, NoMarks())
 
     reply = stopping.reply(Stop(task_id=task, session="s", key="k", agent="Alice", commit="a" * 40))
 

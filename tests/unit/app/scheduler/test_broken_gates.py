@@ -22,11 +22,13 @@ FAILS = a_result("tests", GateStatus.FAILED, measured={"failures": 1.0}, excess=
 class BrokenShop(FakeScheduler):
     """A shop whose done claims are measured: `result` is what the gate shows, `unsubmitted` why nothing can be claimed."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, **policy: int) -> None:
         self.result: GateResult = MISSING
         self.submissions: list[str] = []
         self.unsubmitted: CannotRun | None = None
-        super().__init__(*(Member(name=name, command=("agent", name)) for name in names or ("Alice",)))
+        super().__init__(
+            *(Member(name=name, command=("agent", name)) for name in names or ("Alice",)), **policy
+        )
         for name in names or ("Alice",):
             self.scripts[name] = committing_agent("work")
 
@@ -140,7 +142,7 @@ def test_after_retry_one_agent_at_a_time_goes_on_until_the_gate_is_measured() ->
 
 
 def test_a_trial_run_that_has_nothing_to_measure_is_sent_back_like_any_other() -> None:
-    shop = BrokenShop()
+    shop = BrokenShop(escalate_after_gates=3)
     task_id = shop.world.add()
     shop.tick(10)
     shop.scripts["Alice"] = ending_agent(WORKED)

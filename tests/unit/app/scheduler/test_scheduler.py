@@ -212,7 +212,7 @@ def test_an_agent_that_is_rejected_at_the_gate_goes_on_under_its_claim() -> None
 
 
 def test_uncommitted_work_is_sent_back_with_its_names() -> None:
-    shop = FakeScheduler(agent())
+    shop = FakeScheduler(agent(), escalate_after_gates=3)
 
     def forgets(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
         shop.workplaces.looks[order.workplace.task_id] = WorktreeState(head="base", uncommitted=("roof.py",))
