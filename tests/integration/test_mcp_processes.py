@@ -195,7 +195,7 @@ def test_a_missing_package_is_named_with_the_remedy(repository: Repository, tmp_
     (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError(\"No module named 'mcp'\", name='mcp')\n")
     said = repository.call("mcp", env={"PYTHONPATH": str(tmp_path)})
     assert said.code == 3, said
-    assert "pip install 'mcp>=2.3,<3'" in said.err
+    assert "pip install 'remand[mcp]'" in said.err
 
 
 def _near(repository: Repository, *options: str) -> Said:

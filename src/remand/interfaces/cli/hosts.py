@@ -7,6 +7,7 @@ import secrets
 from argparse import ArgumentParser
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -53,6 +54,7 @@ def delete_token(path: str) -> None:
 
 
 TOKEN = "REMAND_MCP_TOKEN"  # noqa: S105 - the name of a variable
+MCP_REMEDY = "Run: pip install 'remand[mcp]'"
 DEFAULT_ACTOR = "agent"
 """Who speaks where nobody is named: a model, which is never the user."""
 
@@ -96,8 +98,13 @@ def _load_server_module(name: str) -> Any:
         return import_module(f"remand.interfaces.mcp.{name}")
     except ModuleNotFoundError as missing:
         raise EnvironmentFault(
-            f"The MCP server needs the package `{missing.name}`. Install it: pip install 'mcp>=2.3,<3'."
+            f"The MCP server needs the package `{missing.name}`, which is not installed. {MCP_REMEDY}"
         ) from None
+
+
+def is_server_installed() -> bool:
+    """Whether the extra `mcp` is there; it is looked for and not loaded."""
+    return find_spec("mcp") is not None
 
 
 def _serve_http(context: Context, desk: Any, given: str) -> Result:

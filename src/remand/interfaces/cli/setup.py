@@ -10,6 +10,7 @@ from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.interfaces.cli.context import CommandSpec, Context, split_commas
+from remand.interfaces.cli.hosts import MCP_REMEDY, is_server_installed
 from remand.interfaces.cli.output import Result
 from remand.wiring.hosts import checks, installation
 from remand.wiring.hosts.installation import Installation, install_hosts, outdated_hosts, remove_hosts
@@ -103,6 +104,11 @@ def _init(context: Context) -> Result:
 NO_INSTALLATION = Installation([], [], [], [])
 
 
+def _lacks_server(done: Installation) -> bool:
+    """Whether a host was told of a server that cannot start."""
+    return bool(done.servers) and not is_server_installed()
+
+
 def _hosts(context: Context) -> list[str]:
     """The hosts to look after: those that were asked for, that the project names, and that an earlier version set up."""
     asked = context.arguments.hosts
@@ -183,6 +189,7 @@ def _page(
         *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
         *(f"  took the path of a machine out of {path}" for path in done.cleaned),
         *(f"  note  {text}" for host in hosts for text in checks.setup_hints(host, _executable())),
+        *([f"  note  The MCP server is not installed. {MCP_REMEDY}"] if _lacks_server(done) else []),
         *(f"  add   {line} in remand.toml, so that others have it, too" for line in missing),
         "",
         f"Next: commit {_to_commit(place, done)} on the base, then",
