@@ -31,7 +31,7 @@ from remand.domain.decisions.reviews import (
 )
 from remand.domain.decisions.runs import end_lost_runs
 from remand.domain.decisions.stops import count_idle_stop
-from remand.domain.events.event import Event
+from remand.domain.events.event import Events
 from remand.domain.events.tasks import (
     EdgeCreated,
     EdgeDeleted,
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
 else:
     rejections = lazy("remand.domain.decisions.rejections")
 
-Events = tuple[Event, ...]
 HANDOFF_ASKS = (c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff, c.AnswerRejection, c.GiveOpinion)
 """Asks that name a handoff, and by it the task."""
 

@@ -94,6 +94,7 @@ from remand.domain.task import (
     advance_task,
     bound_lease,
     record_conflict,
+    with_name,
 )
 
 LEGACY_STATUS = {
@@ -248,7 +249,7 @@ def _apply_claim(task: Task, event: TaskClaimed | HandoffAccepted) -> Task:
         attempt_count=task.attempt_count + 1,
         waiting_for="",
         gating=work.reset_for_new_claim(task.gating),
-        holders=_with_name(task.holders, event.agent),
+        holders=with_name(task.holders, event.agent),
     )
 
 
@@ -347,7 +348,7 @@ def _apply_submission(task: Task, event: TaskSubmitted | HandoffCompleted) -> Ta
         branch=event.branch if is_moved else task.branch or event.branch,
         pr=event.pr or (0 if is_moved and task.forge.pushed else task.pr),
         forge=work.forge_state_after_submission(task, event),
-        authors=_with_name(task.authors, event.agent),
+        authors=with_name(task.authors, event.agent),
         requested=(),
     )
 
@@ -379,10 +380,6 @@ def _apply_task_settled(task: Task, event: TaskSettled) -> Task:
 
 def _apply_task_reopened(task: Task, event: TaskReopened) -> Task:
     return advance_task(task, event, claim=None, offers=(), waits_for=(), children=())
-
-
-def _with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    return names if name in names else (*names, name)
 
 
 _HANDLERS: dict[type[Event], Callable[[Task, Any], Task]] = {

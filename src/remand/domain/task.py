@@ -525,6 +525,11 @@ def record_conflict(task: Task, event: Event, why: str) -> Task:
     return replace(task, conflicts=(*task.conflicts, found)[-MAX_CONFLICTS:])
 
 
+def with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The names with one more, unless it is among them."""
+    return names if name in names else (*names, name)
+
+
 def advance_task(task: Task, event: Event, **changes: Any) -> Task:
     """Moves the task along its transition, or records why it could not."""
     sources, target = _TRANSITIONS_BY_EVENT[type(event)]

@@ -288,7 +288,6 @@ MAX_OBJECTIONS = 5000
 It is far more than the user can have answered one by one, so that one which waits for an answer is among them: an answer
 to all keys is to everything that was said until then.
 """
-_MAX_OBJECTION_TEXT = 200
 _UNTRUSTED = (Doubt.UNKNOWN_SIGNER, Doubt.REVOKED)
 """What is doubted of events whose key is not trusted: never, or not any more."""
 
@@ -320,9 +319,7 @@ def as_objection(event: Event, task: str, doubt: Doubt, signer: str) -> Objectio
     work = objected_work(event) if doubt in _UNTRUSTED and task else None
     if work is None:
         return None
-    return ObjectionRow(
-        task[:_MAX_OBJECTION_TEXT], signer[:_MAX_OBJECTION_TEXT], work[:_MAX_OBJECTION_TEXT], event.ts
-    )
+    return ObjectionRow(task[:_MAX_TEXT], signer[:_MAX_TEXT], work[:_MAX_TEXT], event.ts)
 
 
 class ObjectionTable(Protocol):

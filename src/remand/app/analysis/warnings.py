@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from remand.app.analysis.statistics import wilson_share
 from remand.app.history.rejections import RejectionView, task_rejections
 from remand.app.tasks.similarity import similar_rejected, was_rejected
-from remand.domain.events.reviews import ReviewRejected
+from remand.domain.events.reviews import ReviewRejected, first_blocking
 from remand.domain.record import Record
 from remand.domain.task import Task
 from remand.ledger import codec
@@ -85,8 +85,9 @@ def _agent_rejection(found: RejectionView) -> EarlierRejection:
 
 
 def _review_rejection(event: ReviewRejected) -> EarlierRejection:
-    blocking = next((finding.text for finding in event.findings if finding.is_blocking), "")
-    return EarlierRejection(agent=event.reviewer, reason="REVIEW", summary=_shorten(blocking), at=event.ts)
+    blocking = first_blocking(event.findings)
+    summary = _shorten(blocking.text) if blocking else ""
+    return EarlierRejection(agent=event.reviewer, reason="REVIEW", summary=summary, at=event.ts)
 
 
 def _shorten(value: object) -> str:

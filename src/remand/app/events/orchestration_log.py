@@ -25,6 +25,7 @@ from remand.domain.events.reviews import (
     ReviewRequested,
     ReviewRetracted,
     TaskReassigned,
+    first_blocking,
 )
 from remand.domain.events.tasks import LeaseRenewed, RejectionAnswered
 from remand.domain.events.work import FindingAccepted, GateAlerted, GateOverridden
@@ -196,7 +197,7 @@ def _lockout_reason(lockout: Lockout) -> str:
 
 def _findings_text(findings: tuple[Finding, ...]) -> str:
     """The first finding that blocks, and how many more there are."""
-    first = next((finding for finding in findings if finding.is_blocking), None)
+    first = first_blocking(findings)
     if first is None:
         return ""
     at = f"{first.path}:{first.line}: " if first.path and first.line else f"{first.path}: " * bool(first.path)

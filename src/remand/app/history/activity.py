@@ -34,6 +34,7 @@ from remand.domain.events.reviews import (
     ReviewRequested,
     ReviewRetracted,
     TaskReassigned,
+    first_blocking,
 )
 from remand.domain.events.tasks import (
     EdgeCreated,
@@ -202,8 +203,8 @@ def _answer_text(event: Any) -> str:
 
 
 def _review_rejection_text(event: Any) -> str:
-    first = next((finding.text for finding in event.findings if finding.is_blocking), "")
-    return f"{event.reviewer} rejected {event.commit[:12]}{_reason_suffix(first)}"
+    first = first_blocking(event.findings)
+    return f"{event.reviewer} rejected {event.commit[:12]}{_reason_suffix(first.text if first else '')}"
 
 
 def _gate_rejection_text(event: Any) -> str:

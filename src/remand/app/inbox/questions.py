@@ -21,7 +21,7 @@ from remand.domain.decisions.findings import open_findings, settle_command
 from remand.domain.decisions.handoffs import remaining_agents
 from remand.domain.decisions.notices import describe_takeover, open_alert
 from remand.domain.events.event import Event
-from remand.domain.events.reviews import Finding, ReviewRejected
+from remand.domain.events.reviews import Finding, ReviewRejected, first_blocking
 from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskFailed, record_of
 from remand.domain.events.work import GateErrored, GateRejected
 from remand.domain.gate.state import find_outages
@@ -208,7 +208,7 @@ def _missed_thresholds(event: GateRejected) -> str:
 
 def _first_blocking_finding(findings: Sequence[Finding]) -> str:
     """The first blocking finding, with its place."""
-    found = next((finding for finding in findings if finding.is_blocking), None)
+    found = first_blocking(findings)
     if found is None:
         return "without a finding"
     where = f"{found.path}:{found.line}: " if found.line else f"{found.path}: " if found.path else ""

@@ -11,7 +11,7 @@ from remand.domain.decisions.handoffs import make_offer, pass_to_agent, remainin
 from remand.domain.decisions.notices import ask_user, open_alert
 from remand.domain.decisions.objections import require_objections_answered
 from remand.domain.decisions.reviews import has_worked_on
-from remand.domain.events.event import Event
+from remand.domain.events.event import Events
 from remand.domain.events.reviews import (
     EscalationAcknowledged,
     EscalationAnswered,
@@ -30,7 +30,6 @@ from remand.domain.references import unknown_option_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import MAX_LEASE_SECONDS, TERMINAL, Escalation, Status, Submission, Task
 
-Events = tuple[Event, ...]
 FIX, UNLOCK, REASSIGN, REOPEN, WONTFIX = "fix", "unlock", "reassign", "reopen", "wontfix"
 ACCEPT = "accept"
 ACK = "ack"

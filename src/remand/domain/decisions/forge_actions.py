@@ -10,14 +10,13 @@ from remand.domain import ids
 from remand.domain import preconditions as r
 from remand.domain.decisions.findings import is_still_rejected
 from remand.domain.decisions.notices import NOTICE_DUE
-from remand.domain.events.event import Event
+from remand.domain.events.event import Events
 from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
 from remand.domain.instant import add_seconds, is_instant
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import ForgeAction, Status, Submission, Task
 
-Events = tuple[Event, ...]
 PLANNED = "intent"
 """In place of an act: one is begun, whichever it is and whatever the policy says now."""
 RETRY_DELAYS = (60.0, 240.0, 960.0, 3600.0, 14_400.0, 43_200.0, 86_400.0)

@@ -21,7 +21,7 @@ from remand.domain.decisions.findings import (
     settle_lines,
 )
 from remand.domain.decisions.notices import MAX_STALLED, ask_user, raise_alert
-from remand.domain.events.event import Event
+from remand.domain.events.event import Events
 from remand.domain.events.reviews import EscalationAnswered
 from remand.domain.events.tasks import LeaseRenewed, TaskSubmitted
 from remand.domain.events.work import (
@@ -113,10 +113,7 @@ def require_new_change(task: Task, facts: c.Facts) -> None:
     )
 
 
-_OutageEvents = tuple[Event, ...]
-
-
-def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> _OutageEvents:
+def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> Events:
     """The question to the user about gates that this verdict shows to be broken, unless it was put already."""
     facts, found = command.facts, find_outages(verdict)
     known = (*task.gating.outages, *facts.outages)
@@ -128,7 +125,7 @@ def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> _O
     return (replace(asked, gates=tuple(one.gate for one in new)),)
 
 
-def record_measured_gates(task: Task, ask: c.NoteGatesMeasured, command: c.Command) -> _OutageEvents:
+def record_measured_gates(task: Task, ask: c.NoteGatesMeasured, command: c.Command) -> Events:
     """What follows for a task once gates were measured, or have other rules: a question about them is closed."""
     facts = command.facts
     gates = tuple(dict.fromkeys(one.gate for one in task.gating.outages if one.gate in ask.gates))
@@ -141,9 +138,6 @@ def record_measured_gates(task: Task, ask: c.NoteGatesMeasured, command: c.Comma
         return recovered
     answered = EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=RETRY)
     return (*recovered, answered)
-
-
-Events = tuple[Event, ...]
 
 
 def require_release(task: Task, claim: Claim, command: c.Command) -> Events:

@@ -10,7 +10,7 @@ from remand.domain import ids
 from remand.domain import preconditions as r
 from remand.domain.access.team import Actor
 from remand.domain.decisions.gates import require_release
-from remand.domain.events.event import Event
+from remand.domain.events.event import Events
 from remand.domain.events.reviews import LockoutSet, TaskReassigned
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, HandoffInitiated
 from remand.domain.instant import add_seconds
@@ -18,8 +18,6 @@ from remand.domain.preconditions import is_eligible
 from remand.domain.references import unknown_commit_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Claim, Offer, Task
-
-Events = tuple[Event, ...]
 
 
 def accept_offer(task: Task, offer: Offer, command: c.Command, acknowledgment: str = "") -> HandoffAccepted:
@@ -198,7 +196,6 @@ def make_offer(
     )
 
 
-_StaffEvents = tuple[Event, ...]
 _STEM = 3
 """A skill is found in a text by its first letters: so many at least, and more than half of the longer word."""
 
@@ -248,7 +245,7 @@ def _is_similar_word(one: str, other: str) -> bool:
 
 def pass_to_agent(
     task: Task, to: Actor, command: c.Command, *, source: str, why: str, is_last: bool, guidance: str = ""
-) -> _StaffEvents:
+) -> Events:
     """Gives the task to another agent: said once, and reserved for one lease."""
     return (
         TaskReassigned(task_id=task.id, target=to.name, source=source, reason=why, is_last=is_last),

@@ -11,13 +11,11 @@ from remand.domain import preconditions as r
 from remand.domain.access.team import Member, Role, Team, fold_name
 from remand.domain.decisions import escalations
 from remand.domain.decisions.handoffs import pass_to_agent, remaining_agents
-from remand.domain.events.event import Event
+from remand.domain.events.event import Event, Events
 from remand.domain.events.reviews import LockoutSet
 from remand.domain.events.tasks import HandoffLapsed
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, TERMINAL, Lockout, LockoutCause, Status, Task
-
-Events = tuple[Event, ...]
 
 
 def lock_out_agent(task: Task, ask: c.LockOut, command: c.Command) -> Events:

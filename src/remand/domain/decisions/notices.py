@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain.access.team import Actor
 from remand.domain.decisions.findings import is_same_change
-from remand.domain.events.event import Event, OverridingEvent
+from remand.domain.events.event import Event, Events, OverridingEvent
 from remand.domain.events.reviews import (
     EscalationAnswered,
     EscalationOpened,
@@ -30,7 +30,6 @@ def ask_user(task: Task, kind: str, reason: str, command: c.Command) -> Escalati
     return EscalationOpened(task_id=task.id, kind=kind, reason=reason, deadline=deadline)
 
 
-Events = tuple[Event, ...]
 MAX_STALLED = 2
 """So many rejections in a row without progress, after the alert, and a human has to look."""
 NOTICE_DUE = "tell"

@@ -14,7 +14,7 @@ from remand.domain.access.team import Actor
 from remand.domain.decisions import director
 from remand.domain.decisions import handoffs as h
 from remand.domain.decisions.notices import ask_user
-from remand.domain.events.event import AnswerEvent, Event
+from remand.domain.events.event import AnswerEvent, Event, Events
 from remand.domain.events.reviews import LockoutSet
 from remand.domain.events.tasks import (
     Decision,
@@ -44,8 +44,6 @@ from remand.domain.text.redaction import redact, redact_values
 from remand.domain.validation.assessment import Assessment
 from remand.domain.validation.validator import assess
 
-_AnswerEvents = tuple[Event, ...]
-
 
 def task_context(task: Task) -> dict[str, Any]:
     """What a rejection is held against: the task as it is written down."""
@@ -58,7 +56,7 @@ def task_context(task: Task) -> dict[str, Any]:
     }
 
 
-def answer_rejection(task: Task, ask: c.AnswerRejection, command: c.Command) -> _AnswerEvents:
+def answer_rejection(task: Task, ask: c.AnswerRejection, command: c.Command) -> Events:
     """Answers the last rejection of a task, also one that was overridden while the agent still has it."""
     filed = _require_answerable(task, ask, command)
     decision = parse_decision_type(ask.decision)
@@ -96,14 +94,14 @@ def _require_answerable(task: Task, ask: c.AnswerRejection, command: c.Command) 
 
 def _override_by_director(
     task: Task, filed: LastRejection, record: TaskRejection, ask: c.AnswerRejection, command: c.Command
-) -> _AnswerEvents:
+) -> Events:
     """The director's own override: back to the agent, or on to another."""
     facts = command.facts
     if ask.created_tasks:
         raise Refused("bad_value", "An override creates no tasks. Leave out --created-tasks.")
     other = facts.target.name if facts.target is not None and facts.target.name != filed.agent else ""
     if other and facts.target is not None:
-        _require_takeover(task, filed, command)
+        r.require_may_work(task, facts.target, facts)
     if not other and task.is_locked_out(filed.agent):
         raise Refused("locked_out", f"{filed.agent} may not go on with task {task.id}. Use --reassign-to.")
     message = ask.message or "The director does not accept the rejection. Go on with the task."
@@ -140,15 +138,7 @@ def _override_by_director(
     )
 
 
-def _require_takeover(task: Task, filed: LastRejection, command: c.Command) -> None:
-    """Refuses to pass the task to an agent that may not have it."""
-    target = command.facts.target
-    if target is None:
-        return
-    r.require_may_work(task, target, command.facts)
-
-
-def _return_to_queue(task: Task, reason: str) -> _AnswerEvents:
+def _return_to_queue(task: Task, reason: str) -> Events:
     """Brings the task back to its queue: ends the claim or offer that is still there, or the wait."""
     if task.status == Status.BLOCKED:
         name = task.filed.rejection_id if task.filed else ""
@@ -167,7 +157,7 @@ def accept_rejection(
     decision: DecisionType,
     ask: c.AnswerRejection | None,
     command: c.Command,
-) -> _AnswerEvents:
+) -> Events:
     """The answer to a rejection that is accepted, and what follows for this and other tasks."""
     facts = command.facts
     given = tuple(dict.fromkeys(ask.created_tasks)) if ask else ()
@@ -226,7 +216,7 @@ def _require_valid_plan(
                 raise Refused("bad_value", "Accepting alone creates no tasks. Leave out --created-tasks.")
 
 
-def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ...]) -> _AnswerEvents:
+def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ...]) -> Events:
     """The new tasks. What is cut from a task keeps away those who are locked out of it."""
     is_part = drawn.link == "REFINES"
     made: list[Event] = []
@@ -262,7 +252,7 @@ def _inherit_lockouts(task: Task, name: str) -> list[Event]:
     ]
 
 
-def _link_tasks(task: Task, drawn: director.DecisionPlan, created: tuple[str, ...]) -> _AnswerEvents:
+def _link_tasks(task: Task, drawn: director.DecisionPlan, created: tuple[str, ...]) -> Events:
     """How the tasks of a decision are linked to the rejected one."""
     if drawn.link == "REFINES":
         weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
@@ -298,7 +288,6 @@ def _task_outcome(
             return (TaskBlocked(task_id=task.id, reason=why),)
 
 
-Events = tuple[Event, ...]
 MAX_NESTING = 16
 MAX_OPINION = 4000
 

@@ -14,7 +14,7 @@ from remand.domain.decisions.gates import unsettled_control_changes
 from remand.domain.decisions.handoffs import best_agent, pass_to_agent, remaining_agents
 from remand.domain.decisions.notices import ask_user
 from remand.domain.decisions.objections import require_objections_answered
-from remand.domain.events.event import Event
+from remand.domain.events.event import Events
 from remand.domain.events.reviews import (
     FeedbackFetched,
     Finding,
@@ -27,13 +27,13 @@ from remand.domain.events.reviews import (
     ReviewRejected,
     ReviewRequested,
     ReviewRetracted,
+    first_blocking,
 )
 from remand.domain.pull_request.reviews import make_forge_review_id
 from remand.domain.references import unknown_commit_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Review, Status, Submission, Task
 
-Events = tuple[Event, ...]
 MAX_SOURCE = 200
 MIN_CHECKED_WORDS = 4
 
@@ -196,7 +196,8 @@ def _add_lockout_cause(task: Task, author: str, rejected: ReviewRejected) -> Eve
 
 
 def _make_lockout(author: str, rejected: ReviewRejected) -> LockoutSet:
-    reason = next(finding.text for finding in rejected.findings if finding.is_blocking)
+    blocking = first_blocking(rejected.findings)
+    reason = blocking.text if blocking else ""
     return LockoutSet(
         task_id=rejected.task_id, agent=author, reason=reason[:500], review_id=rejected.review_id
     )
@@ -405,12 +406,11 @@ def _require_unmoved_branch(task: Task, submission: Submission, command: c.Comma
     )
 
 
-_ForgeReviewEvents = tuple[Event, ...]
 MAX_COMMENTS = 1000
 """How many comments of a forge are handed on with one rejection."""
 
 
-def add_review_comments(task: Task, ask: c.AddComments, command: c.Command) -> _ForgeReviewEvents:
+def add_review_comments(task: Task, ask: c.AddComments, command: c.Command) -> Events:
     """Adds a reviewer's comments to the rejection of the work that they are about; each comment once.
 
     They open no rejection and count for none: whoever works on the task has to read them before handing it in.
@@ -439,7 +439,7 @@ def add_review_comments(task: Task, ask: c.AddComments, command: c.Command) -> _
     )
 
 
-def record_review(task: Task, ask: c.NoteReview, command: c.Command) -> _ForgeReviewEvents:
+def record_review(task: Task, ask: c.NoteReview, command: c.Command) -> Events:
     """Keeps a review that cannot count, once."""
     if task.has_imported_review(ask.source):
         return ()
@@ -455,7 +455,7 @@ def record_review(task: Task, ask: c.NoteReview, command: c.Command) -> _ForgeRe
     )
 
 
-def record_merge(task: Task, ask: c.NoteMerge, command: c.Command) -> _ForgeReviewEvents:
+def record_merge(task: Task, ask: c.NoteMerge, command: c.Command) -> Events:
     """Keeps that work was merged past the rules, and tells the user."""
     if task.has_imported_review(ask.source):
         return ()

@@ -9,7 +9,7 @@ from remand.domain import ids
 from remand.domain import preconditions as r
 from remand.domain.access.team import Actor, Role
 from remand.domain.decisions.notices import ask_user
-from remand.domain.events.event import Event
+from remand.domain.events.event import Events
 from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
 from remand.domain.events.work import How, Purpose, RunEnded, RunStarted, TaskReturned
 from remand.domain.instant import add_seconds, seconds_between
@@ -17,7 +17,6 @@ from remand.domain.refusals import Refused
 from remand.domain.run import Run, add_run_cost
 from remand.domain.task import TERMINAL, TRANSITIONS, Claim, Status, Task
 
-Events = tuple[Event, ...]
 MAX_DETAIL = 2000
 _KEEPS_CLAIM = (How.STOPPED, How.LOST)
 """How a run ends that goes on with the next start of the scheduler."""

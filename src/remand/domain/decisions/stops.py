@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from remand.domain import commands as c
 from remand.domain.decisions.notices import ask_user
-from remand.domain.events.event import Event
+from remand.domain.events.event import Events
 from remand.domain.events.work import IdleStopCounted
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
@@ -64,7 +64,7 @@ def stop_meaning(task: Task | None, stop: StopState) -> StopMeaning:
     return StopMeaning.DONE_CLAIM
 
 
-def count_idle_stop(task: Task, ask: c.CountIdleStop, command: c.Command) -> tuple[Event, ...]:
+def count_idle_stop(task: Task, ask: c.CountIdleStop, command: c.Command) -> Events:
     """Counts a stop with nothing to measure, in whatever host it happened; the last one of a row asks the user.
 
     A stop that is reported again is no other stop, and one of an earlier claim says nothing of this one.

@@ -79,6 +79,10 @@ class Event(Record, tag_field="event", tag="", kw_only=True):
         return self.meta.seq <= 0
 
 
+Events = tuple[Event, ...]
+"""What a decision leads to, in the order in which it happens."""
+
+
 class TaskEvent(Event, tag="", kw_only=True):
     """An event of one task."""
 

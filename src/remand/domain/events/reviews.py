@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from remand.domain.events.event import ClaimEvent, OverridingEvent, TaskEvent
 from remand.domain.instant import Instant
 from remand.domain.record import Record
@@ -48,6 +50,11 @@ class Finding(Record, kw_only=True):
     """The comment that its thread begins with; empty when it begins one."""
     at: Instant = ""
     """When it was given on the forge."""
+
+
+def first_blocking(findings: Iterable[Finding]) -> Finding | None:
+    """The finding that a rejection is known by: the first that blocks."""
+    return next((finding for finding in findings if finding.is_blocking), None)
 
 
 class ReviewRequested(TaskEvent, tag="review.request", kw_only=True):

@@ -48,6 +48,7 @@ from remand.domain.task import (
     advance_task,
     bound_lease,
     record_conflict,
+    with_name,
 )
 
 
@@ -79,9 +80,9 @@ def record_notice_delivery(task: Task, event: EscalationNotified) -> Task:
     """Notes that a channel took an alert, or an override, which is forgotten with the last channel."""
     found = open_alert(task)
     if found is not None and found.id == event.escalation_id:
-        return _with_alert(task, replace(found, notified=_with_channel(found.notified, event.channel)))
+        return _with_alert(task, replace(found, notified=with_name(found.notified, event.channel)))
     left = tuple(
-        replace(one, notified=_with_channel(one.notified, event.channel))
+        replace(one, notified=with_name(one.notified, event.channel))
         if one.id == event.escalation_id
         else one
         for one in task.notices
@@ -117,10 +118,6 @@ def _with_alert(task: Task, found: GateAlert) -> Task:
     return replace(task, gating=replace(task.gating, alert=found))
 
 
-def _with_channel(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    return names if name in names else (*names, name)
-
-
 MAX_DISMISSALS = 200
 """How many answers a task keeps, the latest."""
 
@@ -139,7 +136,7 @@ FIX, ACCEPT = "fix", "accept"
 def apply_review_requested(task: Task, event: ReviewRequested) -> Task:
     if task.submission is None or event.commit not in ("", task.submission.commit):
         return task
-    return replace(task, requested=_with_name(task.requested, event.reviewer))
+    return replace(task, requested=with_name(task.requested, event.reviewer))
 
 
 def apply_review_approved(task: Task, event: ReviewApproved) -> Task:
@@ -161,7 +158,7 @@ def apply_review_rejected(task: Task, event: ReviewRejected) -> Task:
     review = Review(id=event.review_id or event.meta.origin, reviewer=event.reviewer)
     noted: dict[str, Any] = {
         "feedback": task.feedback + 1,
-        "reviewers": _with_name(task.reviewers, event.reviewer),
+        "reviewers": with_name(task.reviewers, event.reviewer),
         "sources": _with_source(task, event.source),
     }
     known = task.find_rejected_round(submission.handoff_id, submission.tree)
@@ -210,7 +207,7 @@ def _count_undone_rejection(task: Task, event: ReviewRejected) -> Task:
     task = replace(
         task,
         feedback=task.feedback + 1,
-        reviewers=_with_name(task.reviewers, event.reviewer),
+        reviewers=with_name(task.reviewers, event.reviewer),
         sources=_with_source(task, event.source),
         rounds=_add_review(task.rounds, known, review, event.findings) if known else (*task.rounds, undone),
     )
@@ -351,7 +348,7 @@ def apply_lockout_cleared(task: Task, event: LockoutCleared) -> Task:
     own = tuple(item for item in task.lockouts if item.agent == event.agent)
     left = (*others, *_without_causes(own, lambda cause: _is_lifted(cause, event)))
     is_for_this = not event.review_id and not event.inherited_from
-    names = _with_name(task.unlocked, event.agent) if is_for_this else task.unlocked
+    names = with_name(task.unlocked, event.agent) if is_for_this else task.unlocked
     return replace(task, lockouts=left, unlocked=names, feedback=task.feedback + bool(event.guidance))
 
 
@@ -405,7 +402,7 @@ def apply_escalation_notified(task: Task, event: EscalationNotified) -> Task:
     escalation = _find_open_escalation(task, event.escalation_id)
     if escalation is None:
         return record_notice_delivery(task, event)
-    channels = _with_name(escalation.notified, event.channel)
+    channels = with_name(escalation.notified, event.channel)
     return replace(task, escalation=replace(escalation, notified=channels))
 
 
@@ -444,12 +441,8 @@ def _find_open_escalation(task: Task, escalation_id: str) -> Escalation | None:
 
 def _with_source(task: Task, source: str) -> tuple[str, ...]:
     """The reviews that were taken in, with this one. A source without an id of its own may come again."""
-    return _with_name(task.sources, source)[-MAX_SOURCES:] if ":" in source else task.sources
+    return with_name(task.sources, source)[-MAX_SOURCES:] if ":" in source else task.sources
 
 
 def _with_names(names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*names, *more)))
-
-
-def _with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    return names if name in names else (*names, name)

@@ -57,9 +57,6 @@ class MeasuredRejection:
         return sum(found) / len(found) if found else 0.0
 
 
-FULL = 3.0
-
-
 def attempt_outcomes(view: MeasuredRejection) -> float:
     """The part of the attempts that tell what came of them."""
     return view.mean(text.has_outcome for text in view.attempts)

@@ -232,10 +232,8 @@ _ITEM = re.compile(r"(\s*)((?:- +)*)(?:([\w@./*\"'-][^:#]*?)\s*:(?:\s+|$))?(.*)"
 MAX_LINES = 20_000
 MAX_LINE = 1_000
 
-YamlValue = str | float | bool | tuple[str, ...]
 
-
-def yaml_settings(text: str) -> Iterator[tuple[str, YamlValue]]:
+def yaml_settings(text: str) -> Iterator[tuple[str, SettingValue]]:
     """The settings of a YAML text with dotted keys."""
     scopes: list[tuple[int, str]] = []
     lists: dict[str, list[str]] = {}
@@ -261,7 +259,7 @@ def _without_yaml_comment(text: str) -> str:
     return re.sub(r"\s+#.*$", "", text).strip()
 
 
-def _parse_yaml_scalar(text: str) -> YamlValue:
+def _parse_yaml_scalar(text: str) -> SettingValue:
     if text.startswith("[") and text.endswith("]"):
         return tuple(part.strip().strip("\"'") for part in text[1:-1].split(",") if part.strip())
     bare = text.strip("\"'")

@@ -44,7 +44,7 @@ _TYPES = frozenset(
     )
 )
 """Types whose values are written out by way of a call."""
-_WRITTEN_FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
+_FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
 _WORK = frozenset(("for", "while", "*", "/", "%", "reduce", "map", "filter", "push", "+", "-"))
 
 
@@ -190,7 +190,7 @@ def _inner_value(node: ast.expr) -> ast.expr:
 def _figure_value(node: ast.expr) -> float | None:
     inner = _inner_value(node)
     if inner is not node and isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-        return float(inner.value) if _WRITTEN_FIGURE.fullmatch(inner.value) else None
+        return float(inner.value) if _FIGURE.fullmatch(inner.value) else None
     return parse_number(inner)
 
 
@@ -358,7 +358,6 @@ MAX_ANSWERS = 100
 FIGURES = 3
 """Digits of a number that is no coincidence."""
 _SMALL = frozenset(("0", "1", "2", "-1", "''"))
-_FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
 
 
 def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
