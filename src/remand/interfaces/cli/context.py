@@ -45,6 +45,10 @@ class CommandSpec(NamedTuple):
     run: Callable[[Context], Result]
 
 
+def add_no_arguments(parser: ArgumentParser) -> None:
+    """Takes no arguments."""
+
+
 class CallOrigin(NamedTuple):
     """The process a call comes from."""
 

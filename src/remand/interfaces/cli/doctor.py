@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +15,7 @@ from remand.app.log.verification import verify_log
 from remand.app.tasks.lookup import lost_names
 from remand.domain.access.team import Member
 from remand.domain.gate.gate import Gate
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.signatures import Doubt
@@ -205,10 +204,6 @@ TRUST_INSTRUCTIONS = (
 )
 
 
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
-
-
 def _doctor(context: Context) -> Result:
     agents = attack_agent_sandbox()
     is_off = _is_sandbox_off(context)
@@ -385,4 +380,4 @@ def _page(checks: list[Check], tier: int) -> Any:
     return show
 
 
-COMMANDS = {"doctor": CommandSpec(_add_no_arguments, _doctor)}
+COMMANDS = {"doctor": CommandSpec(add_no_arguments, _doctor)}

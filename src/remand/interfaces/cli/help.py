@@ -9,7 +9,7 @@ from remand.app.errors import UsageError
 from remand.app.tasks.lookup import People
 from remand.domain.refusals import MEANINGS
 from remand.domain.validation import issues
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.main import command_parser
 from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.registry import COMMANDS as ALL
@@ -38,10 +38,6 @@ def _explain(context: Context) -> Result:
 EXPLAIN_COMMANDS = {"explain": CommandSpec(_explain_arguments, _explain)}
 
 
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
-
-
 def _whoami(context: Context) -> Result:
     team = context.opened_ledger.settings.rules().team
     with context.opened_ledger.store.read() as view:
@@ -59,7 +55,7 @@ def _whoami(context: Context) -> Result:
     return Result(data, f"{actor.name} ({', '.join(roles) or 'not on the team'}){place}")
 
 
-WHOAMI_COMMANDS = {"whoami": CommandSpec(_add_no_arguments, _whoami)}
+WHOAMI_COMMANDS = {"whoami": CommandSpec(add_no_arguments, _whoami)}
 
 
 SHELLS = ("bash", "zsh", "fish")

@@ -17,7 +17,7 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.config import inherited_environment
 from remand.domain.events.log import PauseBegun, PauseEnded
 from remand.domain.instant import add_seconds
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, as_json
 from remand.interfaces.hook.answers import answer_session
 from remand.interfaces.hook.session import SessionCall
@@ -188,10 +188,6 @@ def _pause(context: Context) -> Result:
     )
 
 
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
-
-
 def _resume(context: Context) -> Result:
     actor = context.user()
     if context.gates.is_paused:
@@ -214,5 +210,5 @@ COMMANDS: dict[str, Any] = {
     "hook": CommandSpec(_hook_arguments, _hook),
     "hook relay": CommandSpec(_relay_arguments, _relay),
     "pause": CommandSpec(_pause_arguments, _pause),
-    "resume": CommandSpec(_add_no_arguments, _resume),
+    "resume": CommandSpec(add_no_arguments, _resume),
 }

@@ -31,7 +31,7 @@ from remand.domain.access.keys import (
     parse_public_key,
 )
 from remand.domain.preconditions import require_key_manager
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, table
 from remand.wiring.project import published_groups, trusted_in_working_tree, write_end, write_trusted
 
@@ -47,10 +47,6 @@ _WHERE = {
     "base": "what the base branch has published",
     "ledger": "what this ledger has, as the base has nothing of it",
 }
-
-
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
 
 
 def _require_user(context: Context) -> None:
@@ -347,8 +343,8 @@ def _find_key(context: Context, text: str) -> PublicKey:
 
 
 COMMANDS = {
-    "keys": CommandSpec(_add_no_arguments, _keys),
-    "keys request": CommandSpec(_add_no_arguments, _request),
+    "keys": CommandSpec(add_no_arguments, _keys),
+    "keys request": CommandSpec(add_no_arguments, _request),
     "keys trust": CommandSpec(_trust_arguments, _trust),
     "keys revoke": CommandSpec(_revoke_arguments, _revoke),
     "keys adopt": CommandSpec(_adopt_arguments, _adopt),

@@ -24,7 +24,7 @@ from remand.app.log.repair import (
 )
 from remand.app.log.verification import state_digest, verify_log
 from remand.domain.events.event import Event
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row
 from remand.ledger import codec
@@ -95,10 +95,6 @@ JOURNAL_COMMANDS = {"journal": CommandSpec(_journal_arguments, _journal)}
 
 _POLL_SECONDS = 0.3
 REBUILT = "Every table was made anew from the event files. Run `remand log verify` again to see what is left."
-
-
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
 
 
 def _tail_arguments(parser: ArgumentParser) -> None:
@@ -340,10 +336,10 @@ def _publish(context: Context) -> Result:
 COMMANDS = {
     **JOURNAL_COMMANDS,
     "log tail": CommandSpec(_tail_arguments, _tail),
-    "log verify": CommandSpec(_add_no_arguments, _verify),
-    "log rebuild": CommandSpec(_add_no_arguments, _rebuild),
+    "log verify": CommandSpec(add_no_arguments, _verify),
+    "log rebuild": CommandSpec(add_no_arguments, _rebuild),
     "log repair": CommandSpec(_repair_arguments, _repair),
     "log import": CommandSpec(_import_arguments, _import),
     "log publish": CommandSpec(_publish_arguments, _publish),
-    "log digest": CommandSpec(_add_no_arguments, _digest),
+    "log digest": CommandSpec(add_no_arguments, _digest),
 }

@@ -28,7 +28,7 @@ from remand.app.graph_export import FORMATS
 from remand.domain.policy import Policy
 from remand.interfaces.cli.analysis import plot
 from remand.interfaces.cli.analysis.tables import rejections_page, rework_page, runs_page
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import RawJson, Result, table
 
 if TYPE_CHECKING:
@@ -168,10 +168,6 @@ def _render_simulation(found: Simulation) -> Callable[[Console], None]:
 SIMULATE_COMMANDS = {"simulate": CommandSpec(_simulate_arguments, _simulate)}
 
 
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
-
-
 def _view(context: Context) -> GraphView:
     with context.opened_ledger.store.read() as view:
         statuses = {task.id: task.status.value for task in view.tasks.every()}
@@ -212,6 +208,6 @@ def _export(context: Context) -> Result:
 COMMANDS = {
     **ANALYZE_COMMANDS,
     **SIMULATE_COMMANDS,
-    "graph stats": CommandSpec(_add_no_arguments, _stats),
+    "graph stats": CommandSpec(add_no_arguments, _stats),
     "graph export": CommandSpec(_export_arguments, _export),
 }

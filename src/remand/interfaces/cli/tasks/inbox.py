@@ -45,7 +45,7 @@ from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.references import option_at, require_question
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, clean, one_line, table
 from remand.interfaces.cli.tasks.verdicts import (
     acting_member,
@@ -111,10 +111,6 @@ NOTIFY_COMMANDS = {"notify": CommandSpec(_notify_arguments, _notify)}
 
 
 NO_QUESTIONS = "Nothing waits for you."
-
-
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
 
 
 def _inbox(context: Context) -> Result:
@@ -400,7 +396,7 @@ def _ack(context: Context) -> Result:
 
 COMMANDS = {
     **NOTIFY_COMMANDS,
-    "inbox": CommandSpec(_add_no_arguments, _inbox),
+    "inbox": CommandSpec(add_no_arguments, _inbox),
     "inbox answer": CommandSpec(_answer_arguments, _answer),
     "inbox ack": CommandSpec(_ack_arguments, _ack),
 }

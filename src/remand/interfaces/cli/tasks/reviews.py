@@ -25,7 +25,7 @@ from remand.domain.preconditions import require_reviewer
 from remand.domain.reviewer.answer import parse_finding, parse_findings
 from remand.domain.reviewer.change import render_omissions
 from remand.domain.task import Submission, Task
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.verdicts import acting_member, held_work_for, render_held_work
 from remand.interfaces.cli.tasks.views import HELD_HEADING, find_task, waits_for_forge, with_objections
@@ -386,10 +386,6 @@ REASSIGNMENT_COMMANDS = {
 _LOCKOUT_COLUMNS = ("task", "agent", "by", "since", "reason")
 
 
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
-
-
 def _list_lockouts(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         rows = active_lockouts(view)
@@ -451,7 +447,7 @@ COMMANDS = {
     **DIFF_COMMANDS,
     **REVIEW_COMMANDS,
     **REASSIGNMENT_COMMANDS,
-    "lockout list": CommandSpec(_add_no_arguments, _list_lockouts),
+    "lockout list": CommandSpec(add_no_arguments, _list_lockouts),
     "unlock": CommandSpec(_unlock_arguments, _unlock),
     "why": CommandSpec(_why_arguments, _why),
 }

@@ -24,7 +24,7 @@ from remand.domain.events.event import Event
 from remand.domain.policy import IGNORE
 from remand.domain.references import require_task
 from remand.domain.task import Status, Task
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
@@ -424,13 +424,9 @@ def _ready(context: Context) -> Result:
     return Result(names, table(("task", "status", "priority", "title"), rows, "Nothing can be claimed now."))
 
 
-def _add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
-
-
 COMMANDS = {
     "task list": CommandSpec(_list_arguments, _list),
     "task show": CommandSpec(_show_arguments, _show),
     "task prompt": CommandSpec(_prompt_arguments, _prompt),
-    "task ready": CommandSpec(_add_no_arguments, _ready),
+    "task ready": CommandSpec(add_no_arguments, _ready),
 }
