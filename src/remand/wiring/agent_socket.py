@@ -32,7 +32,6 @@ __all__ = [
     "AgentCall",
     "AgentCaller",
     "AgentSocketListener",
-    "CallHandler",
     "CallResult",
     "branch_tip",
     "gate_runs",

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import apsw
 
 from remand.adapters.git.repository import run_git
-from remand.adapters.hosts.launch_config import host_of
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
 from remand.adapters.sandbox import agent_self_test
 from remand.adapters.sandbox import self_test as attacks
@@ -128,9 +127,6 @@ def _try_confinement() -> str:
         return "bubblewrap is not installed (the package is called bubblewrap)"
     fault = agent_self_test.find_agent_fault(ConfinedAgentLauncher(path))
     return f"bubblewrap: {fault}" if fault else ""
-
-
-__all__ = ["host_of", "make_launch_configs"]
 
 
 def make_launch_configs(folder: str, *, is_confined: bool) -> Hosts:

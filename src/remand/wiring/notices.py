@@ -9,7 +9,6 @@ from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.notices.addresses import (
     AGENTS_MARK,
     VARIABLE,
-    ChannelAddress,
     ChannelAddresses,
     addresses_file,
     read_addresses,
@@ -22,8 +21,6 @@ from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, ledger_id
 
 __all__ = [
-    "ChannelAddress",
-    "ChannelAddresses",
     "addresses_file",
     "channels",
     "deliver",

@@ -86,9 +86,6 @@ class _SubmissionChanges:
         return changed_since(self._opened, task, commit)
 
 
-__all__ = ["make_worktrees", "worktrees_folder"]
-
-
 def worktrees_folder(place: LedgerLocation, folder: str = "") -> str:
     """Where the worktrees of tasks are: in the named folder, seen from the main worktree, or out of everybody's way.
 
