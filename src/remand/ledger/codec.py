@@ -60,6 +60,11 @@ def encode_event(event: Event, meta: Meta, paths: MachinePaths = NO_PATHS) -> tu
     return replace(stamped, meta=replace(stamped.meta, id=event_id)), line
 
 
+def split_lines(content: bytes) -> list[bytes]:
+    """The lines of an event file, without blank ones and without the carriage returns that git may add."""
+    return [line.rstrip(b"\r") for line in content.split(b"\n") if line.strip()]
+
+
 def decode_line(line: bytes) -> Event:
     """Reads a line from anywhere, or raises `BadLine` saying what is wrong with it."""
     if len(line) > MAX_EVENT:

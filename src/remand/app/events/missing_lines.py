@@ -310,7 +310,7 @@ def forget_restored(tx: Transaction, history: History, tip: str) -> None:
     if not found:
         return
     files = history.files(tip)
-    lines = {_hash(line) for content in files.values() for line in _split_lines(content)}
+    lines = {_hash(line) for content in files.values() for line in codec.split_lines(content)}
     tx.rewritten.drop(one for one in found if _is_restored(one, files, lines))
 
 
@@ -318,7 +318,7 @@ def _is_restored(one: RewrittenLine, files: Mapping[str, bytes], lines: Collecti
     if not one.hash.startswith(_ADDED):
         return one.hash in lines
     content = files.get(os.path.basename(one.file), b"")
-    return all(f"{_ADDED}{_hash(line)}" != one.hash for line in _split_lines(content))
+    return all(f"{_ADDED}{_hash(line)}" != one.hash for line in codec.split_lines(content))
 
 
 def compare_files(
@@ -336,7 +336,7 @@ def compare_files(
     recovered: list[bytes] = []
     for path, published in history.differing_files(tip, paths).items():
         here = {line.rstrip(b"\r") for _, line in exchange.read(path) if isinstance(line, bytes)}
-        lost = [(n, line) for n, line in enumerate(_split_lines(published), 1) if line not in here]
+        lost = [(n, line) for n, line in enumerate(codec.split_lines(published), 1) if line not in here]
         tx.rewritten.add(RewrittenLine("", path, n, _hash(line)) for n, line in lost)
         recovered += [published] if lost else []
     return recovered
@@ -372,17 +372,13 @@ def describe_rewritten(one: RewrittenLine) -> str:
 
 def _lost_lines(rewrite: Rewrite) -> Iterator[RewrittenLine]:
     """The lines that a change took out of a file; where it took none, the first that it added."""
-    before, after = _split_lines(rewrite.before), _split_lines(rewrite.after)
+    before, after = codec.split_lines(rewrite.before), codec.split_lines(rewrite.after)
     file, left = f"{EVENT_FOLDER}/{rewrite.name}", set(after)
     lost = [(n, _hash(line)) for n, line in enumerate(before, 1) if line not in left]
     if not lost:
         known = set(before)
         lost = [(n, _ADDED + _hash(line)) for n, line in enumerate(after, 1) if line not in known][:1]
     yield from (RewrittenLine(rewrite.commit, file, n, digest) for n, digest in lost)
-
-
-def _split_lines(content: bytes) -> list[bytes]:
-    return [line.rstrip(b"\r") for line in content.split(b"\n") if line.strip()]
 
 
 def _hash(line: bytes) -> str:

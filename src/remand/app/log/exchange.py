@@ -267,12 +267,10 @@ def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Publicatio
     return _commit_files(publisher, branch, files, f"log: publish events of {task.id}")
 
 
-def _split_lines(content: bytes) -> list[bytes]:
-    return [line.rstrip(b"\r") for line in content.split(b"\n") if line.strip()]
-
-
 def _lines_on_branch(publisher: Publisher, branch: str) -> set[bytes]:
-    return {line for name in publisher.sizes(branch) for line in _split_lines(publisher.read(branch, name))}
+    return {
+        line for name in publisher.sizes(branch) for line in codec.split_lines(publisher.read(branch, name))
+    }
 
 
 def _groups_in_no_file(
@@ -281,7 +279,7 @@ def _groups_in_no_file(
     """The groups of which the ledger alone has an event: its file was deleted or reverted."""
     present = _lines_on_branch(publisher, branch)
     for content in files:
-        present.update(_split_lines(content))
+        present.update(codec.split_lines(content))
     with ledger.store.read() as view:
         return groups_not_in(view, present)
 
@@ -302,5 +300,5 @@ def _join_lines(lines: list[bytes]) -> bytes:
 
 def _commit_files(publisher: Publisher, branch: str, files: dict[str, bytes], message: str) -> Publication:
     commit = publisher.commit(branch, files, message) if files else ""
-    count = sum(1 for content in files.values() for line in _split_lines(content) if not is_group(line))
+    count = sum(1 for content in files.values() for line in codec.split_lines(content) if not is_group(line))
     return Publication(branch, commit, sorted(files), count)
