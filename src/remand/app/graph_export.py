@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from remand.domain.graph import GraphEdge, GraphNode, NodeType, ThoughtGraph
+from remand.domain.text.visible import shorten
 
 _LABEL = 60
 _PAGE_TEXT = 4_000
@@ -251,7 +252,7 @@ def _is_invisible(character: str) -> bool:
 
 
 def _truncate(text: str, longest: int | None) -> str:
-    return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
+    return text if longest is None else shorten(text, longest)
 
 
 def _label(text: str) -> str:

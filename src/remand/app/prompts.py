@@ -27,7 +27,7 @@ from remand.domain.gate import message
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
 from remand.domain.record import Record
 from remand.domain.task import Claim, Status, Task
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten, remove_invisible
 from remand.ledger.store import Transaction
 
 MAX_SECTION = 16 * 1024
@@ -491,7 +491,7 @@ def _current_handoff(task: Task, events: list[Event]) -> HandoffInitiated | None
 
 
 def _task_section(task: Task) -> str:
-    title = " ".join(remove_invisible(task.title).split())
+    title = flatten(task.title)
     return f"## Task {task.id}: {title}\n\n{chr(10).join(plain_lines(remove_invisible(task.scope)))}".rstrip()
 
 

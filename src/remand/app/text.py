@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remand.domain.instant import Instant
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten, shorten
 
 MAX_LINE = 200
 
@@ -19,8 +19,7 @@ def capitalize_first(text: str) -> str:
 
 def single_line(text: str, limit: int = MAX_LINE) -> str:
     """Text of others on one line, with nothing hidden in it and not too long."""
-    flat = " ".join(remove_invisible(text).split())
-    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+    return shorten(flatten(text), limit)
 
 
 def format_time(at: Instant) -> str:

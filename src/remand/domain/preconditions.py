@@ -14,7 +14,7 @@ from remand.domain.events.work import FindingAccepted, GateOverridden, GatePasse
 from remand.domain.references import unknown_task_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten
 
 MAX_TITLE = 500
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -195,7 +195,7 @@ def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
     """Refuses an agent that may not work on the task any more, or on one it was cut from, and says why."""
     lockout = next((lockout for lockout in task.lockouts if lockout.agent == agent), None)
     if lockout is not None:
-        why = " ".join(remove_invisible(lockout.reason).split())[:200] or "rejected"
+        why = flatten(lockout.reason)[:200] or "rejected"
         raise Refused(
             "locked_out",
             f"{agent} may not work on task {task.id} any more. Said of its work: “{why}”. Other tasks are free.",

@@ -315,11 +315,6 @@ def is_placed(comment: ForgeComment) -> bool:
     return bool(comment.path) and comment.line > 0
 
 
-def truncate(text: str, most: int) -> str:
-    """A text that is at most so long."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def without_draft_prefix(title: str, sign: re.Pattern[str]) -> str:
     """A title without the signs that it begins with, however many."""
     while (found := sign.match(title)) is not None:

@@ -19,7 +19,6 @@ from remand.adapters.forges.client import (
     has_more,
     is_placed,
     review_text,
-    truncate,
     try_each_way,
     without_draft_prefix,
 )
@@ -40,6 +39,7 @@ from remand.app.ports import Clock
 from remand.domain.instant import Instant
 from remand.domain.pull_request.records import Account, ForgeComment, ForgeReview, PullRequest, ReviewState
 from remand.domain.record import Record
+from remand.domain.text.visible import shorten
 
 MAX_TEXT = 65_000
 DRAFT = "WIP: "
@@ -134,7 +134,7 @@ class GiteaWriter:
 
     async def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
         """Opens a pull request whose title says that it is a draft."""
-        data = {"title": f"{DRAFT}{title}", "head": branch, "base": base, "body": truncate(text, MAX_TEXT)}
+        data = {"title": f"{DRAFT}{title}", "head": branch, "base": base, "body": shorten(text, MAX_TEXT)}
         reply = await self._rest.send(f"{self._repository}/pulls", data)
         return self._rest.read(reply, GiteaOpenPull).open_pull()
 
@@ -189,7 +189,7 @@ class GiteaWriter:
     async def add_comment(self, number: int, text: str) -> None:
         """Says something about an issue."""
         path = f"{self._repository}/issues/{number}/comments"
-        self._rest.read(await self._rest.send(path, {"body": truncate(text, MAX_TEXT)}), GiteaComment)
+        self._rest.read(await self._rest.send(path, {"body": shorten(text, MAX_TEXT)}), GiteaComment)
 
     async def close_issue(self, number: int, *, is_done: bool) -> None:  # noqa: ARG002 - others tell it
         """Closes an issue; the server has no word for why."""
@@ -291,7 +291,7 @@ class Gitea(ForgeClient):
 
     def set_status(self, commit: str, state: CheckState, text: str) -> None:
         """Leaves a status."""
-        data = {"context": CONTEXT, "state": state.value, "description": truncate(text, MAX_STATUS)}
+        data = {"context": CONTEXT, "state": state.value, "description": shorten(text, MAX_STATUS)}
         self._run(self._rest.send(f"{self._repository}/statuses/{quote(commit, safe='')}", data))
 
     def request_changes(
@@ -303,9 +303,7 @@ class Gitea(ForgeClient):
     def comment(self, number: int, text: str) -> None:
         """Leaves a comment."""
         self._run(
-            self._rest.send(
-                f"{self._repository}/issues/{number}/comments", {"body": truncate(text, MAX_TEXT)}
-            )
+            self._rest.send(f"{self._repository}/issues/{number}/comments", {"body": shorten(text, MAX_TEXT)})
         )
 
     def close(self) -> None:
@@ -419,9 +417,9 @@ def _review_data(
     return GiteaReviewData(
         event=event,
         commit_id=commit,
-        body=truncate(review_text(text, others), MAX_TEXT),
+        body=shorten(review_text(text, others), MAX_TEXT),
         comments=tuple(
-            GiteaLineData(path=one.path, new_position=one.line, body=truncate(one.text, MAX_TEXT))
+            GiteaLineData(path=one.path, new_position=one.line, body=shorten(one.text, MAX_TEXT))
             for one in placed
         ),
     )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from remand.adapters.forges import github_graphql, github_rest
-from remand.adapters.forges.client import CONTEXT, ForgeClient, is_placed, review_text, truncate, try_each_way
+from remand.adapters.forges.client import CONTEXT, ForgeClient, is_placed, review_text, try_each_way
 from remand.adapters.forges.github_api import (
     TOKEN_NAME,
     GitHubApi,
@@ -42,6 +42,7 @@ from remand.app.ports import Clock
 from remand.domain.instant import add_seconds, is_instant
 from remand.domain.pull_request.records import Account, ForgeComment, PullRequest, ReviewState
 from remand.domain.record import Record
+from remand.domain.text.visible import shorten
 
 MAX_STATUS = 140
 MAX_TEXT = 65_000
@@ -50,13 +51,13 @@ OWN_WORK = "own pull request"
 
 async def post_status(api: GitHubApi, commit: str, state: CheckState, text: str) -> None:
     """A status at a commit."""
-    status = {"state": state.value, "context": CONTEXT, "description": truncate(text, MAX_STATUS)}
+    status = {"state": state.value, "context": CONTEXT, "description": shorten(text, MAX_STATUS)}
     await api.send(f"{REPOSITORY}/statuses/{{sha}}", status, sha=commit)
 
 
 async def post_comment(api: GitHubApi, number: int, text: str) -> None:
     """A comment in the discussion."""
-    said = {"body": truncate(text, MAX_TEXT)}
+    said = {"body": shorten(text, MAX_TEXT)}
     await api.send(f"{REPOSITORY}/issues/{{number}}/comments", said, number=str(number))
 
 
@@ -90,9 +91,9 @@ def _review_data(
     return {
         "commit_id": commit,
         "event": event,
-        "body": truncate(review_text(text, others), MAX_TEXT),
+        "body": shorten(review_text(text, others), MAX_TEXT),
         "comments": [
-            {"path": one.path, "line": one.line, "side": "RIGHT", "body": truncate(one.text, MAX_TEXT)}
+            {"path": one.path, "line": one.line, "side": "RIGHT", "body": shorten(one.text, MAX_TEXT)}
             for one in placed
         ],
     }
@@ -189,7 +190,7 @@ class GitHubWriter:
 
     async def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
         """Opens a draft; where a repository has none, an ordinary one."""
-        data = {"title": title, "head": branch, "base": base, "body": truncate(text, MAX_TEXT), "draft": True}
+        data = {"title": title, "head": branch, "base": base, "body": shorten(text, MAX_TEXT), "draft": True}
         try:
             answer = await self._api.send(PULLS, data)
         except ForgeFault as fault:

@@ -15,7 +15,6 @@ from remand.adapters.forges.client import (
     RestClient,
     is_placed,
     review_text,
-    truncate,
     without_draft_prefix,
 )
 from remand.adapters.forges.gitlab_reviews import (
@@ -41,6 +40,7 @@ from remand.app.forge.ports import (
 from remand.app.ports import Clock
 from remand.domain.pull_request.records import Account, ForgeComment, PullRequest, PullState, ReviewState
 from remand.domain.record import Record
+from remand.domain.text.visible import shorten
 
 MAX_TEXT = 65_000
 COMMAND = re.compile(r"^(\s*)/", re.MULTILINE)
@@ -49,7 +49,7 @@ COMMAND = re.compile(r"^(\s*)/", re.MULTILINE)
 
 def escape_commands(text: str) -> str:
     """A text in which GitLab finds no command: whoever wrote it must not merge or approve with the token's rights."""
-    return COMMAND.sub(r"\1\\/", truncate(text, MAX_TEXT))
+    return COMMAND.sub(r"\1\\/", shorten(text, MAX_TEXT))
 
 
 DRAFT = "Draft: "
@@ -299,7 +299,7 @@ class GitLab(ForgeClient):
         return member is not None and member.is_writer(account)
 
     async def _set_status(self, commit: str, state: str, text: str) -> None:
-        data = {"name": CONTEXT, "state": state, "description": truncate(text, MAX_STATUS)}
+        data = {"name": CONTEXT, "state": state, "description": shorten(text, MAX_STATUS)}
         try:
             await self._rest.send(f"{self._project}/statuses/{quote(commit, safe='')}", data)
         except ForgeFault as fault:
@@ -334,7 +334,7 @@ class GitLab(ForgeClient):
             "new_path": comment.path,
             "new_line": comment.line,
         }
-        data = {"body": escape_commands(truncate(comment.text, MAX_TEXT)), "position": position}
+        data = {"body": escape_commands(shorten(comment.text, MAX_TEXT)), "position": position}
         try:
             await self._rest.send(f"{self._project}/merge_requests/{request.iid}/discussions", data)
         except ForgeFault as fault:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from urllib.parse import unquote
 
 from remand.domain.gate.gate import GateFinding, Measurement, TestOutcome, UnreadableReport
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import remove_invisible, shorten
 
 MAX_TEXT = 500
 MAX_NUMBER = (1 << 31) - 1
@@ -25,7 +25,7 @@ _FOREIGN = ("node_modules/", "site-packages/", "dist-packages/")
 def shorten_text(text: str, limit: int = MAX_TEXT) -> str:
     """A text without colours, control and invisible characters; of a long one the beginning."""
     text = remove_invisible(_ESCAPE.sub("", text[: 8 * limit])).strip()
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return shorten(text, limit)
 
 
 def one_line(text: str, limit: int = MAX_TEXT) -> str:

@@ -10,6 +10,7 @@ from remand.app.tasks.similarity import similar_rejected, was_rejected
 from remand.domain.events.reviews import ReviewRejected, first_blocking
 from remand.domain.record import Record
 from remand.domain.task import Task
+from remand.domain.text.visible import shorten
 from remand.ledger import codec
 from remand.ledger.order import order_key
 from remand.ledger.store import Transaction
@@ -92,7 +93,7 @@ def _review_rejection(event: ReviewRejected) -> EarlierRejection:
 
 def _shorten(value: object) -> str:
     flat = " ".join(value[: 4 * MAX_TEXT].split()) if isinstance(value, str) else ""
-    return flat if len(flat) <= MAX_TEXT else f"{flat[: MAX_TEXT - 1]}…"
+    return shorten(flat, MAX_TEXT)
 
 
 def _task_warnings(view: Transaction, task: Task, agent: str) -> Iterable[HandoffWarning]:

@@ -33,7 +33,7 @@ from remand.domain.instant import Instant, parse_moment
 from remand.domain.record import Record
 from remand.domain.run import RunCosts, add_run_cost
 from remand.domain.task import Status, Task
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten
 
 
 class ReviewTally(Record, kw_only=True):
@@ -469,4 +469,4 @@ def _with_question(known: list[AskedQuestion], event: Event) -> list[AskedQuesti
 
 
 def _shorten(text: str) -> str:
-    return " ".join(remove_invisible(text).split())[:MAX_SAID]
+    return flatten(text)[:MAX_SAID]

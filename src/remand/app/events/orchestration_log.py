@@ -32,11 +32,13 @@ from remand.domain.events.work import FindingAccepted, GateAlerted, GateOverridd
 from remand.domain.evolve import evolve
 from remand.domain.instant import Instant
 from remand.domain.task import Lockout, Status, Task
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten, shorten
 from remand.ledger.order import order_key
 from remand.ledger.store import LogLine
 
 MAX_REASON = 300
+HIDDEN = "�"
+"""What stands for a character that nobody would see."""
 _LOGGED = (
     ReviewRequested,
     ReviewApproved,
@@ -85,7 +87,7 @@ def log_lines(events: Iterable[Event]) -> list[LogLine]:
         stands = f"{time} {session} {seq:012d} {event_id}"
         told = [*_event_lines(before, task, event), *_lockout_lines(before, task, event)]
         lines += [
-            LogLine(f"{stands} {number:03d}", f"[{_time_text(event.ts)}] {_single_line(text)}")
+            LogLine(f"{stands} {number:03d}", f"[{_time_text(event.ts)}] {flatten(text, HIDDEN)}")
             for number, text in enumerate(told)
         ]
     return lines
@@ -97,7 +99,7 @@ def _event_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
     if found is not None:
         said, why = found
         lost = [one.why for one in task.conflicts[len(before.conflicts) :]]
-        yield _with_actor(event, said, "; ".join(part for part in (_shorten(why), *lost) if part))
+        yield _with_actor(event, said, "; ".join(part for part in (_short_reason(why), *lost) if part))
 
 
 def _event_text(before: Task, task: Task, event: Event) -> tuple[str, str] | None:
@@ -105,14 +107,17 @@ def _event_text(before: Task, task: Task, event: Event) -> tuple[str, str] | Non
     label = task.label[0].upper() + task.label[1:]
     match event:
         case TaskReassigned():
-            why = f" ({_shorten(event.reason)})" if event.reason else ""
+            why = f" ({_short_reason(event.reason)})" if event.reason else ""
             last = "the last eligible agent" if event.is_last else ""
             parts = (f"from {event.source}" if event.source else "", last)
             return f"REASSIGN: {label} → {event.target}{why}", ", ".join(part for part in parts if part)
         case EscalationOpened():
             asked = task.escalation.id if task.escalation else ""
             until = f"{asked}, answer by {_time_text(event.deadline)}" if event.deadline else asked
-            return f"ESCALATE: {label} → user ({_shorten(event.reason)})", f"{event.kind or 'asked'}, {until}"
+            return (
+                f"ESCALATE: {label} → user ({_short_reason(event.reason)})",
+                f"{event.kind or 'asked'}, {until}",
+            )
         case EscalationRepeated():
             return f"ESCALATE: {label} → user, again", f"{event.escalation_id}, nobody answered in time"
         case EscalationAcknowledged():
@@ -120,7 +125,7 @@ def _event_text(before: Task, task: Task, event: Event) -> tuple[str, str] | Non
             return f"{kind}: {label} seen by the user", event.escalation_id
         case EscalationAnswered():
             kind = "ESCALATE" if before.open_escalation else "ALERT"
-            return f"{kind}: {label} answered: {_shorten(event.option)}", event.guidance
+            return f"{kind}: {label} answered: {_short_reason(event.option)}", event.guidance
         case GateAlerted():
             often = f"the gates rejected {event.agent}'s work {times(event.number)}"
             return (
@@ -166,10 +171,10 @@ def _lockout_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
     are = {lockout.agent: lockout for lockout in task.inheritable_lockouts}
     for agent in (agent for agent in were if agent not in are):
         text = f"UNLOCK: {agent} unlocked ({_unlock_text(task, event)})"
-        yield _with_actor(event, text, _shorten(_unlock_reason(event)))
+        yield _with_actor(event, text, _short_reason(_unlock_reason(event)))
     for agent in (agent for agent in are if agent not in were):
         yield _with_actor(
-            event, f"LOCKOUT: {agent} locked out for {task.label}", _shorten(_lockout_reason(are[agent]))
+            event, f"LOCKOUT: {agent} locked out for {task.label}", _short_reason(_lockout_reason(are[agent]))
         )
 
 
@@ -202,7 +207,7 @@ def _findings_text(findings: tuple[Finding, ...]) -> str:
         return ""
     at = f"{first.path}:{first.line}: " if first.path and first.line else f"{first.path}: " * bool(first.path)
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    return f"{at}{_shorten(first.text)[: MAX_REASON - len(more)]}{more}"
+    return f"{at}{_short_reason(first.text)[: MAX_REASON - len(more)]}{more}"
 
 
 def _with_actor(event: Event, text: str, why: str) -> str:
@@ -214,11 +219,5 @@ def _time_text(at: Instant) -> str:
     return f"{at[:10]} {at[11:19]}"
 
 
-def _shorten(text: str) -> str:
-    flat = _single_line(text)
-    return flat if len(flat) <= MAX_REASON else f"{flat[: MAX_REASON - 1]}…"
-
-
-def _single_line(text: str) -> str:
-    """Text on one line, with nothing hidden in it."""
-    return " ".join(remove_invisible(text, "�").split())
+def _short_reason(text: str) -> str:
+    return shorten(flatten(text, HIDDEN), MAX_REASON)

@@ -33,7 +33,7 @@ from remand.domain.decisions.escalations import REASSIGN, EscalationOption
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
 from remand.domain.references import require_option
 from remand.domain.task import LastRejection, Status, Task
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten
 from remand.ledger.store import Transaction
 
 AnswerCommand = c.AnswerEscalation | c.AnswerRejection | c.SettleFinding | c.DismissObjections
@@ -191,7 +191,7 @@ def _sub_task_text(one: ProposedTask) -> str:
 
 def _ground_line(label: str, text: str) -> str:
     """One part on one line; what is cut is said."""
-    flat = " ".join(remove_invisible(f"{label}: {text}").split())
+    flat = flatten(f"{label}: {text}")
     cut = len(flat) - MAX_GROUND
     return flat if cut <= 0 else f"{flat[:MAX_GROUND]}… [cut: {cut} more characters]"
 

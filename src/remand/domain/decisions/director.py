@@ -12,7 +12,7 @@ from remand.domain.decisions.decomposition import SubtaskNeeds, resolve_dependen
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten, remove_invisible
 from remand.domain.validation.assessment import Issue, NamedTask, ValidationFacts
 from remand.domain.validation.field_text import bare_name, dependency_names, mentioned_names, names_in
 from remand.domain.validation.issues import FORMAL
@@ -307,7 +307,7 @@ def _plan_reformulation(rejection: TaskRejection, task: Mapping[str, Any]) -> De
 
 def _make_title(text: str) -> str:
     """One line, cut where no word or id is, so that an id in it stays whole or goes."""
-    line = " ".join(remove_invisible(text).split())
+    line = flatten(text)
     if len(line) <= MAX_TITLE:
         return line
     kept = line[: MAX_TITLE - 1]

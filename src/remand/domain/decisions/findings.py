@@ -24,7 +24,7 @@ from remand.domain.gate.verdict import (
 )
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten
 
 SAME_CHANGE_PREFIX = "same-"
 """How the names of findings begin that the user alone may accept: a rejected change that was handed in again."""
@@ -321,7 +321,7 @@ def _task_name(task: Task) -> str:
 
 
 def _shell_argument(text: str) -> str:
-    return quote(" ".join(remove_invisible(text).split()))
+    return quote(flatten(text))
 
 
 def settle_lines(

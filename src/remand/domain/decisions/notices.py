@@ -21,7 +21,7 @@ from remand.domain.gate.state import GateAlert
 from remand.domain.instant import add_seconds
 from remand.domain.reasons import DecisionType
 from remand.domain.task import Claim, OverrideNotice, Status, Task
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import flatten, shorten
 
 
 def ask_user(task: Task, kind: str, reason: str, command: c.Command) -> EscalationOpened:
@@ -160,5 +160,5 @@ def find_notice(event: Event) -> OverrideNotice | None:
 
 def _shorten_words(text: str) -> str:
     """Text of somebody, short, on one line and with nothing hidden in it."""
-    flat = " ".join(remove_invisible(text).split())
-    return flat if len(flat) <= _MAX_WORDS else f"{flat[: _MAX_WORDS - 1]}…"
+    flat = flatten(text)
+    return shorten(flat, _MAX_WORDS)

@@ -18,6 +18,7 @@ from remand.domain.feedback.rounds import (
 from remand.domain.feedback.sanitiser import MAX_REJECTION, visible_characters
 from remand.domain.instant import Instant, is_instant
 from remand.domain.task import Task
+from remand.domain.text.visible import shorten
 
 INDENT = "    "
 
@@ -64,7 +65,7 @@ def escape_line(line: str) -> str:
 def inline_text(text: str, limit: int) -> str:
     """The text on one line inside a line of ours, cut where it is too long."""
     plain = " ".join(visible_characters(text[: 4 * limit]).replace("`", "'").split())
-    plain = plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
+    plain = shorten(plain, limit)
     return _escape_tags(_escape_mark(plain))
 
 

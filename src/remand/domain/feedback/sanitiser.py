@@ -13,6 +13,7 @@ from remand.domain.events.reviews import Finding
 from remand.domain.feedback.markup import CodeMask, RemovalCounts, fence_lines, remove_tags, split_code
 from remand.domain.record import Record
 from remand.domain.text.redaction import redact
+from remand.domain.text.visible import shorten
 
 MAX_MARKS = 8
 """How many marks may stand on one letter; no script needs more, and sorting very many takes for ever."""
@@ -401,4 +402,4 @@ def _removals(counts: Iterable[tuple[str, int]]) -> tuple[Removal, ...]:
 def one_line(text: str, limit: int = 300) -> str:
     """A path or a name on one line, with what can be seen of it."""
     plain = " ".join(visible_characters(text[: 4 * limit]).split())
-    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
+    return shorten(plain, limit)

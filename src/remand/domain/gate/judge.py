@@ -19,6 +19,7 @@ from remand.domain.gate.gate import (
 )
 from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.text.redaction import MAX_TEXT, redact
+from remand.domain.text.visible import shorten
 
 MAX_KEPT_FINDINGS = 20
 MAX_IDS = 100
@@ -141,7 +142,7 @@ def clean_text(text: str, limit: int = MAX_TEXT_LENGTH) -> str:
     Secrets are taken out before it is cut, or half of one would stay.
     """
     plain = redact(text[:MAX_TEXT].encode("utf-8", "backslashreplace").decode())
-    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
+    return shorten(plain, limit)
 
 
 def failing_ids(found: Measurement) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import re
 from remand.domain.gate.gate import GateFinding, format_number, gate_title
 from remand.domain.gate.verdict import INTEGRITY_GATE, RELEASING, UNMEASURED, GateResult, GateStatus, Verdict
 from remand.domain.text.redaction import redact
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import remove_invisible, shorten
 
 REJECTED = "REJECTED: Quality gates failed"
 CONTINUE = "You must fix ALL issues above before claiming done. Continue working."
@@ -292,7 +292,7 @@ def _render_finding(finding: GateFinding, name: str = "") -> str:
 def _clean_line(text: str, limit: int = 400) -> str:
     """Text of a tool on one line, without what could pass for something else; nobody else draws our lines."""
     plain = _RULE.sub("- - -", " ".join(redact(remove_invisible(text)).split()))
-    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
+    return shorten(plain, limit)
 
 
 def _join_sections(*sections: str) -> str:

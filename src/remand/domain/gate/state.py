@@ -10,7 +10,7 @@ from remand.domain.gate.verdict import RUNNER_GATE, GateResult, GateStatus, Verd
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.text.redaction import redact
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import remove_invisible, shorten
 
 GATE_QUESTION = "gate"
 """The kind of question that a broken gate puts to the user. It is about the gate, whichever task carries it."""
@@ -163,7 +163,7 @@ def summarise_cause(gate: GateResult) -> str:
         own, last = last, own
     text = f"{last[:_MAX_LAST]} ({own})" if own and last else own or last
     text = " ".join(redact(remove_invisible(text)).split())
-    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
+    return shorten(text, _MAX_TEXT)
 
 
 def _detail_parts(gate: GateResult) -> tuple[str, str]:

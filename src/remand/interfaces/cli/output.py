@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.visible import remove_invisible, shorten
 from remand.interfaces.terminal.styles import STATUS_STYLES
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def clean(text: object) -> str:
 def one_line(text: object, limit: int = 80) -> str:
     """Text for one cell of a table."""
     flat = " ".join(clean(text).split())
-    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+    return shorten(flat, limit)
 
 
 def console(write: Any, *, is_terminal: bool, width: int, has_color: bool) -> Console:
