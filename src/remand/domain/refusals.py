@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
-    """The system's own no to a command it does not allow."""
+    """A command that the system does not allow, with its code and message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -19,197 +19,197 @@ def restore_refusal(code: str, message: str) -> Refused:
 
 MEANINGS: dict[str, tuple[str, str]] = {
     "already_running": (
-        "An agent's process is at work on the task already.",
+        "An agent's process is already working on the task.",
         "Wait until its run has ended; `remand top` shows it.",
     ),
     "already_claimed": (
         "Another agent holds the task under a lease.",
-        "Claim another task, or wait until the lease is released or ends.",
+        "Claim another task, or wait until the lease is released or expires.",
     ),
-    "bad_value": ("A value does not have the form it must have.", "Correct the value the message names."),
+    "bad_value": ("A value has the wrong form.", "Correct the value the message names."),
     "bad_transition": (
         "The task's status does not allow this.",
-        "Look at `remand task show ID`; the lifecycle table in the docs lists what each status allows.",
+        "See `remand task show ID`; docs/lifecycle.md lists what each status allows.",
     ),
     "clock_ahead": (
         "The ledger's latest event is further ahead of this machine's clock than `policy.clock_skew` allows.",
-        "If the machine's clock is wrong, set it right. If not, see what `remand log repair` proposes.",
+        "If the machine's clock is wrong, correct it. Otherwise see what `remand log repair` proposes.",
     ),
     "closes_cycle": (
-        "The dependency would make tasks wait for each other in a circle.",
-        "Remove one of the dependencies the message names, or leave this one out.",
+        "The dependency would create a cycle of tasks that wait for each other.",
+        "Remove one of the dependencies that the message names, or omit this one.",
     ),
     "control_changed": (
-        "The work, or its branch since it was handed in, changes the ledger's own files below `.got/`.",
-        "Have them restored on the branch as the base has them; or reject the work with a finding that says so.",
+        "The work, or its branch since the submission, changes the ledger's own files below `.got/`.",
+        "Have them restored on the branch as they are on the base, or reject the work with a finding that says so.",
     ),
     "exit_used": (
         "An agent may release, continue or wait on a task once each.",
-        "Finish the task, reject it with a record of what stands in the way, or give it up with `task fail`.",
+        "Finish the task, reject it with a record of what blocks it, or mark it as failed with `task fail`.",
     ),
     "feedback_unread": (
-        "There is review feedback or guidance for the task that this claim has not been given.",
-        "Read `remand task prompt ID --agent NAME`, act on it, then hand in again.",
+        "The agent has not read the task's latest review feedback or guidance under this claim.",
+        "Read `remand task prompt ID --agent NAME`, act on it, then submit again.",
     ),
     "gate_errored": (
-        "The gates could not be run, so nothing is known of the work.",
-        "Stop if you like: it does not count against you. The user mends what the message names.",
+        "The gates could not run, so the work was not measured.",
+        "You may stop: this does not count against you. The user fixes what the message names.",
     ),
     "gate_held": (
         "The integrity gate found something that only a reviewer or the user can settle.",
-        "Undo what the message names, or wait: `remand gate accept|refuse TASK FINDING` is the reviewer's answer.",
+        "Undo what the message names, or wait: a reviewer answers with `remand gate accept|refuse TASK FINDING`.",
     ),
     "gate_rejected": (
-        "The done claim was measured and misses what is required.",
+        "The gates ran on the done claim, and it does not meet the requirements.",
         "Fix what the message names, commit, and claim done again.",
     ),
     "given_up": (
-        "Something was to be done on the forge, and failed too often or for good.",
-        "See in `remand task show ID` what is wrong, mend it, then `remand sync --again`.",
+        "An action on the forge failed too often or permanently.",
+        "See `remand task show ID` for the cause, fix it, then run `remand sync --again`.",
     ),
     "head_moved": (
-        "The task's branch has other code at its tip than what was submitted and measured.",
-        "Reject it with a finding that says so, or have the branch brought back to the submitted commit.",
+        "The tip of the task's branch is not the code that was submitted and measured.",
+        "Reject it with a finding that says so, or have the branch reset to the submitted commit.",
     ),
     "handoff_closed": (
-        "The handoff is not open any more.",
-        "Look at `remand handoff status H`; claim the task anew if it is free.",
+        "The handoff is no longer open.",
+        "See `remand handoff status H`; claim the task again if it is free.",
     ),
     "invalid_rejection": (
-        "The rejection is not earned yet: each issue says what is missing.",
-        "Go on with the task, or reject it again with what the issues ask for.",
+        "The rejection is not justified yet: each issue says what is missing.",
+        "Continue the task, or reject it again with what the issues ask for.",
     ),
     "key_not_trusted": (
-        "The base branch does not trust this machine's key, so what an agent writes here would count nowhere else.",
-        "The user runs `remand keys request` here; someone whom the base trusts runs `remand keys trust TEXT --write` with it.",
+        "The base branch does not trust this machine's key, so what an agent writes here would have no effect elsewhere.",
+        "The user runs `remand keys request` here; someone whose key the base trusts passes its output to `remand keys trust TEXT --write`.",
     ),
     "key_reused": (
         "The idempotency key was used for another command.",
         "Use a new key for every new command; repeat a key only to repeat its command.",
     ),
     "lease_lost": (
-        "The claim this was meant for has ended: its lease ran out or another claim followed.",
-        "Claim the task again before going on; what was committed is not lost.",
+        "The claim has ended: its lease expired or another claim followed.",
+        "Claim the task again before you continue; committed work is not lost.",
     ),
     "lines_missing": (
-        "Lines of the log are missing that may be a no to this task.",
-        "Bring the event files back (`git fetch`, a clone, a backup), or let the user decide: `remand log repair`.",
+        "Lines of the log are missing that may contain a rejection of this task.",
+        "Restore the event files (`git fetch`, a clone, a backup), or let the user decide: `remand log repair`.",
     ),
     "locked_out": (
-        "The agent's work on this task was rejected, or it rejected the task without cause too often.",
-        "Take another task. Only the user can lift a lockout.",
+        "The agent's work on this task was rejected, or it rejected the task without justification too often.",
+        "Claim another task. Only the user can lift a lockout.",
     ),
     "name_taken": (
-        "The name is new and looks like one that is known here, or only adds to it.",
-        "Use the known name if it is meant, else a name that nobody can mistake for it.",
+        "The name is new and looks too much like a known one, or only extends it.",
+        "Use the known name if you mean it, or a name that nobody can mistake for it.",
     ),
     "no_gates": (
-        "There is no `[gates]` table in `remand.toml`, so it is not decided what a done claim must pass.",
-        "Add the line `[gates]` to `remand.toml` on the base branch: empty, it means that there are no gates.",
+        "There is no `[gates]` table in `remand.toml`, so the gates for a done claim are undefined.",
+        "Add the line `[gates]` to `remand.toml` on the base branch; an empty table means no gates.",
     ),
     "not_acted_upon": (
-        "Nothing is wrong with the rejection by itself, but too many like it were filed.",
-        "Take another task; this one goes to another agent. The user sees it in `remand analyze rejections`.",
+        "The rejection itself is valid, but too many like it were filed.",
+        "Claim another task; this one goes to another agent. The user sees it in `remand analyze rejections`.",
     ),
     "not_approved": (
-        "Only the approved commit of a task that is done is merged.",
-        "Have the work reviewed; what is approved is merged by itself where the policy says so.",
+        "Remand merges only the approved commit of a task that is done.",
+        "Have the work reviewed; Remand merges approved work where the policy says so.",
     ),
     "not_authorised": (
         "The actor's roles do not allow this command.",
         "Ask someone who has the role the message names.",
     ),
     "not_due": (
-        "The task as it stands gives nothing to do on the forge, or something else comes first.",
-        "`remand task show ID` tells how it stands and what it waits for.",
+        "The task needs no action on the forge now, or another action comes first.",
+        "`remand task show ID` shows its status and what it waits for.",
     ),
     "not_eligible": (
-        "The agent is not on the team as an agent, lacks a skill the task asks for, or reviews the task.",
-        "Take a task that asks for your skills; the user adds members and skills in `remand.toml`.",
+        "The agent is not on the team as an agent, lacks a skill that the task requires, or reviews the task.",
+        "Claim a task that requires your skills; the user adds members and skills in `remand.toml`.",
     ),
     "not_measured": (
-        "No verdict of the gates releases this code tree by the rules of now.",
+        "No gate verdict under the current rules passes this code tree.",
         "Use `remand task submit`, which runs the gates.",
     ),
     "not_understood": (
-        "What was said is no wish that can be obeyed, so nothing was done.",
-        "Say it as one plain sentence that names who and which task, or use the command.",
+        "The text is not a command or question that Remand knows, so it did nothing.",
+        "Write one plain sentence that names the agent and the task, or use the command.",
     ),
     "not_yours": (
         "The task or handoff belongs to another agent.",
         "Act on your own claim; `remand task claim` gives you one.",
     ),
     "not_on_branch": (
-        "The branch that the work is handed in from does not have the commit.",
-        "Name the branch that has it with `--branch`, or bring the commit to the task's branch.",
+        "The branch that the work is submitted from does not contain the commit.",
+        "Name the branch that contains it with `--branch`, or move the commit to the task's branch.",
     ),
     "nothing_committed": (
-        "The commit was there before the task was claimed, or is another task's: a done claim needs a commit of its own.",
+        "The commit existed before the task was claimed, or belongs to another task: a done claim needs a commit of its own.",
         "Commit the work, and give the id that `git rev-parse HEAD` prints.",
     ),
     "nothing_held": (
-        "The task has no such finding that waits for a reviewer.",
-        "`remand task show TASK` lists what is held; where it lists nothing, there is nothing to settle.",
+        "The task has no such held finding.",
+        "`remand task show TASK` lists the held findings, if there are any.",
     ),
     "nothing_to_answer": (
-        "No rejection of that handoff waits for a director's answer, or the task asks the user nothing.",
-        "Look at `remand handoff status H` or `remand inbox`: there was no question, or it was answered already.",
+        "No rejection of that handoff awaits a director's answer, or the task has no open question.",
+        "See `remand handoff status H` or `remand inbox`: there was no question, or it was already answered.",
     ),
     "nothing_to_claim": (
         "No free task suits this agent now.",
-        "Wait for new work; `remand task list` shows what there is and who holds it.",
+        "Wait for new work; `remand task list` shows all tasks and who holds them.",
     ),
     "nothing_to_override": (
-        "No such gate stands in the way of the task.",
+        "No such gate blocks the task.",
         "`remand gate history TASK` shows the last verdict and its gates.",
     ),
     "nothing_to_retract": (
-        "The task has no such rejection that stands.",
+        "The task has no such rejection in force.",
         "`remand task show ID` lists its reviews and which of them were retracted.",
     ),
     "nothing_to_review": (
         "The task has no submission at that commit that awaits review.",
-        "Look at `remand task show ID`. Rejected work is reviewed again after `remand review retract ID --reason TEXT`.",
+        "See `remand task show ID`. Rejected work can be reviewed again after `remand review retract ID --reason TEXT`.",
     ),
     "nothing_to_wait_for": (
-        "What the agent wants to wait for has ended already, or is not there.",
-        "Go on with the task, or name something that is still open.",
+        "What the agent wants to wait for has already ended, or does not exist.",
+        "Continue the task, or name something that is still open.",
     ),
     "out_of_scope": (
-        "The reviewer's word is limited to some paths, and this is about another.",
-        "Leave it to a reviewer whose scope covers the file, or to the user.",
+        "The reviewer may review only certain paths, and this concerns another one.",
+        "Leave it to a reviewer whose paths cover the file, or to the user.",
     ),
     "own_work": (
-        "Nobody reviews a task they authored, answers a rejection of their own, or settles a task they hold.",
+        "Nobody may review their own work, answer their own rejection, or settle a task that they hold.",
         "Ask another reviewer or director, or the user.",
     ),
     "policy_off": (
         "The policy does not let Remand do this on the forge.",
-        "Do it there by hand, or set `open_pr`, `request_review` or `merge_on_approve` in `[policy]`.",
+        "Do it there manually, or set `open_pr`, `request_review` or `merge_on_approve` in `[policy]`.",
     ),
     "read_only": (
-        "The graph of a ledger is made from its events.",
-        "Add a task, hand it over or answer a rejection; the graph follows.",
+        "A ledger's graph is built from its events and cannot be edited.",
+        "Add a task, hand it off or answer a rejection; the graph follows.",
     ),
     "rejected_before": (
-        "A rejection stands of the very code that is to be approved.",
+        "A rejection of exactly this code is in force.",
         "Have that rejection retracted if it was wrong, or reject this submission as well.",
     ),
     "stale_review": (
-        "The review names another commit than the one submitted last.",
-        "Look at the latest submission and review that commit.",
+        "The review names a commit other than the latest submission.",
+        "Review the commit of the latest submission.",
     ),
     "taken": (
         "The id, alias or pull request already belongs to another task.",
         "Choose another, or edit the task that has it.",
     ),
     "too_late": (
-        "The task is done; a review of it does not count any more.",
-        "Write what is wrong down as a new task: `remand task add`.",
+        "The task is done; reviews of it no longer count.",
+        "Add a new task for what is wrong: `remand task add`.",
     ),
     "unconfirmed_no": (
-        "Somebody whose key is not trusted here objects to the very work that is to be approved.",
-        "The user trusts that key, or dismisses the objection: `remand inbox` has the commands.",
+        "Somebody whose key is not trusted here objects to exactly this work.",
+        "The user trusts that key or dismisses the objection: `remand inbox` shows the commands.",
     ),
     "unknown_commit": (
         "The repository does not have that commit.",
@@ -225,12 +225,12 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "`remand task list` lists the tasks; ids and aliases both work.",
     ),
     "unsure": (
-        "What was said may mean more than one thing, so nothing was done.",
-        "Use one of the commands that are listed, or say it again in plainer words.",
+        "The text has more than one possible meaning, so Remand did nothing.",
+        "Use one of the listed commands, or rephrase the text.",
     ),
     "vacuous_approval": (
-        "An agent's approval does not say what was looked at.",
-        "Look at the change, and approve with --checked 'path:line: what holds there', once a place at least.",
+        "An agent's approval does not say what the agent checked.",
+        "Review the change, and approve with --checked 'path:line: what is correct there' for at least one place.",
     ),
     "user_only": (
         "Only the user may do this, and not from inside an agent's environment.",
@@ -238,9 +238,9 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "waits_on_other": (
         "The task waits for other tasks, or is reserved for another agent.",
-        "Take another task; this one comes back by itself.",
+        "Claim another task; this one becomes free again by itself.",
     ),
 }
 
 ENVIRONMENT = frozenset({"clock_ahead", "key_not_trusted"})
-"""Refusals whose cause lies in how a machine is set up: they leave with the exit code of a fault there."""
+"""Refusals caused by a machine's set-up: they exit with the code for environment errors."""

@@ -15,32 +15,32 @@ class CommandEntry:
 
 
 COMMANDS: dict[str, CommandEntry] = {
-    "init": CommandEntry("setup", "set Remand up in this repository; safe to repeat", False),
+    "init": CommandEntry("setup", "set up Remand in this repository; safe to repeat", False),
     "demo": CommandEntry(
-        "demo", "tell the whole story on a real git repository in a temporary folder", False
+        "demo", "play a complete example on a real git repository in a temporary folder", False
     ),
-    "doctor": CommandEntry("doctor", "check the set-up, and say which tier of enforcement holds", False),
-    "task add": CommandEntry("tasks.changes", "write a task down"),
-    "task import": CommandEntry("serve", "make tasks of the forge's issues that have a label", False),
+    "doctor": CommandEntry("doctor", "check the set-up and show the tier of enforcement", False),
+    "task add": CommandEntry("tasks.changes", "add a task"),
+    "task import": CommandEntry("serve", "import the forge's issues that have a label as tasks", False),
     "task list": CommandEntry("tasks.views", "list the tasks"),
-    "task show": CommandEntry("tasks.views", "show one task with its whole story"),
-    "task claim": CommandEntry("tasks.changes", "take a task, or the next one that suits the agent"),
-    "task prompt": CommandEntry("tasks.views", "show what the agent that holds the task should read"),
+    "task show": CommandEntry("tasks.views", "show one task with its full history"),
+    "task claim": CommandEntry("tasks.changes", "claim a task, or the next one that suits the agent"),
+    "task prompt": CommandEntry("tasks.views", "print the prompt for the agent that holds the task"),
     "task submit": CommandEntry(
-        "tasks.changes", "claim that the task is done at a commit, which is measured", False
+        "tasks.changes", "claim that the task is done at a commit, and run the gates on it", False
     ),
-    "task heartbeat": CommandEntry("tasks.changes", "say that the agent is still at work"),
-    "task release": CommandEntry("tasks.changes", "give the task back untouched"),
-    "task continue": CommandEntry("tasks.changes", "stop in the middle and let another session go on"),
-    "task wait": CommandEntry("tasks.changes", "wait for something outside"),
-    "task fail": CommandEntry("tasks.changes", "give up"),
-    "task edit": CommandEntry("tasks.changes", "change what a task says"),
-    "task cancel": CommandEntry("tasks.changes", "decide that the task will not be done"),
-    "task reopen": CommandEntry("tasks.changes", "bring a failed, blocked, deferred or escalated task back"),
-    "task defer": CommandEntry("tasks.changes", "let the task sleep until others are done"),
-    "task ready": CommandEntry("tasks.views", "list what can be claimed now, in the order of the queue"),
-    "handoff initiate": CommandEntry("tasks.changes", "pass a task to one agent"),
-    "handoff accept": CommandEntry("tasks.changes", "take a handoff as its target"),
+    "task heartbeat": CommandEntry("tasks.changes", "renew the lease while the agent is still working"),
+    "task release": CommandEntry("tasks.changes", "return the task to the queue"),
+    "task continue": CommandEntry("tasks.changes", "pause the task so that another session can continue it"),
+    "task wait": CommandEntry("tasks.changes", "pause the task until an external condition is met"),
+    "task fail": CommandEntry("tasks.changes", "mark the task as failed"),
+    "task edit": CommandEntry("tasks.changes", "change a task's title, scope or other fields"),
+    "task cancel": CommandEntry("tasks.changes", "cancel the task"),
+    "task reopen": CommandEntry("tasks.changes", "reopen a failed, blocked, deferred or escalated task"),
+    "task defer": CommandEntry("tasks.changes", "defer the task until other tasks are done"),
+    "task ready": CommandEntry("tasks.views", "list the tasks that can be claimed now, in queue order"),
+    "handoff initiate": CommandEntry("tasks.changes", "hand a task off to an agent"),
+    "handoff accept": CommandEntry("tasks.changes", "accept a handoff as its target"),
     "handoff complete": CommandEntry(
         "tasks.changes", "claim that a handoff's task is done at a commit", False
     ),
@@ -48,90 +48,90 @@ COMMANDS: dict[str, CommandEntry] = {
         "tasks.rejections", "reject a task with a record of what was tried", False
     ),
     "handoff consult": CommandEntry(
-        "tasks.rejections", "ask the policy's adviser and director about a rejection", False
+        "tasks.rejections", "ask the configured adviser and director about a rejection", False
     ),
     "handoff rejection-response": CommandEntry(
         "tasks.rejections", "answer a rejection as the director", False
     ),
     "handoff status": CommandEntry("tasks.changes", "show a handoff, its last rejection and the decision"),
-    "gate run": CommandEntry("tasks.gates", "measure a commit by the gates", False),
-    "gate history": CommandEntry("tasks.gates", "show what gates measured and what was said to it", False),
+    "gate run": CommandEntry("tasks.gates", "run the gates on a commit", False),
+    "gate history": CommandEntry("tasks.gates", "show gate results and the decisions on them", False),
     "gate report": CommandEntry("tasks.gates", "show the full report of a verdict", False),
-    "gate wait": CommandEntry("tasks.gates", "wait for gates that run in the background", False),
+    "gate wait": CommandEntry("tasks.gates", "wait for gates that are running in the background", False),
     "gate accept": CommandEntry("tasks.gates", "accept a finding of the integrity gate, as a reviewer"),
     "gate refuse": CommandEntry("tasks.gates", "refuse a finding of the integrity gate, as a reviewer"),
-    "gate override": CommandEntry("tasks.gates", "let a gate's failure pass, as the user"),
-    "review list": CommandEntry("tasks.reviews", "list what awaits review"),
+    "gate override": CommandEntry("tasks.gates", "override a failed gate, as the user"),
+    "review list": CommandEntry("tasks.reviews", "list the submissions that await review"),
     "review diff": CommandEntry("tasks.reviews", "show what a submission changes", False),
-    "review request": CommandEntry("tasks.reviews", "ask a reviewer to look at a submission"),
-    "review approve": CommandEntry("tasks.reviews", "accept the submission at a commit"),
-    "review reject": CommandEntry("tasks.reviews", "send the submission at a commit back with findings"),
-    "review retract": CommandEntry("tasks.reviews", "take a rejection back, with its count and its lockout"),
+    "review request": CommandEntry("tasks.reviews", "ask a reviewer to review a submission"),
+    "review approve": CommandEntry("tasks.reviews", "approve the submission at a commit"),
+    "review reject": CommandEntry("tasks.reviews", "reject the submission at a commit with findings"),
+    "review retract": CommandEntry("tasks.reviews", "retract a rejection, with its count and its lockout"),
     "reject-task": CommandEntry(
-        "tasks.reviews", "send the latest submission of a task back, one finding a line"
+        "tasks.reviews", "reject the latest submission of a task, one finding per line"
     ),
-    "reassign": CommandEntry("tasks.reviews", "let another agent go on with a task"),
-    "escalate": CommandEntry("tasks.reviews", "ask the user what becomes of a task"),
-    "lockout list": CommandEntry("tasks.reviews", "list who is locked out of what, by whom and why"),
-    "unlock": CommandEntry("tasks.reviews", "let a locked-out agent work on a task again, as the user"),
-    "why": CommandEntry("tasks.reviews", "say why an agent is locked out"),
-    "say": CommandEntry("text_commands", "do or answer what is said in plain words, or ask back"),
-    "inbox": CommandEntry("tasks.inbox", "show the questions that wait for the user", False),
-    "inbox answer": CommandEntry("tasks.inbox", "decide what becomes of an escalated task, as the user"),
-    "inbox ack": CommandEntry("tasks.inbox", "say that a question was seen, so that it is not repeated"),
+    "reassign": CommandEntry("tasks.reviews", "reassign a task to another agent"),
+    "escalate": CommandEntry("tasks.reviews", "ask the user what to do with a task"),
+    "lockout list": CommandEntry("tasks.reviews", "list the lockouts: agent, task, reviewer and reason"),
+    "unlock": CommandEntry("tasks.reviews", "lift an agent's lockout from a task, as the user"),
+    "why": CommandEntry("tasks.reviews", "explain why an agent is locked out"),
+    "say": CommandEntry("text_commands", "run a command or question in plain English"),
+    "inbox": CommandEntry("tasks.inbox", "show the questions that await the user's answer", False),
+    "inbox answer": CommandEntry("tasks.inbox", "answer a question about a task, as the user"),
+    "inbox ack": CommandEntry("tasks.inbox", "acknowledge a question, so that its notices stop"),
     "notify": CommandEntry(
-        "tasks.inbox", "tell the user of open questions through the channels they named", False
+        "tasks.inbox", "send notices about open questions through the user's channels", False
     ),
     "keys": CommandEntry(
-        "keys", "show this machine's key, the trusted ones, and whose events are unconfirmed", False
+        "keys", "show this machine's key, the trusted keys, and unconfirmed events", False
     ),
     "keys trust": CommandEntry(
-        "keys", "say what to add to remand.toml so that what a key has signed counts", False
+        "keys", "show how to trust a key: the line to add to remand.toml", False
     ),
     "keys revoke": CommandEntry(
-        "keys", "say what to change in remand.toml so that what a key signs from now on does not count", False
+        "keys", "show how to stop trusting a key: the line to change in remand.toml", False
     ),
-    "keys request": CommandEntry("keys", "print what `keys trust` takes on another machine", False),
+    "keys request": CommandEntry("keys", "print the text that `keys trust` takes on another machine", False),
     "keys adopt": CommandEntry(
         "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
     ),
-    "hook": CommandEntry("hosts", "answer a host of agents: --host HOST EVENT, its JSON on stdin", False),
-    "hook relay": CommandEntry("hosts", "answer a hook's call that was handed on"),
-    "top": CommandEntry("top", "show what the whole team is doing, live, with answers by one key", False),
-    "pause": CommandEntry("hosts", "let every session stop for a while, as the user", False),
+    "hook": CommandEntry("hosts", "handle a hook call from an agent host: --host HOST EVENT, its JSON on stdin", False),
+    "hook relay": CommandEntry("hosts", "handle a forwarded hook call"),
+    "top": CommandEntry("top", "show a live view of the team, and answer questions with one key", False),
+    "pause": CommandEntry("hosts", "let every session stop without gates for a while, as the user", False),
     "resume": CommandEntry("hosts", "end the pause, as the user", False),
     "log tail": CommandEntry("log", "show the latest events", False),
     "log verify": CommandEntry("log", "check every line, chain and signature of the log", False),
-    "log rebuild": CommandEntry("log", "make every table anew from the events", False),
-    "log repair": CommandEntry("log", "show what is wrong with the log, and repair it as the user", False),
-    "log import": CommandEntry("log", "read event files from another folder in", False),
-    "log publish": CommandEntry("log", "commit event files, and nothing else", False),
-    "log digest": CommandEntry("log", "one short text for the whole state", False),
-    "graph stats": CommandEntry("analysis.commands", "count nodes and links", False),
-    "graph export": CommandEntry("analysis.commands", "write the graph in another format", False),
+    "log rebuild": CommandEntry("log", "rebuild every table from the events", False),
+    "log repair": CommandEntry("log", "show what is wrong with the log, and repair it, as the user", False),
+    "log import": CommandEntry("log", "import event files from another folder", False),
+    "log publish": CommandEntry("log", "commit the event files, and nothing else", False),
+    "log digest": CommandEntry("log", "print a hash of the whole state", False),
+    "graph stats": CommandEntry("analysis.commands", "count the graph's nodes and edges", False),
+    "graph export": CommandEntry("analysis.commands", "export the graph in another format", False),
     "analyze rejections": CommandEntry(
-        "analysis.commands", "show what is rejected, why and by whom, and what came of it", False
+        "analysis.commands", "show task rejections: reasons, agents and outcomes", False
     ),
     "analyze rework": CommandEntry(
         "analysis.commands", "show what reviews cost: cycles, rework, false rejections", False
     ),
     "analyze runs": CommandEntry(
         "analysis.commands",
-        "show what was rejected and by whom, what the runs cost, and where every task is",
+        "show rejections, the cost of runs, and the status of every task",
         False,
     ),
     "simulate": CommandEntry("analysis.commands", "show what another policy would have decided", False),
     "journal": CommandEntry(
-        "log", "list what agents really ran on a task, as their hosts' hooks saw it", False
+        "log", "list the commands that agents ran on a task, as recorded by their hosts' hooks", False
     ),
-    "whoami": CommandEntry("help", "say who acts from here, and with which roles"),
-    "mcp": CommandEntry("hosts", "serve tools, resources and prompts to agents' hosts over MCP", False),
-    "explain": CommandEntry("help", "say what a refusal or an issue means and what to do"),
+    "whoami": CommandEntry("help", "show who acts from here, and with which roles"),
+    "mcp": CommandEntry("hosts", "serve tools, resources and prompts to agent hosts over MCP", False),
+    "explain": CommandEntry("help", "explain what a refusal or an issue means and what to do"),
     "completion": CommandEntry("help", "print the completion script of a shell", False),
     "sync": CommandEntry(
-        "serve", "take in what is new on the forge, and do there what the policy says", False
+        "serve", "import what is new on the forge, and take the actions there that the policy allows", False
     ),
-    "run": CommandEntry("run", "give tasks to agents, start them, and watch over them", False),
+    "run": CommandEntry("run", "assign tasks to agents, start the agents, and supervise them", False),
     "serve": CommandEntry("serve", "run the coordinator of this ledger, or listen for webhooks", False),
 }
 
