@@ -167,7 +167,7 @@ def test_a_breakdown_has_its_rows(told_repository: Repository, by: str, key: str
     else:
         assert found["rows"][0]["count"] == 2
     page = told_repository.people("analyze", "rejections", "--by", by).out
-    assert page.index(f"By {by}") < page.index("What came of it")
+    assert page.index(f"By {by}") < page.index("Outcomes")
 
 
 def test_people_read_the_most_important_first_and_nothing_hostile(told_repository: Repository) -> None:
@@ -176,11 +176,11 @@ def test_people_read_the_most_important_first_and_nothing_hostile(told_repositor
     assert said.code == 0
     lines = said.out.splitlines()
     assert lines[0].startswith(
-        "5 rejections, 1 of them invalid. 25 % (5–70 %) of the answered ones were overridden."
+        "5 rejections, 1 of them invalid. 25 % (5–70 %) of the answered rejections were overridden."
     )
-    titles = ["By reason", "By agent", "What blocked most", "What came of it"]
+    titles = ["By reason", "By agent", "Most common blockers", "Outcomes"]
     assert [line for line in lines if line in titles] == titles
-    assert "still sleep" in said.out
+    assert "still deferred" in said.out
     assert "\x1b" not in said.out
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in said.out
 

@@ -72,7 +72,7 @@ def asked_of_the_user(machine: Machine, clone: Repository) -> str:
     said = machine.remand(clone.path, *RUN)
     assert said.code == 3, said
     assert "PASSED" not in said.out
-    assert "The base has this commit" not in said.out
+    assert "The base already contains this commit" not in said.out
     return said.err.split("`")[-2] if "fetch-depth" not in said.err else said.err.split("`")[-4]
 
 
@@ -147,7 +147,7 @@ def test_where_there_is_no_base_at_all_none_is_said_to_have_the_commit(machine: 
     alone.git("checkout", "-q", "--detach")
     alone.git("branch", "-q", "-D", "main")
     said = machine.remand(alone.path, *RUN)
-    assert (said.code, "There is no base: held against nothing" in said.out) == (0, True), said
+    assert (said.code, "There is no base: compared with nothing" in said.out) == (0, True), said
 
 
 class Desk:
@@ -196,7 +196,7 @@ def test_work_brought_up_to_a_base_that_others_have_moved_on_passes(machine: Mac
     desk.clone.git("fetch", "-q", "origin")
     desk.clone.git(way, "-q", *(["--no-edit"] if way == "merge" else []), "origin/main")
     assert desk.submit()["status"] == "provisional"
-    assert desk.bases() == (True, "the base has all that work was held against (tasks: 1)")
+    assert desk.bases() == (True, "the base contains every commit that work was compared with (tasks: 1)")
 
 
 def test_work_held_against_a_commit_that_the_base_never_had_is_named(machine: Machine) -> None:

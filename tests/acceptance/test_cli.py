@@ -166,7 +166,7 @@ class TestSetUp:
         until = repository.ok("pause", "--reason", "the disk is full")["paused_until"]
         answer = repository.ok("doctor")
         (paused,) = [check for check in answer["checks"] if check["name"] == "pause"]
-        assert paused["detail"].endswith(f"until {until[:19]}Z, says user: the disk is full")
+        assert paused["detail"].endswith(f"until {until[:19]}Z: the disk is full")
         assert "`remand resume`" in paused["fix"]
         repository.ok("resume")
         begun, ended = [event for event in repository.ok("log", "tail") if event["event"].startswith("pause")]

@@ -197,12 +197,12 @@ def test_the_read_out_adds_up_with_the_ledger(played: Played) -> None:
 
 
 def test_people_read_it_as_it_happens_and_at_the_end(played: Played) -> None:
-    marks = ("✗", "AGENT NO"), ("✗", "GATE NO"), ("✗", "REVIEWER NO"), ("?", "YOU ARE ASKED"), ("✓", "DONE")
+    marks = ("✗", "AGENT NO"), ("✗", "GATE NO"), ("✗", "REVIEWER NO"), ("?", "YOUR DECISION"), ("✓", "DONE")
     lines = played.said.out.splitlines()
     for mark, tag in marks:
         assert any(line.lstrip().startswith(mark) and tag in line for line in lines), tag
-    for part in ("What was rejected", "What the user was asked", "What it cost", "Where every task is"):
-        assert lines.index(part) > lines.index("● The read-out: remand analyze runs")
+    for part in ("Rejections", "Questions to the user", "Cost", "Tasks"):
+        assert lines.index(part) > lines.index("● The report: remand analyze runs")
     assert "Turns, tokens and cost are scripted" in played.said.out
     assert lines[-5].startswith("  cd story/repository && remand task show")
     again = played.repository.people("analyze", "runs").out

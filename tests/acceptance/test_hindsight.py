@@ -94,7 +94,7 @@ class TestSimulate:
         said = repository.people("simulate", "--policy", "lenient.toml")
 
         assert "not locked out" in said.out
-        assert "not made up" in said.out
+        assert "not simulated" in said.out
 
     def test_a_later_day_leaves_nothing_to_tell(self, repository: Repository) -> None:
         send_back(repository)

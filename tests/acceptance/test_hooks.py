@@ -256,7 +256,7 @@ def test_a_failure_of_the_hooks_own_is_a_no(session: Session) -> None:
     session.commit("foo = [", "remand.toml")
     session.repository.git("checkout", "-q", "work")
     session.commit("bad")
-    assert "could not tell" in session.blocked()
+    assert "could not decide" in session.blocked()
 
 
 def test_a_session_that_went_elsewhere_is_still_held_to_its_task(session: Session) -> None:

@@ -256,7 +256,7 @@ class TestFilingARejection:
             (("--from", "-"), "[]", "one JSON object"),
             (("--from", "-"), "{", "not JSON"),
             (("--from", "-"), '{"reason_type": "BLOCKER", "blocking_facter": "x"}', "blocking_factor"),
-            (("--from", "-"), '{"reason_type": "BLOCKER", "mood": "bad"}', "known are"),
+            (("--from", "-"), '{"reason_type": "BLOCKER", "mood": "bad"}', "the fields are"),
             (("--from", "-"), "[" * 100_000, ""),
             (("--nonsense",), "", ""),
         ],
@@ -608,7 +608,7 @@ class TestRejectionsOfGotTools:
         assert status["rejection"]["rejection"]["reason_summary"] == "The API is down"
         shown = repository.people("handoff", "status", self.HANDOFF).out
         assert "by A (imported, not judged here)" in shown
-        assert "None was imported." in shown
+        assert "No decision was imported." in shown
         assert "rejection-response" not in shown
         answer = ("handoff", "rejection-response", self.HANDOFF, "--decision", "ACCEPT")
         assert repository.refused(*answer) == "nothing_to_answer"

@@ -127,4 +127,4 @@ def test_people_read_what_is_not_shown(team: Repository) -> None:
 
     said = team.people("review", "diff", task)
 
-    assert "Not shown, or not in full:\n- logo.png: binary" in said.out
+    assert "Omitted or shortened:\n- logo.png: binary" in said.out

@@ -328,7 +328,7 @@ class TestAnswers:
         os.close(own)
 
         assert process.returncode == 0, said
-        assert re.search(rb"Answer E-\w+ with \[1-4\], enter to leave:", said)
+        assert re.search(rb"Answer E-\w+ with \[1-4\], enter to skip:", said)
         assert b"There is no option 9; choose one from 1 to 4." in said
         assert team.ok("task", "show", task)["escalations"][0]["option"] == "unlock:Backend"
 

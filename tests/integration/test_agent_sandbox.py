@@ -457,5 +457,5 @@ def test_the_doctor_attacks_and_prints_what_held(machine: Machine, repository: R
     checks = {check["name"]: check for check in said["checks"]}
     is_confined = made("bubblewrap")[0] is not None
     assert said["tier"] == int(is_confined)
-    assert checks["agent probes"]["detail"].endswith(f"were held: {', '.join(names)}")
+    assert checks["agent probes"]["detail"].endswith(f"were blocked: {', '.join(names)}")
     assert len(names) >= 12 or not is_confined

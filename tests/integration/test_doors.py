@@ -388,7 +388,7 @@ class TestWithoutACoordinator:
         alice.commit("good")
         yard.repository.commit("remand.toml", "foo = [")
         told = [blocked(hook(alice)) for _ in range(4)]
-        assert all("could not tell" in text and "remand.toml" in text for text in told[:3])
+        assert all("could not decide" in text and "remand.toml" in text for text in told[:3])
         assert told[3] == ""
 
     def test_in_the_end_nothing_goes_on(self, yard: Yard) -> None:

@@ -223,7 +223,7 @@ class TestUpgrade:
         commit_all(place, "Take them out")
 
         assert OLD not in tracked_texts(place)
-        assert "took the path of a machine out of" in said
+        assert "removed a machine's path from" in said
         assert ".claude/settings.json" in next(row for row in said.splitlines() if "Next: commit" in row)
         assert place.ok("init")["commit"] == []
 

@@ -454,7 +454,7 @@ class TestResources:
             fenster = await team.member("Fenster")
             (row,) = json.loads(await fenster.reads("board://tasks"))
             assert (row["task_id"], row["agent"]) == (task, "Fenster")
-            assert "Nothing was said" in await fenster.reads(f"task://{task}/feedback")
+            assert "There is no feedback" in await fenster.reads(f"task://{task}/feedback")
             assert "Nothing was measured" in await fenster.reads(f"task://{task}/report")
             await asyncio.to_thread(repository.commit, text="bad\n")
             await fenster.does("submit", task=task)
@@ -480,7 +480,7 @@ class TestResources:
         async def scene(team: Team) -> None:
             fenster = await team.member("Fenster")
             assert (await fenster.reads(f"task://{task}/prompt")).startswith("## Rejection context\n")
-            assert "Nothing was said" in await fenster.reads(f"task://{task}/feedback")
+            assert "There is no feedback" in await fenster.reads(f"task://{task}/feedback")
 
         played(repository, scene)
 

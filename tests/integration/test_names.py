@@ -134,7 +134,7 @@ def test_a_merged_change_that_renames_a_member_does_not_end_its_lockout(reposito
 
     assert repository.refused("task", "claim", task, "--agent", "Keaton") == "locked_out"
     (names,) = [check for check in repository.call("doctor").data["checks"] if check["name"] == "names"]
-    assert "Fenster is locked out and not on the team any more" in names["detail"]
+    assert "Fenster is locked out and no longer on the team" in names["detail"]
     assert "former" in names["fix"]
     other = repository.add("Another task")
     repository.ok("task", "claim", other, "--agent", "Keaton")

@@ -130,7 +130,7 @@ def test_closing_a_task_takes_a_second_key(team: Repository, terminal: Open) -> 
     view.press(number)
     view.wait_for("Close it as won't-fix?")
     view.press("n")
-    view.wait_for("Left as it is.")
+    view.wait_for("Nothing changed.")
     assert status(team, task) == "escalated"
     view.press(f"{number}y")
     view.wait_for("is cancelled")
@@ -161,7 +161,7 @@ def test_what_somebody_else_does_is_seen_at_once_and_its_key_not_taken_for_anoth
 
     team.ok("task", "cancel", first)
     view.wait_for("Second")
-    view.wait_for("That question is settled.")
+    view.wait_for("That question was already settled.")
 
     assert status(team, second) == "escalated"
 
@@ -182,11 +182,11 @@ def test_in_an_agents_place_nothing_is_answered_and_the_view_says_so(
 ) -> None:
     task = escalated(team)
     view = terminal(env={"REMAND_TASK": task, "REMAND_ACTOR": "Alice"})
-    view.wait_for("only the user answers")
+    view.wait_for("only the user may answer")
 
     view.press("1")
     view.press("?")
-    view.wait_for("look at another question")
+    view.wait_for("select another question")
     assert status(team, task) == "escalated"
 
 
@@ -282,7 +282,7 @@ def test_a_view_that_was_suspended_gives_the_terminal_back_and_takes_it_again(
     view.wait_for_text("SUSPENDED")
     assert all(code in view.sent.partition("SUSPENDED")[0] for code in LEFT)
     view.press("?")
-    view.wait_for("look at another question")
+    view.wait_for("select another question")
     assert view.modes() == in_view
     view.press("xq")
     view.wait_for_text("ENDED")

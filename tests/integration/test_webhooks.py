@@ -214,7 +214,7 @@ def test_slow_clients_keep_nobody_from_delivering(serving: Serving) -> None:
     ("environment", "options", "said"),
     [
         ({}, (), f"Set {SECRET}"),
-        ({SECRET: HOOK_SECRET}, ("--host", "203.0.113.7"), "cannot be listened on"),
+        ({SECRET: HOOK_SECRET}, ("--host", "203.0.113.7"), "Cannot listen on"),
     ],
 )
 def test_what_is_missing_is_said_before_it_begins(

@@ -221,7 +221,7 @@ def _outcome_text(wish: w.TextRequest, answer: Acceptance, view: Transaction, te
     held = f" It is reserved for {reserved.target_agent} for now." if reserved else ""
     match wish:
         case w.ReviewTextRequest():
-            return f"{task.label} awaits the word of {', '.join(task.requested)}."
+            return f"{task.label} awaits a review by {', '.join(task.requested)}."
         case w.UnlockTextRequest():
             return f"{wish.agent} may work on {task.label} again.{held}"
         case w.ReassignTextRequest():

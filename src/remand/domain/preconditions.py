@@ -392,13 +392,13 @@ def require_user(actor: Actor) -> None:
 def require_key_manager(actor: Actor) -> None:
     """Refuses whoever is not the user where keys are listed, trusted or revoked."""
     if actor.confined or not actor.has(Role.USER):
-        raise Refused("user_only", f"Only the user may see to keys; {actor.name} asks.")
+        raise Refused("user_only", f"Only the user may manage keys, and {actor.name} is not the user.")
 
 
 def require_reviewer(actor: Actor) -> None:
     """Refuses whoever does not review for this team."""
     if not actor.has(*REVIEWERS):
-        raise Refused("not_authorised", f"{actor.name} is no reviewer of this team.")
+        raise Refused("not_authorised", f"{actor.name} is not a reviewer on this team.")
 
 
 def require_trusted_key(untrusted: str, *, is_confined: bool) -> None:

@@ -58,7 +58,7 @@ def require_question(found: T | None, name: str) -> T:
 def require_decision(found: T | None, handoff: str) -> T:
     """The recorded decision on a handoff's rejection; refuses where the ledger has none."""
     if found is None:
-        raise Refused("unknown_rejection", f"The ledger has no answer to the rejection of {handoff}.")
+        raise Refused("unknown_rejection", f"The ledger has no decision on the rejection of {handoff}.")
     return found
 
 

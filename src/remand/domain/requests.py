@@ -44,7 +44,7 @@ def reused_key_refusal(*, is_task_gone: bool) -> Refused:
 def require_text(what: str, value: object) -> str:
     """A name that a program gave; refuses what is no text, or an empty one."""
     if not isinstance(value, str) or not value:
-        raise Refused("bad_value", f"Name the {what}: a text that is not empty.")
+        raise Refused("bad_value", f"Give the {what} as a non-empty text.")
     return value
 
 
@@ -54,5 +54,5 @@ def unloggable_event_refusal(event: str) -> Refused:
         "handoff.reject and handoff.reject.invalid with a rejection, handoff.reject.response with a decision"
     )
     return Refused(
-        "bad_value", f"The ledger does not log {event[:_MAX_EVENT_NAME]} like this. It takes {why}."
+        "bad_value", f"The ledger cannot log {event[:_MAX_EVENT_NAME]} this way. It accepts {why}."
     )

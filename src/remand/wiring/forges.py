@@ -212,7 +212,7 @@ class Forges:
             )
         except OSError as error:
             raise EnvironmentFault(
-                f"{host}:{port} cannot be listened on: {error.strerror}. Choose another --port."
+                f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --port."
             ) from None
 
     def _forge(self, settings: ForgeSettings) -> Any:

@@ -156,7 +156,7 @@ def test_a_review_is_requested_of_whom_was_named(room: Room) -> None:
     answer = room.say("Lead, review #42")
 
     assert room.asked == [c.RequestReview(task_id=room.task, reviewer="Lead")]
-    assert answer.done == "issue #42 awaits the word of Lead."
+    assert answer.done == "issue #42 awaits a review by Lead."
 
 
 def test_a_task_is_found_by_what_people_call_it(room: Room) -> None:

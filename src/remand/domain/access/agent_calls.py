@@ -71,9 +71,9 @@ PERMITTED_COMMANDS: dict[str, CommandPermission] = {
 """Everything an agent may call; the rules of the ledger hold besides. What is not here is not an agent's."""
 
 _USER_COMMANDS = {
-    "notify": "Only the user has notices sent.",
-    "init --remove": "Only the user takes the hooks out, and not from an agent's place.",
-    "run": "Agents are not started from an agent's place.",
+    "notify": "Only the user may send notices.",
+    "init --remove": "Only the user may remove the hooks, and not from inside an agent's environment.",
+    "run": "Agents cannot be started from inside an agent's environment.",
 }
 """Commands that do not ask the ledger and are the user's, with the reason an agent reads."""
 
@@ -84,8 +84,8 @@ def require_call_size(arguments: Sequence[str]) -> None:
     if len(arguments) > MAX_ARGUMENTS or size > MAX_CHARACTERS:
         raise Refused(
             "bad_value",
-            f"A call may have {MAX_ARGUMENTS} arguments of {MAX_CHARACTERS} characters together; this one has "
-            f"{len(arguments)} of {size}.",
+            f"A call may have at most {MAX_ARGUMENTS} arguments with {MAX_CHARACTERS} characters in total; this one "
+            f"has {len(arguments)} with {size}.",
         )
 
 
@@ -98,13 +98,13 @@ def require_agent_command(command: str, *, is_worker: bool) -> CommandPermission
     if permission is None:
         raise Refused(
             "user_only",
-            f"`remand {command}` is not an agent's to call. From here there are {', '.join(PERMITTED_COMMANDS)}.",
+            f"Agents may not call `remand {command}`. The available commands are {', '.join(PERMITTED_COMMANDS)}.",
         )
     if permission.about and not is_worker:
         raise Refused(
             "not_authorised",
-            "Whoever judges says so with its last words: what it looks at could speak here as well. This door only"
-            " answers questions.",
+            "A reviewing or directing agent gives its decision in its final message, because the code that it looks at"
+            " could call this socket, too. This agent socket only answers questions.",
         )
     return permission
 
@@ -113,7 +113,7 @@ def require_own_folder(own: str, meant: str, given: str) -> None:
     """Refuses a folder outside the agent's worktree; both paths are normalised, the folder is quoted as it was given."""
     if meant != own and not meant.startswith(f"{own}/"):
         raise Refused(
-            "not_yours", f"From here only the ledger of {own} is spoken to. Leave -C {_quote(given)} out."
+            "not_yours", f"This agent socket serves only the ledger of {own}. Omit -C {_quote(given)}."
         )
 
 
@@ -121,7 +121,9 @@ def require_agent_name(agent: str, names: Iterable[str]) -> None:
     """Refuses to let an agent act under any other name through its socket."""
     for name in names:
         if name not in ("", agent):
-            raise Refused("not_yours", f"This is {agent}'s door; nobody acts as {_quote(name)} from here.")
+            raise Refused(
+                "not_yours", f"This is {agent}'s agent socket; nobody can act as {_quote(name)} here."
+            )
 
 
 def require_environment_name(own: str, named: str) -> None:
@@ -133,23 +135,23 @@ def require_environment_name(own: str, named: str) -> None:
 def require_own_task(agent: str, own_task_id: str, task_id: str, named: str) -> None:
     """Refuses to let a call be about another task than the run's own; `named` is how the call named it."""
     if task_id != own_task_id:
-        raise _foreign_task_refusal(agent, own_task_id, f"{_quote(named)} is none of this run's business")
+        raise _foreign_task_refusal(agent, own_task_id, f"{_quote(named)} does not belong to this run")
 
 
 def require_named_task(agent: str, own_task_id: str, named: str) -> None:
     """Refuses a claim of whatever task comes next: a run works on its own task."""
     if not named:
-        raise _foreign_task_refusal(agent, own_task_id, "Which task you work on is settled")
+        raise _foreign_task_refusal(agent, own_task_id, "Your task is fixed for this run")
 
 
 def _foreign_task_refusal(agent: str, own_task_id: str, why: str) -> Refused:
-    return Refused("not_yours", f"{why}: this is the door of {agent}'s run on {own_task_id}.")
+    return Refused("not_yours", f"{why}: this is the agent socket of {agent}'s run on {own_task_id}.")
 
 
 def require_own_branch(branch: str, named: str) -> None:
     """Refuses a branch that is not the one the run works on."""
     if named not in ("", branch):
-        raise Refused("not_yours", f"This run works on {branch}, and not on {_quote(named)}.")
+        raise Refused("not_yours", f"This run works on {branch}, not on {_quote(named)}.")
 
 
 def require_tip(name: str, tip: str, branch: str) -> str:
@@ -159,8 +161,7 @@ def require_tip(name: str, tip: str, branch: str) -> str:
     if not is_tip_by_name(name, branch) and not (is_commit_id(name) and tip.startswith(name.lower())):
         raise Refused(
             "unknown_commit",
-            f"What is handed in is the tip of {branch}, which is {tip}, and not {_quote(name)}. "
-            "Use --commit HEAD.",
+            f"Only the tip of {branch} can be submitted. It is {tip}, not {_quote(name)}. Use --commit HEAD.",
         )
     return tip
 

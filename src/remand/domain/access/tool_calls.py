@@ -147,7 +147,7 @@ _PERSONS = re.compile(
     r"|\benv\s+-i\b.*\bremand\b"
 )
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
-USER_COMMANDS = "commands that are a person's (approving, overriding, unlocking, pausing)"
+USER_COMMANDS = "commands that only a person may use (approving, overriding, unlocking, pausing)"
 GIT_INTERNALS = "git's own settings, refs and hooks"
 _READING = frozenset(
     [

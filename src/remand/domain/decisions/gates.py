@@ -84,7 +84,8 @@ def require_gates_table(gates: object) -> None:
     """Refuses to run gates where the configuration has no `[gates]` table."""
     if gates is None:
         raise Refused(
-            "no_gates", "remand.toml has no [gates] table. Add the line `[gates]` to it, and gates under it."
+            "no_gates",
+            "remand.toml has no [gates] table. Add the line `[gates]` to it, and the gates below it.",
         )
 
 

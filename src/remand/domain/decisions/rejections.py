@@ -350,7 +350,7 @@ def require_filed_rejection(task: Task | None, handoff_id: str, named: str) -> T
 def require_not_filer(task: Task, actor: Actor) -> None:
     """Refuses to let whoever filed a rejection have it answered."""
     if task.filed is not None and actor.name == task.filed.agent:
-        raise Refused("own_work", f"{actor.name} filed this rejection and does not choose who answers it.")
+        raise Refused("own_work", f"{actor.name} filed this rejection and may not choose who answers it.")
 
 
 def overridden_rejection_refusal(message: str) -> Refused:

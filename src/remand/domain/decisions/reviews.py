@@ -44,7 +44,9 @@ def request_review(task: Task, ask: c.RequestReview, command: c.Command) -> Even
     if reviewer is None or not reviewer.has(*REVIEWERS):
         raise Refused("bad_value", f"{ask.reviewer[:64] or 'Nobody'} is no reviewer of this team.")
     if task.status != Status.PROVISIONAL or task.submission is None:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+        raise Refused(
+            "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
+        )
     require_not_author(task, reviewer, command.facts)
     if reviewer.name in task.requested:
         return ()
@@ -317,7 +319,7 @@ def _require_under_review(task: Task, commit: str, command: c.Command) -> Submis
     if task.status == Status.DONE:
         raise Refused("too_late", f"Task {task.id} is done at {task.approved_commit[:12]}.")
     if task.status != Status.PROVISIONAL:
-        text = f"Task {task.id} is {task.status}; nothing of it awaits review."
+        text = f"Task {task.id} is {task.status}; it has no submission that awaits review."
         raise Refused("nothing_to_review", f"{text}{_retract_advice(task)}")
     return _require_submission(task, commit, command)
 
@@ -338,14 +340,16 @@ def _retract_advice(task: Task) -> str:
 def require_awaiting_review(task: Task) -> Submission:
     """The task's submission; refuses a task that has none."""
     if task.submission is None:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+        raise Refused(
+            "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
+        )
     return task.submission
 
 
 def require_shown_work(task: Task, work: Submission | None) -> Submission:
     """The work of a task that a diff is asked for; refuses a task of which nothing was handed in."""
     if work is None:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it was handed in.")
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; it has no submission.")
     return work
 
 

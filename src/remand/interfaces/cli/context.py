@@ -124,7 +124,7 @@ class Context:
         """The agent that acts; refuses to guess."""
         name = self.actor(option="agent")
         if name == USER and not (self.call.actor or getattr(self.arguments, "agent", "")):
-            raise UsageError("Say which agent acts: --agent NAME.")
+            raise UsageError("Name the agent: --agent NAME.")
         return name
 
     def ask(self, ask: c.Ask, actor: str, *, step: int = 0) -> Acceptance:
@@ -184,7 +184,7 @@ class Context:
         found = parse_local_instant(text) if text else ""
         if found is None:
             raise UsageError(
-                f"--since {text[:40]!r} is no date. Write a day as 2026-11-15 or a time as 2026-11-15T09:00:00, "
+                f"--since {text[:40]!r} is not a date. Write a day as 2026-11-15 or a time as 2026-11-15T09:00:00, "
                 "in your time zone, or with Z in UTC."
             )
         return found
@@ -193,7 +193,7 @@ class Context:
         """What a file holds; `-` is standard input."""
         given = self.surroundings.given
         if given is not None and name != "-":
-            raise UsageError("Files are read where they are, and not outside of an agent's place.")
+            raise UsageError("The agent socket does not read files. Give the text itself.")
         if name == "-":
             if self.surroundings.opened is not None:
                 raise UsageError("Standard input cannot be read here. Give the text itself, or @file.")
@@ -210,7 +210,7 @@ class Context:
 def _require_length(text: str, where: str) -> str:
     """A text that is not too long; nothing is cut off silently."""
     if len(text) > MAX_VALUE:
-        raise UsageError(f"{where} holds more than {MAX_VALUE} characters. Shorten it.")
+        raise UsageError(f"{where} has more than {MAX_VALUE} characters. Shorten it.")
     return text
 
 

@@ -33,7 +33,7 @@ _KINDS = {
     "agent": ("✗", "AGENT NO", "yellow"),
     "gate": ("✗", "GATE NO", "red"),
     "reviewer": ("✗", "REVIEWER NO", "magenta"),
-    "asked": ("?", "YOU ARE ASKED", "bold cyan"),
+    "asked": ("?", "YOUR DECISION", "bold cyan"),
     "done": ("✓", "DONE", "green"),
     "cancelled": ("–", "CANCELLED", "green"),
 }
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--keep", metavar="DIR", help="play it in this folder, and leave it there")
+    parser.add_argument("--keep", metavar="DIR", help="play it in this folder, and keep the folder")
     parser.add_argument(
         "--serve", action="store_true", help="show the dashboard afterwards (not in this version)"
     )
@@ -49,7 +49,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _demo(context: Context) -> Result:
     if context.arguments.serve:
-        raise UsageError("This version has no dashboard yet. Leave --serve out.")
+        raise UsageError("This version has no dashboard yet. Omit --serve.")
     keep = context.arguments.keep
     folder = (
         os.path.join(context.surroundings.folder, keep) if keep else tempfile.mkdtemp(prefix="remand-demo-")
@@ -62,9 +62,7 @@ def _demo(context: Context) -> Result:
         data = _run_scenario(os.path.realpath(folder), _make_printer(context))
     except DemoFailure as broken:
         keep = folder
-        raise EnvironmentFault(
-            f"The story went wrong, which it must not: {broken}. Kept in {folder}."
-        ) from None
+        raise EnvironmentFault(f"The demo failed: {broken}. Its files are in {folder}.") from None
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -132,10 +130,10 @@ def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console
 
     def show(out: Console) -> None:
         out.print()
-        out.print("● The read-out: remand analyze runs", style="bold")
+        out.print("● The report: remand analyze runs", style="bold")
         runs_page(found)(out)
-        out.print("Turns, tokens and cost are scripted: these agents name their own price. Times are real.")
-        out.print(f"{data['events']} events, every chain in order, {data['seconds']:.0f} s in all.")
+        out.print("Turns, tokens and cost are scripted. Times are real.")
+        out.print(f"{data['events']} events, every chain intact, {data['seconds']:.0f} s in total.")
         out.print()
         out.print("Where to look next:")
         for line in _next_steps(keep):
@@ -148,8 +146,8 @@ def _next_steps(keep: str | None) -> list[str]:
     looks = ["remand demo --keep DIR      play it again and keep the repository to look around in"]
     if keep:
         looks = [
-            f"cd {keep}/repository && remand task show '#43'   the whole story of one task",
-            f"cd {keep}/repository && remand analyze runs      this read-out again",
+            f"cd {keep}/repository && remand task show '#43'   the full history of one task",
+            f"cd {keep}/repository && remand analyze runs      this report again",
         ]
     return [
         *looks,

@@ -15,6 +15,7 @@ from remand.app.log.verification import verify_log
 from remand.app.tasks.lookup import lost_names
 from remand.domain.access.team import Member
 from remand.domain.gate.gate import Gate
+from remand.domain.text.counts import format_count
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.ledger.event_tables import UnconfirmedEvent
@@ -63,7 +64,7 @@ def command_checks(members: Iterable[Member]) -> Iterator[Check]:
         "agent commands",
         not lost,
         f"{len(named) - len(lost)} of {len(named)} members with a command can be started",
-        f"Install {told}, or mend the command in remand.toml." if lost else "",
+        f"Install {told}, or fix the command in remand.toml." if lost else "",
     )
 
 
@@ -71,14 +72,14 @@ def agent_checks(tested: AgentSandboxReport, *, is_off: bool = False) -> Iterato
     """What holds agents, and how it fared."""
     if is_off:
         yield Check(
-            "agents", True, f"agents are held by: {UNCONFINED}", "`run.sandbox` in remand.toml is off."
+            "agents", True, f"agents are confined by: {UNCONFINED}", "`run.sandbox` in remand.toml is off."
         )
         return
     is_confined = tested.tier == CONFINED
     yield Check(
         "agents",
         True,
-        f"agents are held by: {tested.tier if is_confined else UNCONFINED}",
+        f"agents are confined by: {tested.tier if is_confined else UNCONFINED}",
         "" if is_confined else f"Install bubblewrap to confine them ({tested.detail}).",
     )
     held = [probe.name for probe in tested.probes if probe.held]
@@ -87,8 +88,8 @@ def agent_checks(tested: AgentSandboxReport, *, is_off: bool = False) -> Iterato
     yield Check(
         "agent probes",
         not (is_confined and tested.breaches),
-        f"{len(held)} of {len(tested.probes)} attacks by an agent were held: {', '.join(held)}",
-        f"Not held: {', '.join(told)}." if lost else "",
+        f"{len(held)} of {len(tested.probes)} attacks by an agent were blocked: {', '.join(held)}",
+        f"Not blocked: {', '.join(told)}." if lost else "",
     )
 
 
@@ -105,15 +106,15 @@ def gate_checks(context: Context) -> Iterator[Check]:
         fix = (
             "Add the line `[gates]` to remand.toml (empty: no gates), or run `remand init` in a new project."
         )
-        yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be handed in", fix)
+        yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be submitted", fix)
     else:
         yield from (_gate(gate, context.gates.missing_program(gate, policy)) for gate in policy.gates)
     yield from _broken_gate_checks(context)
     if not policy.enforce:
-        yield Check("enforcement", True, "off: everything is judged and recorded, and nothing is stopped")
+        yield Check("enforcement", True, "off: gates and rules are evaluated and recorded, but block nothing")
     pause = context.gates.current_pause
     if pause is not None:
-        told = f"sessions may stop unmeasured until {pause.until[:19]}Z, says {pause.actor}: {one_line(pause.reason, 200)}"
+        told = f"{pause.actor} lets sessions stop without gates until {pause.until[:19]}Z: {one_line(pause.reason, 200)}"
         yield Check("pause", True, told, "`remand resume` ends it.")
     yield from _bases(context)
     yield from _sandbox()
@@ -124,13 +125,13 @@ def _gate(gate: Gate, missing: str) -> Check:
     name = f"gate {gate.name}"
     fault = gate_environment.parser_fault(gate)
     if fault:
-        return Check(name, False, fault, "Mend remand.toml on the base branch.")
+        return Check(name, False, fault, "Fix remand.toml on the base branch.")
     if missing:
         return Check(
             name,
             False,
-            f"there is no program `{missing}`",
-            "Install it, or name its folder in `[sandbox] path`.",
+            f"program `{missing}` was not found",
+            "Install it, or add its folder to `[sandbox] path`.",
         )
     return Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
 
@@ -154,30 +155,37 @@ def _bases(context: Context) -> Iterator[Check]:
     try:
         lost = context.gateway.repository.commits_outside(tip, (task.gating.base for task in measured))
     except EnvironmentFault as fault:
-        yield Check("bases", False, str(fault), "Do what the message says, then repeat.")
+        yield Check("bases", False, str(fault), "Follow the message, then run `remand doctor` again.")
         return
     found = [f"{task.id} at {task.gating.base[:12]}" for task in measured if task.gating.base in lost]
     if not found:
-        yield Check("bases", True, f"the base has all that work was held against (tasks: {len(measured)})")
+        yield Check(
+            "bases",
+            True,
+            f"the base contains every commit that work was compared with (tasks: {len(measured)})",
+        )
         return
     more = f" and {len(found) - MAX_NAMED_TASKS} more" if len(found) > MAX_NAMED_TASKS else ""
     yield Check(
         "bases",
         False,
-        f"held against a commit that the base does not have: {', '.join(found[:MAX_NAMED_TASKS])}{more}",
-        "Fetch the base. What is named then was measured against another one: reject it, or look at all it changes.",
+        f"compared with a commit that the base does not contain: {', '.join(found[:MAX_NAMED_TASKS])}{more}",
+        "Fetch the base. Tasks that are still named were compared with another base: reject them, or review everything they change.",
     )
 
 
 def _sandbox() -> Iterator[Check]:
     tier, why, probes = attack_gate_sandbox()
     fix = "" if tier == "bubblewrap" else f"Install bubblewrap for the strongest sandbox ({why})."
-    yield Check("sandbox", True, f"gates are kept apart by: {tier}", fix)
+    yield Check("sandbox", True, f"gates are isolated by: {tier}", fix)
     broken = [probe for probe in probes if not probe.held]
-    detail = f"{len(probes) - len(broken)} of {len(probes)} attacks on it were held"
+    detail = f"{len(probes) - len(broken)} of {len(probes)} attacks on the gate sandbox were blocked"
     lost = "; ".join(f"{probe.name}: {probe.detail}" for probe in broken[:6])
     yield Check(
-        "sandbox probes", not broken or tier != "bubblewrap", detail, f"Not held: {lost}." if broken else ""
+        "sandbox probes",
+        not broken or tier != "bubblewrap",
+        detail,
+        f"Not blocked: {lost}." if broken else "",
     )
 
 
@@ -192,10 +200,8 @@ def _hosts(context: Context) -> Iterator[Check]:
 
 SAFE_SQLITE = (3, 51, 3)
 TIERS = {
-    0: "Tier 0: agents run as the same user without a sandbox. What they tamper with is evident\n"
-    "(chains, high-water mark, refusals at every door), not impossible.",
-    1: "Tier 1: agents that `remand run` starts are held in a sandbox and speak through a socket of their own.\n"
-    "One that you start yourself is not held: what it tampers with is evident, not impossible.",
+    0: "Tier 0: agents run as the same user without a sandbox. Tampering is evident\n(chains, high-water mark, refusals at every interface), not impossible.",
+    1: "Tier 1: agents that `remand run` starts are confined to a sandbox and call Remand through their own agent socket.\nAn agent that you start yourself is not confined: its tampering is evident, not impossible.",
 }
 
 TRUST_INSTRUCTIONS = (
@@ -229,7 +235,7 @@ def _checks(context: Context) -> Iterator[Check]:
     try:
         opened = context.opened_ledger
     except EnvironmentFault as fault:
-        yield Check("ledger", False, str(fault), "Do what the message says, then repeat.")
+        yield Check("ledger", False, str(fault), "Follow the message, then run `remand doctor` again.")
         return
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
@@ -245,7 +251,7 @@ def _checks(context: Context) -> Iterator[Check]:
     yield Check(
         "log",
         found.ok,
-        f"{found.events} events, {count} problems",
+        f"{format_count(found.events, 'event')}, {format_count(count, 'problem')}",
         "" if found.ok else "`remand log verify` names each by file and line.",
     )
     yield _clock(context)
@@ -255,8 +261,8 @@ def _checks(context: Context) -> Iterator[Check]:
     yield Check(
         "conflicts",
         not conflicts,
-        f"{conflicts} events could not apply after a merge" if conflicts else "none",
-        "`remand task show ID` lists them; the first in order has won." if conflicts else "",
+        f"{format_count(conflicts, 'event')} could not be applied after a merge" if conflicts else "none",
+        "`remand task show ID` lists them; the first in order took effect." if conflicts else "",
     )
     yield Check("ignored", *_gitignore_check(context))
     yield from gate_checks(context)
@@ -281,10 +287,15 @@ def _configuration(context: Context) -> Check:
     try:
         settings = context.opened_ledger.settings.settings()
     except EnvironmentFault as fault:
-        return Check("configuration", False, str(fault), "Do what the message says, then repeat.")
+        return Check(
+            "configuration", False, str(fault), "Follow the message, then run `remand doctor` again."
+        )
     if not settings.source:
         return Check(
-            "configuration", True, "there is no remand.toml, so defaults hold", "`remand init` writes one."
+            "configuration",
+            True,
+            "there is no remand.toml, so the defaults apply",
+            "`remand init` writes one.",
         )
     if settings.source == "working tree":
         return Check("configuration", True, "read from the working tree, as the base branch has none yet")
@@ -295,14 +306,14 @@ def _clock(context: Context) -> Check:
     found = find_events_ahead(context.opened_ledger.ledger)
     if found.is_repairable:
         detail = f"the latest event is from {found.clock}, and this machine's clock says {found.now}"
-        fix = "If the clock is wrong, set it right; if it is right, `remand log repair` says what to do."
+        fix = "If the clock is wrong, correct it; otherwise `remand log repair` says what to do."
         return Check("clock", False, detail, fix)
     if found.held:
         count = "1 event is" if len(found.held) == 1 else f"{len(found.held)} events are"
         detail = (
             f"{count} held back, ahead of this machine's clock ({found.now}), from {found.held[0].event.ts}"
         )
-        fix = "Run `remand log repair` on the machine that wrote it, or set this machine's clock right."
+        fix = "Run `remand log repair` on the machine that wrote it, or correct this machine's clock."
         return Check("clock", False, detail, fix)
     return Check("clock", True, "no event is ahead of this machine's clock")
 
@@ -311,7 +322,7 @@ def _keys(context: Context, unconfirmed: Sequence[UnconfirmedEvent]) -> Check:
     try:
         settings, own = context.opened_ledger.settings.settings(), context.opened_ledger.ledger.keys.own()
     except EnvironmentFault as fault:
-        return Check("keys", False, str(fault), "Do what the message says, then repeat.")
+        return Check("keys", False, str(fault), "Follow the message, then run `remand doctor` again.")
     count = _count(unconfirmed)
     rules = context.opened_ledger.settings.rules()
     if rules.untrusted_key_id(own) or (own is None and rules.has_keys and rules.has_remote):
@@ -320,25 +331,25 @@ def _keys(context: Context, unconfirmed: Sequence[UnconfirmedEvent]) -> Check:
         )
         return Check("keys", False, f"{detail}, {count}", TRUST_INSTRUCTIONS)
     if any(found.doubt is Doubt.NOT_IMPORTED for found in unconfirmed):
-        fix = "Lines of GoT tools count after `remand log import .got`; `remand keys` says whose the others are."
+        fix = "Lines of GoT tools count after `remand log import .got`; `remand keys` shows whose the others are."
         return Check("keys", True, count, fix)
     if own is None:
         return Check(
-            "keys", True, f"this machine has no key yet, {count}", "It is made with the first event."
+            "keys", True, f"this machine has no key yet, {count}", "Remand creates it with the first event."
         )
     if not settings.project or own.id not in {key.id for key in settings.trusted}:
         missing = (
             "the base branch names no project id" if not settings.project else "the base does not trust it"
         )
         return Check("keys", True, f"key {own.id}, {count}; {missing}", "`remand init` says what to add.")
-    fix = "`remand keys` says whose they are." if unconfirmed else ""
+    fix = "`remand keys` shows whose they are." if unconfirmed else ""
     return Check("keys", True, f"key {own.id} is trusted, {count}", fix)
 
 
 def _count(unconfirmed: Sequence[UnconfirmedEvent]) -> str:
     if not unconfirmed:
         return "nothing unconfirmed"
-    return "1 event unconfirmed" if len(unconfirmed) == 1 else f"{len(unconfirmed)} events unconfirmed"
+    return f"{format_count(len(unconfirmed), 'event')} unconfirmed"
 
 
 def _names(context: Context) -> Check:
@@ -347,21 +358,19 @@ def _names(context: Context) -> Check:
     alike = [f"{one} looks like {other}" for one, other in team.look_alikes()]
     with context.opened_ledger.store.read() as view:
         lost = lost_names(view, team)
-    gone = [f"{name} is locked out and not on the team any more" for name in lost]
-    fixes = ["Rename one of those that look alike."] if alike else []
+    gone = [f"{name} is locked out and no longer on the team" for name in lost]
+    fixes = ["Rename one of the names that look alike."] if alike else []
     fixes += [
-        f"Say in remand.toml what became of {name}: `aliases` of a member if it was renamed, else `former` in [team]."
+        f"Record in remand.toml what happened to {name}: `aliases` of a member if it was renamed, otherwise `former` in [team]."
         for name in lost
     ]
-    return Check(
-        "names", True, "; ".join((*alike, *gone)) or "none to be mistaken for another", " ".join(fixes)
-    )
+    return Check("names", True, "; ".join((*alike, *gone)) or "no names look alike", " ".join(fixes))
 
 
 def _gitignore_check(context: Context) -> tuple[bool, str, str]:
     path = os.path.join(context.place.got, ".gitignore")
     if os.path.exists(path):
-        return True, ".got keeps everything but events out of git", ""
+        return True, ".got/.gitignore keeps everything but events out of git", ""
     return False, ".got/.gitignore is missing", "Run `remand init`."
 
 

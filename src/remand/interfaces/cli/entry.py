@@ -36,7 +36,7 @@ def main() -> None:
         code = 141
     except OSError as error:
         code = 3
-        sys.stderr.write(f"remand: the answer cannot be written: {error.strerror}\n")
+        sys.stderr.write(f"remand: cannot write the output: {error.strerror}\n")
     # Everything is said; what is left of the interpreter's end is not worth waiting for.
     os._exit(code)
 
@@ -90,7 +90,7 @@ def _is_cwd_deleted() -> bool:
 
 
 def _report_deleted_cwd(call: CommandCall) -> int:
-    gone = errors.EnvironmentFault("This folder was deleted. Go to one that is there, then repeat.")
+    gone = errors.EnvironmentFault("This folder was deleted. Change to an existing one, then repeat.")
     return cli.report_failure(call, cli.CallOrigin("", {}, sys.stdout, sys.stderr), gone)
 
 

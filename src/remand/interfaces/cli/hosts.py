@@ -65,7 +65,10 @@ PLACEHOLDER_PREFIX = "$"
 
 def _mcp_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--http", type=int, metavar="PORT", help="over HTTP at that port (0: any); else stdio"
+        "--http",
+        type=int,
+        metavar="PORT",
+        help="serve over HTTP at this port (0: any free one) instead of stdio",
     )
     parser.add_argument("--host", default="127.0.0.1", metavar="H", help="the address for --http")
 
@@ -113,7 +116,7 @@ def _serve_http(context: Context, desk: Any, given: str) -> Result:
         raise UsageError(f"{TOKEN} has fewer than {MIN_TOKEN_LENGTH} characters. Use a longer one.")
     if not given and not serving.is_loopback(host):
         raise UsageError(
-            f"{host} can be reached from other machines: set {TOKEN} to a token of your own, or leave --host out."
+            f"{host} can be reached from other machines: set {TOKEN} to a token of your own, or omit --host."
         )
     token = given or new_token()
     listening = serving.listen(host, context.arguments.http)
@@ -131,7 +134,7 @@ def _serve_http(context: Context, desk: Any, given: str) -> Result:
 def _announce_server(context: Context, host: str, port: int, path: str) -> None:
     shown = f"[{host}]" if ":" in host else host
     data = {"url": f"http://{shown}:{port}/mcp", "token_file": path or None, "pid": os.getpid()}
-    where = f"the token is in {path}" if path else f"the token is that of {TOKEN}"
+    where = f"the token is in {path}" if path else f"the token is the value of {TOKEN}"
     text = as_json(data) if context.call.is_json else f"MCP at {data['url']} (pid {os.getpid()}); {where}"
     context.surroundings.stdout.write(f"{text}\n")
     context.surroundings.stdout.flush()
@@ -153,7 +156,7 @@ def _relay(context: Context) -> Result:
     try:
         words = msgspec.json.decode(context.arguments.words, type=SessionCall)
     except msgspec.MsgspecError as error:
-        raise UsageError(f"That is no call of a hook: {error}.") from None
+        raise UsageError(f"This is not a hook call: {error}.") from None
     place = locate(context.folder) or context.place
     found = answer_session(words, place, deadline=words.patience, opened=context.surroundings.opened)
     data = {"kind": found.kind, "text": found.text, "notice": found.notice}
@@ -166,7 +169,7 @@ def _hook_arguments(parser: ArgumentParser) -> None:
 
 
 def _hook(_: Context) -> Result:
-    raise UsageError("A hook is called first: `remand hook --host HOST EVENT`, with nothing before `hook`.")
+    raise UsageError("`hook` must come first: `remand hook --host HOST EVENT`.")
 
 
 def _pause_arguments(parser: ArgumentParser) -> None:
@@ -177,14 +180,14 @@ def _pause_arguments(parser: ArgumentParser) -> None:
 def _pause(context: Context) -> Result:
     actor = context.user()
     if not context.text(context.arguments.reason).strip():
-        raise UsageError("Say why: --reason TEXT.")
+        raise UsageError("Give a reason: --reason TEXT.")
     until = add_seconds(context.opened_ledger.ledger.clock.now(), _seconds(context.arguments.lasts))
     reason = context.text(context.arguments.reason)
     context.opened_ledger.ledger.record([PauseBegun(until=until, reason=reason[:MAX_REASON])], actor)
     context.gates.pause(until, context.actor(), reason)
     return Result(
         {"paused_until": until},
-        f"Sessions may stop unmeasured until {until}. Nothing becomes done by that. `remand resume` ends it.",
+        f"Sessions may stop without gates until {until}. No task becomes done by that. `remand resume` ends the pause.",
     )
 
 
@@ -200,7 +203,7 @@ def _seconds(text: str) -> float:
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isdecimal() or not 0 < int(number) * _UNITS[unit] <= 7 * DAY:
         raise UsageError(
-            f"--for {text[:20]!r} is no duration of up to 7 days; write it as 90s, 30m, 2h or 1d."
+            f"--for {text[:20]!r} is not a duration of at most 7 days; write it as 90s, 30m, 2h or 1d."
         )
     return float(int(number) * _UNITS[unit])
 

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-_COMMIT_HINT = "Commit that on the base branch, and push it where the base is a remote's. It holds from the next command on."
+_COMMIT_HINT = "Commit that on the base branch, and push it if the base is a remote branch. It takes effect with the next command."
 MOST_LINES = 100
 MOST_SESSIONS = 20
 MOST_SHOWN = 40
 _WHERE = {
-    "base": "what the base branch has published",
-    "ledger": "what this ledger has, as the base has nothing of it",
+    "base": "the events that the base branch has",
+    "ledger": "the events of this ledger, because the base has none of them",
 }
 
 
@@ -95,7 +95,7 @@ def _page(data: dict[str, Any]) -> Any:
     ]
 
     def show(out: Console) -> None:
-        out.print(f"project {data['project'] or 'without an id (`remand init` says what to add)'}")
+        out.print(f"project {data['project'] or 'without an id (`remand init` shows what to add)'}")
         table(("id", "", "name", "key"), rows, "")(out)
         if doubted:
             table(("unconfirmed, signed by", "events", "why", "sessions"), doubted, "")(out)
@@ -115,9 +115,9 @@ def _trust_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "key",
         metavar="TEXT",
-        help="what `remand keys request` prints there; or the key as ed25519:…, or the id of a known one",
+        help="the output of `remand keys request`, the key as ed25519:…, or the id of a known key",
     )
-    parser.add_argument("--name", default="", metavar="N", help="what to call it")
+    parser.add_argument("--name", default="", metavar="N", help="a name for the key")
     parser.add_argument("--write", action="store_true", help="change remand.toml in the working tree")
 
 
@@ -138,16 +138,17 @@ def _trust(context: Context) -> Result:
     for listed in (known.get(key.id), here.get(key.id)):
         if listed and listed.until is not None:
             raise UsageError(
-                f"Key {key.id} was revoked. Let its machine have a new key, and trust that; "
-                "only you can take `until` out of its entry in remand.toml."
+                f"Key {key.id} was revoked. Create a new key on its machine and trust that one; only you can remove `until` from its entry in remand.toml."
             )
     if key.id in known:
-        return Result(data, f"The base branch trusts key {key.id} already.")
+        return Result(data, f"The base branch already trusts key {key.id}.")
     if options.write and key.id not in here:
         data["written"] = write_trusted(context.place, named)
         _require_written(data)
     told = (
-        "is in remand.toml now" if options.write else "goes into `trusted = [ … ]` in `[keys]` of remand.toml"
+        "is in remand.toml now"
+        if options.write
+        else "belongs in `trusted = [ … ]` in `[keys]` of remand.toml"
     )
     return Result(data, f"{data['line']}\nThis line {told}. {_COMMIT_HINT}")
 
@@ -156,11 +157,11 @@ def _parse_key_request(context: Context, text: str) -> PublicKey:
     """The key that another machine asks to have trusted in this project."""
     request = parse_key_request(text)
     if request is None:
-        raise UsageError("That text is damaged. Copy the whole line that `remand keys request` prints there.")
+        raise UsageError("That text is damaged. Copy the whole line that `remand keys request` prints.")
     project = context.opened_ledger.settings.settings().project
     if request.project != project:
         raise UsageError(
-            f"That text is of another project ({_project(request.project)}); this is {_project(project)}. "
+            f"That text belongs to another project ({_project(request.project)}); this is {_project(project)}. "
             "Run `remand keys request` in a clone of this project, with its base branch fetched."
         )
     return request.key
@@ -177,7 +178,7 @@ def _revoke_arguments(parser: ArgumentParser) -> None:
         dest="start",
         default="",
         metavar="SESSION:N",
-        help="of a stolen key: the first event that its owner did not write",
+        help="for a stolen key: the first event that its owner did not write",
     )
     parser.add_argument("--write", action="store_true", help="change remand.toml in the working tree")
 
@@ -222,16 +223,11 @@ def _render_revocation(context: Context, data: dict[str, Any], found: Revocation
             f"Session {session} counts up to the event before {options.start}; other sessions up to {where}."
         ]
     rows += _change_rows(found.change)
-    told = (
-        "is in remand.toml now"
-        if options.write
-        else "takes the place of the key's entry in `[keys]` of remand.toml"
-    )
+    told = "is in remand.toml now" if options.write else "replaces the key's entry in `[keys]` of remand.toml"
     rows += [data["line"], f"This {told}. {_COMMIT_HINT}"]
     if is_own:
         rows.append(
-            "It is this machine's own key, which counts here as long as it is in use: move its file away "
-            "(docs/keys.md says where it is), and a new one is made."
+            "It is this machine's own key, which counts here while it is in use. Move its file away (docs/keys.md says where it is), and Remand creates a new one."
         )
     return "\n".join(rows)
 
@@ -259,7 +255,7 @@ def _change_rows(change: TrustChange) -> list[str]:
         for row in change.tasks
     ]
     if not rows:
-        return ["No event loses or gains its effect."]
+        return ["No event gains or loses its effect."]
     more = len(rows) - MOST_SHOWN
     return [*rows[:MOST_SHOWN], *([f"  … and {more} more, see --json"] if more > 0 else [])]
 
@@ -280,7 +276,7 @@ def _adopt_arguments(parser: ArgumentParser) -> None:
         "sessions", metavar="SESSION", nargs="+", help="a session, or SESSION:N for its events up to number N"
     )
     parser.add_argument("--reason", default="", metavar="T", help="why you vouch for it; with --yes")
-    parser.add_argument("--yes", action="store_true", help="do it; without, only what would change is shown")
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only show what would change")
 
 
 def _adopt(context: Context) -> Result:
@@ -288,7 +284,7 @@ def _adopt(context: Context) -> Result:
     opened, options = context.opened_ledger, context.arguments
     reason = context.text(options.reason).strip()
     if options.yes and not reason:
-        raise UsageError("Say why you vouch for these events: --reason TEXT. It is recorded.")
+        raise UsageError("Give the reason why you vouch for these events: --reason TEXT. It is recorded.")
     with opened.store.read() as view:
         found = [find_adoptable(view, name) for name in dict.fromkeys(options.sessions)]
         change = preview_trust_change(view, gained=[event for one in found for event in one.events])
@@ -305,7 +301,7 @@ def _adopt(context: Context) -> Result:
         rows = ["These events count from now on, here and wherever this machine's key is trusted."]
     elif any(one.events for one in found):
         rows = [
-            "Nothing is done yet. Repeat with --yes --reason TEXT to vouch for these events with your key."
+            "Nothing was changed. Repeat with --yes --reason TEXT to vouch for these events with your key."
         ]
     else:
         return Result(data, "There is nothing to adopt: all events of these sessions count, or are void.")
@@ -315,7 +311,7 @@ def _adopt(context: Context) -> Result:
 def _require_written(data: dict[str, Any]) -> None:
     if not data["written"]:
         raise UsageError(
-            f"remand.toml is written in a way that only you can change. The line in question: {data['line']}"
+            f"Remand cannot edit remand.toml as it is written; change it yourself. The line to change: {data['line']}"
         )
 
 
@@ -324,7 +320,7 @@ def _find_key(context: Context, text: str) -> PublicKey:
     if text.startswith(KEY_PREFIX):
         key = parse_public_key(text)
         if key is None:
-            raise UsageError("That is no key. `remand keys` on its machine prints it as ed25519:…")
+            raise UsageError("That is not a key. `remand keys` on its machine prints it as ed25519:…")
         return key
     own = context.opened_ledger.ledger.keys.own()
     known: list[PublicKey] = [

@@ -24,6 +24,7 @@ from remand.app.log.repair import (
 )
 from remand.app.log.verification import state_digest, verify_log
 from remand.domain.events.event import Event
+from remand.domain.text.counts import format_count
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row
@@ -36,15 +37,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-_JOURNAL_COLUMNS = ("time", "agent", "host", "exit", "told twice", "what was run")
+_JOURNAL_COLUMNS = ("time", "agent", "host", "exit", "reported twice", "command")
 
 
 def _journal_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id")
-    parser.add_argument("--agent", default="", help="only what this agent ran")
-    parser.add_argument(
-        "--transcripts", action="store_true", help="look whether the hosts' own transcripts tell the same"
-    )
+    parser.add_argument("--agent", default="", help="only this agent's commands")
+    parser.add_argument("--transcripts", action="store_true", help="compare with the hosts' own transcripts")
 
 
 def _journal(context: Context) -> Result:
@@ -78,7 +77,7 @@ def _render_journal(data: dict[str, Any]) -> Callable[[Console], None]:
         )
         for row in data["runs"]
     ]
-    nothing = "Nothing was run on this task that a hook has seen. `remand init --hosts` installs the hooks."
+    nothing = "No hook has recorded a command on this task. `remand init --hosts` installs the hooks."
 
     def show(out: Console) -> None:
         from rich.text import Text
@@ -94,12 +93,12 @@ JOURNAL_COMMANDS = {"journal": CommandSpec(_journal_arguments, _journal)}
 
 
 _POLL_SECONDS = 0.3
-REBUILT = "Every table was made anew from the event files. Run `remand log verify` again to see what is left."
+REBUILT = "Rebuilt every table from the event files. Run `remand log verify` again to see what is left."
 
 
 def _tail_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-n", dest="count", type=int, default=20, metavar="N", help="how many (20)")
-    parser.add_argument("-f", dest="follow", action="store_true", help="go on until interrupted")
+    parser.add_argument("-f", dest="follow", action="store_true", help="follow until interrupted")
 
 
 class ListedEvent(NamedTuple):
@@ -206,13 +205,13 @@ def _verify(context: Context) -> Result:
     if found.ok:
         void = sum(one.doubt is Doubt.VOID for one in found.unconfirmed)
         others = len(unconfirmed) - void
-        told = f", {others} of them unconfirmed (`remand keys` says whose)" if others else ""
+        told = f", {others} of them unconfirmed (`remand keys` shows whose)" if others else ""
         told += f", {void} void" if void else ""
         rest = "".join(f"\n{one['text']}" for one in given)
         rest += "".join(
-            f"\n{one['file']} {one['problem']}. Delete it when you have seen it." for one in aside
+            f"\n{one['file']} {one['problem']}. Delete it once you have seen it." for one in aside
         )
-        return Result(data, f"{found.events} events, all in order{told}.{rest}")
+        return Result(data, f"{format_count(found.events, 'event')}, all valid{told}.{rest}")
     rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
     listed = table(("file", "line", "problem"), rows, "", wraps=True)
 
@@ -245,9 +244,9 @@ def _repair_row(found: Repair) -> dict[str, Any]:
 
 
 def _repair_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--reason", metavar="TEXT", help="why, for those who read the log later")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for later readers of the log")
     parser.add_argument(
-        "--yes", action="store_true", help="do what is proposed; without it nothing is changed"
+        "--yes", action="store_true", help="make the proposed repairs; without it nothing is changed"
     )
 
 
@@ -265,7 +264,8 @@ def _repair(context: Context) -> Result:
     rows = [(one.what, one.proposal) for one in found]
     if is_done:
         return Result(
-            data, f"{_count(len(found), 'finding')} settled. `remand log publish` brings it to others."
+            data,
+            f"{format_count(len(found), 'finding')} settled. `remand log publish` shares it with others.",
         )
     return Result(data, table(("what was found", "what to do"), rows, "Nothing.", wraps=True))
 
@@ -276,13 +276,13 @@ def _relative(context: Context, path: str) -> str:
 
 def _rebuild(context: Context) -> Result:
     count = rebuild_from_files(context.opened_ledger.ledger)
-    return Result({"events": count}, f"Every table was made anew from {count} events.")
+    return Result({"events": count}, f"Rebuilt every table from {format_count(count, 'event')}.")
 
 
 def _digest(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         text, count = state_digest(view)
-    return Result({"digest": text, "events": count}, f"{text}  {count} events")
+    return Result({"digest": text, "events": count}, f"{text}  {format_count(count, 'event')}")
 
 
 def _import_arguments(parser: ArgumentParser) -> None:
@@ -303,18 +303,14 @@ def _import(context: Context) -> Result:
     }
     return Result(
         data,
-        f"{_count(found.events, 'new event')} from {_count(found.files, 'file')}: "
-        f"{_count(found.imported, 'line')} of GoT tools imported, {_count(found.unconfirmed, 'event')} unconfirmed, "
-        f"{_count(len(found.problems), 'problem')}.",
+        f"{format_count(found.events, 'new event')} from {format_count(found.files, 'file')}: "
+        f"{format_count(found.imported, 'line')} of GoT tools imported, {format_count(found.unconfirmed, 'event')} unconfirmed, "
+        f"{format_count(len(found.problems), 'problem')}.",
     )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _publish_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--task", metavar="ID", help="this task's events alone, on its branch")
+    parser.add_argument("--task", metavar="ID", help="publish only this task's events, on its branch")
 
 
 def _publish(context: Context) -> Result:
@@ -327,9 +323,10 @@ def _publish(context: Context) -> Result:
         done = publish_all(ledger, publisher, base)
     data = {"branch": done.branch, "commit": done.commit or None, "files": done.files, "events": done.events}
     if not done.commit:
-        return Result(data, f"{done.branch} has every event already.")
+        return Result(data, f"{done.branch} already has every event.")
     return Result(
-        data, f"{done.events} events in {len(done.files)} files are on {done.branch} at {done.commit[:12]}."
+        data,
+        f"Committed {format_count(done.events, 'event')} ({format_count(len(done.files), 'file')}) to {done.branch} as {done.commit[:12]}.",
     )
 
 

@@ -85,7 +85,7 @@ def report_failure(
         case UsageError():
             return _report_error(call, surroundings, "usage", str(error), USAGE)
         case BadLine():
-            message = f"The ledger is damaged: a line in it {error}. `remand log verify` says more."
+            message = f"The ledger is damaged: a line in it {error}. `remand log verify` shows details."
             return _report_error(call, surroundings, "environment", message, ENVIRONMENT)
         case _:
             return _report_error(call, surroundings, "environment", str(error), ENVIRONMENT)
@@ -157,7 +157,7 @@ def unknown_command_message(call: CommandCall) -> str:
     if close:
         return f"There is no command `{clean(call.command)}`; did you mean `remand {close[0]}`?"
     if group:
-        return f"There is no command `{clean(call.command)}`; there are {', '.join(group)}."
+        return f"There is no command `{clean(call.command)}`; the commands are {', '.join(group)}."
     return f"There is no command `{clean(call.command)}`. `remand --help` lists them all."
 
 
@@ -191,8 +191,7 @@ def _lock_timeout(call: CommandCall, surroundings: CallOrigin) -> Iterator[None]
 
     def give_up(*_: Any) -> None:
         raise EnvironmentFault(
-            f"Something has kept this waiting for {LOCK_PATIENCE} s. If another remand process is stopped, "
-            "continue or end it, then repeat."
+            f"A lock was not released within {LOCK_PATIENCE} s. If another remand process is suspended, resume or end it, then repeat."
         )
 
     before = signal.signal(signal.SIGALRM, give_up)

@@ -82,12 +82,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "notify": CommandEntry(
         "tasks.inbox", "send notices about open questions through the user's channels", False
     ),
-    "keys": CommandEntry(
-        "keys", "show this machine's key, the trusted keys, and unconfirmed events", False
-    ),
-    "keys trust": CommandEntry(
-        "keys", "show how to trust a key: the line to add to remand.toml", False
-    ),
+    "keys": CommandEntry("keys", "show this machine's key, the trusted keys, and unconfirmed events", False),
+    "keys trust": CommandEntry("keys", "show how to trust a key: the line to add to remand.toml", False),
     "keys revoke": CommandEntry(
         "keys", "show how to stop trusting a key: the line to change in remand.toml", False
     ),
@@ -95,7 +91,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "keys adopt": CommandEntry(
         "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
     ),
-    "hook": CommandEntry("hosts", "handle a hook call from an agent host: --host HOST EVENT, its JSON on stdin", False),
+    "hook": CommandEntry(
+        "hosts", "handle a hook call from an agent host: --host HOST EVENT, its JSON on stdin", False
+    ),
     "hook relay": CommandEntry("hosts", "handle a forwarded hook call"),
     "top": CommandEntry("top", "show a live view of the team, and answer questions with one key", False),
     "pause": CommandEntry("hosts", "let every session stop without gates for a while, as the user", False),

@@ -23,17 +23,15 @@ from remand.wiring.scheduler import SchedulerBuilder, SchedulerHandle
 
 EXIT_ENVIRONMENT = 3
 """The exit code of a single round that something is wrong with the system for."""
-NO_COMMANDS = (
-    "No member of the team has a command, so nobody is started. Give some one in remand.toml: command = […]."
-)
+NO_COMMANDS = "No member of the team has a command, so no agent can be started. Add `command = […]` to at least one member in remand.toml."
 
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--once", action="store_true", help="begin what can be begun now, see it to its end, and stop"
+        "--once", action="store_true", help="start the runs that can start now, wait until they end, and exit"
     )
     parser.add_argument(
-        "--plain", action="store_true", help="lines instead of the live view, on a terminal too"
+        "--plain", action="store_true", help="print lines instead of the live view, even on a terminal"
     )
 
 
@@ -56,7 +54,7 @@ def _run(context: Context) -> Result:
     finally:
         shift.close()
     kept = shift.loop.blocked_reason
-    told = f"Stopped. Nothing more could be begun: {clean(kept)}." if kept else "Stopped."
+    told = f"Stopped. No more runs could start: {clean(kept)}." if kept else "Stopped."
     code = EXIT_ENVIRONMENT if arguments.once and shift.loop.is_broken else 0
     return Result({"stopped": True, "tier": shift.crew.tier, "waiting": kept or None}, told, code=code)
 

@@ -19,6 +19,7 @@ from remand.app.forge.poll import PollResult
 from remand.app.forge.ports import ForgeFault
 from remand.config import inherited_environment
 from remand.domain.events.event import KnownBy
+from remand.domain.text.counts import format_count
 from remand.interfaces.cli import main
 from remand.interfaces.cli.context import CallOrigin, CommandSpec, Context
 from remand.interfaces.cli.output import Result, clean
@@ -34,7 +35,7 @@ SHOWN = 20
 
 
 def _sync_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--again", action="store_true", help="try again what was given up on the forge")
+    parser.add_argument("--again", action="store_true", help="retry the forge actions that were given up")
 
 
 def _sync(context: Context) -> Result:
@@ -51,9 +52,7 @@ def _sync(context: Context) -> Result:
 def _render_sync(synced: SyncResult) -> list[str]:
     """What was done on the forge, and what could not be."""
     acted = synced.acted
-    rows = [
-        f"  {one.task_id}: {one.text}{' (it was so already)' if one.is_found else ''}" for one in acted.done
-    ]
+    rows = [f"  {one.task_id}: {one.text}{' (already so)' if one.is_found else ''}" for one in acted.done]
     rows += [f"  {one.task_id} waits for {one.text}" for one in acted.waits]
     rows += [f"  {one.alias} is {one.task_id}: {one.title}" for one in synced.imported.imported]
     if acted.trouble and acted.trouble != synced.polled.trouble:
@@ -62,8 +61,8 @@ def _render_sync(synced: SyncResult) -> list[str]:
 
 
 def _import_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--label", default="", metavar="L", help="the label of issues that become tasks")
-    parser.add_argument("--dry-run", action="store_true", help="only show which would")
+    parser.add_argument("--label", default="", metavar="L", help="import the issues with this label")
+    parser.add_argument("--dry-run", action="store_true", help="only show which issues would be imported")
 
 
 def _import(context: Context) -> Result:
@@ -75,21 +74,23 @@ def _import(context: Context) -> Result:
         raise EnvironmentFault(str(fault)) from None
     verb = "would become" if options.dry_run else "is now"
     rows = [f"{one.alias} {verb} {one.task_id}: {one.title}" for one in found.imported]
-    rows += [f"{one.alias} was left out: {one.why}" for one in found.skipped]
-    rows.append(f"{len(found.imported)} imported, {len(found.known)} known, {len(found.skipped)} left out")
+    rows += [f"{one.alias} was skipped: {one.why}" for one in found.skipped]
+    rows.append(
+        f"{len(found.imported)} imported, {len(found.known)} already known, {len(found.skipped)} skipped"
+    )
     return Result(msgspec.to_builtins(found), "\n".join(rows))
 
 
 def render_poll(polled: PollResult) -> str:
     """What came of a poll, in a few lines."""
-    rows = [f"{polled.trouble} Nothing is lost: the next poll asks again."] if polled.trouble else []
+    rows = [f"{polled.trouble} Nothing is lost: the next poll tries again."] if polled.trouble else []
     if polled.requests or not polled.trouble:
         what = (
             f"{polled.rejections} rejected, {polled.approvals} approved, "
-            f"{polled.comments} comments added, {polled.noted} not counted"
+            f"{format_count(polled.comments, 'comment')} added, {polled.noted} not counted"
         )
-        asked = f"{polled.requests} requests, {polled.not_modified} not modified"
-        seen = f"{polled.polled} pull requests, {polled.read} changed"
+        asked = f"{format_count(polled.requests, 'request')}, {polled.not_modified} not modified"
+        seen = f"{format_count(polled.polled, 'pull request')}, {polled.read} changed"
         rows.append(f"{seen}: {what}, {polled.ignored} by others ({asked})")
     waits = [f"  {one.task_id}: {one.text}" for one in polled.not_counted]
     waits += [f"  {one.task_id} waits for {one.text}" for one in polled.waits]
@@ -104,14 +105,14 @@ FORGE_COMMANDS = {
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--no-http", action="store_true", help="the coordinator's socket alone")
+    parser.add_argument("--no-http", action="store_true", help="serve only the coordinator's socket")
     parser.add_argument(
-        "--until-closed", action="store_true", help="stop when standard input is closed, as a scheduler's own"
+        "--until-closed", action="store_true", help="exit when stdin closes (used by `remand run`)"
     )
     parser.add_argument(
         "--webhooks", action="store_true", help="listen for the forge's webhooks, and poll it"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="where webhooks are listened for")
+    parser.add_argument("--host", default="127.0.0.1", help="the port for webhooks")
     parser.add_argument("--port", type=int, default=8787)
 
 
@@ -237,7 +238,7 @@ def _run_forwarded_call(
         raise
     except Exception as error:  # noqa: BLE001 - one client's call must not end the others' coordinator
         code = main.ENVIRONMENT
-        err.write(f"remand: the coordinator could not do this: {type(error).__name__}: {error}\n")
+        err.write(f"remand: the coordinator failed: {type(error).__name__}: {error}\n")
     return (
         code,
         out.getvalue().encode("utf-8", "surrogateescape"),

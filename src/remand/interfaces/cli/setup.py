@@ -59,16 +59,16 @@ def _arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="write entries that can be committed: the executable's path relative to the project",
     )
-    parser.add_argument("--remove", action="store_true", help="take the hooks out again; the ledger stays")
+    parser.add_argument("--remove", action="store_true", help="remove the hooks; the ledger stays")
 
 
 def _init(context: Context) -> Result:
     options = context.arguments
     for host in options.hosts:
         if host not in HOSTS:
-            raise UsageError(f"There is no host {host!r}; known are {', '.join(HOSTS)}.")
+            raise UsageError(f"There is no host {host!r}; the hosts are {', '.join(HOSTS)}.")
     if options.remove and options.hosts:
-        raise UsageError("--remove takes the hooks out of every host. Leave --hosts out.")
+        raise UsageError("--remove removes the hooks of every host. Omit --hosts.")
     if options.remove:
         return _remove(context)
     place = context.place
@@ -134,7 +134,7 @@ def _require_files(place: LedgerLocation) -> None:
     """Refuses a repository without files: what is written there could not be committed."""
     if place.root == place.common_dir:
         raise EnvironmentFault(
-            f"{place.root} is a bare repository, with no files that could be committed. "
+            f"{place.root} is a bare repository, without files to commit. "
             "Run `remand init` in a clone of it, commit there, and push."
         )
 
@@ -179,7 +179,7 @@ def _page(
     rows = [
         f"Remand is set up in {place.root}.",
         f"  {'wrote' if is_new else 'kept '} remand.toml{source}; gates: {gates}",
-        f"  {'made ' if is_first else 'kept '} .got/ (only its event files are for git)",
+        f"  {'made ' if is_first else 'kept '} .got/ (git tracks only its event files)",
         *(
             ["  note  no gate was found for this project: every done claim will pass"]
             if gates == "none"
@@ -187,13 +187,13 @@ def _page(
         ),
         *(f"  wrote {path} (this machine's; git ignores it)" for path in local),
         *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
-        *(f"  took the path of a machine out of {path}" for path in done.cleaned),
+        *(f"  removed a machine's path from {path}" for path in done.cleaned),
         *(f"  note  {text}" for host in hosts for text in checks.setup_hints(host, _executable())),
         *([f"  note  The MCP server is not installed. {MCP_REMEDY}"] if _lacks_server(done) else []),
-        *(f"  add   {line} in remand.toml, so that others have it, too" for line in missing),
+        *(f"  add   {line} in remand.toml, so that other clones have it, too" for line in missing),
         "",
         f"Next: commit {_to_commit(place, done)} on the base, then",
-        "  remand gate run                # measures HEAD; nothing is recorded",
+        "  remand gate run                # runs the gates on HEAD; records nothing",
         "  remand task add 'First task'",
         "  remand task claim --agent NAME",
     ]
@@ -211,7 +211,7 @@ def _trust_instructions(context: Context, request: str) -> str:
         [
             "",
             "",
-            f"The base branch {base} does not trust this machine's key yet: what is written here has no effect elsewhere.",
+            f"The base branch {base} does not trust this machine's key yet: events written here have no effect elsewhere.",
             "  1. Here, `remand keys request` prints this machine's key as one line of text.",
             "  2. In a clone whose key the base trusts:",
             f"       remand keys trust '{request}' --write",
@@ -231,12 +231,14 @@ def _remove(context: Context) -> Result:
     require_outside_agent("init --remove", is_confined=context.is_confined)
     place = context.place
     done = remove_hosts(place)
-    shown = [f"  took our hooks out of {path}" for path in done.hooks] or ["  there were no hooks of ours"]
-    shown += [f"  took our MCP server out of {path}" for path in done.servers]
+    shown = [f"  removed Remand's hooks from {path}" for path in done.hooks] or [
+        "  there were no Remand hooks"
+    ]
+    shown += [f"  removed Remand's MCP server from {path}" for path in done.servers]
     shown += [f"  commit {path}" for path in done.shared]
     named = context.opened_ledger.settings.settings().hosts
     if named:
-        shown.append(f"  delete {config.hosts_line(named)} in remand.toml if no clone is to have them")
+        shown.append(f"  delete {config.hosts_line(named)} in remand.toml if no clone should have them")
     rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
     data = {"root": place.root, "hooks": done.hooks, "mcp": done.servers, "commit": done.shared}
     return Result(data, "\n".join(rows))

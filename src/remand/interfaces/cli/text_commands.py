@@ -61,7 +61,7 @@ def _render_reply(said: TextCommandResult) -> str:
     rows = [f"understood: {said.understood}"] if said.understood else []
     rows.append(f"refused ({said.refused}): {said.done}" if said.refused else said.done)
     if said.choices:
-        rows.append("It may have meant:")
+        rows.append("Possible meanings:")
     return "\n".join([*rows, *(f"  {choice}" for choice in said.choices)])
 
 

@@ -31,7 +31,7 @@ from remand.wiring.watch import LedgerWatch
 
 _POLL_SECONDS = 0.2
 _THOROUGH_SECONDS = 2.0
-ANSWERS_CONFINED = "This is an agent's place: only the user answers, and not from here."
+ANSWERS_CONFINED = "This is an agent's environment: only the user may answer, and not from here."
 
 
 class LedgerBoard:
@@ -169,7 +169,7 @@ def _write_events(context: Context, happened: Iterable[ActivityEntry], more: Ite
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--follow", action="store_true", help="plain lines as things happen")
+    parser.add_argument("--follow", action="store_true", help="print events as plain lines")
 
 
 def _top(context: Context) -> Result:

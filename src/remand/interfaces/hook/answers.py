@@ -40,7 +40,7 @@ else:
 MEASURE = "measure"
 """Not an answer to a host: the gates have to be run before there is one."""
 WAIT = (
-    "The gates for task {task} are still running at {commit}. This is not counted. Wait for them with "
+    "The gates for task {task} are still running at {commit}. This stop is not counted. Wait for them with "
     "`remand gate wait {task}`, then stop again."
 )
 TASK_UNKNOWN = (
@@ -48,10 +48,7 @@ TASK_UNKNOWN = (
     "`remand log verify` says what is missing."
 )
 MAX_UNKNOWN_BLOCKS = 3
-NO_VERDICT = (
-    "The gates for task {task} ended without a verdict, so it is not known whether the work is done. Go on "
-    "with it, and tell the user. The run said: {said}"
-)
+NO_VERDICT = "The gates for task {task} ended without a verdict, so the work was not measured. Continue with it, and tell the user. The gates' output: {said}"
 
 
 def answer_session(
@@ -153,15 +150,13 @@ class _Session:
         why = self._lockout_reason(task, agent)
         if why and not tool_guard.is_read_only(self._words):
             return self._deny(
-                f"{agent} may not work on task {task.id} any more. Said of its work: “{' '.join(why.split())[:300]}”. "
-                "Other tasks are free: `remand task claim`."
+                f"{agent} may no longer work on task {task.id}. Reason: “{' '.join(why.split())[:300]}”. Claim another task: `remand task claim`."
             )
         found = self._guarded_paths()
         if not found:
             return HookAnswer.allow()
         return self._deny(
-            f"Not an agent's to touch, as it steers how this work is judged: {', '.join(found[:5])}. "
-            "Leave it as it is; if the task needs it, say so in a rejection or ask the user."
+            f"Agents may not change what controls how their work is judged: {', '.join(found[:5])}. Leave it as it is; if the task requires the change, say so in a rejection or ask the user."
         )
 
     def _guarded_paths(self) -> list[str]:
@@ -186,7 +181,7 @@ class _Session:
             return own
         with self._opened.store.read() as view:
             above = next((name for who, name in Lineage(view).inherited_lockouts(task) if who == agent), "")
-        return f"it is locked out of {above}, which this was cut from" if above else ""
+        return f"it is locked out of {above}, which this task was split from" if above else ""
 
     def _base(self) -> str:
         settings = self._opened.settings

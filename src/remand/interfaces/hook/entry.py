@@ -23,20 +23,11 @@ MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
 FAILED = 3
 """The exit code of a call that a door could not carry out, which no host takes for a no."""
-LATE = (
-    "Remand could not answer in time whether this session may stop. Go on with your task and stop again later; "
-    "if it stays so, tell the user."
-)
+LATE = "Remand did not decide in time whether this session may stop. Continue your task and stop again later; if this persists, tell the user."
 WATCH_MARGIN = 2.0
 """So much later than our own deadlines, and still before the host's."""
-NO_LEDGER = (
-    "This session works on task {task}, and there is no ledger where it runs. Go back to the repository of the "
-    "task; if its ledger was deleted, tell the user."
-)
-HOOK_FAILED = (
-    "Remand's hook could not tell whether this session may stop: {why}. Go on with your task, or tell the "
-    "user; `remand doctor` says more."
-)
+NO_LEDGER = "This session works on task {task}, but there is no ledger in its folder. Return to the task's repository; if its ledger was deleted, tell the user."
+HOOK_FAILED = "Remand's hook could not decide whether this session may stop: {why}. Continue your task, or tell the user; `remand doctor` shows details."
 
 
 def run(arguments: list[str], environment: dict[str, str]) -> int:
@@ -89,7 +80,7 @@ def _forward_to_socket(
             patience=patience,
         )
     except startup.CoordinatorUnavailable as lost:
-        raise startup.CoordinatorUnavailable(f"the door of this run is closed ({lost})") from None
+        raise startup.CoordinatorUnavailable(f"the agent socket of this run is closed ({lost})") from None
     if code == FAILED:
         raise startup.CoordinatorUnavailable(errors.decode("utf-8", "replace"))
     return _write_rendered((out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), code))

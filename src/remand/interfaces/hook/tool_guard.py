@@ -212,7 +212,7 @@ def settings_answer(words: SessionCall, place: LedgerLocation) -> HookAnswer:
     if not lost:
         return HookAnswer.allow()
     return HookAnswer.block(
-        f"This change would take Remand's hooks out of {words.host}: {lost}. It stays as it was."
+        f"This change would remove Remand's hooks from {words.host}: {lost}. Remand did not allow it."
     )
 
 

@@ -19,7 +19,9 @@ from remand.domain.validation.validator import RejectionValidator
 from remand.interfaces.library.projects import ProjectManager
 
 UNNAMED = Issue(
-    code="task_unnamed", field="task_id", message="Name the task, the handoff and the agent as the call does."
+    code="task_unnamed",
+    field="task_id",
+    message="The record's task, handoff and agent must match those of the call.",
 )
 _ENDED = ("completed", "done", "cancelled", "infeasible")
 

@@ -131,9 +131,9 @@ def _text(value: object) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise CommandError("A text has half a character in it. Send whole characters.") from None
+        raise CommandError("A text contains half of a surrogate pair. Send whole characters.") from None
     if "\0" in text:
-        raise CommandError("A text has a NUL character in it. Leave it out.")
+        raise CommandError("A text contains a NUL character. Remove it.")
     if len(text.encode()) > MAX_ARGUMENT_BYTES:
         raise CommandError(f"A text has more than {MAX_ARGUMENT_BYTES} bytes. Shorten it.")
     return f" {text}" if text.startswith(("@", "-")) else text

@@ -39,7 +39,7 @@ def has_forms(ctx: Context[Any, Any]) -> bool:
 
 
 def question_form(question: QuestionRow) -> Elicit[FormAnswer]:
-    """A question as a form: one of its options, and what whoever goes on should know."""
+    """A question as a form: one of its options, and guidance for the agent that continues."""
     ways = "\n".join(f"- {option.key}: {option.text}" for option in question.options)
     tried = "".join(f"\n{one}" for one in question.grounds)
     tried += "".join(f"\ntried: {one}" for one in question.tried)
@@ -51,16 +51,16 @@ def question_form(question: QuestionRow) -> Elicit[FormAnswer]:
 def _form(question: QuestionRow) -> type[FormAnswer]:
     keys = (*(option.key for option in question.options), LATER)
     fields: dict[str, Any] = {
-        "option": (Literal[keys], Field(description="what becomes of the task")),
-        "guidance": (str, Field("", description="what whoever goes on should know")),
+        "option": (Literal[keys], Field(description="what to do with the task")),
+        "guidance": (str, Field("", description="guidance for the agent that continues")),
     }
     made = create_model("Decision", __base__=FormAnswer, **fields)
     made.escalation_id = question.escalation_id
     return made
 
 
-HOW = "Answer with the tool answer: question, option (one of its keys) and, for whoever goes on, guidance."
-LEFT = "It was not answered, and still waits."
+HOW = "Answer with the tool answer: question, option (one of its keys) and optional guidance for the agent that continues."
+LEFT = "It was not answered and stays open."
 EMPTY = "Nothing waits for you."
 DecisionName = Literal[
     "OVERRIDE", "ACCEPT", "ACCEPT_AND_DEFER", "ACCEPT_AND_DECOMPOSE", "ACCEPT_AND_REFORMULATE"
@@ -93,7 +93,7 @@ class DecisionTools:
         async def inbox(
             choice: Annotated[ElicitationResult[FormAnswer], Resolve(oldest)],
             ask: Annotated[
-                bool, Field(description="ask the user the oldest question, where that can be")
+                bool, Field(description="ask the user the oldest question, if the host can")
             ] = True,
         ) -> InboxResult:
             """Show the questions that wait for the user, each with the ways to answer it."""
@@ -115,7 +115,7 @@ class DecisionTools:
                 str, Field(description="id of the question or its task; empty: the oldest")
             ] = "",
             option: Annotated[str, Field(description="key of an option; empty: the user is asked")] = "",
-            guidance: Annotated[str, Field(description="what whoever goes on should know")] = "",
+            guidance: Annotated[str, Field(description="guidance for the agent that continues")] = "",
         ) -> InboxResult:
             """Answer a question in the user's name, only with what the user has said. Without an option the user
             is asked in a form where the client can, and else the questions are listed.
@@ -168,8 +168,8 @@ class DecisionTools:
         self,
         agent: Annotated[str, Field(description="who is locked out")],
         task: Annotated[str, Field(description="of which task")],
-        reason: Annotated[str, Field(description="why; kept on record")],
-        guidance: Annotated[str, Field(description="what the agent should know")] = "",
+        reason: Annotated[str, Field(description="the reason, which is recorded")],
+        guidance: Annotated[str, Field(description="guidance for the agent")] = "",
     ) -> TaskToolResult:
         """Let a locked-out agent work on a task again, in the user's name and only on the user's word."""
         answer = await self._desk.call("unlock", agent, task=task, reason=reason, guidance=guidance)
@@ -181,7 +181,7 @@ class DecisionTools:
         handoff: Annotated[str, Field(description="the handoff whose task was rejected")],
         decision: DecisionName,
         rationale: Annotated[str, Field(description="why")] = "",
-        message: Annotated[str, Field(description="what the agent is told on an override")] = "",
+        message: Annotated[str, Field(description="the message to the agent on an override")] = "",
         created_tasks: Annotated[list[str] | None, Field(description="tasks that take its place")] = None,
         reassign_to: Annotated[str, Field(description="who takes over")] = "",
     ) -> RejectionResult:

@@ -39,7 +39,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         raise EnvironmentFault(
-            f"{host}:{port} cannot be listened on: {error}. Choose another with --http PORT or --host."
+            f"Cannot listen on {host}:{port}: {error}. Choose another with --http PORT or --host."
         ) from None
 
 

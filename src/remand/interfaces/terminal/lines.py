@@ -110,9 +110,7 @@ def status_lines(before: SchedulerStatus | None, now: SchedulerStatus | None) ->
         yield plain_line(now.tick_at, "scheduler", f"starts agents again ({cause})")
     said, says = (before.waiting, before.forge) if before else ("", ""), (now.waiting, now.forge)
     if says[0] != said[0]:
-        yield plain_line(
-            now.tick_at, "scheduler", f"waits: {says[0]}" if says[0] else "waits for nothing any more"
-        )
+        yield plain_line(now.tick_at, "scheduler", f"waits: {says[0]}" if says[0] else "no longer waits")
     if says[1] != said[1]:
         yield plain_line(now.tick_at, "forge", says[1] or "answers again")
 

@@ -200,15 +200,15 @@ def _event_row(one: ActivityEntry, name_of: NameOf) -> Text:
 WIDE = 140
 _LEAST = 3
 _HELP = """\
-j k, arrows     look at another question of the inbox
-1 2 3 …         answer it so; what closes a task is asked once more
-g               type what whoever goes on should know, then answer
-r               look again now, event files that git brought among it
+j k, arrows     select another question in the inbox
+1 2 3 …         answer with that option; closing a task asks for confirmation
+g               type guidance for the agent that continues, then answer
+r               refresh now, including event files from git
 ?               this page
-q               leave
+q               quit
 
-An answer is that of `remand inbox answer`, and the user's to give.
-When the question changes by itself, the keys rest for a second.
+An answer works like `remand inbox answer`; only the user may give it.
+When the question changes by itself, keys are ignored for one second.
 Without an answer a task waits; nothing is released or closed."""
 
 
@@ -315,10 +315,10 @@ def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
             what += f" for {name}" if (name := state.option.partition(":")[2]) else ""
             asked = Text().append(f"{safe_line(what, 60)}: ", style="bold")
             room = max(width - asked.cell_len - 2, 1)
-            keys = "enter: answer so" if state.option else "enter: then choose an answer"
+            keys = "enter: answer" if state.option else "enter: continue to the answer"
             return [
                 asked.append(tail_text(state.guidance, room)).append("▏"),
-                _dim(f"{keys} · esc: leave it"),
+                _dim(f"{keys} · esc: cancel"),
             ]
         case ViewMode.CONFIRM:
             what = question.title if question else ""

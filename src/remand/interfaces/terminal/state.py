@@ -182,7 +182,11 @@ def update_questions(
     place = places.index(state.selected) if state.selected in places else 0
     new = after[min(place, len(after) - 1)].escalation_id if after else ""
     moved = replace(state, selected=new, guidance="")
-    return moved if new == state.selected else _interrupt(moved, now, "That question is settled." * bool(was))
+    return (
+        moved
+        if new == state.selected
+        else _interrupt(moved, now, "That question was already settled." * bool(was))
+    )
 
 
 def _interrupt(state: ViewState, now: float, why: str) -> ViewState:
@@ -246,9 +250,11 @@ def _handle_answer_key(
     if state.why_not:
         return replace(state, message=state.why_not), None
     if question is None:
-        return replace(state, message="Nothing waits for an answer."), None
+        return replace(state, message="There is no open question."), None
     if now < state.steady_at:
-        return replace(state, message="The question has just changed. Look at it, then press again."), None
+        return replace(
+            state, message="The question has just changed. Read it, then press the key again."
+        ), None
     if option is None:
         return replace(state, mode=ViewMode.TYPE, option=""), None
     if option.key == WONTFIX:
@@ -276,7 +282,7 @@ def _handle_confirm_key(
     question = selected_question(state, questions)
     if press.key == "y" and question is not None:
         return _request_answer(state, question, state.option)
-    return replace(state, mode=ViewMode.LOOK, option="", message="Left as it is."), None
+    return replace(state, mode=ViewMode.LOOK, option="", message="Nothing changed."), None
 
 
 def _handle_typed_key(
@@ -289,7 +295,7 @@ def _handle_typed_key(
     if press.key == ENTER:
         return replace(state, mode=ViewMode.LOOK), None
     if press.key == ESCAPE:
-        return replace(state, mode=ViewMode.LOOK, option="", guidance="", message="Left as it is."), None
+        return replace(state, mode=ViewMode.LOOK, option="", guidance="", message="Nothing changed."), None
     return replace(state, guidance=_edit_text(state.guidance, press)), None
 
 

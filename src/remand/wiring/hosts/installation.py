@@ -130,7 +130,7 @@ def find_setup(name: str) -> Setup:
     """How a host is set up; raises `UsageError` when there is no such host."""
     module = load_host(name)
     if module is None:
-        raise UsageError(f"There is no host {name!r}; known are {', '.join(HOSTS)}.")
+        raise UsageError(f"There is no host {name!r}; the hosts are {', '.join(HOSTS)}.")
     return module.SETUP
 
 

@@ -189,7 +189,7 @@ def test_nothing_is_decided_at_the_door_of_one_who_judges(arguments: tuple[str, 
     place = msgspec.structs.replace(WORKPLACE, task_id="T-1-review")
     judge = CALLER._replace(agent="Rita", workplace=place)
 
-    with pytest.raises(Refused, match="last words"):
+    with pytest.raises(Refused, match="final message"):
         policy.require_permitted(asked(*arguments)._replace(caller=judge), parse_call(list(arguments)))
     reading = asked("task", "show", "T-1")._replace(caller=judge)
     assert policy.require_permitted(reading, parse_call(["task", "show", "T-1"]))

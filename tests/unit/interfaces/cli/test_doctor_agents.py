@@ -18,7 +18,7 @@ def test_a_program_that_is_not_there_is_named_with_whose_it_is() -> None:
 
     assert not check.ok
     assert check.detail == "1 of 2 members with a command can be started"
-    assert check.fix == "Install no-such-program (Bob), or mend the command in remand.toml."
+    assert check.fix == "Install no-such-program (Bob), or fix the command in remand.toml."
 
 
 def test_all_is_well_when_all_are_there_or_nobody_is_started() -> None:

@@ -73,7 +73,7 @@ def test_each_of_several_values_is_an_option_of_its_own_and_none_is_none() -> No
 
 @pytest.mark.parametrize("text", ["a\0--as\0owner", "\ud800", "x" * 200_000])
 def test_what_no_call_can_carry_is_said_and_not_sent(text: str) -> None:
-    with pytest.raises(CommandError, match=r"\. (Leave it out|Send whole characters|Shorten it)\.$"):
+    with pytest.raises(CommandError, match=r"\. (Remove it|Send whole characters|Shorten it)\.$"):
         build_arguments("why", [text], {})
 
 

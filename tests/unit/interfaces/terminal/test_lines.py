@@ -41,7 +41,7 @@ def test_what_changes_about_the_scheduler_is_said_once() -> None:
     assert list(status_lines(stuck, stuck)) == []
     assert [line.split(maxsplit=2)[2] for line in status_lines(stuck, a_status())] == [
         "starts agents again (disk)",
-        "waits for nothing any more",
+        "no longer waits",
         "answers again",
     ]
     assert list(status_lines(stuck, None)) == []

@@ -137,8 +137,8 @@ def test_the_headline_says_how_the_scheduler_is_doing() -> None:
     [
         ([], "", "1-5 answer · g guidance · j k move · ? help · r refresh · q quit"),
         (["5"], "Close it as won't-fix? Mend roof 1", "y: yes · any other key: no"),
-        (["2", "h", "i"], "Guidance for Alice: hi▏", "enter: answer so · esc: leave it"),
-        (["g", "h", "i"], "Guidance: hi▏", "enter: then choose an answer · esc: leave it"),
+        (["2", "h", "i"], "Guidance for Alice: hi▏", "enter: answer · esc: cancel"),
+        (["g", "h", "i"], "Guidance: hi▏", "enter: continue to the answer · esc: cancel"),
         (["g", "h", "i", "enter"], "With guidance: hi", "1-5 answer · g guidance"),
     ],
     ids=["look", "confirm", "unlock", "type", "typed"],

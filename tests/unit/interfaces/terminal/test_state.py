@@ -93,7 +93,7 @@ def test_without_a_question_no_key_answers() -> None:
     state, wishes = after("1", "g", questions=())
 
     assert wishes == []
-    assert state.message == "Nothing waits for an answer."
+    assert state.message == "There is no open question."
 
 
 def test_where_nothing_can_be_answered_keys_say_so() -> None:
@@ -204,7 +204,7 @@ def test_what_was_begun_is_given_up_when_its_question_goes(begin: str) -> None:
     state = update_questions(state, THREE_QUESTIONS, (TWO, THREE), 100.0)
 
     assert (state.mode, state.option, state.guidance) == (ViewMode.LOOK, "", "")
-    assert state.message == "That question is settled."
+    assert state.message == "That question was already settled."
     assert after("y", k.ENTER, state=state, questions=(TWO, THREE))[1] == []
 
 

@@ -18,10 +18,7 @@ LONGEST = 7200.0
 SHORT = 120.0
 USAGE, ENVIRONMENT = 2, 3
 _VALUED = ("-C", "--as", "--key")
-SOCKET_CLOSED = (
-    "The door of this run is closed ({why}): {door}. The run is over, or its scheduler is gone; nothing that is said "
-    "here is heard any more. Stop; commits are kept."
-)
+SOCKET_CLOSED = "The agent socket of this run is closed ({why}): {door}. The run has ended, or its scheduler has stopped, so calls have no effect any more. Stop; commits are kept."
 
 
 class UnusableValue(Exception):  # noqa: N818 - it is the value that cannot be used
@@ -74,10 +71,10 @@ def _resolve_arguments(call: CommandCall, arguments: list[str]) -> tuple[list[st
     size = len(given) + sum(len(text.encode("utf-8", "surrogateescape")) + 1 for text in found)
     if size > startup.MAX_CALL:
         raise UnusableValue(
-            f"The call has {size} bytes; at most {startup.MAX_CALL} go through a door. Shorten it."
+            f"The call has {size} bytes; the agent socket takes at most {startup.MAX_CALL}. Shorten it."
         )
     if any("\0" in text for text in found):
-        raise UnusableValue("A text has a NUL character in it. Leave it out.")
+        raise UnusableValue("A text contains a NUL character. Remove it.")
     return found, given
 
 
@@ -105,7 +102,7 @@ def _working_folder() -> str:
 
 def _require_length(text: str, where: str) -> str:
     if len(text) > MAX_VALUE:
-        raise UnusableValue(f"{where} holds more than {MAX_VALUE} characters. Shorten it.")
+        raise UnusableValue(f"{where} has more than {MAX_VALUE} characters. Shorten it.")
     return text
 
 

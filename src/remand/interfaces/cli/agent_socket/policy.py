@@ -48,13 +48,13 @@ def require_permitted(asked: AgentCall, call: CommandCall) -> PermittedCall:
         raise UsageError(unknown_command_message(call))
     admission = require_agent_command(call.command, is_worker=caller.is_worker)
     if call.wants_help:
-        raise UsageError("Help is printed where it is asked for: it needs no door.")
+        raise UsageError("Run `--help` outside the agent socket.")
     _require_own_place(asked, call)
     options = command_parser(call.command)[1].parse_args(call.rest)
     found = PermittedCall(admission, call, options)
     require_agent_name(caller.agent, _acting_names(found))
     if getattr(options, "follow", False):
-        raise UsageError("A log is not followed through a door. Leave -f out, and ask again later.")
+        raise UsageError("The agent socket cannot follow a log. Omit -f, and call again later.")
     if call.command == "task claim":
         require_named_task(caller.agent, caller.task_id, found.subject)
     return found

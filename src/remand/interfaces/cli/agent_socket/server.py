@@ -35,10 +35,7 @@ MARGIN = 3.0
 MIN_GATE_SECONDS = 0.5
 FIRING_INDEX = 7
 """Where among the settings of a call stands what two hooks of one event have in common."""
-IMPORT_FAILED = (
-    "Your commits could not be taken over for task {task}: {why} Mend that and stop again; if you cannot, tell "
-    "the user."
-)
+IMPORT_FAILED = "Your commits could not be imported for task {task}: {why} Fix that and stop again; if you cannot, tell the user."
 
 
 class AgentCallRunner(Protocol):
@@ -158,7 +155,7 @@ def _parse_relayed_answer(relayed: CallResult) -> HookAnswer:
     found = dispatch.parse_relayed_answer(code, output)
     if found is None:
         said = registry.parse(output).text("message") or errors.decode("utf-8", "replace").strip()
-        raise EnvironmentFault(said or f"no answer came (exit code {code})")
+        raise EnvironmentFault(said or f"no answer (exit code {code})")
     return found
 
 
@@ -247,7 +244,7 @@ class AgentCallHandler:
         try:
             known = msgspec.json.decode(output)
         except msgspec.MsgspecError:
-            raise EnvironmentFault(f"It cannot be told what {found.subject!r} is. Repeat the call.") from None
+            raise EnvironmentFault(f"Remand could not resolve {found.subject!r}. Repeat the call.") from None
         if code:
             raise restore_refusal(str(known.get("refused", "unknown_task")), str(known.get("message", "")))
         return str(known.get("task_id", ""))

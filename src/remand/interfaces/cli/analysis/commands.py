@@ -39,10 +39,8 @@ def _rejections_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"
     )
-    parser.add_argument("--by", choices=BREAKDOWNS, default="", help="one more table, by one of these")
-    parser.add_argument(
-        "--plot", metavar="FILE", default="", help="draw it into a file: FILE.svg or FILE.png"
-    )
+    parser.add_argument("--by", choices=BREAKDOWNS, default="", help="add a table grouped by this")
+    parser.add_argument("--plot", metavar="FILE", default="", help="write a chart to FILE.svg or FILE.png")
 
 
 def _rejections(context: Context) -> Result:
@@ -97,10 +95,7 @@ ANALYZE_COMMANDS = {
 }
 
 
-NOTE = (
-    "Each decision is taken again on what had really happened by then. "
-    "What would have followed from a different one is not made up."
-)
+NOTE = "Each decision is made again from the events recorded up to that time. What a different decision would have led to is not simulated."
 
 
 def _simulate_arguments(parser: ArgumentParser) -> None:
@@ -111,7 +106,7 @@ def _simulate_arguments(parser: ArgumentParser) -> None:
         "--since",
         default="",
         metavar="DATE",
-        help="tell only what was decided from then on: a day or a time, local unless it has a zone",
+        help="show only decisions from then on: a day or a time, local unless it has a zone",
     )
 
 
@@ -149,7 +144,7 @@ def _render_simulation(found: Simulation) -> Callable[[Console], None]:
         for one in found.differences
     ]
     columns = ("time", "task", "decided by", "agent", "recorded", "simulated", "why")
-    list_them = table(columns, rows, "No decision would have been different.", wraps=True)
+    list_them = table(columns, rows, "No decision would have differed.", wraps=True)
     counts = ", ".join(
         f"{kind} {row['different']} of {row['decisions']}" for kind, row in found.summary.items()
     )

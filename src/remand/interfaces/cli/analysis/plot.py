@@ -150,7 +150,7 @@ def _name_bars(axes: Axes, labels: Sequence[str]) -> None:
 
 
 def _reasons(axes: Axes, rows: Sequence[RejectionRow], fonts: _Fonts) -> None:
-    axes.set_title("By reason, and how they were answered")
+    axes.set_title("By reason, with answers")
     if not rows:
         _draw_empty(axes, "no rejections")
         return
@@ -172,7 +172,7 @@ def _agents(axes: Axes, rows: Sequence[RejectionRow], fonts: _Fonts) -> None:
     most = f" ({_MOST_AGENTS} of {len(rows)})" if len(rows) > _MOST_AGENTS else ""
     axes.set_title(f"Overridden, by agent{most}, with 95 % intervals")
     if not shown:
-        _draw_empty(axes, "no answered rejections")
+        _draw_empty(axes, "no answered rejections yet")
         return
     for place, row in enumerate(shown):
         low, high = row.overridden.interval or (0.0, 1.0)
@@ -224,10 +224,10 @@ def _spans(analysis: Analysis, most: int = 60) -> tuple[list[date], list[int], l
 
 
 def _blockers(axes: Axes, analysis: Analysis, fonts: _Fonts) -> None:
-    axes.set_title("What blocked most")
+    axes.set_title("Most common blockers")
     found = analysis.blocker_clusters[:_MOST_BLOCKERS]
     if not found:
-        _draw_empty(axes, "nothing blocked a task")
+        _draw_empty(axes, "no blockers")
         return
     axes.barh(range(len(found)), [one.count for one in found], color="#3a9ec2", height=0.32)
     for place, one in enumerate(found):

@@ -18,6 +18,7 @@ from remand.app.analysis.work_report import (
     TaskReport,
     WorkReport,
 )
+from remand.domain.text.counts import format_count
 from remand.interfaces.cli.output import clean, one_line, table
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def rejections_page(analysis: Analysis, rows: Breakdown | None, file: str) -> Sh
             out.print(Text(title, style="bold"))
             shown(out)
         if file:
-            out.print(Text(f"\ndrawn into {clean(file)}"))
+            out.print(Text(f"\nwrote {clean(file)}"))
 
     return show
 
@@ -57,19 +58,18 @@ def rejections_headline(analysis: Analysis) -> str:
     if not total:
         return f"No agent has rejected a task{since}."
     said = [
-        f"{total:,} rejection{'s' * (total != 1)}{since}, {analysis.invalid_rejections:,} of them invalid.",
-        f"{percent(analysis.override_share)} of the answered ones were overridden.",
+        f"{format_count(total, 'rejection')}{since}, {analysis.invalid_rejections:,} of them invalid.",
+        f"{percent(analysis.override_share)} of the answered rejections were overridden.",
     ]
     if analysis.unanswered:
-        said.append(f"{analysis.unanswered:,} wait for an answer.")
+        said.append(f"{analysis.unanswered:,} not answered yet.")
     sleep = analysis.time_to_unblock
     if sleep.woken:
         said.append(
-            f"A deferred task woke after {duration(sleep.median_seconds.value)} (median; nine in ten within "
-            f"{duration(sleep.p90_seconds.value)})."
+            f"Deferred tasks resumed after {duration(sleep.median_seconds.value)} (median; 90 % within {duration(sleep.p90_seconds.value)})."
         )
     if sleep.still_waiting:
-        said.append(f"{sleep.still_waiting:,} still sleep.")
+        said.append(f"{sleep.still_waiting:,} still deferred.")
     return " ".join(said)
 
 
@@ -83,14 +83,14 @@ def _rejection_tables(analysis: Analysis, rows: Breakdown | None) -> list[tuple[
             (_limited_title("By agent", len(analysis.agents)), _count_table("agent", analysis.agents[:_TOP]))
         )
     if own != "blocker" and analysis.blocker_clusters:
-        title = _limited_title("What blocked most", analysis.blocker_clusters_in_all)
+        title = _limited_title("Most common blockers", analysis.blocker_clusters_in_all)
         found.append((title, _blockers(analysis.blocker_clusters[:_TOP])))
-    found.append(("What came of it", _outcomes(analysis)))
+    found.append(("Outcomes", _outcomes(analysis)))
     return found
 
 
 def _limited_title(title: str, count: int, most: int = _TOP) -> str:
-    return f"{title}, the first {most} of {count:,}" if count > most else title
+    return f"{title} (first {most} of {count:,})" if count > most else title
 
 
 def _breakdown(found: Breakdown) -> tuple[str, Show]:
@@ -114,7 +114,7 @@ def _decision_counts(row: RejectionRow) -> str:
 
 def _blockers(found: Sequence[Cluster]) -> Show:
     cells = [(f"{one.count:,}", f"{one.tasks_in_all:,}", one_line(one.example, 100)) for one in found]
-    return table(("times", "tasks", "blocker"), cells, "Nothing blocked a task.", wraps=True)
+    return table(("times", "tasks", "blocker"), cells, "No task was blocked.", wraps=True)
 
 
 def _outcomes(analysis: Analysis) -> Show:
@@ -173,9 +173,9 @@ def _rework_headline(found: Rework) -> str:
     if not found.reviewed_tasks:
         return f"Nothing was reviewed{since}."
     return (
-        f"{found.reviewed_tasks:,} tasks were reviewed{since}; {percent(found.rework_rate)} of them needed rework. "
-        f"A task that is done took {found.mean_cycles:.2f} rounds of review. "
-        f"{percent(found.false_rejection_rate)} of {found.rejections:,} rejections were retracted."
+        f"Reviewed {format_count(found.reviewed_tasks, 'task')}{since}; {percent(found.rework_rate)} of them needed rework. "
+        f"A done task took {found.mean_cycles:.2f} rounds of review. "
+        f"{percent(found.false_rejection_rate)} of {format_count(found.rejections, 'rejection')} retracted."
     )
 
 
@@ -187,9 +187,9 @@ def _rework_tables(found: Rework) -> list[tuple[str, Callable[[Console], None]]]
         for stay in found.time_in_status
     ]
     return [
-        ("Rejected, by agent", table(columns, _tally_rows(found.by_agent), "Nobody's work was reviewed.")),
-        ("Rejecting, by reviewer", table(columns, _tally_rows(found.by_reviewer), "Nobody reviewed.")),
-        ("Rounds of review until done", table(("tasks", "rounds"), cycles, "Nothing is done yet.")),
+        ("Rejections by agent", table(columns, _tally_rows(found.by_agent), "Nobody's work was reviewed.")),
+        ("Rejections by reviewer", table(columns, _tally_rows(found.by_reviewer), "Nobody reviewed.")),
+        ("Review rounds until done", table(("tasks", "rounds"), cycles, "Nothing is done yet.")),
         ("Time in each status", table(("times", "median", "in all", "status"), stays, "No time has passed.")),
     ]
 
@@ -202,7 +202,7 @@ def _tally_rows(tallies: Iterable[ReviewTally]) -> list[tuple[object, ...]]:
 
 
 _NO_OUTCOME = "nothing yet"
-_KINDS = {"agent": "agents to a task", "gate": "gates to work", "reviewer": "reviewers to work"}
+_KINDS = {"agent": "agents", "gate": "gates", "reviewer": "reviewers"}
 
 
 def runs_page(found: WorkReport) -> Callable[[Console], None]:
@@ -230,30 +230,30 @@ def runs_headline(found: WorkReport) -> str:
     said = ", ".join(f"{kinds[kind]} by {text}" for kind, text in _KINDS.items() if kinds[kind])
     total = found.total
     return (
-        f"{len(found.tasks):,} task{'s' * (len(found.tasks) != 1)}{since}: {ended}. {len(found.noes):,} times no{f': {said}' if said else ''}. "
-        f"{total.runs:,} runs, {duration(total.seconds)} of agents' time{_price_text(total)}."
+        f"{format_count(len(found.tasks), 'task')}{since}: {ended}. {format_count(len(found.noes), 'rejection')}{f': {said}' if said else ''}. "
+        f"{format_count(total.runs, 'run')}, {duration(total.seconds)} of agents' time{_price_text(total)}."
     )
 
 
 def _price_text(bill: RunCost) -> str:
-    return f", {bill.turns:,} turns, ${bill.cost:,.2f}" if bill.turns or bill.cost else ""
+    return f", {format_count(bill.turns, 'turn')}, ${bill.cost:,.2f}" if bill.turns or bill.cost else ""
 
 
 def _run_tables(found: WorkReport) -> list[tuple[str, Callable[[Console], None]]]:
     asked = [(_short(one.label), one.answer or _NO_OUTCOME, one.why) for one in found.questions]
     return [
         (
-            "What was rejected",
+            "Rejections",
             table(
-                ("no by", "task", "whose work", "what came of it", "why"),
+                ("no by", "task", "whose work", "outcome", "why"),
                 list(map(_no_row, found.noes)),
                 "Nothing was.",
                 wraps=True,
             ),
         ),
-        ("What the user was asked", table(("task", "answer", "why"), asked, "Nothing.", wraps=True)),
+        ("Questions to the user", table(("task", "answer", "why"), asked, "Nothing.", wraps=True)),
         (
-            "What it cost",
+            "Cost",
             table(
                 ("runs", "failed", "time", "turns", "tokens", "cost", "agent"),
                 list(map(_bill_row, (*found.agents, found.total) if found.agents else ())),
@@ -261,7 +261,7 @@ def _run_tables(found: WorkReport) -> list[tuple[str, Callable[[Console], None]]
             ),
         ),
         (
-            "Where every task is",
+            "Tasks",
             table(
                 ("status", "runs", "time", "cost", "author", "task", "title"),
                 list(map(_fate_row, found.tasks)),

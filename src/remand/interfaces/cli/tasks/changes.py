@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("title", help="what is to be done, in one line")
+    parser.add_argument("title", help="the work to do, in one line")
     _add_description_arguments(parser)
     parser.add_argument("--alias", action="append", default=[], metavar="'#42'", help="a forge number")
     parser.add_argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID")
 
 
 def _add_description_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--scope", metavar="TEXT", help="what belongs to it and what does not (@file, -)")
+    parser.add_argument("--scope", metavar="TEXT", help="what is in scope and what is not (@file, -)")
     parser.add_argument("--priority", choices=[priority.value for priority in PRIORITIES])
     parser.add_argument("--category")
-    parser.add_argument("--skills", type=split_commas, metavar="a,b", help="what an agent must be able to do")
+    parser.add_argument("--skills", type=split_commas, metavar="a,b", help="skills that an agent must have")
     parser.add_argument("--branch")
 
 
@@ -72,7 +72,7 @@ def _edit_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id")
     parser.add_argument("--title")
     _add_description_arguments(parser)
-    parser.add_argument("--alias", action="append", metavar="'#42'", help="replaces the aliases")
+    parser.add_argument("--alias", action="append", metavar="'#42'", help="replace the aliases")
     parser.add_argument("--pr", type=int, metavar="N")
     parser.add_argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID")
     parser.add_argument("--drop-depends-on", nargs="+", action="extend", default=[], metavar="ID")
@@ -130,7 +130,7 @@ def claim_result(context: Context, answer: Acceptance) -> Result:
 def _claim_command_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id")
     parser.add_argument("--agent")
-    parser.add_argument("--handoff", default="", metavar="H", help="the claim this is meant for")
+    parser.add_argument("--handoff", default="", metavar="H", help="the epoch of the claim")
     parser.add_argument("--reason", default="", metavar="TEXT")
 
 
@@ -147,8 +147,8 @@ def _claim_command(kind: type[c.ClaimAsk]) -> CommandSpec:
 def _wait_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id")
     parser.add_argument("--agent")
-    parser.add_argument("--handoff", default="", metavar="H", help="the claim this is meant for")
-    parser.add_argument("--for", dest="reason", required=True, metavar="TEXT", help="what is waited for")
+    parser.add_argument("--handoff", default="", metavar="H", help="the epoch of the claim")
+    parser.add_argument("--for", dest="reason", required=True, metavar="TEXT", help="what to wait for")
 
 
 def _submit_arguments(parser: ArgumentParser) -> None:
@@ -156,10 +156,10 @@ def _submit_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--agent")
     parser.add_argument("--commit", required=True, metavar="SHA")
     parser.add_argument(
-        "--branch", default="", help="the branch that has the commit, when it is not the task's"
+        "--branch", default="", help="the branch that contains the commit, if it is not the task's"
     )
     parser.add_argument("--pr", type=int, default=0, metavar="N")
-    parser.add_argument("--handoff", default="", metavar="H", help="the claim this is meant for")
+    parser.add_argument("--handoff", default="", metavar="H", help="the epoch of the claim")
 
 
 def _submit(context: Context) -> Result:
@@ -197,7 +197,7 @@ def _reopen(context: Context) -> Result:
 
 def _defer_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id")
-    parser.add_argument("--until", nargs="+", required=True, metavar="ID", help="the tasks it waits for")
+    parser.add_argument("--until", nargs="+", required=True, metavar="ID", help="the tasks to wait for")
     parser.add_argument("--reason", default="", metavar="TEXT")
 
 
@@ -276,7 +276,7 @@ def _complete_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--agent")
     parser.add_argument("--commit", required=True, metavar="SHA")
     parser.add_argument(
-        "--branch", default="", help="the branch that has the commit, when it is not the task's"
+        "--branch", default="", help="the branch that contains the commit, if it is not the task's"
     )
     parser.add_argument("--pr", type=int, default=0, metavar="N")
     parser.add_argument("--result", default="", metavar="JSON")
@@ -350,7 +350,7 @@ def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> 
         f"{value_text(record.get('reason_type'))}: {value_text(record.get('reason_summary'))}",
     )
     page.items(
-        "Issues that the validator found",
+        "Validation issues",
         [
             issue.message if filed.is_imported else f"{issue.field}: {issue.message} [{issue.code}]"
             for issue in known.issues
@@ -398,10 +398,12 @@ def _render_proposed_task(one: ProposedTask) -> str:
 def _show_decision(page: Page, filed: RejectionView) -> None:
     decision = filed.decision
     if decision is None and filed.is_imported:
-        page.text("Decision", "None was imported. An imported rejection changes no task and needs no answer.")
+        page.text(
+            "Decision", "No decision was imported. An imported rejection changes no task and needs no answer."
+        )
         return
     if decision is None:
-        page.text("Decision", "A director has yet to answer.")
+        page.text("Decision", "Waiting for a director's answer.")
         page.command(f"remand handoff rejection-response {filed.handoff_id} --decision DECISION")
         return
     by = f" by {filed.decided_by}" if filed.decided_by else ""
@@ -409,7 +411,7 @@ def _show_decision(page: Page, filed: RejectionView) -> None:
         "Decision",
         f"{decision.decision_type}{by} at {filed.decided_at}\n{decision.rationale}",
     )
-    page.items("Tasks of the decision", list(decision.created_tasks))
+    page.items("Tasks created by the decision", list(decision.created_tasks))
     if decision.reassign_to not in ("", filed.agent):
         page.text("Reassigned to", decision.reassign_to)
 

@@ -68,9 +68,13 @@ _HISTORY_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def _run_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--commit", default="HEAD", metavar="SHA")
-    parser.add_argument("--task", default="", metavar="ID", help="what was accepted for that task counts")
-    parser.add_argument("--base", default="", metavar="REF", help="what it is held against")
-    parser.add_argument("--fresh", action="store_true", help="measure again what is known already")
+    parser.add_argument(
+        "--task", default="", metavar="ID", help="count findings already accepted for this task"
+    )
+    parser.add_argument("--base", default="", metavar="REF", help="the commit to compare with")
+    parser.add_argument(
+        "--fresh", action="store_true", help="run the gates again, even if the result is known"
+    )
 
 
 def _run(context: Context) -> Result:
@@ -87,15 +91,17 @@ def _run(context: Context) -> Result:
     source = context.opened_ledger.settings.settings().source
     note = ""
     if verdict.gates:
-        note += f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
+        note += f"\nMeasured at tier {verdict.tier}{', from an earlier run' if judged.is_cached else ''}."
     if verdict.gates and not verdict.base:
         why = (
-            "The base has this commit already" if context.opened_ledger.settings.tip() else "There is no base"
+            "The base already contains this commit"
+            if context.opened_ledger.settings.tip()
+            else "There is no base"
         )
-        note += f"\n{why}: held against nothing, and its integrity was not judged."
+        note += f"\n{why}: compared with nothing; integrity checks were skipped."
     note += rules_note(source)
     if not terms.policy.enforce:
-        note += "\nNothing is enforced here (`enforce = false`): no done claim is stopped by this."
+        note += "\nNothing is enforced here (`enforce = false`): this blocks no done claim."
     data = verdict_data(context, verdict, is_cached=judged.is_cached) | {"policy_source": source}
     return Result(data, message.render_report(verdict, _settle_text(context, task, verdict)) + note, code)
 
@@ -105,7 +111,7 @@ def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
     if verdict.status is not GateStatus.HELD:
         return ""
     if task is None or not set(verdict.suspicions) & set(open_findings(task)):
-        return "These findings hold the work once it is handed in with `remand task submit`; a reviewer settles them then."
+        return "After `remand task submit`, these findings hold the work until a reviewer settles them."
     team = team_for_task(context, task)
     return hold_summary(task, team) if context.is_confined else hold_notice(task, team)
 
@@ -134,7 +140,9 @@ def _commit(context: Context, name: str) -> str:
 
 def _history_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task", nargs="?", default="")
-    parser.add_argument("--observed", action="store_true", help="only what would have been stopped")
+    parser.add_argument(
+        "--observed", action="store_true", help="only results that would have blocked a done claim"
+    )
 
 
 def _history(context: Context) -> Result:
@@ -145,7 +153,7 @@ def _history(context: Context) -> Result:
         rows = [row for row in rows if row["observed"]]
     columns = [name for name in _HISTORY_COLUMNS if not (options.task and name == "task")]
     cells = [[_HISTORY_COLUMNS[name](row) for name in columns] for row in rows]
-    return Result(rows, table(columns, cells, "Nothing was measured yet."))
+    return Result(rows, table(columns, cells, "No gates have run yet."))
 
 
 def _all_events(context: Context) -> list[Any]:
@@ -187,13 +195,13 @@ def _event_text(event: Any, verdict: Any) -> str:
         lines = [
             gate.line.removeprefix("- ") for gate in verdict.gates if gate.name in verdict.blocking_gates
         ]
-        return "; ".join(lines) or "nothing stands in the way"
+        return "; ".join(lines) or "nothing blocks it"
     named = getattr(event, "finding", "") or getattr(event, "gate", "")
     return " ".join(part for part in (named, getattr(event, "reason", "")) if part)
 
 
 def _report_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", help="as a verdict names it")
+    parser.add_argument("name", help="the report's name, as shown in a verdict")
 
 
 def _report(context: Context) -> Result:
@@ -202,7 +210,7 @@ def _report(context: Context) -> Result:
     path = context.gates.report_path(name)
     if not path:
         raise EnvironmentFault(
-            f"There is no report {name} on this machine. Reports stay where the gates ran, and the last 200 are kept."
+            f"There is no report {name} on this machine. Reports stay on the machine where the gates ran, which keeps the last 200."
         )
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
@@ -221,12 +229,12 @@ def _wait(context: Context) -> Result:
     task = find_task(context, name)[0]
     if not context.gates.runs.wait(task.id, context.arguments.timeout):
         raise EnvironmentFault(
-            f"The gates of {task.id} still run. Wait again with `remand gate wait {task.id}`."
+            f"The gates of {task.id} are still running. Wait again with `remand gate wait {task.id}`."
         )
     task, events = find_task(context, name)
     verdicts = [event.verdict for event in events if isinstance(event, VERDICT_EVENTS)]
     if not verdicts:
-        return Result({"task_id": task.id, "status": None}, f"Nothing was measured for {task.id} yet.")
+        return Result({"task_id": task.id, "status": None}, f"No gates have run for {task.id} yet.")
     text = _verdict_text(context, task, verdicts[-1])
     data = verdict_data(context, verdicts[-1], text=text) | {"task_id": task.id}
     return Result(data, text, 0 if verdicts[-1].is_release else 1)
@@ -246,7 +254,7 @@ def _wait_for_all(context: Context) -> Result:
     going = [name for name in held if not context.gates.runs.wait(name, context.arguments.timeout)]
     if going:
         raise EnvironmentFault(
-            f"The gates of {', '.join(going)} still run. Wait again with `remand gate wait`."
+            f"The gates of {', '.join(going)} are still running. Wait again with `remand gate wait`."
         )
     rows = [{"task_id": name, "status": find_task(context, name)[0].gating.status} for name in held]
     return Result(rows, "No gates are running.")
@@ -255,7 +263,7 @@ def _wait_for_all(context: Context) -> Result:
 def _settle_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task")
     parser.add_argument(
-        "finding", nargs="?", default="", help="its id; without one, the held ones are listed"
+        "finding", nargs="?", default="", help="the finding's id; without one, the held findings are listed"
     )
     parser.add_argument("--reviewer", default="")
     parser.add_argument("--reason", default="", metavar="TEXT")

@@ -45,6 +45,7 @@ from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.references import option_at, require_question
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
+from remand.domain.text.counts import format_count
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, clean, one_line, table
 from remand.interfaces.cli.tasks.verdicts import (
@@ -64,14 +65,14 @@ else:
     notices = lazy("remand.wiring.notices")
 
 _NO_CHANNEL = (
-    "No channel is named. Write an address a line to {}, readable by you alone, or set REMAND_NOTIFY."
+    "No channel is configured. Write one address per line to {}, readable only by you, or set REMAND_NOTIFY."
 )
 
 
 def _notify_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--test", action="store_true", help="send a test notice through every channel")
     parser.add_argument(
-        "--paced", action="store_true", help="keep the pace of notices, as Remand itself does"
+        "--paced", action="store_true", help="limit the rate of notices, as Remand itself does"
     )
 
 
@@ -87,7 +88,10 @@ def _notify(context: Context) -> Result:
         "delivered": [{"escalation_id": asked, "channel": channel} for asked, channel in told.delivered],
         "problems": list(told.problems),
     }
-    rows = [f"{told.notices} notices about {len(told.delivered)} questions", *told.problems]
+    rows = [
+        f"{format_count(told.notices, 'notice')} about {format_count(len(told.delivered), 'question')}",
+        *told.problems,
+    ]
     if not data["channels"]:
         rows.append(_NO_CHANNEL.format(notices.addresses_file()))
     return Result(data, "\n".join(rows), code=3 if told.problems else 0)
@@ -168,10 +172,10 @@ def _default_text(found: Question) -> str:
     if isinstance(found, ObjectionQuestion):
         return "Without an answer an approval of the work it names waits; nothing is released or closed."
     if isinstance(found, AlertQuestion):
-        return f"Without an answer {found.agent} goes on; nothing is released or closed."
+        return f"Without an answer {found.agent} continues; nothing is released or closed."
     if found.acknowledged_by:
         return f"Seen by {found.acknowledged_by}. Without an answer the task waits; nothing is released or closed."
-    return f"Without an answer the task waits, and you are told again at {found.deadline[:19]}; nothing is released or closed."
+    return f"Without an answer the task waits, and you are reminded at {found.deadline[:19]}; nothing is released or closed."
 
 
 def _ask_each(context: Context, questions: list[Question]) -> str:
@@ -221,9 +225,7 @@ def _write_prompt(context: Context, text: str) -> None:
 def _read_choice(context: Context, found: Question) -> str | None:
     """The key of the option that was typed, as a number or as itself; empty to leave it, None at the end of input."""
     while True:
-        _write_prompt(
-            context, f"Answer {found.escalation_id} with [1-{len(found.options)}], enter to leave: "
-        )
+        _write_prompt(context, f"Answer {found.escalation_id} with [1-{len(found.options)}], enter to skip: ")
         typed = sys.stdin.readline()
         if not typed:
             return None
@@ -261,7 +263,7 @@ def _answer_arguments(parser: ArgumentParser) -> None:
         help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, refuse, retry, ack, dismiss, dismiss_all, a decision, or its number",
     )
     parser.add_argument(
-        "--guidance", default="", metavar="TEXT", help="what whoever goes on should know (@file, -)"
+        "--guidance", default="", metavar="TEXT", help="guidance for the agent that continues (@file, -)"
     )
 
 
@@ -363,17 +365,15 @@ def render_answer(answer: Acceptance, key: str) -> str:
     match choice:
         case "fix":
             agent = task.claim.agent if task.claim else ""
-            return (
-                f"{task.id} is yours: mend it, then remand task submit {task.id} --agent {agent} --commit SHA"
-            )
+            return f"{task.id} is yours: fix it, then run remand task submit {task.id} --agent {agent} --commit SHA"
         case "dismiss" | "dismiss_all":
-            return f"No approval of {task.label} waits for that any more"
+            return f"That no longer blocks an approval of {task.label}"
         case "ack":
-            return f"{task.claim.agent if task.claim else 'the agent'} goes on with {task.label}"
+            return f"{task.claim.agent if task.claim else 'the agent'} continues with {task.label}"
         case "unlock":
             return f"{name} may work on {task.label} again{held}"
         case "reassign":
-            return f"{name} takes {task.label} over{held}"
+            return f"{name} takes over {task.label}{held}"
         case _:
             return f"{task.id} is {task.status}"
 
@@ -390,8 +390,8 @@ def _ack(context: Context) -> Result:
     seen = task.gating.alert if is_alert else task.escalation
     by = seen.acknowledged_by if seen else ""
     data = {"task_id": task.id, "escalation_id": name, "acknowledged_by": by}
-    waits = "the agent goes on" if is_alert else "it still waits for an answer"
-    return Result(data, f"{name} was seen by {by} and is not repeated; {waits}")
+    waits = "the agent continues" if is_alert else "it still needs an answer"
+    return Result(data, f"{by} acknowledged {name}, so its notices stop; {waits}")
 
 
 COMMANDS = {

@@ -49,14 +49,16 @@ def _reject_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("handoff")
     parser.add_argument("--agent")
     parser.add_argument("--reason", type=_reason, metavar="R", help=", ".join(RejectionReason.__members__))
-    parser.add_argument("--summary", metavar="TEXT", help="one line; here and below @file and - are read")
+    parser.add_argument(
+        "--summary", metavar="TEXT", help="one line; this and the options below also take @file and -"
+    )
     parser.add_argument("--detail", metavar="TEXT")
     parser.add_argument(
-        "--attempted", nargs="+", action="extend", metavar="TEXT", help="what was tried and what came of it"
+        "--attempted", nargs="+", action="extend", metavar="TEXT", help="what was tried, and the result"
     )
-    parser.add_argument("--blocker", metavar="TEXT", help="the specific thing that stands in the way")
-    parser.add_argument("--alternative", metavar="TEXT", help="how to go on instead")
-    parser.add_argument("--scope-growth", type=_figure, metavar="X", help="how many times larger it became")
+    parser.add_argument("--blocker", metavar="TEXT", help="the specific blocker")
+    parser.add_argument("--alternative", metavar="TEXT", help="what to do instead")
+    parser.add_argument("--scope-growth", type=_figure, metavar="X", help="by what factor the scope grew")
     parser.add_argument("--original-scope", metavar="TEXT", help="what the task asked for")
     parser.add_argument(
         "--evidence", nargs="+", action="extend", metavar="JSON", help='{"type", "data", "source", "probe"}'
@@ -69,7 +71,7 @@ def _reject_arguments(parser: ArgumentParser) -> None:
         help='{"title", "scope", "dependencies", "estimate"}',
     )
     parser.add_argument(
-        "--from", dest="source", metavar="FILE", help="a whole record as JSON; - is standard input"
+        "--from", dest="source", metavar="FILE", help="read a whole record as JSON; - is standard input"
     )
     parser.add_argument("--explain", action="store_true", help="show which features of the record counted")
 
@@ -86,7 +88,7 @@ def _figure(value: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise UsageError(f"--scope-growth {value[:80]!r} is no number. Write it as 5.0.") from None
+        raise UsageError(f"--scope-growth {value[:80]!r} is not a number. Write it as 5.0.") from None
 
 
 def _reject(context: Context) -> Result:
@@ -125,7 +127,7 @@ def _record(context: Context) -> dict[str, Any]:
     if options.reason:
         record["reason_type"] = options.reason
     elif "reason_type" not in record:
-        raise UsageError(f"Say why: --reason with one of {', '.join(RejectionReason.__members__)}.")
+        raise UsageError(f"Give a reason: --reason with one of {', '.join(RejectionReason.__members__)}.")
     for option, field in _TEXTS.items():
         if getattr(options, option) is not None:
             record[field] = context.text(getattr(options, option))
@@ -146,7 +148,7 @@ def _read_record(context: Context, source: str) -> dict[str, Any]:
     for name in found:
         if name not in FIELDS:
             close = difflib.get_close_matches(name, FIELDS, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(FIELDS)}."
+            hint = f"did you mean {close[0]}?" if close else f"the fields are {', '.join(FIELDS)}."
             raise UsageError(f"A rejection has no field {name[:80]!r}; {hint}")
     return found
 
@@ -179,7 +181,7 @@ def _consult_if_configured(context: Context, answer: Acceptance) -> str:
     if filed is None or not policy.has_consultants:
         return ""
     if context.surroundings.opened is None and find_socket(context.place):
-        return "The coordinator asks whom the policy names; see `remand handoff status`."
+        return "The coordinator consults the adviser and director that the policy names; see `remand handoff status`."
     return _ask_consultants(context, answer.task.id, filed.handoff_id, is_users_own=False)
 
 
@@ -218,7 +220,7 @@ def _consult(context: Context) -> Result:
     task, events = find_task(context, task.id)
     view_of_it = [one for one in task_rejections(events) if one.handoff_id == name][-1]
     data = _rejection_data(view_of_it, task) | ({"note": said} if said else {})
-    return Result(data, _render_rejection(data, f"Asked about {view_of_it.rejection_id}."))
+    return Result(data, _render_rejection(data, f"Consulted on {view_of_it.rejection_id}."))
 
 
 def _find_rejection(context: Context, answer: Acceptance) -> RejectionView:
@@ -268,7 +270,7 @@ def _render_rejection(data: dict[str, Any], headline: str) -> Any:
             out.print(
                 Text(
                     clean(
-                        "A director has yet to answer: remand handoff rejection-response "
+                        "Waiting for a director's answer: remand handoff rejection-response "
                         + data["handoff_id"]
                     )
                 )
@@ -305,7 +307,9 @@ def _respond_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--decision", required=True, metavar="D", help=", ".join(DecisionType.__members__))
     parser.add_argument("--created-tasks", nargs="+", action="extend", default=[], metavar="ID")
     parser.add_argument("--rationale", default="", metavar="TEXT")
-    parser.add_argument("--message", default="", metavar="TEXT", help="what the agent is told on an override")
+    parser.add_argument(
+        "--message", default="", metavar="TEXT", help="the message to the agent on an override"
+    )
     parser.add_argument("--reassign-to", default="", metavar="AGENT")
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def _diff_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task")
-    parser.add_argument("--path", action="append", default=[], metavar="FILE", help="show that file alone")
+    parser.add_argument("--path", action="append", default=[], metavar="FILE", help="show only this file")
 
 
 def _held_submission(task: Task) -> Submission | None:
@@ -74,11 +74,7 @@ def _diff(context: Context) -> Result:
         "control": change.control,
         "cut": msgspec.to_builtins(change.unshown),
     }
-    more = (
-        "\n".join(["\nNot shown, or not in full:", *render_omissions(change.unshown)])
-        if change.is_cut
-        else ""
-    )
+    more = "\n".join(["\nOmitted or shortened:", *render_omissions(change.unshown)]) if change.is_cut else ""
     head = f"{task.id} at {submission.commit[:12]} by {submission.agent}, since {change.since[:12]}\n"
     notes = "".join(f"{note}\n" for note in change.notes)
     return Result(data, f"{head}{notes}{change.text}{more}".rstrip())
@@ -93,7 +89,7 @@ _REVIEW_COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "try", "n
 
 def _list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--for", dest="reviewer", default="", metavar="R", help="what that reviewer may review"
+        "--for", dest="reviewer", default="", metavar="R", help="only what this reviewer may review"
     )
 
 
@@ -174,14 +170,14 @@ def _cells(entry: SubmissionUnderReview) -> tuple[object, ...]:
 
 def _request_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task")
-    parser.add_argument("--from", dest="reviewer", required=True, metavar="R", help="who is to look at it")
+    parser.add_argument("--from", dest="reviewer", required=True, metavar="R", help="the reviewer")
 
 
 def _request(context: Context) -> Result:
     ask = c.RequestReview(task_id=context.arguments.task, reviewer=context.arguments.reviewer)
     task = context.ask(ask, context.actor()).task
     data = {"task_id": task.id, "status": task.status.value, "requested": list(task.requested)}
-    return Result(data, f"{task.id} awaits the word of {', '.join(task.requested)}")
+    return Result(data, f"{task.id} awaits a review by {', '.join(task.requested)}")
 
 
 def _add_review_arguments(parser: ArgumentParser) -> None:
@@ -197,7 +193,7 @@ def _approve_arguments(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="'path:line: text'",
-        help="a line that was looked at, and what holds there; an agent's approval needs one",
+        help="a checked line and what is correct there; an agent's approval needs one",
     )
 
 
@@ -228,7 +224,7 @@ def _reject(context: Context) -> Result:
 
 def _reject_task_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task")
-    parser.add_argument("text", help="what has to be done about it, one finding a line (@file, -)")
+    parser.add_argument("text", help="what must be fixed, one finding per line (@file, -)")
     parser.add_argument("--reviewer")
 
 
@@ -285,7 +281,7 @@ def _retract_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--reviewer")
     parser.add_argument("--reason", required=True, metavar="TEXT")
     parser.add_argument(
-        "--review", default="", metavar="ID", help="which rejection; else the last that stands"
+        "--review", default="", metavar="ID", help="the rejection; default: the latest in force"
     )
 
 
@@ -303,7 +299,7 @@ def _retract(context: Context) -> Result:
         "rejection_count": task.rejection_count,
         "locked_out": locked,
     }
-    text = f"{retracted.review_id} is taken back; {task.id} is {task.status}, rejected {task.rejection_count} times"
+    text = f"{retracted.review_id} is retracted; {task.id} is {task.status}, rejected {task.rejection_count} times"
     return Result(data, f"{text}; locked out: {', '.join(locked) or 'nobody'}")
 
 
@@ -321,7 +317,7 @@ def _reassign_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task")
     parser.add_argument("--to", required=True, metavar="AGENT")
     parser.add_argument(
-        "--from", dest="source", default="", metavar="AGENT", help="who had it; its lockout stays"
+        "--from", dest="source", default="", metavar="AGENT", help="the agent that had it; its lockout stays"
     )
     parser.add_argument("--reason", default="", metavar="TEXT")
 
@@ -349,9 +345,9 @@ def _reassign(context: Context) -> Result:
         "locked_out": [lockout.agent for lockout in task.active_lockouts],
     }
     if passed_on is None:
-        return Result(data, f"{target} has {task.label} already")
+        return Result(data, f"{target} already has {task.label}")
     last = "; it is the last eligible agent" if passed_on.is_last else ""
-    return Result(data, f"{target} takes {task.label} over{last}")
+    return Result(data, f"{target} takes over {task.label}{last}")
 
 
 def _escalate_arguments(parser: ArgumentParser) -> None:
@@ -359,7 +355,7 @@ def _escalate_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--reason", required=True, metavar="TEXT", help="what the user should know (@file, -)"
     )
-    parser.add_argument("--agent", help="the agent that holds the task, where it asks itself")
+    parser.add_argument("--agent", help="the agent that holds the task, if it asks itself")
 
 
 def _escalate(context: Context) -> Result:
@@ -396,8 +392,10 @@ def _list_lockouts(context: Context) -> Result:
 def _unlock_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("agent")
     parser.add_argument("--task", required=True, metavar="TASK")
-    parser.add_argument("--reason", required=True, metavar="TEXT", help="kept on record (@file, -)")
-    parser.add_argument("--guidance", metavar="TEXT", help="what the agent should know (@file, -)")
+    parser.add_argument(
+        "--reason", required=True, metavar="TEXT", help="the reason, which is recorded (@file, -)"
+    )
+    parser.add_argument("--guidance", metavar="TEXT", help="guidance for the agent (@file, -)")
 
 
 def _unlock(context: Context) -> Result:

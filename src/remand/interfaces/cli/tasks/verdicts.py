@@ -185,7 +185,7 @@ def _gate(gate: GateResult) -> dict[str, Any]:
 def rules_note(source: str) -> str:
     """Whose rules a verdict went by, where they are nobody's but the working tree's."""
     return (
-        "\nThe rules are those of the working tree, as the base branch has none."
+        "\nThe rules come from the working tree, because the base branch has none."
         if source == "working tree"
         else ""
     )

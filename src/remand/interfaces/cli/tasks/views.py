@@ -24,6 +24,7 @@ from remand.domain.events.event import Event
 from remand.domain.policy import IGNORE
 from remand.domain.references import require_task
 from remand.domain.task import Status, Task
+from remand.domain.text.counts import format_count
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
@@ -96,7 +97,7 @@ def _row(one: KeyObjections) -> str:
 
 
 _SPENT = ("runs", "turns", "tokens", "seconds", "cost")
-HELD_HEADING = "Held until somebody settles what the gates found:"
+HELD_HEADING = "Held until somebody settles the gates' findings:"
 MOST_UNCONFIRMED = 50
 """How many events without effect are shown of a task."""
 MOST_COMMANDS = 50
@@ -133,7 +134,7 @@ def _list(context: Context) -> Result:
             )
             for row in json.loads(rows)
         ]
-        table(_COLUMNS, cells, "There are no tasks. Write one down: remand task add TITLE")(out)
+        table(_COLUMNS, cells, "There are no tasks. Add one: remand task add TITLE")(out)
         if held:
             write_unwrapped(out, _commands(held.values()))
 
@@ -289,8 +290,8 @@ def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
 def _render_cost(task: Task) -> str:
     """What a task's runs have cost, as far as their hosts tell."""
     spent = task.spent
-    parts = [f"{spent.runs} runs", f"{spent.seconds / 60:.1f} min"]
-    parts += [f"{spent.turns} turns"] if spent.turns else []
+    parts = [format_count(spent.runs, "run"), f"{spent.seconds / 60:.1f} min"]
+    parts += [format_count(spent.turns, "turn")] if spent.turns else []
     parts += [f"${spent.cost:.2f}"] if spent.cost else []
     return ", ".join(parts)
 
@@ -347,7 +348,7 @@ def _page(
 def _asserted_names(data: dict[str, Any]) -> str:
     """Whose name on the task is nothing but their own word."""
     names = ", ".join(data["asserted"])
-    return f"{names} (only their own word says who they are)" if names else ""
+    return f"{names} (unverified: they named themselves)" if names else ""
 
 
 def _review_lines(data: dict[str, Any]) -> list[str]:
