@@ -318,7 +318,7 @@ class TestNames:
     def test_an_alias_is_one_tasks(self, repository: Repository) -> None:
         repository.add("First", "--alias", "#1")
         assert repository.refused("task", "add", "Second", "--alias", "#1") == "taken"
-        assert repository.refused("task", "add", "Second", "--alias", "no alias") == "bad_value"
+        assert repository.refused("task", "add", "Second", "--alias", "not an alias") == "bad_value"
 
 
 class TestValues:

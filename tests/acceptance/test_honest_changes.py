@@ -92,7 +92,7 @@ def test_a_base_with_a_failing_subtest_excuses_that_one_alone(machine: Machine) 
     commit(repository, {"other.py": "x = 1\n"})
     found = verdict(repository)
     assert found["status"] == "passed", found["message"]
-    assert result(found, "tests")["detail"] == "The base has 1 failure already; nothing got worse."
+    assert result(found, "tests")["detail"] == "The base already has 1 failure; nothing got worse."
 
     commit(repository, {"values_of_it.py": value.format("1, 2")})
     found = verdict(repository)

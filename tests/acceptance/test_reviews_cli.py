@@ -577,7 +577,7 @@ class TestWhatAgentsAreTold:
 
         assert said.code == 1
         assert "It leaks under load" in said.err
-        assert "Other tasks are free." in said.err
+        assert "It can claim other tasks." in said.err
         assert MEANINGS["locked_out"][1] in said.err
 
     def test_no_refusal_tells_an_agent_how_to_get_round_a_rule(self, team: Repository) -> None:

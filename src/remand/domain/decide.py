@@ -105,7 +105,7 @@ def _missing_task_refusal(command: c.Command) -> Refused:
 def _add_task(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     facts = command.facts
     if task is not None:
-        raise Refused("taken", f"There is a task {task.id} already.")
+        raise Refused("taken", f"Task {task.id} already exists.")
     r.require_own_task_id(ask, command.actor)
     r.require_text("title", ask.title, r.MAX_TITLE, may_be_empty=False)
     for name, value in (("scope", ask.scope), ("category", ask.category)):
@@ -206,10 +206,10 @@ def _assign_task(task: Task, ask: c.AssignTask, command: c.Command) -> Events:
     """A claim for an agent, by the agent's own rights, and the beginning of its run."""
     agent = command.facts.target
     if agent is None:
-        raise Refused("bad_value", "Say which agent is to be given the task.")
+        raise Refused("bad_value", "Name the agent that gets the task.")
     if task.runs:
         run = task.runs[0]
-        raise Refused("already_running", f"{run.agent} is still at work on task {task.id} (run {run.id}).")
+        raise Refused("already_running", f"{run.agent} is still working on task {task.id} (run {run.id}).")
     own = replace(command, actor=agent, ask=c.ClaimTask(agent=agent.name, task_id=task.id))
     (claimed,) = _claim_task(task, c.ClaimTask(agent=agent.name, task_id=task.id), own)
     return (claimed, runs.begin_assigned_run(task, claimed, command))
@@ -219,7 +219,9 @@ def _check_staff(task: Task, ask: c.CheckStaff, command: c.Command) -> Events:
     """The question to the user, should nobody be left for a task that waits, or an agent have given it up."""
     if task.status is Status.FAILED:
         who = task.invalid_by[-1] if task.invalid_by else "Its agent"
-        return (ask_user(task, "given_up", f"{who} gave {task.label} up without having earned it", command),)
+        return (
+            ask_user(task, "given_up", f"{who} gave up {task.label} without a justified rejection", command),
+        )
     return escalations.deadlock_question(task, command) if task.status in CLAIMABLE else ()
 
 
@@ -266,7 +268,9 @@ def _wait_task(task: Task, ask: c.WaitTask, command: c.Command) -> Events:
     r.require_unused_exit(task, claim.agent, TaskWaiting)
     if command.facts.closed_tasks:
         ended = ", ".join(command.facts.closed_tasks)
-        raise Refused("nothing_to_wait_for", f"What is waited for has ended or never was: {ended}.")
+        raise Refused(
+            "nothing_to_wait_for", f"The task cannot wait for what has ended or does not exist: {ended}."
+        )
     return (
         TaskWaiting(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, waiting_for=ask.reason),
     )
@@ -343,7 +347,7 @@ def _question_after_return(task: Task, command: c.Command) -> Events:
     """The question once more, when the user who took a task on does not finish it: maybe nobody else may have it."""
     if task.claim is None or task.claim.agent != task.fixer:
         return ()
-    return (ask_user(task, "asked", f"{task.fixer} gave {task.label} back unfinished", command),)
+    return (ask_user(task, "asked", f"{task.fixer} returned {task.label} unfinished", command),)
 
 
 def _wake_task(task: Task, ask: c.WakeTask, command: c.Command) -> Events:

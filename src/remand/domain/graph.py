@@ -219,30 +219,30 @@ class LedgerGraph(ThoughtGraph):
         ]
         if not name or not found:
             raise Refused(
-                "unknown_rejection", "The ledger has no such rejection. File it by `reject_handoff`."
+                "unknown_rejection", "The ledger has no such rejection. File it with `reject_handoff`."
             )
         answers = (e.source for e in self.edges if e.target == found[0] and e.edge_type == EdgeType.ANSWERS)
         kinds = {node.properties.get("decision_type") for node in map(self.get_node, answers) if node}
         if _enum_name(decision.decision_type) not in kinds:
-            why = "The ledger has no such decision. Give it by `handle_rejection_response`."
+            why = "The ledger has no such decision. Make it with `handle_rejection_response`."
             raise Refused("unknown_rejection", why)
         return found[0]
 
     def add_node(self, *_: object, **__: object) -> GraphNode:
         """Refuses: nodes come from events."""
-        raise Refused("read_only", "The ledger's graph is made from its events; it cannot be written to.")
+        raise Refused("read_only", "The ledger's graph is built from its events; it cannot be written to.")
 
     def add_edge(self, *_: object, **__: object) -> GraphEdge:
         """Refuses: edges come from events."""
-        raise Refused("read_only", "The ledger's graph is made from its events; it cannot be written to.")
+        raise Refused("read_only", "The ledger's graph is built from its events; it cannot be written to.")
 
     def remove_node(self, *_: object, **__: object) -> list[GraphEdge]:
         """Refuses: what is recorded stays."""
-        raise Refused("read_only", "The ledger's graph is made from its events; nothing can be removed.")
+        raise Refused("read_only", "The ledger's graph is built from its events; nothing can be removed.")
 
     def remove_edge(self, *_: object, **__: object) -> bool:
         """Refuses: what is recorded stays."""
-        raise Refused("read_only", "The ledger's graph is made from its events; nothing can be removed.")
+        raise Refused("read_only", "The ledger's graph is built from its events; nothing can be removed.")
 
 
 def log_rejection_to_got(graph: ThoughtGraph, rejection: TaskRejection, decision: RejectionDecision) -> str:

@@ -106,8 +106,7 @@ def require_clock_near(clock: Instant, now: Instant, skew: float) -> None:
         raise Refused(
             "clock_ahead",
             f"The ledger's latest event is from {clock}, and this machine's clock says {now}: it is "
-            f"{format_duration(seconds_between(now, clock))} behind, and at most {format_duration(skew)} are allowed "
-            "(`policy.clock_skew`). Nothing was written: other machines would hold it back.",
+            f"{format_duration(seconds_between(now, clock))} behind, and at most {format_duration(skew)} is allowed (`policy.clock_skew`). Nothing was written: other machines would hold back the event.",
         )
 
 

@@ -96,9 +96,11 @@ def require_permission(ask: c.Ask, actor: Actor) -> None:
     if roles & allowed:
         return
     if allowed == _USER or (actor.confined and Role.USER in actor.roles):
-        raise Refused("user_only", f"Only the user may do this; {actor.name} asks from an agent's place.")
+        raise Refused(
+            "user_only", f"Only the user may do this; {actor.name} calls from an agent's environment."
+        )
     names = ", ".join(sorted(allowed))
-    raise Refused("not_authorised", f"{actor.name} may not do this: it takes one of the roles {names}.")
+    raise Refused("not_authorised", f"{actor.name} may not do this: it requires one of the roles {names}.")
 
 
 def require_own_name(ask: c.Ask, actor: Actor) -> None:
@@ -113,20 +115,20 @@ def require_own_task_id(ask: c.AddTask, actor: Actor) -> None:
         return
     if ids.parse_task_id(ask.own_id) is None:
         raise Refused(
-            "bad_value", f"{ask.own_id[:80]!r} is no task id. Use T- and letters, digits or hyphens."
+            "bad_value", f"{ask.own_id[:80]!r} is not a task id. Use T- and letters, digits or hyphens."
         )
     if not (actor.is_user or Role.DIRECTOR in actor.roles):
-        raise Refused("not_authorised", f"{actor.name} may not choose the id of a task. Leave it out.")
+        raise Refused("not_authorised", f"{actor.name} may not choose the id of a task. Omit it.")
 
 
 def require_own_handoff_id(ask: c.InitiateHandoff, facts: c.Facts) -> None:
     """Refuses an id for a new handoff that is none, or that another handoff has."""
     if ask.own_id and ids.parse_handoff_id(ask.own_id) is None:
         raise Refused(
-            "bad_value", f"{ask.own_id[:80]!r} is no handoff id. Use H- and letters, digits or hyphens."
+            "bad_value", f"{ask.own_id[:80]!r} is not a handoff id. Use H- and letters, digits or hyphens."
         )
     if facts.is_handoff_taken:
-        raise Refused("taken", f"There is a handoff {ask.own_id} already.")
+        raise Refused("taken", f"Handoff {ask.own_id} already exists.")
 
 
 def require_status(task: Task, event: str, wish: str) -> None:
@@ -141,7 +143,7 @@ def require_claim(task: Task, ask: c.ClaimAsk, at: str) -> Claim:
     if claim is None:
         if ask.handoff_id or ask.agent in task.authors:
             raise Refused(
-                "lease_lost", f"{ask.agent} does not hold task {task.id} any more: {_describe_holder(task)}."
+                "lease_lost", f"{ask.agent} no longer holds task {task.id}: {_describe_holder(task)}."
             )
         raise Refused("not_yours", f"{ask.agent} does not hold task {task.id}: {_describe_holder(task)}.")
     if ask.handoff_id and ask.handoff_id != claim.handoff_id:
@@ -155,13 +157,13 @@ def require_claim(task: Task, ask: c.ClaimAsk, at: str) -> Claim:
     if claim.lease_expires_at <= at:
         raise Refused(
             "lease_lost",
-            f"The lease of {ask.agent} on task {task.id} ran out at {claim.lease_expires_at}. Claim it again.",
+            f"The lease of {ask.agent} on task {task.id} expired at {claim.lease_expires_at}. Claim it again.",
         )
     return claim
 
 
 def _describe_holder(task: Task) -> str:
-    return "nobody does, it waits in the queue" if task.status in CLAIMABLE else f"it is {task.status}"
+    return "nobody does; it is in the queue" if task.status in CLAIMABLE else f"it is {task.status}"
 
 
 def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
@@ -198,21 +200,20 @@ def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
         why = flatten(lockout.reason)[:200] or "rejected"
         raise Refused(
             "locked_out",
-            f"{agent} may not work on task {task.id} any more. Said of its work: “{why}”. Other tasks are free.",
+            f"{agent} may no longer work on task {task.id}. Reason: “{why}”. It can claim other tasks.",
         )
     above = next((name for who, name in facts.inherited if who == agent), "")
     if above and agent not in task.unlocked:
         raise Refused(
             "locked_out",
-            f"{agent} is locked out of task {above}, which task {task.id} was cut from. Other tasks are free.",
+            f"{agent} is locked out of task {above}, which task {task.id} was split from. It can claim other tasks.",
         )
     former = next((name for who, name in facts.may_be if who == agent), "")
     if former:
         raise Refused(
             "locked_out",
-            f"{former} may not work on task {task.id} and is not on the team any more; {agent} came later and may be "
-            f'the same. The user says so in remand.toml: `aliases = ["{former}"]` for {agent} if it is, else '
-            f'`former = ["{former}"]` in [team]. Other tasks are free.',
+            f"{former} may not work on task {task.id} and is no longer on the team; {agent} came later and may be "
+            f'the same agent. The user records that in remand.toml: `aliases = ["{former}"]` for {agent} if it is, otherwise `former = ["{former}"]` in [team]. {agent} can claim other tasks.',
         )
 
 
@@ -230,8 +231,7 @@ def require_unused_exit(task: Task, agent: str, way: type[Event]) -> None:
     if (agent, name) in task.exits:
         raise Refused(
             "exit_used",
-            f"{agent} has used `{name}` on task {task.id} before, and each way out is there once. "
-            "Finish it, or reject it with a record of what stands in the way.",
+            f"{agent} has used `{name}` on task {task.id} before, and may use it only once. Finish the task, or reject it with a record of what blocks it.",
         )
 
 
@@ -242,26 +242,26 @@ def require_disinterested(task: Task, actor: Actor) -> None:
     holds = task.claim is not None and task.claim.agent == actor.name
     waits = task.filed is not None and not task.filed.decision and task.filed.agent == actor.name
     if holds or waits or task.is_locked_out(actor.name):
-        raise Refused("own_work", f"{actor.name} has a part in task {task.id} and cannot settle it.")
+        raise Refused("own_work", f"{actor.name} is involved in task {task.id} and cannot settle it.")
 
 
 def require_agent(actor: Actor, facts: c.Facts) -> None:
     """Refuses to look for work for a name that is no agent's: it would wait for ever."""
     if facts.has_team and Role.AGENT not in actor.roles:
         names = ", ".join(agent.name for agent in facts.agents[:MAX_NAMES]) or "none"
-        raise Refused("not_eligible", f"{actor.name} is not an agent of this team. Its agents: {names}.")
+        raise Refused("not_eligible", f"{actor.name} is not an agent on this team. Its agents: {names}.")
 
 
 def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
     """Refuses an agent that is none, or lacks a skill the task asks for."""
     if Role.AGENT not in agent.roles:
-        raise Refused("not_eligible", f"{agent.name} is not an agent of this team.")
+        raise Refused("not_eligible", f"{agent.name} is not an agent on this team.")
     if agent.name in task.reviewers:
         raise Refused("not_eligible", f"{agent.name} reviews task {task.id} and cannot work on it.")
     missing = [skill for skill in task.skills if skill not in agent.skills] if has_team else []
     if missing:
         raise Refused(
-            "not_eligible", f"Task {task.id} asks for {', '.join(missing)}, which {agent.name} lacks."
+            "not_eligible", f"Task {task.id} requires {', '.join(missing)}, which {agent.name} lacks."
         )
 
 
@@ -279,25 +279,29 @@ def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: 
     if not may_be_empty and not value.strip():
         raise Refused("bad_value", f"The {name} is empty.")
     if len(value) > limit:
-        raise Refused("bad_value", f"The {name} has {len(value)} characters; at most {limit} are kept.")
+        raise Refused("bad_value", f"The {name} has {len(value)} characters; at most {limit} are allowed.")
     if _NO_TEXT.search(value):
-        raise Refused("bad_value", f"The {name} holds characters that are no text (NUL or half a pair).")
+        raise Refused(
+            "bad_value",
+            f"The {name} contains characters that are not text (NUL or half of a surrogate pair).",
+        )
 
 
 def require_branch(branch: str) -> None:
     """Refuses what git could have no branch of."""
     if branch and not ids.is_branch(branch):
-        raise Refused("bad_value", f"{branch[:80]!r} is no name for a branch: git would not have it.")
+        raise Refused("bad_value", f"{branch[:80]!r} is not a valid git branch name.")
 
 
 def require_skills(skills: tuple[str, ...]) -> None:
     """Refuses skills that are no plain words, or too many of them."""
     if len(skills) > MAX_SKILLS:
-        raise Refused("bad_value", f"A task asks for at most {MAX_SKILLS} skills, not {len(skills)}.")
+        raise Refused("bad_value", f"A task may require at most {MAX_SKILLS} skills, not {len(skills)}.")
     for skill in skills:
         if not ids.is_agent_name(skill):
             raise Refused(
-                "bad_value", f"{skill[:80]!r} is no skill: use up to 64 letters, digits or . + - _ / :"
+                "bad_value",
+                f"{skill[:80]!r} is not a skill name: use up to 64 letters, digits or . + - _ / :",
             )
 
 
@@ -311,7 +315,7 @@ def require_own_pull_request(pr: int, facts: c.Facts) -> None:
     """Refuses a pull request that is another task's: a review of it would count for both."""
     if pr and facts.pr_of:
         raise Refused(
-            "taken", f"Pull request {pr} belongs to task {facts.pr_of}. A task has a pull request of its own."
+            "taken", f"Pull request {pr} belongs to task {facts.pr_of}. Each task needs its own pull request."
         )
 
 
@@ -325,9 +329,9 @@ def require_aliases(aliases: tuple[str, ...], facts: c.Facts) -> None:
     """Refuses aliases of a wrong form, or that name another task already."""
     for alias in aliases:
         if not ids.is_alias(alias):
-            raise Refused("bad_value", f"{alias!r} is no alias; write it as #42 or owner/name#42.")
+            raise Refused("bad_value", f"{alias!r} is not an alias; write it as #42 or owner/name#42.")
     if facts.taken_aliases:
-        raise Refused("taken", f"Another task has the alias {', '.join(facts.taken_aliases)} already.")
+        raise Refused("taken", f"Another task already has the alias {', '.join(facts.taken_aliases)}.")
 
 
 def require_names(*names: str) -> None:
@@ -335,7 +339,8 @@ def require_names(*names: str) -> None:
     for name in names:
         if name and not ids.is_agent_name(name):
             raise Refused(
-                "bad_value", f"{name[:80]!r} is no name: use up to 64 letters, digits or @ . + - _ / :"
+                "bad_value",
+                f"{name[:80]!r} is not a valid name: use up to 64 letters, digits or @ . + - _ / :",
             )
 
 
@@ -345,7 +350,7 @@ def require_distinct_names(facts: c.Facts) -> None:
         raise Refused(
             "name_taken",
             f"{name[:80]!a} is a new name that looks like {known}, who is known here. "
-            f"Use that name if {known} is meant, else one that nobody can mistake for it.",
+            f"Use that name if {known} is meant, or one that nobody can mistake for it.",
         )
 
 
@@ -359,7 +364,7 @@ def require_known_tasks(facts: c.Facts) -> None:
 def require_no_cycle(facts: c.Facts) -> None:
     """Refuses dependencies that close a circle."""
     if facts.cycle:
-        raise Refused("closes_cycle", f"That would close a circle: {' → '.join(facts.cycle)}.")
+        raise Refused("closes_cycle", f"That would create a cycle: {' → '.join(facts.cycle)}.")
 
 
 def require_whole_log(task: Task, facts: c.Facts) -> None:
@@ -371,7 +376,7 @@ def require_whole_log(task: Task, facts: c.Facts) -> None:
     rest = f"; and {more} more" if more > 0 else ""
     raise Refused(
         "lines_missing",
-        f"The log of task {task.id} is not whole: {shown}{rest}. Get the event files of every branch with git fetch, "
+        f"The log of task {task.id} is incomplete: {shown}{rest}. Get the event files of every branch with git fetch, "
         "or restore them from a clone or a backup. If they are lost, the user gives them up: remand log repair",
     )
 
@@ -385,7 +390,8 @@ def require_user(actor: Actor) -> None:
     """Refuses whoever is not the user, and the user's own name inside an agent's environment."""
     if actor.confined or not actor.has(Role.USER):
         raise Refused(
-            "user_only", f"Only {USER} may do this; {actor.name} is not, or asks from an agent's place."
+            "user_only",
+            f"Only {USER} may do this; {actor.name} is not the user, or calls from an agent's environment.",
         )
 
 
@@ -406,6 +412,5 @@ def require_trusted_key(untrusted: str, *, is_confined: bool) -> None:
     if untrusted and is_confined:
         raise Refused(
             "key_not_trusted",
-            f"The base branch does not trust this machine's key {untrusted}: what an agent writes here would count "
-            "nowhere else. The user has it trusted with `remand keys request`.",
+            f"The base branch does not trust this machine's key {untrusted}: what an agent writes here would have no effect elsewhere. The user requests trust with `remand keys request`.",
         )

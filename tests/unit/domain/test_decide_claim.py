@@ -118,7 +118,7 @@ def test_claiming_after_ones_offer_lapsed_is_a_claim_like_any_other() -> None:
         (actor("Alice"), True, "not_eligible"),
         (actor("Alice"), False, ""),
     ],
-    ids=["all skills", "more skills", "one skill missing", "no skill", "no team"],
+    ids=["all skills", "more skills", "one skill missing", "not a skill", "no team"],
 )
 def test_an_agent_of_a_team_needs_all_skills_the_task_asks_for(
     agent: Actor, has_team: bool, expected: str

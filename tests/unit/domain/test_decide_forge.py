@@ -262,7 +262,7 @@ def test_a_task_says_what_it_waits_for() -> None:
     waiting = TaskForgeState(intent=PlannedAction(act=ForgeAction.MERGE, about=SHA, why="No.", until=LATER))
 
     assert describe_forge_wait(replace(DONE, forge=waiting)) == (
-        f"the forge to merge pull request #7: No. It is tried again at {LATER}."
+        f"the forge to merge pull request #7: No. The next attempt is at {LATER}."
     )
     assert "sync --again" in describe_forge_wait(replace(DONE, forge=TaskForgeState(given_up=(GIVEN_UP,))))
     assert (

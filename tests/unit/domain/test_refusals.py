@@ -69,7 +69,7 @@ def test_an_explanation_says_what_is_so_and_what_to_do(code: str) -> None:
 
 
 def test_a_refusal_reads_as_its_message() -> None:
-    refusal = Refused("taken", "There is a task T-1 already.")
+    refusal = Refused("taken", "Task T-1 already exists.")
 
     assert str(refusal) == refusal.message
     assert refusal.code == "taken"

@@ -233,9 +233,7 @@ def test_runs_that_cannot_be_begun_again_and_again_are_a_question_to_the_user() 
     assert isinstance(event, RunEnded)
     assert not event.is_fault
     assert isinstance(question, EscalationOpened)
-    assert (
-        "3 runs in a row could not be begun, the last as it was not started (no worktree)" in question.reason
-    )
+    assert "3 runs in a row could not start; the last one could not start: no worktree" in question.reason
     systems = ended(How.NOT_STARTED, is_systems=True)
     assert not any(isinstance(one, EscalationOpened) for one in asked(stuck, systems, max_faults=3))
     assert folded(stuck, *asked(stuck, ended())).spent.unbegun == 0, "one that did begin ends the row"
@@ -257,7 +255,7 @@ def test_runs_that_fail_again_and_again_are_a_question_to_the_user() -> None:
 
     assert isinstance(question, EscalationOpened)
     assert question.kind == "runs"
-    assert "3 runs in a row failed, last with exit status 1" in question.reason
+    assert "3 runs in a row failed; the last one exited with status 1" in question.reason
     assert not any(
         isinstance(event, EscalationOpened) for event in asked(RUNNING, ended(status=1), max_faults=3)
     )

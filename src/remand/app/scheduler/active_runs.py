@@ -242,7 +242,7 @@ class ActiveRuns:
         self._beginning.clean_up(assigned.run_id)
         after, fault = self._ending.record_end(work, ended)
         if fault:
-            told = f"{assigned.member.command[0]} ends {fault}"
+            told = f"A run of {assigned.member.command[0]} {fault}"
             self.breaker.record_failure(
                 _program_scope(assigned.member), assigned.task.id, told, now=self.clock()
             )

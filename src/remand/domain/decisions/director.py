@@ -181,7 +181,7 @@ def slip_message(issues: Iterable[Issue]) -> str:
     """What an agent reads when its rejection only lacks a part."""
     lines = ["Your rejection is not complete. It does not count against you; add what is missing:", ""]
     lines += [f"- {issue.message}" for issue in issues]
-    lines += ["", "Then reject the task again, or go on with it."]
+    lines += ["", "Then reject the task again, or continue it."]
     return "\n".join(lines)
 
 
@@ -194,13 +194,13 @@ def override_message(issues: tuple[Issue, ...] | list[Issue], *, is_last: bool =
         return "\n".join(lines)
     lines += [
         "",
-        "Go on with the task. Should it still be impossible, reject it again with",
-        "1. at least 2 concrete attempts and what came of each,",
+        "Continue the task. If it is still impossible, reject it again with",
+        "1. at least 2 concrete attempts and the result of each,",
         "2. a specific blocking factor that others can check,",
         "3. evidence that you saw yourself and that shows it,",
         "4. an alternative that someone can act on.",
         "",
-        "A rejection is earned by showing the effort.",
+        "A rejection must show the effort behind it.",
     ]
     return "\n".join(lines)
 

@@ -33,7 +33,7 @@ from remand.domain.task import MAX_LEASE_SECONDS, TERMINAL, Escalation, Status, 
 FIX, UNLOCK, REASSIGN, REOPEN, WONTFIX = "fix", "unlock", "reassign", "reopen", "wontfix"
 ACCEPT = "accept"
 ACK = "ack"
-ACCEPT_TEXT = "Let the rejected change pass when it is handed in again"
+ACCEPT_TEXT = "Let the rejected change pass when it is submitted again"
 
 
 class EscalationOption(Record, kw_only=True):
@@ -50,7 +50,7 @@ def escalation_options(
     if task.gates_asked_about:
         return (
             EscalationOption(
-                key=RETRY, text="Try again: one agent goes on, and the others once the gate is measured"
+                key=RETRY, text="Try again: one agent continues, and the others once the gate has run"
             ),
         )
     if open_alert(task) is not None:
@@ -65,7 +65,7 @@ def escalation_options(
             else ()
         ),
         *(EscalationOption(key=f"{ACCEPT}:{name}", text=ACCEPT_TEXT) for name in open_findings(task)),
-        EscalationOption(key=FIX, text="Fix it by hand: the task is yours until you submit it"),
+        EscalationOption(key=FIX, text="Fix it manually: the task is yours until you submit it"),
         *(
             EscalationOption(key=f"{UNLOCK}:{agent}", text=f"Unlock {agent}, with guidance")
             for agent in locked
@@ -75,7 +75,7 @@ def escalation_options(
             for agent in agents
         ),
         *(
-            (EscalationOption(key=REOPEN, text="Put it back into the queue as it is"),)
+            (EscalationOption(key=REOPEN, text="Return it to the queue as it is"),)
             if agents or not has_team
             else ()
         ),
@@ -88,9 +88,9 @@ def _alert_options(task: Task, agents: list[Actor]) -> tuple[EscalationOption, .
     holder = task.claim.agent if task.claim else ""
     others = (agent.name for agent in agents if agent.name != holder)
     return (
-        EscalationOption(key=ACK, text=f"Acknowledge it: {holder} goes on"),
+        EscalationOption(key=ACK, text=f"Acknowledge it: {holder} continues"),
         EscalationOption(
-            key=FIX, text="Take it over and fix it by hand: the task is yours until you submit it"
+            key=FIX, text="Take it over and fix it manually: the task is yours until you submit it"
         ),
         *(EscalationOption(key=f"{REASSIGN}:{name}", text=f"Reassign it to {name}") for name in others),
     )
@@ -108,7 +108,8 @@ def require_agent_left(task: Task, command: c.Command) -> None:
     """Refuses to put a task back into the queue that nobody on the team may take from there."""
     if command.facts.has_team and not remaining_agents(task, command.facts):
         raise Refused(
-            "bad_value", f"Nobody may take {task.label} from the queue: unlock or name somebody for it."
+            "bad_value",
+            f"No agent may claim {task.label} from the queue: unlock an agent or reassign the task to one.",
         )
 
 
@@ -128,7 +129,7 @@ def escalate_task(task: Task, ask: c.EscalateTask, command: c.Command) -> Events
     if known is not None:
         raise Refused(
             "bad_transition",
-            f"Task {task.id} is escalated already: the question {known.id} waits for the user's answer.",
+            f"Task {task.id} is already escalated: the question {known.id} awaits the user's answer.",
         )
     r.require_status(task, "escalation.open", "escalated")
     actor = command.actor
@@ -248,11 +249,11 @@ def _approve_merge(task: Task, merged: Submission, command: c.Command) -> Review
 def _require_open_escalation(task: Task, escalation_id: str) -> Escalation:
     escalation = task.open_escalation
     if escalation is None:
-        raise Refused("nothing_to_answer", f"Task {task.id} is {task.status}; it asks the user nothing.")
+        raise Refused("nothing_to_answer", f"Task {task.id} is {task.status}; it has no open question.")
     if escalation_id not in ("", escalation.id):
         raise Refused(
             "nothing_to_answer",
-            f"The question {escalation_id[:40]} is closed; task {task.id} now asks {escalation.id}.",
+            f"The question {escalation_id[:40]} is closed; the open question of task {task.id} is {escalation.id}.",
         )
     return escalation
 
@@ -263,7 +264,7 @@ def _clear_own_lockout(task: Task, command: c.Command) -> Events:
     is_barred = any(who == name for who, _ in command.facts.inherited) and name not in task.unlocked
     if not is_barred and not task.is_locked_out(name):
         return ()
-    return clear_lockout(task, name, "the user mends the task by hand", "", command)
+    return clear_lockout(task, name, "the user fixes the task manually", "", command)
 
 
 def _claim_for_user(task: Task, command: c.Command) -> TaskClaimed:
@@ -333,5 +334,5 @@ def answer_by_command(task: Task, option: str, command: c.Command) -> Events:
     if escalation is None:
         return ()
     if not command.actor.is_user:
-        raise Refused("user_only", f"{task.label} waits for the user; only the user may decide it.")
+        raise Refused("user_only", f"{task.label} awaits the user's decision; only the user may make it.")
     return (EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=option),)

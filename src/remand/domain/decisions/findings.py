@@ -111,7 +111,7 @@ def hold_for_changed_rules(verdict: Verdict, claimed_under: str) -> Verdict:
     Where anyone who works here can commit to the base, only a reviewer can tell whose change that was.
     """
     text = (
-        "The gates' rules on the base changed while the task was claimed, and by those before the work does not pass:"
+        "The gate rules on the base changed while the task was claimed, and the work does not pass under the earlier rules:"
         f" {claimed_under}, now {verdict.policy}"
     )
     name = sha256(f"{claimed_under} {verdict.policy}".encode()).hexdigest()[:12]
@@ -122,7 +122,7 @@ def hold_for_changed_rules(verdict: Verdict, claimed_under: str) -> Verdict:
 
 def hold_for_rejected_change(verdict: Verdict, name: str) -> Verdict:
     """A verdict held because the change was rejected before, whoever hands it in now."""
-    text = "This very change was rejected before; whether it may pass now only the user says"
+    text = "This same change was rejected before; only the user may let it pass now"
     return _hold(verdict, name, GateFinding(code="rejected_before", text=f"{text} [{name}]"))
 
 
@@ -213,7 +213,7 @@ MAX_COMMAND_TEXT = 20_000
 """How many characters of commands one text has; what is left out is counted."""
 MAX_LISTED_FINDINGS = 20
 REFUSE_ADVICE = (
-    "To send the work back instead, write `refuse` for `accept`, and say why with `--reason TEXT`."
+    "To reject the work instead, use `refuse` in place of `accept`, and give the reason with `--reason TEXT`."
 )
 
 
@@ -264,7 +264,8 @@ def require_finding_in_scope(task: Task, ask: c.SettleFinding, actor: Actor) -> 
         )
     if ask.is_accepted and _is_reserved_for_user(ask.finding, actor):
         raise Refused(
-            "user_only", f"{ask.finding} is a rejected change handed in again; only the user lets it pass."
+            "user_only",
+            f"{ask.finding} is a rejected change that was submitted again; only the user may let it pass.",
         )
 
 
@@ -357,7 +358,7 @@ def hold_summary(task: Task, team: Team) -> str:
     if not count:
         return ""
     if not names:
-        return f"{describe_held_count(count)}, and nobody in the team may settle {_pronoun(count)}. Tell the user."
+        return f"{describe_held_count(count)}, and nobody on the team may settle {_pronoun(count)}. Tell the user."
     who = _capitalise(join_names(names))
     return (
         f"{describe_held_count(count)}. {who} has to settle {_pronoun(count)}; you cannot do that yourself."
@@ -370,14 +371,11 @@ def hold_notice(task: Task, team: Team, room: int = MAX_COMMAND_TEXT) -> str:
     if not findings:
         return ""
     if not names:
-        return (
-            f"{describe_held_count(len(findings))}, and whoever could settle {_pronoun(len(findings))} worked on it. "
-            f"The user lets it pass with:\n  {override_command(task)}"
-        )
+        return f"{describe_held_count(len(findings))}, and everybody who could settle {_pronoun(len(findings))} worked on the task. The user lets it pass with:\n  {override_command(task)}"
     user = team.actor(USER)
     is_users = bool(acceptable_findings(task, findings, user))
     rows = settle_lines(task, user if is_users else team.actor(names[0]), findings, room=room)
-    by = " Whoever is not the user adds `--reviewer NAME`." if is_users and len(names) > 1 else ""
+    by = " Reviewers other than the user add `--reviewer NAME`." if is_users and len(names) > 1 else ""
     who = _capitalise(join_names(names))
     return f"{describe_held_count(len(findings))}. {who} accepts {_pronoun(len(findings))} with:\n{rows}\n{REFUSE_ADVICE}{by}"
 

@@ -98,15 +98,12 @@ def describe_forge_wait(task: Task) -> str:
     """What a task waits for on the forge because an act failed; empty when none did."""
     intent = task.forge.intent
     if intent is not None and intent.why:
-        return f"the forge to {describe_action(task, intent.act)}: {intent.why} It is tried again at {intent.until}."
+        return f"the forge to {describe_action(task, intent.act)}: {intent.why} The next attempt is at {intent.until}."
     wanted = dict(_remaining_actions(task, ALL_ACTIONS))
     given_up = next((one for one in task.forge.given_up if wanted.get(one.act) == one.about), None)
     if given_up is None:
         return ""
-    return (
-        f"somebody to {describe_action(task, given_up.act)}: it was given up. {given_up.why} "
-        "`remand sync --again` has it tried once more."
-    )
+    return f"somebody to {describe_action(task, given_up.act)}: Remand gave up. {given_up.why} `remand sync --again` tries it once more."
 
 
 def describe_action(task: Task, act: ForgeAction) -> str:
@@ -141,11 +138,11 @@ def plan_action(task: Task, ask: c.IntendAct, command: c.Command) -> Events:
         if (forge.intent.act, forge.intent.about) == (ask.act, ask.about):
             return ()
         raise Refused(
-            "not_due", f"Whether Remand could {describe_action(task, forge.intent.act)} is not known yet."
+            "not_due", f"It is not known yet whether Remand could {describe_action(task, forge.intent.act)}."
         )
     given_up = forge.find_abandoned(ask.act, ask.about)
     if given_up is not None and not ask.is_again:
-        raise Refused("given_up", f"That was given up: {given_up.why}")
+        raise Refused("given_up", f"Remand gave that up: {given_up.why}")
     return (
         ActIntended(
             task_id=task.id,
@@ -179,10 +176,13 @@ def _require_possible(task: Task, ask: c.IntendAct, command: c.Command) -> None:
 def _require_submitted(task: Task, ask: c.IntendAct) -> Submission:
     work = task.submission
     if work is None or task.status != Status.PROVISIONAL:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+        raise Refused(
+            "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
+        )
     if work.commit != ask.about:
         raise Refused(
-            "stale_review", f"{ask.about[:12]} is meant, but {work.commit[:12]} was submitted last."
+            "stale_review",
+            f"The action names {ask.about[:12]}, but the latest submission is {work.commit[:12]}.",
         )
     return work
 
@@ -211,7 +211,7 @@ def _require_approved(task: Task, ask: c.IntendAct) -> None:
     if ask.about != approved:
         raise Refused("not_approved", f"{approved[:12]} was approved, not {ask.about[:12] or 'nothing'}.")
     if is_still_rejected(task):
-        raise Refused("rejected_before", f"A rejection of {approved[:12]} stands, so it is not merged.")
+        raise Refused("rejected_before", f"A rejection of {approved[:12]} is in force, so it is not merged.")
 
 
 def _require_ended(task: Task, ask: c.IntendAct, command: c.Command) -> None:

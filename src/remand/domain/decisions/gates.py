@@ -76,7 +76,7 @@ def require_off_base(task: Task, commit: str, *, is_on_base: bool) -> None:
     if is_on_base:
         raise Refused(
             "nothing_committed",
-            f"{commit[:12]} is no work on task {task.id}: the base has it already. Commit the work, then claim done.",
+            f"{commit[:12]} contains no work on task {task.id}: the base already contains it. Commit the work, then claim done.",
         )
 
 
@@ -107,10 +107,10 @@ def require_new_change(task: Task, facts: c.Facts) -> None:
     if facts.is_enforced and any(one.commit == facts.commit for one in task.standing_rounds):
         raise Refused(
             "nothing_committed",
-            f"{facts.commit[:12]} is the commit that was rejected. Commit what was changed since, then claim done.",
+            f"{facts.commit[:12]} is the commit that was rejected. Commit the changes since then, then claim done.",
         )
     raise Refused(
-        "not_measured", f"{facts.commit[:12]} changes what a rejected submission of {task.label} changed."
+        "not_measured", f"{facts.commit[:12]} makes the same change as a rejected submission of {task.label}."
     )
 
 
@@ -165,19 +165,18 @@ def require_release(task: Task, claim: Claim, command: c.Command) -> Events:
     if facts.commit_of:
         raise Refused(
             "nothing_committed",
-            f"{facts.commit[:12]} was handed in for task {facts.commit_of}. Commit the work on {task.id}, then claim done.",
+            f"{facts.commit[:12]} was submitted for task {facts.commit_of}. Commit the work on {task.id}, then claim done.",
         )
     gating = task.gating
     if not gating.is_released or not facts.tree or gating.tree != facts.tree:
         raise Refused(
             "not_measured",
-            f"The gates {', '.join(facts.gates)} have not passed at {facts.commit[:12]}; "
-            "nothing is handed in unmeasured.",
+            f"The gates {', '.join(facts.gates)} have not passed at {facts.commit[:12]}; work cannot be submitted before they pass.",
         )
     if gating.policy != facts.policy:
         raise Refused(
             "not_measured",
-            f"The rules have changed since {facts.commit[:12]} was measured; the verdict is stale.",
+            f"The rules have changed since the gates ran on {facts.commit[:12]}; the verdict is stale.",
         )
     if gating.commit == facts.commit:
         return ()
@@ -250,7 +249,7 @@ def _rejected_change_question(task: Task, claim: Claim, verdict: Verdict, comman
     same = next(filter(is_same_change, verdict.suspicions), "")
     if not same or same in task.gating.accepted:
         return ()
-    why = f"{claim.agent} handed in a change for {task.label} that was rejected before"
+    why = f"{claim.agent} submitted a change for {task.label} that was rejected before"
     return (ask_user(task, REJECTED_BEFORE, why, command),)
 
 
@@ -352,7 +351,7 @@ def override_gate(task: Task, ask: c.OverrideGate, command: c.Command) -> Events
         shown = ", ".join(standing) or "none"
         raise Refused(
             "nothing_to_override",
-            f"No gate {ask.gate[:40]!r} stands in the way of task {task.id}; there is {shown}.",
+            f"No gate {ask.gate[:40]!r} blocks task {task.id}; the blocking gates are {shown}.",
         )
     overridden = GateOverridden(task_id=task.id, gate=ask.gate, tree=gating.tree, reason=ask.reason)
     # The code tree has none of the ledger's own files: what is held of those the user accepts by name.

@@ -85,9 +85,9 @@ def initiate_handoff(task: Task, ask: c.InitiateHandoff, command: c.Command) -> 
     r.require_text("instructions", ask.instructions)
     r.require_own_handoff_id(ask, facts)
     if task.status in TERMINAL:
-        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be handed to anyone.")
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be handed off.")
     if facts.target is None:
-        raise Refused("bad_value", "Say to whom the task is handed.")
+        raise Refused("bad_value", "Name the agent that gets the task.")
     r.require_claimable(task, facts.target, command)
     return (
         HandoffInitiated(
@@ -114,8 +114,7 @@ def require_done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Cla
     if claim.read < task.feedback and task.fixer != ask.agent:
         raise Refused(
             "feedback_unread",
-            f"{ask.agent} has not read what was said of task {task.id}. "
-            f"Read `remand task prompt {task.id} --agent {ask.agent}` first.",
+            f"{ask.agent} has not read the latest feedback on task {task.id}. Read `remand task prompt {task.id} --agent {ask.agent}` first.",
         )
     _require_commit_on_branch(task, ask, command.facts)
     r.require_whole_log(task, command.facts)
@@ -145,12 +144,13 @@ def _require_commit_on_branch(task: Task, ask: c.SubmitTask, facts: c.Facts) -> 
     is_new = ask.is_branch_given and name != task.branch
     if is_new and facts.branch_of:
         raise Refused(
-            "taken", f"The branch {name} belongs to task {facts.branch_of}. Hand the work in from another."
+            "taken",
+            f"The branch {name} belongs to task {facts.branch_of}. Submit the work from another branch.",
         )
     if is_new and task.branch and name == facts.base_branch:
         raise Refused(
             "bad_value",
-            f"{name} is the base. Hand the work in from {task.branch}, or from another branch of its own.",
+            f"{name} is the base. Submit the work from {task.branch}, or from another branch of its own.",
         )
     if is_new and task.branch and facts.on_branch is None:
         raise Refused(
@@ -165,10 +165,10 @@ def _require_commit_on_branch(task: Task, ask: c.SubmitTask, facts: c.Facts) -> 
 def _branch_advice(task: Task, ask: c.SubmitTask, facts: c.Facts) -> str:
     """What to do about a commit that is not on the branch that it is handed in from."""
     if not ask.is_branch_given and ask.branch not in ("", task.branch, facts.base_branch):
-        return f"If it is on {ask.branch}, hand it in with `--branch {ask.branch}`."
+        return f"If it is on {ask.branch}, submit it with `--branch {ask.branch}`."
     if ask.is_branch_given and task.branch not in ("", ask.branch):
         return f"The branch of task {task.id} is {task.branch}."
-    return "Bring it to that branch, or name the branch that has it with `--branch`."
+    return "Move it to that branch, or name the branch that contains it with `--branch`."
 
 
 def lock_out_after_giving_up(task: Task, agent: str, command: c.Command) -> Events:
@@ -178,7 +178,7 @@ def lock_out_after_giving_up(task: Task, agent: str, command: c.Command) -> Even
     if task.is_locked_out(agent):
         return ()
     times = task.invalid_by.count(agent) + 1
-    reason = f"it rejected this task {times} times without having earned it"
+    reason = f"it rejected this task {times} times without justification"
     return (LockoutSet(task_id=task.id, agent=agent, reason=reason),)
 
 

@@ -24,7 +24,7 @@ def lock_out_agent(task: Task, ask: c.LockOut, command: c.Command) -> Events:
     r.require_text("reason", ask.reason, may_be_empty=False)
     r.require_disinterested(task, command.actor)
     if task.status in TERMINAL:
-        raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody works on it any more.")
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody can work on it any more.")
     if any(lockout.agent == ask.agent and LockoutCause() in lockout.causes for lockout in task.lockouts):
         return ()
     lockout = LockoutSet(task_id=task.id, agent=ask.agent, reason=ask.reason)
@@ -55,7 +55,7 @@ def reassign_task(task: Task, ask: c.ReassignTask, command: c.Command) -> Events
     r.require_text("reason", ask.reason)
     r.require_disinterested(task, command.actor)
     if facts.target is None:
-        raise Refused("bad_value", "Say to whom the task goes.")
+        raise Refused("bad_value", "Name the agent that gets the task.")
     if task.status not in CLAIMABLE | {Status.CLAIMED, Status.ESCALATED}:
         raise Refused(
             "bad_transition", f"Task {task.id} is {task.status}; it cannot be reassigned from there."

@@ -125,7 +125,7 @@ def describe_override(event: Event, actor: str) -> tuple[str, str] | None:
                 event.decision.override_message
             )
         case ReviewRetracted() if event.reviewer != actor:
-            return f"took back {_shorten_words(event.reviewer)}'s rejection of the work", _shorten_words(
+            return f"retracted {_shorten_words(event.reviewer)}'s rejection of the work", _shorten_words(
                 event.reason
             )
         case ObjectionsDismissed():

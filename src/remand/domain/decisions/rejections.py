@@ -77,18 +77,14 @@ def answer_rejection(task: Task, ask: c.AnswerRejection, command: c.Command) -> 
 def _require_answerable(task: Task, ask: c.AnswerRejection, command: c.Command) -> LastRejection:
     filed = task.filed
     if filed is None or filed.handoff_id != ask.handoff_id:
-        raise Refused(
-            "nothing_to_answer", f"No rejection of the handoff {ask.handoff_id} waits for an answer."
-        )
+        raise Refused("nothing_to_answer", f"No rejection of the handoff {ask.handoff_id} awaits an answer.")
     if filed.agent == command.actor.name:
         raise Refused("own_work", f"{filed.agent} filed this rejection and cannot answer it.")
     if filed.decision and filed.decision != DecisionType.OVERRIDE.name:
-        raise Refused("nothing_to_answer", f"That rejection was answered already, by {filed.decision}.")
+        raise Refused("nothing_to_answer", f"That rejection was already answered with {filed.decision}.")
     is_waiting = not filed.decision and task.status == Status.BLOCKED
     if not is_waiting and not task.is_held_under(filed.handoff_id, filed.agent):
-        raise Refused(
-            "handoff_closed", f"{filed.agent} does not have the handoff {filed.handoff_id} any more."
-        )
+        raise Refused("handoff_closed", f"{filed.agent} no longer holds the handoff {filed.handoff_id}.")
     return filed
 
 
@@ -98,13 +94,13 @@ def _override_by_director(
     """The director's own override: back to the agent, or on to another."""
     facts = command.facts
     if ask.created_tasks:
-        raise Refused("bad_value", "An override creates no tasks. Leave out --created-tasks.")
+        raise Refused("bad_value", "An override creates no tasks. Omit --created-tasks.")
     other = facts.target.name if facts.target is not None and facts.target.name != filed.agent else ""
     if other and facts.target is not None:
         r.require_may_work(task, facts.target, facts)
     if not other and task.is_locked_out(filed.agent):
-        raise Refused("locked_out", f"{filed.agent} may not go on with task {task.id}. Use --reassign-to.")
-    message = ask.message or "The director does not accept the rejection. Go on with the task."
+        raise Refused("locked_out", f"{filed.agent} may not continue task {task.id}. Use --reassign-to.")
+    message = ask.message or "The director does not accept the rejection. Continue the task."
     answer = RejectionAnswered(
         task_id=task.id,
         handoff_id=filed.handoff_id,
@@ -200,12 +196,14 @@ def _require_valid_plan(
         case DecisionType.ACCEPT_AND_DECOMPOSE:
             if tasks < 2:
                 raise Refused(
-                    "bad_value", "A decomposition needs at least 2 sub-tasks. Name them by --created-tasks."
+                    "bad_value", "A decomposition needs at least 2 sub-tasks. Name them with --created-tasks."
                 )
             r.require_status(task, "task.decompose", "decomposed")
         case DecisionType.ACCEPT_AND_REFORMULATE:
             if tasks != 1:
-                raise Refused("bad_value", "A reformulation is exactly one task. Name it by --created-tasks.")
+                raise Refused(
+                    "bad_value", "A reformulation is exactly one task. Name it with --created-tasks."
+                )
             r.require_status(task, "task.infeasible", "reformulated")
         case DecisionType.ACCEPT_AND_DEFER:
             if given and not command.facts.open_blockers:
@@ -213,7 +211,7 @@ def _require_valid_plan(
             r.require_status(task, "task.defer", "deferred")
         case _:
             if given:
-                raise Refused("bad_value", "Accepting alone creates no tasks. Leave out --created-tasks.")
+                raise Refused("bad_value", "Accepting alone creates no tasks. Omit --created-tasks.")
 
 
 def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ...]) -> Events:
@@ -327,7 +325,7 @@ def file_rejection(task: Task, ask: c.RejectHandoff, command: c.Command) -> Even
         return (filed, *_override_distrusted(task, record, command))
     why = _manual_decision_reason(record, command)
     if why or record.reason is None:
-        reason = f"a director has to answer the rejection: {why}"
+        reason = f"a director must answer the rejection: {why}"
         return (filed, TaskBlocked(task_id=task.id, reason=reason))
     return (filed, *accept_rejection(task, record, director.AUTOMATIC[record.reason], None, command))
 
@@ -461,7 +459,7 @@ def _override_invalid(task: Task, record: TaskRejection, found: Assessment, comm
 def _override_distrusted(task: Task, record: TaskRejection, command: c.Command) -> Events:
     """A rejection like too many others: the agent is rid of the task, and the task does not wait for it."""
     facts, agent = command.facts, command.actor.name
-    message = f"The rejection is not acted upon: {facts.distrust}. Another agent takes the task over."
+    message = f"The rejection is not acted upon: {facts.distrust}. Another agent takes over the task."
     answer = RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
@@ -490,5 +488,5 @@ def _pass_to_next_agent(task: Task, command: c.Command) -> Events:
         return (h.make_offer(task, facts.next_agent, facts.fresh_handoff_id, command),)
     if not facts.has_team:
         return ()
-    reason = f"{command.actor.name} is not to have the task any more, and no other agent is eligible"
+    reason = f"{command.actor.name} may not keep the task, and no other agent is eligible"
     return (ask_user(task, "deadlock", reason, command),)

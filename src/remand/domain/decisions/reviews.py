@@ -42,7 +42,7 @@ def request_review(task: Task, ask: c.RequestReview, command: c.Command) -> Even
     """Asks a reviewer to look at the submission."""
     reviewer = command.facts.target
     if reviewer is None or not reviewer.has(*REVIEWERS):
-        raise Refused("bad_value", f"{ask.reviewer[:64] or 'Nobody'} is no reviewer of this team.")
+        raise Refused("bad_value", f"{ask.reviewer[:64] or 'Nobody'} is not a reviewer on this team.")
     if task.status != Status.PROVISIONAL or task.submission is None:
         raise Refused(
             "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
@@ -65,7 +65,7 @@ def approve_review(task: Task, ask: c.ApproveReview, command: c.Command) -> Even
     if is_still_rejected(task):
         raise Refused(
             "rejected_before",
-            f"The code of {submission.commit[:12]} was rejected before, and nobody took that back.",
+            f"The code of {submission.commit[:12]} was rejected before, and that rejection is in force.",
         )
     _require_checked_places(ask, command)
     require_objections_answered(task, command.facts)
@@ -102,8 +102,7 @@ def _require_checked_places(ask: c.ApproveReview, command: c.Command) -> None:
     if not any(len(set(one.text.lower().split())) >= MIN_CHECKED_WORDS for one in looked):
         raise Refused(
             "vacuous_approval",
-            f"{command.actor.name} approves without saying what it looked at: name at least one line of the change"
-            " and what was found to hold there.",
+            f"{command.actor.name} approves without saying what it checked: name at least one line of the change and what is correct there.",
         )
 
 
@@ -231,7 +230,7 @@ def retract_review(task: Task, ask: c.RetractReview, command: c.Command) -> Even
     """Takes a rejection back, with its count; the lockout too, as soon as too few rejections are left for it."""
     r.require_text("reason", ask.reason, may_be_empty=False)
     if task.status in (Status.DONE, Status.CANCELLED):
-        raise Refused("bad_transition", f"Task {task.id} is {task.status}; there is nothing to take back.")
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it has no rejection to retract.")
     review = _find_retractable(task, ask.review_id, command.actor)
     retracted = ReviewRetracted(
         task_id=task.id, review_id=review.id, reviewer=review.reviewer, reason=ask.reason
@@ -249,12 +248,12 @@ def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
     if not meant:
         raise Refused(
             "nothing_to_retract",
-            f"No rejection {review_id[:64]} of task {task.id} stands.".replace("  ", " "),
+            f"No rejection {review_id[:64]} of task {task.id} is in force.".replace("  ", " "),
         )
     own = [review for review in meant if review.reviewer == actor.name]
     if not own and not is_user:
         raise Refused(
-            "not_yours", f"That rejection is {meant[0].reviewer}'s; {actor.name} cannot take it back."
+            "not_yours", f"That rejection is {meant[0].reviewer}'s; {actor.name} cannot retract it."
         )
     return own[0] if own else meant[0]
 
@@ -332,7 +331,7 @@ def _retract_advice(task: Task) -> str:
         return ""
     names = " and ".join(dict.fromkeys(one.reviewer for one in known.reviews if not one.is_retracted))
     return (
-        f" {known.commit[:12]} was rejected by {names}, who or the user can take that back:"
+        f" {known.commit[:12]} was rejected by {names}. They or the user can retract that:"
         f" `remand review retract {task.id} --reason TEXT`."
     )
 
@@ -361,7 +360,7 @@ def _require_submission(task: Task, commit: str, command: c.Command) -> Submissi
     if command.facts.commit != submission.commit and not is_same_tree:
         raise Refused(
             "stale_review",
-            f"The review names {command.facts.commit[:12]}, but {submission.commit[:12]} was submitted last.",
+            f"The review names {command.facts.commit[:12]}, but the latest submission is {submission.commit[:12]}.",
         )
     return submission
 
@@ -388,7 +387,7 @@ def _require_whole_scope(command: c.Command) -> None:
         return
     if changed is None:
         raise Refused(
-            "out_of_scope", f"What the commit changes is not known, so {actor.name} cannot approve it."
+            "out_of_scope", f"The commit's changes are not known, so {actor.name} cannot approve it."
         )
     beyond = paths_outside_scope(actor, changed)
     if beyond:
@@ -406,7 +405,7 @@ def _require_unmoved_branch(task: Task, submission: Submission, command: c.Comma
         return
     raise Refused(
         "head_moved",
-        f"{submission.commit[:12]} was submitted, but the branch {task.branch} has gone on since.",
+        f"{submission.commit[:12]} was submitted, but the branch {task.branch} has moved since.",
     )
 
 
@@ -423,7 +422,9 @@ def add_review_comments(task: Task, ask: c.AddComments, command: c.Command) -> E
     require_findings(ask.findings)
     known = task.find_rejected_round(ask.handoff_id, ask.tree)
     if known is None or task.status in TERMINAL:
-        raise Refused("nothing_to_review", f"No rejection of task {task.id} stands that these belong to.")
+        raise Refused(
+            "nothing_to_review", f"Task {task.id} has no rejection in force that these comments belong to."
+        )
     require_not_author(task, command.actor, command.facts)
     told = {name for one in task.standing_rounds for name in one.comments}
     fresh = tuple(finding for finding in ask.findings if finding.comment and finding.comment not in told)

@@ -38,10 +38,10 @@ def start_run(task: Task, ask: c.StartRun, command: c.Command) -> Events:
     agent = command.facts.target
     _require_run_id(task, ask.run_id)
     if agent is None:
-        raise Refused("bad_value", "Say which agent is to be started.")
+        raise Refused("bad_value", "Name the agent to start.")
     for run in task.runs:
         if run.purpose == ask.purpose:
-            raise Refused("already_running", f"{run.agent} is at work on task {task.id} (run {run.id}).")
+            raise Refused("already_running", f"{run.agent} is working on task {task.id} (run {run.id}).")
     started = RunStarted(
         task_id=task.id, run_id=ask.run_id, agent=agent.name, purpose=ask.purpose, tier=ask.tier
     )
@@ -57,19 +57,19 @@ def start_run(task: Task, ask: c.StartRun, command: c.Command) -> Events:
 
 def _require_run_id(task: Task, run_id: str) -> None:
     if ids.parse_run_id(run_id) != run_id:
-        raise Refused("bad_value", f"{run_id[:80]!r} is no run's id.")
+        raise Refused("bad_value", f"{run_id[:80]!r} is not a run id.")
     if task.find_run(run_id) is not None:
-        raise Refused("already_running", f"The run {run_id} of task {task.id} is under way already.")
+        raise Refused("already_running", f"The run {run_id} of task {task.id} has already started.")
 
 
 def _require_scheduler_claim(task: Task, agent: Actor, command: c.Command) -> str:
     """The claim that the scheduler made for the agent, and that holds."""
     claim = task.claim
     if task.status != Status.CLAIMED or claim is None or claim.agent != agent.name or not claim.runner:
-        raise Refused("not_yours", f"{agent.name} was not given task {task.id} by the scheduler.")
+        raise Refused("not_yours", f"The scheduler did not assign task {task.id} to {agent.name}.")
     r.require_not_locked_out(task, agent.name, command.facts)
     if claim.lease_expires_at <= command.at:
-        raise Refused("lease_lost", f"The lease of {agent.name} on task {task.id} ran out.")
+        raise Refused("lease_lost", f"The lease of {agent.name} on task {task.id} has expired.")
     return claim.handoff_id
 
 
@@ -77,7 +77,9 @@ def _require_reviewable_commit(task: Task, agent: Actor) -> str:
     """The commit that awaits this reviewer's word."""
     r.require_reviewer(agent)
     if task.status != Status.PROVISIONAL or task.submission is None:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+        raise Refused(
+            "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
+        )
     if agent.name in task.authors or agent.name in task.holders:
         raise Refused("own_work", f"{agent.name} worked on task {task.id} and cannot review it.")
     return task.submission.commit
@@ -85,9 +87,9 @@ def _require_reviewable_commit(task: Task, agent: Actor) -> str:
 
 def _require_open_rejection(task: Task, agent: Actor) -> None:
     if not agent.has(Role.DIRECTOR, Role.USER):
-        raise Refused("not_authorised", f"{agent.name} is no director of this team.")
+        raise Refused("not_authorised", f"{agent.name} is not a director on this team.")
     if task.filed is None or task.filed.decision or task.status != Status.BLOCKED:
-        raise Refused("bad_transition", f"No rejection of task {task.id} waits for a decision.")
+        raise Refused("bad_transition", f"No rejection of task {task.id} awaits a decision.")
     r.require_disinterested(task, agent)
 
 
@@ -142,7 +144,7 @@ def _follow_up_events(task: Task, run: Run, ended: RunEnded, ask: c.EndRun, comm
             task_id=task.id,
             handoff_id=run.handoff_id,
             agent=run.agent,
-            reason=f"The run ended: {describe_run_end(ended)}",
+            reason=f"The run {describe_run_end(ended)}",
             has_work=ask.has_work,
         ),
     )
@@ -165,11 +167,14 @@ def _failure_question(task: Task, ended: RunEnded, command: c.Command) -> Events
     if ended.is_fault and spent.faults >= most:
         return (
             ask_user(
-                task, "runs", f"{spent.faults} runs in a row failed, last {describe_run_end(ended)}", command
+                task,
+                "runs",
+                f"{spent.faults} runs in a row failed; the last one {describe_run_end(ended)}",
+                command,
             ),
         )
     if spent.unbegun > task.spent.unbegun and spent.unbegun >= most:
-        why = f"{spent.unbegun} runs in a row could not be begun, the last {describe_run_end(ended)}"
+        why = f"{spent.unbegun} runs in a row could not start; the last one {describe_run_end(ended)}"
         return (ask_user(task, "runs", why, command),)
     return ()
 
@@ -199,18 +204,20 @@ def end_lost_runs(task: Task, claim: Claim, command: c.Command) -> tuple[Events,
 
 
 def describe_run_end(ended: RunEnded) -> str:
-    """How a run ended, in words that follow on "it ended"."""
+    """How a run ended, as a clause that follows "the run"."""
     detail = f" ({ended.detail[:200]})" if ended.detail else ""
     match ended.how:
         case How.EXITED if not ended.status:
-            return f"without an answer that counts{detail}"
+            return f"ended without a usable answer{detail}"
         case How.EXITED:
-            return f"with exit status {ended.status}{detail}"
+            return f"exited with status {ended.status}{detail}"
         case How.SIGNALLED:
-            return f"by signal {ended.status}{detail}"
+            return f"was ended by signal {ended.status}{detail}"
         case How.TIMED_OUT:
-            return f"as its time was up{detail}"
+            return f"ran out of time{detail}"
         case How.EXHAUSTED:
-            return f"out of turns{detail}"
+            return f"ran out of turns{detail}"
+        case How.NOT_STARTED:
+            return f"could not start: {ended.detail[:200]}" if ended.detail else "could not start"
         case _:
-            return f"as it was {ended.how.replace('_', ' ')}{detail}"
+            return f"was {ended.how.replace('_', ' ')}{detail}"

@@ -135,7 +135,7 @@ def _parse_probe(index: int, item: object) -> EvidenceProbe | None:
     odd = [key for key in stated if key not in _KEYS]
     if odd:
         return UnreadableProbe(
-            index=index, why=f"a probe has no {str(odd[0])[:40]!r}; known are {', '.join(sorted(_KEYS))}"
+            index=index, why=f"a probe has no {str(odd[0])[:40]!r}; the keys are {', '.join(sorted(_KEYS))}"
         )
     for key, read in _READERS.items():
         if key in stated:

@@ -228,7 +228,7 @@ MAX_READ = 1 << 15
 """How many characters of a comment are looked at; what is beyond is cut unseen."""
 MAX_COMMENT = 8 * 1024
 MAX_REJECTION = 64 * 1024
-LEFT_OUT = "[left out: this review is longer than is handed on]"
+LEFT_OUT = "[omitted: this review exceeds the limit]"
 
 _ROUNDS = 8
 _ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[A-Za-z][A-Za-z0-9]{1,31});")

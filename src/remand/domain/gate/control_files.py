@@ -102,7 +102,7 @@ def make_control_change(
         event_files=event_files,
         paths=tuple(file.path for file, _ in rest),
         name=CONTROL_PREFIX + sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:12],
-        text=f"the branch changes {len(rest)} of the ledger's own files, which only Remand writes: {_list_files(rest)}",
+        text=f"the branch changes {len(rest)} of the ledger's own files, which only Remand may write: {_list_files(rest)}",
     )
 
 

@@ -103,7 +103,7 @@ def make_broken_result(gate: Gate, why: str) -> GateResult:
         name=gate.name,
         status=GateStatus.FAILED,
         required=dict(gate.require),
-        line=f"- {gate_title(gate.name)}: cannot be run any more (requires a run to its end, as on the base)",
+        line=f"- {gate_title(gate.name)}: no longer runs to completion (requires that it completes, as on the base)",
         findings=(GateFinding(text=clean_text(why, MAX_WHY_LENGTH)),),
         finding_count=1,
         excess=1.0,
@@ -118,7 +118,7 @@ def make_untouched_result(gate: Gate) -> GateResult:
         status=GateStatus.PASSED,
         required=dict(gate.require),
         line=f"- {gate_title(gate.name)}: not run",
-        detail="Nothing that this gate is about was changed.",
+        detail="None of the files that this gate checks were changed.",
         is_required=gate.required,
     )
 
@@ -154,7 +154,7 @@ def require_figures(found: Measurement) -> None:
     """Raises `Unreadable` on a figure that no tool can mean: what is no number cannot be held against one."""
     for name, value in found.figures.items():
         if not abs(value) < MAX_FIGURE:
-            raise UnreadableReport(f"the parser read `{name}` as {value}, which is no figure")
+            raise UnreadableReport(f"the parser read `{name}` as {value}, which is not a number")
 
 
 def _is_empty(found: Measurement) -> bool:
@@ -167,7 +167,9 @@ def _missed_thresholds(require: Mapping[str, float], figures: Mapping[str, float
     missed: dict[str, float] = {}
     for figure, bound, limit in parse_thresholds(require):
         if figure not in figures:
-            raise UnreadableReport(f"the parser gave no figure `{figure}`, which `{bound}_{figure}` asks for")
+            raise UnreadableReport(
+                f"the parser returned no figure `{figure}`, which `{bound}_{figure}` requires"
+            )
         over = figures[figure] - limit if bound == "max" else limit - figures[figure]
         if not over <= 0:
             missed[f"{bound}_{figure}"] = over
@@ -232,7 +234,7 @@ def _render_detail(
     at_base = render_measurement(gate.name, gate.parser, base.figures, known).partition(": ")[2]
     at_base = at_base.partition(" (requires")[0]
     if is_excused and not worse:
-        return f"The base has {at_base} already; nothing got worse."
+        return f"The base already has {at_base}; nothing got worse."
     if new and len(new) < len(failing_ids(found)):
         are_new = f"{len(new)} of the failures {'is' if len(new) == 1 else 'are'} new"
         return f"The base has {at_base}; {are_new}.{_render_subtests(new, base)}"

@@ -83,7 +83,7 @@ def render_unmeasured(verdict: Verdict) -> str:
     """What an agent reads when a gate could not be run, which is not its fault."""
     return _join_message(
         *_unmeasured_sections(verdict),
-        end="It does not count against you. You may stop; the task goes on when the gates run again.",
+        end="This does not count against you. You may stop; the task continues when the gates work again.",
     )
 
 
@@ -134,7 +134,7 @@ def _hold_sections(verdict: Verdict, whom: str) -> tuple[str, ...]:
     rows = [f"- {row}" for gate in gates for row in _render_findings(gate)]
     more = [f"- and {len(rows) - _MOST_HELD} more"] if len(rows) > _MOST_HELD else []
     return (
-        "HELD: a reviewer has to look at this before it counts as done",
+        "HELD: a reviewer must look at this before it counts as done",
         whom,
         _delimit([*rows[:_MOST_HELD], *more]),
     )
@@ -143,7 +143,7 @@ def _hold_sections(verdict: Verdict, whom: str) -> tuple[str, ...]:
 def _unmeasured_sections(verdict: Verdict) -> tuple[str, ...]:
     gates = _blocking_results(verdict)
     return (
-        "NOT MEASURED: the gates could not be run, so this does not count as done yet",
+        "NOT MEASURED: the gates could not run, so this does not count as done yet",
         "\n".join(map(_render_line, gates)),
         _render_tool_output(gates, _FINDINGS[0]),
     )
@@ -186,15 +186,15 @@ def _render_progress(verdict: Verdict, attempt: int, before: Verdict | None) -> 
     if before.tree == verdict.tree:
         rows.append("- The code is the same as last time; nothing was changed.")
     if not rows:
-        return f"Attempt {attempt}: the figures are those of the attempt before."
-    return "\n".join([f"Attempt {attempt}, since the attempt before:", *rows])
+        return f"Attempt {attempt}: the figures are the same as in the previous attempt."
+    return "\n".join([f"Attempt {attempt}, since the previous attempt:", *rows])
 
 
 def _render_change(before: GateResult, now: GateResult) -> str:
     if before.status not in RELEASING and now.status in RELEASING:
-        return f"- {gate_title(now.name)}: passes now."
+        return f"- {gate_title(now.name)}: now passes."
     if before.status in RELEASING and now.status not in RELEASING:
-        return f"- {gate_title(now.name)}: got worse, it passed before."
+        return f"- {gate_title(now.name)}: got worse; it passed before."
     if {before.status, now.status} != {GateStatus.FAILED} or before.excess == now.excess:
         return ""
     word = "better" if now.excess < before.excess else "worse"
@@ -210,15 +210,15 @@ def _render_actions(failed: list[GateResult]) -> str:
 def _render_action(gate: GateResult) -> str:
     name = gate_title(gate.name)
     if gate.status is GateStatus.HELD:
-        return f"{name}: undo what is named below, or leave it to a reviewer to accept it."
+        return f"{name}: undo what is named below, or wait for a reviewer to accept it."
     if gate.status is not GateStatus.FAILED:
-        return f"{name}: nothing to do, it could not be measured."
+        return f"{name}: nothing to do; it could not be measured."
     if gate.name == INTEGRITY_GATE:
         return f"{name}: undo what was found."
     if not gate.measured:
-        return f"{name}: make it run to its end, as it does on the base."
+        return f"{name}: make it run to completion, as it does on the base."
     if gate.measured.get("tests") == 0:
-        return f"{name}: make the tests run; none was collected."
+        return f"{name}: make the tests run; none were collected."
     goals = [_render_goal(threshold, limit, gate) for threshold, limit in gate.required.items()]
     return f"{name}: {', '.join(goal for goal in goals if goal) or 'make it no worse than the base'}."
 
@@ -240,7 +240,7 @@ def _render_base_goal(threshold: str, limit: float, gate: GateResult) -> str:
     if base is None or (base <= limit if threshold.startswith("max") else base >= limit):
         return ""
     if gate.failing:
-        return ", or at least mend the tests that do not fail on the base"
+        return ", or at least fix the tests that do not fail on the base"
     return f", or at least to the base's {format_number(base)}"
 
 

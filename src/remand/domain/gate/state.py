@@ -47,17 +47,17 @@ is looked at once.
 """
 _ADVICE: tuple[tuple[str, str], ...] = (
     (r"^timed_out$", "Raise its `timeout` in remand.toml on the base, or make the gate faster."),
-    (r"no space left|disk quota|disk is full|errno 28", "Make room on the disk."),
+    (r"no space left|disk quota|disk is full|errno 28", "Free space on the disk."),
     (r"prepare step", "Fix its `prepare` step in remand.toml on the base, or what that step needs."),
     (
         (
             r"no module named|not found|no such |not there|cannot find|not installed|is in none of"
             r"|a program could not be started"
         ),
-        "Install what is missing, or name its folder in `[sandbox] path` of remand.toml on the base.",
+        "Install what is missing, or add its folder to `[sandbox] path` in remand.toml on the base.",
     ),
     (r"sandbox|bubblewrap|bwrap|namespace|landlock|cgroup", "`remand doctor` tests the sandbox."),
-    (r"\bbase\b|\bfetch\b", "See that this repository has the base, and that the gate runs there."),
+    (r"\bbase\b|\bfetch\b", "Check that this repository has the base, and that the gate runs there."),
     (r"report|parser|figure|json|xml", "Check its `command` and `parser` in remand.toml on the base."),
 )
 """What to change, by what the cause says; the first that fits."""
@@ -183,7 +183,7 @@ def render_outage_question(broken: Sequence[Outage]) -> str:
     again = f"`remand gate run --fresh --commit {commit}`" if commit else "`remand gate run --fresh`"
     return (
         f"{' '.join(_render_causes(broken))} No agent is started until this is fixed. {' '.join(_render_advice(broken))} "
-        f"Then try it: {again}; or answer `retry`, and one agent goes on to try"
+        f"Then test it: {again}; or answer `retry`, and one agent continues as a test"
     )
 
 
@@ -192,7 +192,7 @@ def _render_causes(broken: Sequence[Outage]) -> Iterator[str]:
     for outage in broken:
         texts.setdefault(outage.text, []).append(outage.gate)
     for text, gates in texts.items():
-        yield f"{_render_subject(gates)} could not be measured, several times in a row: {text or 'no cause is known'}."
+        yield f"{_render_subject(gates)} could not be measured several times in a row: {text or 'the cause is unknown'}."
 
 
 def _render_subject(gates: Sequence[str]) -> str:

@@ -60,7 +60,7 @@ def may_command(remark: ForgeComment, pull: PullRequest, now: Instant) -> bool:
 
 
 MAX_PATH = 4096
-REST_TEXT = "{count} more comments are not handed on; they are at the pull request."
+REST_TEXT = "{count} more comments are omitted; see the pull request."
 
 
 class CommentPlace(StrEnum):

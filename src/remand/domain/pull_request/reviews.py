@@ -327,7 +327,7 @@ def judge_review(seen: ReviewReading) -> ReviewOutcome:
         )
     match seen.review.state:
         case ReviewState.DISMISSED:
-            return make_uncounted(seen, "it was dismissed before it was seen")
+            return make_uncounted(seen, "it was dismissed before Remand saw it")
         case ReviewState.APPROVED:
             return _judge_approval(seen)
         case _:
@@ -389,7 +389,7 @@ def _judge_approval(seen: ReviewReading) -> ReviewOutcome:
     if _is_older_than_a_rejection(seen, submission):
         return make_uncounted(seen, "the same work was rejected after it")
     if pull.head != submission.commit and not _has_tree(seen.head_tree, submission):
-        return make_uncounted(seen, f"the pull request has gone on to {pull.head[:12]}")
+        return make_uncounted(seen, f"the pull request has moved to {pull.head[:12]}")
     return ReviewOutcome(ask=c.ApproveReview(task_id=task.id, commit=submission.commit, source=seen.source))
 
 
@@ -399,11 +399,11 @@ def _judge_other_work(seen: ReviewReading) -> ReviewOutcome:
     is_early = submission is None or review.submitted_at >= submission.at
     if is_early and task.status in _UNSUBMITTED_STATUSES:
         return ReviewOutcome(
-            waits_for=f"{task.id} to be handed in at {review.commit[:12]}, which was reviewed"
+            waits_for=f"{task.id} to be submitted at {review.commit[:12]}, which was reviewed"
         )
     if seen.provisional_source in task.sources:
         return ReviewOutcome()
-    return make_uncounted(seen, "it is about a commit that is not the one handed in")
+    return make_uncounted(seen, "it is about a commit other than the submitted one")
 
 
 def _is_about(seen: ReviewReading, submission: Submission) -> bool:

@@ -77,7 +77,7 @@ def find_blocks(answer: FinalMessage, keys: Collection[str]) -> list[AnswerBlock
 def require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object in which no key stands twice."""
     if len(found := dict(pairs)) != len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 
@@ -255,15 +255,15 @@ def _extend_row(row: FindingRow, line: str) -> FindingRow:
 
 
 VERDICT_KEY = "verdict"
-NO_VERDICT = "It holds no verdict: neither a JSON object with `verdict` nor a line `VERDICT: APPROVE` or `VERDICT: REJECT`."
+NO_VERDICT = "It has no verdict: neither a JSON object with `verdict` nor a line `VERDICT: APPROVE` or `VERDICT: REJECT`."
 CONTRADICTORY_VERDICTS = (
-    "It holds verdicts that contradict one another, or one that is neither approve nor reject."
+    "It has verdicts that contradict one another, or one that is neither approve nor reject."
 )
-UNNAMED_APPROVAL = "It approves beside other text without naming its run, so that it may be a quotation."
-BLOCKED_APPROVAL = "It approves and names what blocks."
+UNNAMED_APPROVAL = "It approves among other text without naming its run, so it may be a quotation."
+BLOCKED_APPROVAL = "It approves and has blocking findings."
 NO_BLOCKING_FINDING = "It rejects without a blocking finding."
-NOT_A_LIST = "Its `checked` or `findings` is no list of objects with path, line and text."
-REST_TEXT = "{count} more are not handed on."
+NOT_A_LIST = "Its `checked` or `findings` is not a list of objects with path, line and text."
+REST_TEXT = "{count} more are omitted."
 
 
 class ApprovalAnswer(Record, kw_only=True):
@@ -393,9 +393,9 @@ def _clean_findings(findings: Sequence[Finding], repository: str) -> tuple[Findi
 
 
 DECISION_KEYS = ("decision_type", "decision")
-NO_DECISION = "It holds no decision: no JSON object with `decision_type`."
-CONTRADICTORY_DECISIONS = "It holds decisions that contradict one another, or one that is none."
-UNNAMED_DECISION = "It decides beside other text without naming its run, so that it may be a quotation."
+NO_DECISION = "It has no decision: no JSON object with `decision_type`."
+CONTRADICTORY_DECISIONS = "It has decisions that contradict one another, or an unknown one."
+UNNAMED_DECISION = "It decides among other text without naming its run, so it may be a quotation."
 
 
 class DirectorAnswer(Record, kw_only=True):
@@ -450,7 +450,7 @@ def _read_decision(
         return UnclearAnswer(why=UNNAMED_DECISION)
     if _find_decision_type(values) is None:
         names = ", ".join(DecisionType.__members__)
-        return UnclearAnswer(why=f"Its decision is none of {names}.")
+        return UnclearAnswer(why=f"Its decision is not one of {names}.")
     try:
         read = _convert_answer(values)
     except ValueError as error:

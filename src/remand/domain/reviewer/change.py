@@ -94,7 +94,7 @@ def _first_lines(text: str, room: int) -> str:
 
 def _describe_cut(text: str, kept: str) -> str:
     more = text.count("\n") - kept.count("\n")
-    return f"cut: {more:,} more lines of change" if kept else f"left out: {more:,} lines of change"
+    return f"cut: {more:,} more lines of change" if kept else f"omitted: {more:,} lines of change"
 
 
 def _render_file(file: FilePatch) -> RenderedChange:

@@ -29,19 +29,17 @@ from remand.domain.text_commands.requests import TextRequest, TextResult, Unclea
 from remand.domain.text_commands.sentence import ReferenceKind, Sentence, Vocabulary, parse_sentence
 
 EXAMPLES = (
-    "That was not understood, and nothing was done. Say for example: Why is NAME locked out? · NAME, review PR #15 · "
+    "Remand did not understand that and did nothing. Examples: Why is NAME locked out? · NAME, review PR #15 · "
     "Reassign issue #42 from NAME to NAME · Escalate issue #42 to me · What is the state of #42?"
 )
-SEVERAL_REQUESTS = "That is more than one wish. Say them one at a time."
-_IS_QUESTION = "That sounds like a question, and nothing was done."
-_IS_CONDITIONAL = (
-    "That depends on something, which is not waited for here. When it is so, say it without condition."
-)
-_IS_UNCLEAR = "There is more in that sentence than was understood, and nothing was done."
-_IS_REVOKED = "The rest of that sentence puts the wish in doubt, and nothing was done."
-_IS_DENIED = "That says what should not be done. Nothing was done."
-_IS_REPORTED = "Those are somebody's words about a wish, and no wish. Nothing was done."
-IS_QUOTED = "Text in quotes is not obeyed. Say it without quotes if you mean it."
+SEVERAL_REQUESTS = "That is more than one request. Make them one at a time."
+_IS_QUESTION = "That sounds like a question, so Remand did nothing."
+_IS_CONDITIONAL = "That has a condition, and Remand does not wait for conditions. Repeat it without the condition once it is met."
+_IS_UNCLEAR = "Remand understood only part of that sentence and did nothing."
+_IS_REVOKED = "The rest of that sentence puts the request in doubt, so Remand did nothing."
+_IS_DENIED = "That says what not to do, so Remand did nothing."
+_IS_REPORTED = "That reports a request instead of making one, so Remand did nothing."
+IS_QUOTED = "Remand does not run quoted text. Repeat it without quotes if you mean it."
 
 _FILLERS = ("please", "oh", "well", "um", "hm", "hey", "ok", "okay", "so")
 _REVOCATION = re.compile(
@@ -115,7 +113,7 @@ def find_command(sentence: Sentence) -> tuple[str, str]:
     for word in sentence.words:
         verb = _SAME.get(word, word)
         if verb in _BY_COMMAND:
-            return f"“{word}” is not taken from plain words.", _BY_COMMAND[verb]
+            return f"“{word}” is not available in plain English.", _BY_COMMAND[verb]
     return "", ""
 
 
@@ -147,10 +145,10 @@ def find_parts(variants: list[str]) -> list[tuple[SentencePattern, dict[str, str
 
 
 _MISSING = {
-    "task": "Say for which task.",
-    "agent": "Say which agent.",
-    "reviewer": "Say who should review it.",
-    "target": "Say who should take it over.",
+    "task": "Name the task.",
+    "agent": "Name the agent.",
+    "reviewer": "Name the reviewer.",
+    "target": "Name the agent that takes over.",
 }
 _REQUIRED: dict[type[w.TextRequest], tuple[str, ...]] = {
     w.ReviewTextRequest: ("reviewer", "task"),
@@ -197,9 +195,9 @@ def interpret_pattern(
         made += tuple(
             w.ReassignTextRequest(task=task, target=name) for task in known["task"] for name in known["human"]
         )
-        reading.doubts.append("Escalations go to the user, and to nobody else.")
+        reading.doubts.append("Escalations go only to the user.")
     if pattern.is_loose:
-        reading.doubts.append("That may mean more than one thing.")
+        reading.doubts.append("That has more than one possible meaning.")
     every = [doubt, *reading.doubts]
     return Interpretation(
         wishes=made, doubt=next((one for one in every if one), ""), is_loose=pattern.is_loose
@@ -243,7 +241,7 @@ class _SlotReader:
         self.doubts.append(
             f"There is no {said}. Did you mean {' or '.join(near)}?"
             if near
-            else f"There is no {said} here; there are {everyone or 'no members yet'}."
+            else f"There is no {said} here; the team has {everyone or 'no members yet'}."
         )
         return near
 
@@ -338,11 +336,11 @@ def interpret_text(text: str, vocabulary: Vocabulary) -> TextResult:
 
 def _unreadable_reason(text: str) -> str:
     if not text:
-        return "Nothing was said."
+        return "The text is empty."
     if len(text) > MAX_TEXT:
-        return f"That has {len(text)} characters; at most {MAX_TEXT} are read."
+        return f"That has {len(text)} characters; at most {MAX_TEXT} are allowed."
     if remove_invisible(text) != text:
-        return "That holds characters which cannot be seen, so it is not obeyed. Type it anew."
+        return "That contains invisible characters, so Remand did nothing. Type it again."
     return ""
 
 

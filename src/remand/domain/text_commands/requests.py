@@ -134,8 +134,8 @@ def describe_request(wish: TextRequest) -> str:
             return f"Ask {reviewer} to review {_task_with_pull_request(task)}."
         case WhyTextRequest(agent=agent, task=task):
             if task and not agent:
-                return f"Say why {task.label} was rejected."
-            return f"Say why {agent} is locked out{f' {_for_task(task)}' if task else ''}."
+                return f"Explain why {task.label} was rejected."
+            return f"Explain why {agent} is locked out{f' {_for_task(task)}' if task else ''}."
         case UnlockTextRequest(agent=agent, task=task):
             return f"Unlock {agent} {_for_task(task)}."
         case ReassignTextRequest(task=task, source=source, target=target):
@@ -143,13 +143,13 @@ def describe_request(wish: TextRequest) -> str:
         case EscalateTextRequest(task=task):
             return f"Escalate {task.label} to the user."
         case StatusTextRequest(task=task):
-            return f"Say how it stands with {task.label}."
+            return f"Show the status of {task.label}."
         case LockoutsTextRequest(task=task):
             return f"List who is locked out{f' {_for_task(task)}' if task else ''}."
         case AnswerTextRequest(task=task, option=option):
             return f"Answer the question about {task.label} with {option}."
         case _:
-            return "List what waits for the user."
+            return "List the questions that await the user."
 
 
 def render_command_line(wish: TextRequest) -> str:

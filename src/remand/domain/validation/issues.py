@@ -19,7 +19,7 @@ class IssueEntry(Record, kw_only=True):
 ENTRIES = {
     "reason_unknown": IssueEntry(
         field="reason_type",
-        meaning="The reason is none of the six.",
+        meaning="The reason is not one of the six.",
         message="The reason is unknown. Give one of BLOCKER, SCOPE_CREEP, MISSING_DEPENDENCY, INFEASIBLE, "
         "UNCLEAR_REQUIREMENTS or OBSOLETE.",
         is_formal=True,
@@ -39,7 +39,7 @@ ENTRIES = {
     "effort_too_few": IssueEntry(
         field="what_attempted",
         meaning="Fewer than two attempts are documented.",
-        message="Insufficient effort demonstrated. Document at least 2 concrete attempts, each with what came of it.",
+        message="Insufficient effort demonstrated. Document at least 2 concrete attempts, each with its result.",
     ),
     "effort_vague": IssueEntry(
         field="what_attempted",
@@ -49,14 +49,13 @@ ENTRIES = {
     ),
     "effort_repeated": IssueEntry(
         field="what_attempted",
-        meaning="The attempts tell the same thing twice.",
+        meaning="The attempts describe the same thing twice.",
         message="The attempts repeat one another. Document at least 2 different attempts.",
     ),
     "effort_weak": IssueEntry(
         field="what_attempted",
-        meaning="The attempts do not carry the claim.",
-        message="The attempts are too vague or do not show the claim. Say what was run and what was seen, such that "
-        "another could repeat it.",
+        meaning="The attempts do not support the claim.",
+        message="The attempts are too vague or do not show the claim. Say what was run and what was seen, so that others could repeat it.",
     ),
     "blocking_factor_missing": IssueEntry(
         field="blocking_factor",
@@ -67,7 +66,7 @@ ENTRIES = {
     "blocking_factor_vague": IssueEntry(
         field="blocking_factor",
         meaning="The blocking factor names nothing one could check.",
-        message="The blocking factor is too vague. Name the thing that prevents completion such that another can check it.",
+        message="The blocking factor is too vague. Name the thing that prevents completion so that others can check it.",
     ),
     "blocking_factor_unfounded": IssueEntry(
         field="blocking_factor",
@@ -76,7 +75,7 @@ ENTRIES = {
     ),
     "blocking_factor_weak": IssueEntry(
         field="blocking_factor",
-        meaning="What is said to block does not stand up against the record and its task.",
+        meaning="The record and its task do not support the blocking factor.",
         message="The blocking factor does not hold up: nothing observed supports it, or the record itself shows a way. "
         "Name what prevents completion and what shows it.",
     ),
@@ -88,19 +87,19 @@ ENTRIES = {
     ),
     "evidence_empty": IssueEntry(
         field="evidence",
-        meaning="A piece of evidence holds no data.",
+        meaning="A piece of evidence has no data.",
         message="Evidence without data shows nothing. Put what was observed into `data` and where into `source`.",
         is_formal=True,
     ),
     "evidence_opinion": IssueEntry(
         field="evidence",
         meaning="The evidence is nothing but the opinion of the agent.",
-        message="An opinion is no evidence. Give what was seen: an error text, an answer, a status or a measurement, and "
+        message="An opinion is not evidence. Give what was seen: an error text, an answer, a status or a measurement, and "
         "the command or place it comes from.",
     ),
     "evidence_unrelated": IssueEntry(
         field="evidence",
-        meaning="The evidence is about something else than the claim.",
+        meaning="The evidence is about something other than the claim.",
         message="The evidence has nothing in common with the claim, the attempts or the task. Give evidence of the "
         "blocking factor itself.",
     ),
@@ -112,7 +111,7 @@ ENTRIES = {
     ),
     "evidence_contradicts": IssueEntry(
         field="evidence",
-        meaning="The error that is claimed is nowhere seen, and what was seen went well.",
+        meaning="The claimed error does not appear, and what was observed is a success.",
         message="The evidence contradicts the claim: {claimed} is claimed, and what was seen is a success. Show the error itself.",
     ),
     "evidence_stale": IssueEntry(
@@ -129,12 +128,12 @@ ENTRIES = {
     "evidence_disproved": IssueEntry(
         field="evidence",
         meaning="A check of the evidence showed the opposite.",
-        message="Evidence {number} was checked and disproved{detail}. Give evidence that holds, or go on with the task.",
+        message="Evidence {number} was checked and disproved{detail}. Give evidence that holds, or continue the task.",
     ),
     "alternative_missing": IssueEntry(
         field="suggested_alternative",
         meaning="No alternative is suggested.",
-        message="Provide a suggested alternative: who does what, so that the work goes on.",
+        message="Provide a suggested alternative: who does what, so that the work continues.",
         is_formal=True,
     ),
     "alternative_generic": IssueEntry(
@@ -150,17 +149,17 @@ ENTRIES = {
     "alternative_waits": IssueEntry(
         field="suggested_alternative",
         meaning="The alternative only waits.",
-        message="Waiting is no way out. Say who removes the obstacle and how, or what can be done meanwhile.",
+        message="Waiting is not an alternative. Say who removes the obstacle and how, or what can be done meanwhile.",
     ),
     "alternative_drops": IssueEntry(
         field="suggested_alternative",
         meaning="The alternative drops the task.",
-        message="Dropping the task is no alternative. Say who does what, so that the aim of the task is still reached.",
+        message="Dropping the task is not an alternative. Say who does what, so that the aim of the task is still reached.",
     ),
     "alternative_delegates": IssueEntry(
         field="suggested_alternative",
-        meaning="The alternative leaves the task to whomever.",
-        message="Leaving the task to someone else is no alternative. Say what has to be done, by whom, and what it takes.",
+        meaning="The alternative leaves the task to someone else.",
+        message="Leaving the task to someone else is not an alternative. Say what has to be done, by whom, and what it takes.",
     ),
     "alternative_weak": IssueEntry(
         field="suggested_alternative",
@@ -182,14 +181,14 @@ ENTRIES = {
     ),
     "scope_growth_missing": IssueEntry(
         field="scope_growth_factor",
-        meaning="The scope is not said to have grown to at least twice.",
+        meaning="The record does not claim that the scope at least doubled.",
         message="SCOPE_CREEP requires at least 2x growth. Give scope_growth_factor with evidence.",
         is_formal=True,
     ),
     "scope_growth_invalid": IssueEntry(
         field="scope_growth_factor",
-        meaning="The growth factor is no finite number above zero.",
-        message="The growth factor is no usable number. Give revised effort divided by original effort, at least 2x.",
+        meaning="The growth factor is not a finite number above zero.",
+        message="The growth factor is not a usable number. Give revised effort divided by original effort, at least 2x.",
         is_formal=True,
     ),
     "scope_growth_unsupported": IssueEntry(
@@ -219,13 +218,13 @@ ENTRIES = {
     ),
     "decomposition_too_many": IssueEntry(
         field="alternative_tasks",
-        meaning="The task is cut into more than fifty sub-tasks.",
-        message="A task is cut into at most 50 sub-tasks. Group them; each can be cut again later.",
+        meaning="The task is split into more than fifty sub-tasks.",
+        message="A task can be split into at most 50 sub-tasks. Group them; each can be split again later.",
         is_formal=True,
     ),
     "decomposition_repeats": IssueEntry(
         field="alternative_tasks",
-        meaning="The sub-tasks are one thing told twice, or the task again.",
+        meaning="The sub-tasks repeat one another or the task.",
         message="The sub-tasks repeat one another or the task. Give at least 2 different sub-tasks, each with what it "
         "changes.",
     ),
@@ -243,7 +242,7 @@ ENTRIES = {
     "dependency_is_itself": IssueEntry(
         field="blocking_factor",
         meaning="The task is said to wait for itself.",
-        message="{name} is this very task. Name another task or decision that has to come first, or do it.",
+        message="{name} is this task itself. Name another task or decision that has to come first, or do it.",
     ),
     "dependency_unknown": IssueEntry(
         field="blocking_factor",
@@ -252,19 +251,19 @@ ENTRIES = {
     ),
     "dependency_done": IssueEntry(
         field="blocking_factor",
-        meaning="The dependency named is done or cancelled already.",
-        message="{name} is {status} already, so it does not stand in the way. Go on, or name what is still open.",
+        meaning="The named dependency is already done or cancelled.",
+        message="{name} is already {status}, so it does not block the task. Continue, or name what is still open.",
     ),
     "dependency_own": IssueEntry(
         field="blocking_factor",
-        meaning="The dependency was written down by the very agent that rejects.",
+        meaning="The rejecting agent added the dependency itself.",
         message="{name} was added by the agent itself. Name a dependency that others asked for, or do it as part of "
         "the task.",
     ),
     "dependency_circular": IssueEntry(
         field="blocking_factor",
-        meaning="The dependency named was cut from this task or waits for it.",
-        message="{name} was cut from this task or waits for it, so this task cannot wait for it in turn.",
+        meaning="The named dependency was split from this task or waits for it.",
+        message="{name} was split from this task or waits for it, so this task cannot wait for it in turn.",
     ),
     "dependency_trivial": IssueEntry(
         field="blocking_factor",
@@ -301,20 +300,20 @@ ENTRIES = {
     ),
     "constraints_missing": IssueEntry(
         field="reason_detail",
-        meaning="No two demands are set against each other.",
+        meaning="The record names no two conflicting demands.",
         message="Cite the constraints that conflict: quote a demand of the task, and the other demand, limit or rule that "
         "excludes it.",
         is_formal=True,
     ),
     "infeasible_preference": IssueEntry(
         field="reason_detail",
-        meaning="What is called infeasible is possible, and not liked.",
+        meaning="The work that is called infeasible is possible, but not preferred.",
         message="INFEASIBLE is for what cannot be done; this record tells of a preference, or says that it could be done. "
         "Show the impossibility, or do the task.",
     ),
     "infeasible_proof_weak": IssueEntry(
         field="reason_detail",
-        meaning="The demands do not exclude each other by what is shown.",
+        meaning="The evidence does not show that the demands exclude each other.",
         message="The impossibility is not shown. Quote the demands of the task that exclude each other, and what was "
         "tried and observed for each way out.",
     ),
@@ -325,9 +324,9 @@ ENTRIES = {
     ),
     "reformulation_missing": IssueEntry(
         field="suggested_alternative",
-        meaning="The alternative only waits, drops the task, leaves it to whomever, or does not say what to build instead.",
+        meaning="The alternative only waits, drops the task, leaves it to someone else, or does not say what to build instead.",
         message="Give a reformulation of the task that is feasible: what to build instead, what it still achieves, and "
-        "what it costs. Dropping the task, waiting, or asking someone else is none.",
+        "what it costs. Dropping the task, waiting, or asking someone else does not count.",
     ),
     "questions_missing": IssueEntry(
         field="reason_detail",
@@ -349,7 +348,7 @@ ENTRIES = {
     ),
     "ambiguity_unquoted": IssueEntry(
         field="reason_detail",
-        meaning="What is called unclear is not to be found in the task.",
+        meaning="The words that are called unclear are not in the task.",
         message="Cite the ambiguity: quote the words of the task that can be read in more than one way.",
         is_formal=True,
     ),
@@ -373,7 +372,7 @@ ENTRIES = {
     "interpretations_weak": IssueEntry(
         field="reason_detail",
         meaning="No differing interpretations are shown.",
-        message="Show the interpretations tried and how their results differ; readings that come to the same are no question.",
+        message="Show the interpretations tried and how their results differ; readings with the same result need no answer.",
     ),
     "obsolete_unnamed": IssueEntry(
         field="evidence",
@@ -383,14 +382,14 @@ ENTRIES = {
     ),
     "obsolete_unknown": IssueEntry(
         field="blocking_factor",
-        meaning="What is said to supersede the task is not to be found.",
+        meaning="What is said to supersede the task does not exist.",
         message="Nothing named shows that the task is obsolete: name a commit on the base branch, another task of the "
         "ledger, or a file and line (as a probe) that exists.",
     ),
     "obsolete_itself": IssueEntry(
         field="blocking_factor",
         meaning="A task is called obsolete because of itself.",
-        message="{name} is this very task. Name the commit or the other task that made it obsolete.",
+        message="{name} is this task itself. Name the commit or the other task that made it obsolete.",
     ),
 }  # fmt: skip
 

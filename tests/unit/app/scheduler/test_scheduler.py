@@ -295,7 +295,7 @@ def test_when_every_task_fails_it_is_the_system_and_nothing_more_is_begun() -> N
     shop.tick(25)
 
     assert len(shop.orders) == 3
-    assert "agent ends with exit status 1 (ValueError: no)" in shop.scheduler.waiting
+    assert "A run of agent exited with status 1 (ValueError: no)" in shop.scheduler.waiting
     assert not any(task.status == Status.ESCALATED for task in shop.world.tasks().values())
     shop.scripts["Alice"] = committing_agent("work")
     shop.tick(20)

@@ -250,7 +250,7 @@ def test_the_last_override_says_that_another_gets_the_task() -> None:
     message = override_message([issue("effort_vague")], is_last=True)
 
     assert "another agent or to a human" in message
-    assert "Go on with the task." not in message
+    assert "Continue the task." not in message
 
 
 OTHERS = {

@@ -77,7 +77,7 @@ def test_it_has_the_format_of_the_requirement() -> None:
 {OPINION_NOTE}
 
 - attempt 2
-- branch `fix/roof`: go on there, and open no other pull request
+- branch `fix/roof`: continue there, and open no other pull request
 - existing commits: {COMMIT} by Alice (rejection #1)
 
 ### From GitHub PR review (2026-02-06T16:30:00Z)

@@ -160,7 +160,7 @@ def test_failures_that_the_base_has_are_nobodys(mode: GateMode) -> None:
 
     assert result.status is PASSED
     assert (result.failing_count, result.excess) == (0, 0)
-    assert result.detail == "The base has 2 failures already; nothing got worse."
+    assert result.detail == "The base already has 2 failures; nothing got worse."
 
 
 @pytest.mark.parametrize("mode", [GateMode.DELTA, GateMode.RATCHET])
@@ -287,7 +287,7 @@ def test_a_gate_that_the_work_broke_fails_and_what_it_said_is_a_finding() -> Non
     result = make_broken_result(a_gate(max_errors=0), f"It said last: {SECRET}")
 
     assert (result.status, result.excess, result.required) == (FAILED, 1, {"max_errors": 0})
-    assert result.line.startswith("- Lint: cannot be run any more")
+    assert result.line.startswith("- Lint: no longer runs to completion")
     assert [finding.text for finding in result.findings] == ["It said last: [redacted: GitHub token]"]
     assert (result.finding_count, result.detail) == (1, "")
 

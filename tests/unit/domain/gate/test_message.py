@@ -101,7 +101,7 @@ def test_gates_that_passed_and_those_that_are_not_required_are_left_out() -> Non
         (lint(0, 40, base=0, mode=GateMode.RATCHET), "Lint: make it no worse than the base."),
         (
             failing_tests("a", "new", base=("a",)),
-            "Tests: bring failures from 2 to 0, or at least mend the tests that do not fail on the base.",
+            "Tests: bring failures from 2 to 0, or at least fix the tests that do not fail on the base.",
         ),
         (
             a_result(
@@ -117,19 +117,19 @@ def test_gates_that_passed_and_those_that_are_not_required_are_left_out() -> Non
         ),
         (
             a_result("tests", measured={"tests": 0, "failures": 0}, required={"max_failures": 0}),
-            "Tests: make the tests run; none was collected.",
+            "Tests: make the tests run; none were collected.",
         ),
         (
             make_broken_result(Gate(name="lint", command=("ruff",)), "It said last: no"),
-            "Lint: make it run to its end, as it does on the base.",
+            "Lint: make it run to completion, as it does on the base.",
         ),
         (a_result(INTEGRITY_GATE), "Integrity: undo what was found."),
         (
             a_result(INTEGRITY_GATE, GateStatus.HELD),
-            "Integrity: undo what is named below, or leave it to a reviewer to accept it.",
+            "Integrity: undo what is named below, or wait for a reviewer to accept it.",
         ),
-        (a_result("types", GateStatus.ERRORED), "Types: nothing to do, it could not be measured."),
-        (a_result("types", GateStatus.TIMED_OUT), "Types: nothing to do, it could not be measured."),
+        (a_result("types", GateStatus.ERRORED), "Types: nothing to do; it could not be measured."),
+        (a_result("types", GateStatus.TIMED_OUT), "Types: nothing to do; it could not be measured."),
     ],
 )
 def test_every_gate_that_stands_in_the_way_has_its_action(gate: GateResult, action: str) -> None:
@@ -151,10 +151,10 @@ def test_what_the_base_has_is_said_below_the_figures() -> None:
         (a_verdict(lint(0)), "PASSED: all gates at c0ffee00c0ff\n- Lint: 0 errors"),
         (a_verdict(a_result("lint", GateStatus.OVERRIDDEN)), "PASSED: all gates"),
         (a_verdict(lint(1)), REJECTED),
-        (a_verdict(a_result(INTEGRITY_GATE, GateStatus.HELD)), "HELD: a reviewer has to look at this"),
-        (a_verdict(a_result("lint", GateStatus.ERRORED)), "NOT MEASURED: the gates could not be run"),
-        (a_verdict(a_result("lint", GateStatus.TIMED_OUT)), "NOT MEASURED: the gates could not be run"),
-        (a_verdict(a_result("lint", GateStatus.STALE)), "NOT MEASURED: the gates could not be run"),
+        (a_verdict(a_result(INTEGRITY_GATE, GateStatus.HELD)), "HELD: a reviewer must look at this"),
+        (a_verdict(a_result("lint", GateStatus.ERRORED)), "NOT MEASURED: the gates could not run"),
+        (a_verdict(a_result("lint", GateStatus.TIMED_OUT)), "NOT MEASURED: the gates could not run"),
+        (a_verdict(a_result("lint", GateStatus.STALE)), "NOT MEASURED: the gates could not run"),
     ],
 )
 def test_every_verdict_is_told_as_what_it_is(verdict: Verdict, start: str) -> None:
@@ -265,11 +265,11 @@ def test_a_later_attempt_says_what_got_better_and_what_got_worse() -> None:
     (rows,) = rows_since(now, before, 3)
 
     assert rows.splitlines() == [
-        "Attempt 3, since the attempt before:",
+        "Attempt 3, since the previous attempt:",
         "- Lint: better, over the limit by 3 instead of 5.",
         "- Tests: worse, over the limit by 2 instead of 1.",
-        "- Types: passes now.",
-        "- Build: got worse, it passed before.",
+        "- Types: now passes.",
+        "- Build: got worse; it passed before.",
     ]
 
 
@@ -277,7 +277,7 @@ def test_an_attempt_without_a_change_says_so() -> None:
     (unchanged,) = rows_since(a_verdict(lint(5), tree="other"), a_verdict(lint(5)))
     (same_code,) = rows_since(a_verdict(lint(5)), a_verdict(lint(5)))
 
-    assert unchanged == "Attempt 2: the figures are those of the attempt before."
+    assert unchanged == "Attempt 2: the figures are the same as in the previous attempt."
     assert same_code.endswith("The code is the same as last time; nothing was changed.")
 
 
@@ -288,7 +288,7 @@ def test_what_was_not_measured_is_called_neither_better_nor_worse(status: GateSt
 
     for now, before in ((unmeasured, lint(5)), (lint(5), unmeasured)):
         (row,) = rows_since(a_verdict(now, *others, tree="other"), a_verdict(before, *others))
-        assert row == "Attempt 2: the figures are those of the attempt before."
+        assert row == "Attempt 2: the figures are the same as in the previous attempt."
 
 
 def test_a_gate_that_is_not_required_is_not_compared() -> None:

@@ -159,7 +159,7 @@ ADVICE = {
     ),
     "`timeout`": a_result("tests", TIMED_OUT, detail="It did not end within 600 s."),
     "`prepare`": errored("The prepare step `uv sync` failed: uv: not found"),
-    "Make room": errored("It could not be run: [Errno 28] No space left on device: '/x'."),
+    "Free space": errored("It could not be run: [Errno 28] No space left on device: '/x'."),
     "remand doctor": errored("`bwrap` could not be run to its end: no user namespace"),
     "`parser`": errored("there is no report"),
 }

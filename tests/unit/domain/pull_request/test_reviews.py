@@ -115,14 +115,14 @@ def test_a_no_to_what_was_pushed_on_top_counts_and_a_yes_to_it_does_not() -> Non
     assert isinstance(judge_review(seen(NO, OTHER_SHA, add_seconds(NOW, -299))).ask, c.RejectReview), (
         "clocks apart"
     )
-    assert "not the one handed in" in why(judge_review(seen(NO, OTHER_SHA, add_seconds(NOW, -301))))
-    assert "not the one handed in" in why(judge_review(seen(YES, OTHER_SHA)))
+    assert "other than the submitted one" in why(judge_review(seen(NO, OTHER_SHA, add_seconds(NOW, -301))))
+    assert "other than the submitted one" in why(judge_review(seen(YES, OTHER_SHA)))
 
 
 def test_a_late_no_to_work_that_was_sent_back_before_counts_no_more() -> None:
     again = replace(TASK, rounds=(a_round(commit=OTHER_SHA, tree="other"),))
 
-    assert "not the one handed in" in why(judge_review(seen(NO, OTHER_SHA, task=again)))
+    assert "other than the submitted one" in why(judge_review(seen(NO, OTHER_SHA, task=again)))
 
 
 @pytest.mark.parametrize("status", [Status.CLAIMED, Status.INCOMING, Status.REJECTED])
@@ -138,7 +138,7 @@ def test_a_review_of_what_nobody_has_handed_in_yet_waits_for_that(status: Status
 def test_an_approval_needs_the_work_handed_in_to_be_the_head() -> None:
     on = replace(PULL, head=OTHER_SHA)
 
-    assert "has gone on" in why(judge_review(seen(YES, pull=on)))
+    assert "has moved" in why(judge_review(seen(YES, pull=on)))
     assert isinstance(judge_review(seen(YES, pull=on, head_tree=TREE)).ask, c.ApproveReview)
 
 

@@ -243,7 +243,7 @@ def test_no_more_is_handed_on_than_a_review_takes() -> None:
     assert isinstance(found, RejectionAnswer)
     assert len(found.findings) == MAX_FINDINGS
     assert any(one.is_blocking for one in found.findings), "what blocks is kept"
-    assert found.findings[-1].text == "2 more are not handed on."
+    assert found.findings[-1].text == "2 more are omitted."
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def test_what_has_no_room_at_all_is_named() -> None:
     told = render_change([a_file(name, 200) for name in "abc"], 1_300)
 
     assert told.unshown == (
-        OmittedPart(path="b", why="left out: 201 lines of change"),
-        OmittedPart(path="c", why="left out: 201 lines of change"),
+        OmittedPart(path="b", why="omitted: 201 lines of change"),
+        OmittedPart(path="c", why="omitted: 201 lines of change"),
     )
     assert told.text == a_file("a", 200).text
 

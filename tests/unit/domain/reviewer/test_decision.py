@@ -69,9 +69,9 @@ def test_what_decides_nothing_is_said_to(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        (told("MAYBE"), "none of OVERRIDE"),
-        (told(3), "none of OVERRIDE"),  # type: ignore[arg-type]
-        (told("ACCEPT", decision="OVERRIDE"), "none of OVERRIDE"),
+        (told("MAYBE"), "not one of OVERRIDE"),
+        (told(3), "not one of OVERRIDE"),  # type: ignore[arg-type]
+        (told("ACCEPT", decision="OVERRIDE"), "not one of OVERRIDE"),
         (told(created_tasks="T-1"), "cannot be read"),
         (told(rationale=["a"]), "cannot be read"),
         (NAMED[:-1], "cannot be read"),

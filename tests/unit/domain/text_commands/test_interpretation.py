@@ -73,13 +73,13 @@ def test_approving_and_rejecting_is_left_to_its_command(verb: str) -> None:
     [
         ("Unlock Fenstr for #42", "There is no Fenstr. Did you mean Fenster?"),
         ("Unlock Fenster for 77", "77 may mean issue #77 or task T-20261115-080000-00000004."),
-        ("Unlock Fenster", "Say for which task."),
-        ("unlock #42", "Say which agent."),
-        ("review #42", "Say who should review it."),
-        ("reassign #42", "Say who should take it over."),
+        ("Unlock Fenster", "Name the task."),
+        ("unlock #42", "Name the agent."),
+        ("review #42", "Name the reviewer."),
+        ("reassign #42", "Name the agent that takes over."),
         ("Unlock Fenster for #99", "There is no task #99 here."),
-        ("Escalate #42 to Hockney", "Escalations go to the user, and to nobody else."),
-        ("Unlock Fenster and Core Dev for #42", "That is more than one wish. Say them one at a time."),
+        ("Escalate #42 to Hockney", "Escalations go only to the user."),
+        ("Unlock Fenster and Core Dev for #42", "That is more than one request. Make them one at a time."),
     ],
 )
 def test_a_question_says_what_is_not_clear(text: str, message: str) -> None:

@@ -29,7 +29,7 @@ def test_a_dependency_that_cannot_be_waited_for_is_an_issue(known: NamedTask, co
 def test_the_message_names_the_dependency_and_its_status() -> None:
     world = ValidationFacts(named=(NamedTask(name="T-41", task_id="T-41", status="cancelled"),))
 
-    assert "T-41 is cancelled already" in str(judged("MISSING_DEPENDENCY", world).issues[0])
+    assert "T-41 is already cancelled" in str(judged("MISSING_DEPENDENCY", world).issues[0])
 
 
 def test_one_dependency_that_may_be_waited_for_is_enough() -> None:
