@@ -29,17 +29,12 @@ RECORD_FIELDS = 20
 SMALL_MODULE = 60
 SMALL_MODULES_SHARE = 0.05
 
-MODULES_CEILING = 450
-LINES_CEILING = 100_000
-WIRING_LINES_CEILING = 3517
+MODULES_CEILING = 460
+LINES_CEILING = 100_500
+WIRING_LINES_CEILING = 3_590
 """The goal is 700."""
-HIDDEN_IMPORTS_CEILING = 52
-"""Own modules imported inside functions or by a string. The goal is 4: the start-up table and the registries."""
-REFUSALS_OUTSIDE_DOMAIN_CEILING = 50
-"""The goal is 0: usage and environment errors have types of their own."""
-
-# The simulated forges move to tests/support; then this pattern goes.
-MOVING_OUT = re.compile(r"testing/forge_\w+\.py")
+HIDDEN_IMPORTS_CEILING = 4
+"""Own modules imported inside functions or by a string: registries, which `test_startup.py` names."""
 
 LARGE_PACKAGES: Mapping[str, int] = {}
 """Packages with more than 20 files, and how many they have."""
@@ -151,8 +146,7 @@ def modules() -> list[Module]:
     # The trees have a million nodes, none of them garbage: looking for some would take longer than all the rest.
     gc.disable()
     try:
-        paths = sorted(SOURCE.rglob("*.py"))
-        return [read(path) for path in paths if not MOVING_OUT.fullmatch(str(path.relative_to(SOURCE)))]
+        return [read(path) for path in sorted(SOURCE.rglob("*.py"))]
     finally:
         gc.enable()
 
@@ -435,9 +429,9 @@ def test_refusals_are_made_in_the_domain() -> None:
         if isinstance(call.func, ast.Name) and call.func.id == "Refused"
     ]
 
-    assert len(outside) <= REFUSALS_OUTSIDE_DOMAIN_CEILING, (
-        f"{len(outside)} refusals are made outside the domain, up from {REFUSALS_OUTSIDE_DOMAIN_CEILING};"
-        f" raise a UsageError or EnvironmentFault, or have the domain refuse:{listed(outside)}"
+    assert not outside, (
+        "refusals made outside the domain; raise a UsageError or an EnvironmentFault, or have the domain refuse:"
+        f"{listed(outside)}"
     )
 
 
