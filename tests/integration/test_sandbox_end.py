@@ -75,7 +75,7 @@ def cannot_be_bounded(bench: Bench, patch: Patch) -> None:
     def refuse(fence: object, pid: int) -> None:
         raise PermissionError("no bounds")
 
-    patch.setattr(ResourceLimits, "hold", refuse)
+    patch.setattr(ResourceLimits, "add_process", refuse)
 
     assert bench.shell("sleep 1000").how == "not_started"
 

@@ -20,7 +20,7 @@ Campaign = Callable[[int, int], int]
 
 OWNER = """
 import os, sys, threading
-from remand.adapters.sandbox import sandboxes as bubblewrap, sandboxes as landlock, sandboxes as launched, sandboxes as plain
+from remand.adapters.sandbox import sandboxes
 from remand.app.gates.ports import Job, JobLimits as Limits
 
 kind, mark, folder, count, gate, *program = sys.argv[1:]
@@ -28,11 +28,11 @@ if program:
     with open(program[0] + ".owner", "w") as file:
         file.write(str(os.getpid()))
 if kind == "bubblewrap":
-    sandbox = bubblewrap.Bubblewrap(program[0] if program else bubblewrap.find())
+    sandbox = sandboxes.BubblewrapSandbox(program[0] if program else sandboxes.find_bubblewrap())
 else:
-    real = launched.launcher_command
-    launched.launcher_command = lambda *ends: [*program, *real(*ends)[len(program):]]
-    sandbox = plain.Plain() if kind == "plain" else landlock.Landlock(has_namespaces=kind == "landlock")
+    real = sandboxes.launcher_command
+    sandboxes.launcher_command = lambda *ends: [*program, *real(*ends)[len(program):]]
+    sandbox = sandboxes.PlainSandbox() if kind == "plain" else sandboxes.LandlockSandbox(has_namespaces=kind == "landlock")
 job = Job(
     command=("/bin/sh", "-c", gate, mark), folder=folder, environment={"MARK": mark}, limits=Limits(processes=64)
 )

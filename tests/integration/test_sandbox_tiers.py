@@ -118,7 +118,7 @@ def test_where_nothing_holds_plain_says_why(
     choosing: Callable[[], sandboxes.AnySandbox], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandboxes, "find_sandbox_fault", lambda sandbox: f"no {sandbox.tier} today")
-    monkeypatch.setattr(sandboxes, "find", lambda: "/usr/bin/bwrap")
+    monkeypatch.setattr(sandboxes, "find_bubblewrap", lambda: "/usr/bin/bwrap")
 
     chosen = choosing()
 

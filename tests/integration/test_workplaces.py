@@ -507,9 +507,9 @@ if int(count):
 for turn in range(3):
     for number in (1, 2):
         place = workplaces.prepare(f"T-{number}", f"b{number}", sys.argv[7], is_confined=bool(turn % 2))
-        workplaces.look(place)
-        workplaces.bring(place)
-    workplaces.retire("T-2")
+        workplaces.inspect(place)
+        workplaces.import_commits(place)
+    workplaces.remove("T-2")
 """
 TENDER = ("rename", "replace", "mkdir", "unlink", "rmdir", "write", "link", "fork_exec", "flock", "open")
 
