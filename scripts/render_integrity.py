@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT))
 
 from remand.integrity.examination import examine  # noqa: E402
 from remand.integrity.suspicions import KINDS, Weight  # noqa: E402
-from tests.corpus.gaming.reading import CorpusCase, corpus  # noqa: E402
+from tests.corpus.gaming.cases import CorpusCase, corpus  # noqa: E402
 
 PAGE = ROOT / "docs" / "integrity.md"
 MARK = "<!-- What follows is made by scripts/render_integrity.py from the code and tests/corpus/gaming. -->"

@@ -21,7 +21,7 @@ from remand.domain.pull_request.records import ReviewState
 from remand.domain.task import Status, Task
 from remand.testing import builders
 from remand.testing.forge_fakes import MemoryNotes
-from tests.contracts.forge_worlds import SETUPS, Setup, World, on, opened
+from tests.contracts.forge_adapters import SETUPS, Setup, World, on, opened
 from tests.support.forge.state import NewLineComment, StoredReview
 
 NO, YES, COMMENT = ReviewState.CHANGES_REQUESTED, ReviewState.APPROVED, ReviewState.COMMENTED

@@ -22,7 +22,7 @@ from remand.adapters.sandbox.agent_self_test import PROCESSES, AgentTestbed, att
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.ports import AgentLaunch, AgentLauncher, Bounds, CannotRun, RunningAgent
 from remand.wiring import machine as choosing
-from tests.integration.crews import Bench, crew_of, end_of
+from tests.integration.agent_launchers import Bench, crew_of, end_of
 from tests.integration.machine import Machine, Repository
 from tests.integration.sandboxes import has_groups, made
 

@@ -12,7 +12,7 @@ import pytest
 from remand.adapters.git.location import locate
 from remand.wiring.ledger import find_place
 from remand.wiring.scheduler import make_worktrees
-from tests.integration.forging import line
+from tests.integration.forged_lines import line
 from tests.integration.machine import Machine, Repository
 
 

@@ -34,7 +34,9 @@ def storm(repository: Repository, processes: int, mode: str, *tasks: str) -> lis
     """Lets the processes loose; returns what each was answered."""
     output = repository.machine.folder / "answers.jsonl"
     with repository.coordinator() if mode != "library" else nullcontext():
-        repository.machine.script("storm.py", repository.path, output, processes, mode, *tasks, timeout=900)
+        repository.machine.script(
+            "claim_storm.py", repository.path, output, processes, mode, *tasks, timeout=900
+        )
     return [json.loads(line) for line in output.read_text().splitlines()]
 
 

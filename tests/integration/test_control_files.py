@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.forging import line
+from tests.integration.forged_lines import line
 from tests.integration.machine import NO_GATES, Machine, Repository
 
 TEAM = """

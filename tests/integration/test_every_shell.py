@@ -18,10 +18,10 @@ from remand.adapters.sandbox.file_view import FileView, Visibility, link_folders
 from remand.adapters.sandbox.job_setup import SYSTEM_PATH
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.app.scheduler.ports import AgentLaunch, Bounds, RunEnd
-from tests.integration.crews import PATIENCE, crew_of, end_of, eventually
+from tests.integration.agent_launchers import PATIENCE, crew_of, end_of, eventually
+from tests.integration.agent_sockets import CONFIG
 from tests.integration.machine import Machine
-from tests.integration.test_doors_in_a_sandbox import Cell
-from tests.integration.yard import CONFIG
+from tests.integration.test_agent_socket_in_sandbox import Cell
 
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
 MINIMAL = "PATH=/usr/bin:/bin"

@@ -18,7 +18,7 @@ from remand.domain.access.team import Member, Role, Team
 from remand.domain.pull_request.records import ReviewState
 from remand.testing.builders import FakeLedger
 from remand.testing.forge_fakes import MemoryNotes
-from tests.integration.reviewed_there import DIALECTS, Spoken
+from tests.integration.forge_reviews import DIALECTS, Spoken
 from tests.support.forge.server import ForgeServer
 from tests.support.forge.state import ForgeState, NewLineComment
 

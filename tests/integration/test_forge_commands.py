@@ -10,8 +10,8 @@ import pytest
 
 from remand.domain.pull_request.records import ReviewState
 from remand.wiring.forges import TOKENS
+from tests.integration.forge_reviews import CONFIG, DIALECTS, Scene, forge_scene
 from tests.integration.machine import Machine, Repository
-from tests.integration.reviewed_there import CONFIG, DIALECTS, Scene, forge_scene
 from tests.support.forge.server import Fault
 from tests.support.forge.state import TOKEN
 

@@ -8,8 +8,8 @@ import pytest
 
 from remand.domain.pull_request.records import ReviewState
 from tests.corpus.comments import MARKER, hostile_comments
+from tests.integration.forge_reviews import DIALECTS, Scene, forge_scene
 from tests.integration.machine import Machine
-from tests.integration.reviewed_there import DIALECTS, Scene, forge_scene
 from tests.support.forge.server import Fault
 from tests.support.forge.state import NewLineComment
 from tests.unit.domain.feedback.section_reader import headings

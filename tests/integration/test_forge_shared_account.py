@@ -8,8 +8,8 @@ import pytest
 
 from remand.app.forge.ports import CheckState
 from remand.domain.pull_request.records import PullState, ReviewState
+from tests.integration.forge_reviews import DIALECTS, Scene, forge_scene
 from tests.integration.machine import Machine
-from tests.integration.reviewed_there import DIALECTS, Scene, forge_scene
 from tests.support.forge.state import NewLineComment, StoredPull
 
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from remand.wiring.ledger import machine_keys
-from tests.integration.forging import line, put
+from tests.integration.forged_lines import line, put
 from tests.integration.machine import Machine, Repository
 from tests.properties.forgeries import Forger, spread
 

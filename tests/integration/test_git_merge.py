@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.integration.branch_merges import Exchange
 from tests.integration.machine import HERE, Machine, Repository
-from tests.integration.merging import Exchange
-from tests.integration.working import do_work
+from tests.integration.seeded_work import do_work
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -330,7 +330,7 @@ class TestPublishedFilesNeverChange:
 
 def worker_command(repository: Repository, count: int) -> list[str]:
     """A process that writes so many events."""
-    return [sys.executable, str(HERE / "working.py"), str(repository.path), "busy", str(count)]
+    return [sys.executable, str(HERE / "seeded_work.py"), str(repository.path), "busy", str(count)]
 
 
 class TestCopiesAndClones:

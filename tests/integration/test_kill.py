@@ -106,7 +106,9 @@ def test_no_kill_loses_or_doubles_an_acknowledged_event(
         if sum("events" in row for row in rows) > campaign(3, 300):
             break
         kills = campaign(20, 1000)
-        machine.script("killing.py", repository.path, folder, seed + more, kills, 3, mode, timeout=1500)
+        machine.script(
+            "killed_clients.py", repository.path, folder, seed + more, kills, 3, mode, timeout=1500
+        )
         rows = journals(folder)
     print(Counter(row["answer"] for row in rows if "events" in row or "commit" in row or "code" in row))
     assert sum("events" in row for row in rows) > campaign(3, 300), "the clients came to do something"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.disturbing import DISTURBANCES, LOCKED, NO_PART, REVIEWER, Site
+from tests.integration.lockout_threats import DISTURBANCES, LOCKED, NO_PART, REVIEWER, Site
 from tests.integration.machine import Machine
 
 Campaign = Callable[[int, int], int]

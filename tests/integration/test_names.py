@@ -13,9 +13,9 @@ from remand.app.requests import Request
 from remand.domain import commands as c
 from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from remand.wiring.ledger import open_ledger
+from tests.integration.agent_sockets import Yard
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import Team
-from tests.integration.yard import Yard
 
 SPELLINGS = ("fenster", "FENSTER", "Ｆｅｎｓｔｅｒ", " Fenster ", "Fenster/2", "Fenster/two")
 LOOK_ALIKES = (

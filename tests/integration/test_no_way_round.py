@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.forging import line, put
+from tests.integration.forged_lines import line, put
 from tests.integration.machine import Machine, Repository
 
 TEAM = """

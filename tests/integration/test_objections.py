@@ -16,7 +16,7 @@ from remand.domain.refusals import Refused
 from remand.testing.builders import Session
 from remand.testing.fakes import FakeClock, FakeKeys
 from remand.wiring.ledger import open_ledger
-from tests.integration.forging import put
+from tests.integration.forged_lines import put
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import Team
 

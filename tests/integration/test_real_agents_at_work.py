@@ -25,7 +25,7 @@ from tests.acceptance.real_agents.agents import (
     use,
 )
 from tests.integration.machine import REMAND, Machine, end, wait_for
-from tests.integration.models_at_work import address_of
+from tests.integration.scripted_models import address_of
 
 ROOT = Path(__file__).parents[2]
 GATES = f"""\
@@ -108,7 +108,7 @@ class Scheduler:
             *namespace(),
             sys.executable,
             "-m",
-            "tests.integration.models_at_work",
+            "tests.integration.scripted_models",
             stdin=subprocess.PIPE,
         )
         assert self._process.stdin is not None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
-from tests.integration.crews import eventually
+from tests.integration.agent_launchers import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.sandboxes import marked, sandbox_of
 from tests.integration.scripted_agents import GOOD_WORK, Member, Office, Scheduler

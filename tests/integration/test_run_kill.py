@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SIZE
-from tests.integration.crews import eventually
+from tests.integration.agent_launchers import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.processes import is_gone
 from tests.integration.run_audit import Audit

@@ -18,7 +18,7 @@ import pytest
 
 from remand.testing.rejection_records import LAZY, SCOPE, a_rejection
 from remand.wiring.startup import CoordinatorUnavailable, forward_call
-from tests.integration.crews import eventually
+from tests.integration.agent_launchers import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.run_audit import FINISHED, Audit
 from tests.integration.sandboxes import made, marked

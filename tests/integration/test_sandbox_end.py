@@ -14,7 +14,8 @@ from remand.adapters.sandbox.agent_self_test import AgentTestbed
 from remand.adapters.sandbox.limits import ResourceLimits
 from remand.adapters.sandbox.sandboxes import BubblewrapSandbox, find_bubblewrap
 from remand.app.gates.ports import MIB, JobLimits
-from tests.integration import crews
+from tests.integration.agent_launchers import Bench as AgentBench
+from tests.integration.agent_launchers import end_of
 from tests.integration.sandboxes import KINDS, Bench, sandbox_of
 
 Patch = pytest.MonkeyPatch
@@ -157,10 +158,10 @@ def test_nothing_of_an_agent_lives_when_its_end_is_known(tmp_path: Path, monkeyp
     monkeypatch.setattr(agent_launchers, "END_SECONDS", 0.0)
     crew = ConfinedAgentLauncher(slow_bubblewrap(tmp_path, seconds=1000))
     with ExitStack() as stack:
-        bench = crews.Bench(crew, AgentTestbed(stack))
+        bench = AgentBench(crew, AgentTestbed(stack))
         agent = bench.start("/bin/sh", "-c", "sleep 1000 & sleep 1000", bench.mark)
         agent.stop()
 
-        crews.end_of(agent)
+        end_of(agent)
 
         assert bench.survivors() == []

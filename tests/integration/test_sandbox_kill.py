@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
-from tests.integration.crews import eventually
+from tests.integration.agent_launchers import eventually
 from tests.integration.sandboxes import KINDS, marked, sandbox_of
 
 Campaign = Callable[[int, int], int]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.forging import line, put
+from tests.integration.forged_lines import line, put
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 PROJECT = '[project]\nid = "0123456789abcdef"\n\n[gates]\n'

@@ -14,7 +14,7 @@ from remand.domain.access.team import USER
 from remand.wiring.ledger import open_ledger
 from remand.wiring.open_ledger import OpenLedger
 from tests.integration.machine import Machine, Repository
-from tests.integration.stepping import run_until
+from tests.integration.syscall_kill import run_until
 
 pytestmark = [
     pytest.mark.timeout(3600),

@@ -10,8 +10,8 @@ from queue import SimpleQueue
 import pytest
 
 from remand.adapters.forges import webhooks
+from tests.integration.forge_reviews import HOOK_SECRET, delivery, payload, send
 from tests.integration.machine import PATIENCE
-from tests.integration.reviewed_there import HOOK_SECRET, delivery, payload, send
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ import pytest
 
 from remand.domain.pull_request.records import ReviewState
 from remand.wiring.forges import SECRET
-from tests.integration.machine import PATIENCE, REMAND, Machine, end, wait_for
-from tests.integration.reviewed_there import (
+from tests.integration.forge_reviews import (
     DIALECTS,
     HOOK_SECRET,
     Scene,
@@ -25,6 +24,7 @@ from tests.integration.reviewed_there import (
     payload,
     send,
 )
+from tests.integration.machine import PATIENCE, REMAND, Machine, end, wait_for
 from tests.support.forge.server import Fault
 
 AT_ONCE = 20

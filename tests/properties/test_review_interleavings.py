@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.properties.auditing import Broken
-from tests.properties.reviewing import Play, Step, Terms, drawn, drawn_terms, merged_anew, play_out
+from tests.properties.review_team import Play, Step, Terms, drawn, drawn_terms, merged_anew, play_out
+from tests.properties.task_audit import Broken
 
 Campaign = Callable[[int, int], int]
 PARTS = 8

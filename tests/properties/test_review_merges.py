@@ -3,7 +3,7 @@
 import pytest
 
 from remand.domain.policy import Policy
-from tests.properties.reviewing import OWNER, TEAMS, Step, Terms
+from tests.properties.review_team import OWNER, TEAMS, Step, Terms
 from tests.properties.test_review_interleavings import broken_by
 
 ONE_REVIEWER, LEAD_WORKS_TOO = TEAMS

@@ -4,7 +4,7 @@ import pytest
 
 from remand.integrity.examination import examine
 from remand.integrity.suspicions import KINDS, Weight
-from tests.corpus.gaming.reading import CorpusCase, corpus
+from tests.corpus.gaming.cases import CorpusCase, corpus
 
 CASES = corpus()
 GAMING = [case for case in CASES if case.is_gaming]

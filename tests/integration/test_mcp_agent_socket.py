@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
+from tests.integration.agent_sockets import Agent, Yard
 from tests.integration.machine import REMAND, Machine
 from tests.integration.mcp_team import Member, User
-from tests.integration.yard import Agent, Yard
 
 
 @pytest.fixture

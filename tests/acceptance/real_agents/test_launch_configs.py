@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.real_agents.agents import fail, say
-from tests.acceptance.real_agents.fitted import IDENTITY, KINDS, PROMPT, Stage
+from tests.acceptance.real_agents.host_launches import IDENTITY, KINDS, PROMPT, Stage
 
 pytestmark = pytest.mark.more
 

@@ -13,7 +13,7 @@ import pytest
 from remand.adapters.system.clock import SystemClock
 from remand.domain.instant import Instant, add_seconds
 from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
-from tests.integration.killing import Point, chosen_point
+from tests.integration.killed_clients import Point, chosen_point
 from tests.integration.machine import PATIENCE, Machine, end
 
 AUTHOR, WORKERS, REVIEWER = "Fenster", ("Hockney", "McManus"), "Lead"
@@ -24,7 +24,7 @@ SHIFTS = (-9, -1, 1, 9)
 CUT_OFF = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
-from tests.integration.killing import Point, dies_at
+from tests.integration.killed_clients import Point, dies_at
 from remand.interfaces.cli.entry import main
 count, event, name = (sys.argv.pop(1) for _ in range(3))
 dies_at(Point(int(count), event.strip(), name.strip()))

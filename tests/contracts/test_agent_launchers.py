@@ -27,7 +27,7 @@ from remand.adapters.sandbox.processes import LEFT_OUT
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.app.gates.ports import JobLimits
 from remand.app.scheduler.ports import CannotRun, TaskWorktree
-from tests.integration.crews import KINDS, Bench, crew_of, end_of, eventually
+from tests.integration.agent_launchers import KINDS, Bench, crew_of, end_of, eventually
 from tests.integration.sandboxes import marked
 
 Campaign = Callable[[int, int], int]

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from remand.adapters.system.clock import SystemClock
 from remand.domain.pull_request.records import PullState, ReviewState
 from remand.wiring.forges import TOKENS
+from tests.integration.forge_reviews import CONFIG, Spoken
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
-from tests.integration.reviewed_there import CONFIG, Spoken
 from tests.support.forge.actions import RepositoryActions
 from tests.support.forge.server import Dialect, Fault, ForgeServer, HttpAnswer, HttpRequest
 from tests.support.forge.state import TOKEN, ForgeState, Person, StoredIssue, StoredPull

@@ -17,8 +17,8 @@ from remand.adapters.git.location import locate
 from remand.adapters.git.repository import uncommitted_files
 from remand.app.scheduler.ports import CannotRun
 from tests.integration.agents_repository import AgentsRepository
-from tests.integration.at_work import BRANCH, TASK, Site, Worker
 from tests.integration.test_mirror_hostile import HOOKS, plant
+from tests.integration.worktree_agents import BRANCH, TASK, Site, Worker
 
 ATTRIBUTES = "[attr]evil filter=evil diff=evil\n* filter=evil diff=evil merge=evil text ident\n*.py evil\n"
 SECONDS = 300.0

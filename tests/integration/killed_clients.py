@@ -1,6 +1,6 @@
 """Clients that are killed at random points, and go on where they were. Run as a script:
 
-    killing.py FOLDER JOURNALS SEED KILLS CLIENTS MODE
+    killed_clients.py FOLDER JOURNALS SEED KILLS CLIENTS MODE
 
 Each client adds, claims, hands in, approves or sends back, and publishes. Before every ask it writes the ask
 and its key into its journal, after every answer the answer. A third of the kills strikes after so many calls in

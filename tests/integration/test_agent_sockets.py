@@ -18,8 +18,8 @@ import pytest
 
 from remand.adapters.coordinator import protocol
 from remand.wiring.startup import CoordinatorUnavailable
+from tests.integration.agent_sockets import Agent, Yard, put_in_the_way
 from tests.integration.machine import PATIENCE, Machine, Said, wait_for
-from tests.integration.yard import Agent, Yard, put_in_the_way
 
 
 @pytest.fixture(scope="module")

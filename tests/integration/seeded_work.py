@@ -1,6 +1,6 @@
 """A day's work in one repository, as a seed has it. Run as a script:
 
-    working.py FOLDER SEED EVENTS
+    seeded_work.py FOLDER SEED EVENTS
 
 Agents and a user add, edit, claim, give back, hand in, approve, send back, put off and cancel, whatever the
 ledger allows, until so many events are written. Their ids are printed, one a line.

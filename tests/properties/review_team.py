@@ -29,7 +29,7 @@ from remand.domain.task import CLAIMABLE, Status, Task
 from remand.testing.builders import NOW, FakeLedger, a_verdict, member
 from remand.testing.fakes import CountingIds, FakeClock
 from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
-from tests.properties.auditing import OWNER, Broken, audited, require
+from tests.properties.task_audit import OWNER, Broken, audited, require
 
 BRANCH = "work"
 LEAKS = (Finding(text="It leaks"), Finding(text="Odd colour", is_blocking=False))

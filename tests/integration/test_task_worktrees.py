@@ -22,9 +22,9 @@ from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.ports import CannotRun
 from remand.wiring.scheduler import make_worktrees
 from remand.wiring.startup import ledger_id
-from tests.integration.at_work import BRANCH, TASK, Site, Worker, template
 from tests.integration.machine import PATIENCE, Machine
 from tests.integration.sandboxes import sandbox_of
+from tests.integration.worktree_agents import BRANCH, TASK, Site, Worker, template
 
 PRECIOUS = "precious.txt"
 NOBODY = 65534
@@ -498,7 +498,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from remand.adapters.git.location import locate
 from remand.adapters.git.task_worktrees import GitWorktrees as GitWorkplaces
-from tests.integration.killing import Point, dies_at
+from tests.integration.killed_clients import Point, dies_at
 count, event, name = sys.argv[4:7]
 workplaces = GitWorkplaces(locate(sys.argv[2]), sys.argv[3], base="main")
 print("ready", flush=True)

@@ -1,6 +1,6 @@
 """Claims from many processes at once. Run as a script:
 
-    storm.py FOLDER OUTPUT PROCESSES MODE [TASK …]
+    claim_storm.py FOLDER OUTPUT PROCESSES MODE [TASK …]
 
 Without tasks every process claims the next task until there is none; with tasks all claim the same one at the
 same time, one task after the other. MODE is library, coordinator or mixed. What each process was answered

@@ -12,9 +12,9 @@ from remand.adapters.git.task_worktrees import GitWorktrees
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.app.scheduler.ports import TaskWorktree
 from remand.interfaces.cli.agent_socket.server import make_sockets
+from tests.integration.agent_sockets import CONFIG
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.integration.sandboxes import sandbox_of
-from tests.integration.yard import CONFIG
 
 
 class Cell:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from remand.app.scheduler.ports import CannotRun
-from tests.integration.at_work import BRANCH, FILES, TASK, Site, Worker
+from tests.integration.worktree_agents import BRANCH, FILES, TASK, Site, Worker
 
 HELD = {"a.py", "src/b.py", "src/deep/c.py", ".gitignore"}
 

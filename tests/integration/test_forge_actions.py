@@ -9,9 +9,9 @@ import pytest
 
 from remand.domain.pull_request.records import PullState, ReviewState
 from tests.corpus.comments import MARKER, hostile_comments
+from tests.integration.forge_reviews import DIALECTS
+from tests.integration.forge_work import Yard, yard
 from tests.integration.machine import PATIENCE, REMAND, Machine
-from tests.integration.reviewed_there import DIALECTS
-from tests.integration.worked_there import Yard, yard
 from tests.support.forge.server import Fault
 
 SPOKEN = {name: DIALECTS[name] for name in ("graphql", "gitea", "gitlab")}
