@@ -20,7 +20,7 @@ from tests.integration.machine import REMAND, Machine, Repository, Said, wait_fo
 
 NOES = {
     ("reviewer", "issue #42", "Lead", "Fenster", "on to Hockney"),
-    ("gate", "issue #44", "the gates", "Kobayashi", "Kobayashi mended it"),
+    ("gate", "issue #44", "the gates", "Kobayashi", "Kobayashi fixed it"),
     ("gate", "issue #45", "the gates", "McManus", "the task was cancelled"),
     ("agent", "issue #46", "Keaton", "Keaton", "ACCEPT_AND_DECOMPOSE"),
     ("agent", "issue #47", "Keaton", "Keaton", "ACCEPT_AND_DEFER"),

@@ -198,7 +198,7 @@ def test_nobody_uses_up_the_key_of_another(yard: Yard, alice: Agent) -> None:
 
 def test_a_stop_is_judged_by_what_is_found_in_the_workplace(alice: Agent) -> None:
     told = blocked(hook(alice))
-    assert "nothing is committed" in told
+    assert "it has no commit yet" in told
     assert "the MCP tool `reject_task`" in told
     alice.commit("bad")
     assert blocked(hook(alice)).startswith("REJECTED: Quality gates failed")

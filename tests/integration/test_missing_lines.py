@@ -360,7 +360,9 @@ def test_a_row_deleted_in_the_ledger_is_named_and_brought_back(
     connection.close()
 
     problems = repository.verify()
-    assert any("not in the ledger" in one["problem"] or "is missing" in one["problem"] for one in problems)
+    assert any(
+        "no longer in the ledger" in one["problem"] or "is missing" in one["problem"] for one in problems
+    )
     repository.call("log", "rebuild")
     assert repository.verify() == []
     assert repository.digest() == before

@@ -252,7 +252,7 @@ def test_there_is_one_scheduler_a_ledger(opened: Open, start: Start) -> None:
     second = start(office)
 
     assert second.wait() == 3
-    assert "A scheduler of this ledger is running already" in second.said
+    assert "A scheduler of this ledger is already running" in second.said
     first.stop()
     office.check()
 
@@ -387,7 +387,7 @@ def test_nothing_new_is_begun_while_too_much_waits_for_review(opened: Open, star
     scheduler = start(office)
     office.wait("task.submit", first)
 
-    waiting = "1 submissions wait for review"
+    waiting = "1 submission awaits review"
     office.until(lambda: waiting in scheduler.status().get("waiting", ""), "it to be said")
     author = office.reject(first, "work.txt:1: Not like this.")["agent"]
     office.wait("task.submit", first, 2)

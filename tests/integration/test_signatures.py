@@ -393,7 +393,7 @@ def test_a_table_that_was_changed_is_named_made_anew_and_then_in_order(near_mach
     found = repository.call("log", "verify")
     assert found.code == 1
     assert [problem["problem"] for problem in found.data["problems"]] == [
-        f"table task says something else about {task} than the events, and is made anew"
+        f"table task and the events differ about {task}; the table is rebuilt"
     ]
 
     assert repository.ok("log", "verify")["ok"]

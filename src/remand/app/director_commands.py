@@ -44,11 +44,11 @@ class DirectorCommands:
         if not self._policy.has_director_command:
             return "A human directs; the rejection waits for an answer."
         if not self._is_waiting(task_id, handoff_id):
-            return "The rejection does not wait for an answer any more."
+            return "The rejection no longer awaits an answer."
         outcome = self._commands.run(command, self._brief(task_id, handoff_id), DECISION_SECONDS)
         if outcome is None or outcome.exit_status:
             how = (
-                "could not be started, took too long or said too much"
+                "could not start, took too long or printed too much"
                 if outcome is None
                 else f"ended with status {outcome.exit_status}"
             )

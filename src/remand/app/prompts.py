@@ -309,7 +309,7 @@ def _own_entry(
     heading = f"### {inline_name(view.agent, _ID)} rejected this task ({_reason_name(view)})"
     if not view.is_valid and not _is_accepted(view):
         rows = [f"{heading}: invalid", ""]
-        rows.append("The validator did not accept this rejection. Do not take it for a fact about the task.")
+        rows.append("The validator did not accept this rejection. Do not treat it as a fact about the task.")
         rows += writer.block("Its summary", value_text(view.rejection.get("reason_summary")), _LINE)
         rows += writer.items("Why it is invalid", [issue.message for issue in view.issues])
         return "\n".join(rows)
@@ -319,7 +319,7 @@ def _own_entry(
         *_decision_rows(writer, view, instructions),
         *_record_rows(writer, view, is_brief=is_brief),
     ]
-    return "\n".join([*rows, *writer.relatives("Tasks that the decision led to", relatives)])
+    return "\n".join([*rows, *writer.relatives("Tasks created by the decision", relatives)])
 
 
 def _origin_entry(writer: _QuoteWriter, origin: RejectionOrigin, *, is_brief: bool = False) -> str:
@@ -498,7 +498,7 @@ def _task_section(task: Task) -> str:
 def _progress_section(task: Task) -> str:
     rows = [f"- attempt {task.attempt_count}"]
     if task.branch:
-        rows.append(f"- branch `{task.branch}`: go on there")
+        rows.append(f"- branch `{task.branch}`: continue there")
     if task.submission:
         rows.append(f"- earlier submission: {task.submission.commit} by {task.submission.agent}")
     return "\n".join(rows)
@@ -509,7 +509,7 @@ def _submit_section(task: Task) -> str:
     return (
         "When it is done, commit and run:\n\n"
         f"    remand task submit {task.id} --agent {agent} --commit $(git rev-parse HEAD)\n\n"
-        "Should it be impossible, say so with at least 2 concrete attempts, evidence and an alternative:\n\n"
+        "If it is impossible, reject it with at least 2 concrete attempts, evidence and an alternative:\n\n"
         f"    remand handoff reject {handoff} --agent {agent} --from rejection.json\n\n"
         "If you have the MCP tools of `remand`, `submit` and `reject_task` do the same."
     )

@@ -165,7 +165,7 @@ def _grade_attempt(index: int, borne: SupportingRun | None) -> EvidenceGrade:
     if borne is None:
         return EvidenceGrade(index=index, grade=str(Grade.REPORTED), detail="nothing in the journal fits it")
     ended = "" if borne.exit_status is None else f" with exit {borne.exit_status}"
-    seconded = ", and the transcript tells the same" if borne.is_seconded else ""
+    seconded = ", and the transcript agrees" if borne.is_seconded else ""
     detail = f"the journal has `{borne.command[:300]}`{ended}{seconded}"
     return EvidenceGrade(index=index, grade=str(Grade.CORROBORATED), detail=detail)
 
@@ -285,7 +285,9 @@ def _grade_url(probe: ev.UrlProbe, pages: Pages) -> EvidenceGrade:
     """Disproved by an answer where an error was stated, and the other way round; one error is no other."""
     seen = pages.get(probe.url)
     if seen is None:
-        return ev.grade_evidence(probe, Grade.REPORTED, "not checked: the host is not allowed to be asked")
+        return ev.grade_evidence(
+            probe, Grade.REPORTED, "not checked: the policy does not allow requests to this host"
+        )
     shown = (
         f"it answers {seen.exit_status} now" if seen.exit_status else f"no answer now: {seen.output[:200]}"
     )
@@ -389,7 +391,7 @@ class RejectionLookup:
         if self._rules.policy.director != ("auto",):
             return "the policy names another director"
         if self._depth(task) >= MAX_CUTS:
-            return f"the task was cut from others {MAX_CUTS} times"
+            return f"the task was split from others {MAX_CUTS} times"
         if agent in task.accepted_by:
             return f"a rejection of this task by {agent} was accepted before"
         if len(task.accepted_by) >= MAX_ACCEPTED:
@@ -402,7 +404,7 @@ class RejectionLookup:
         """Tasks that resolve the same blocker already, and why the rejection is not believed, if it is not."""
         own = _native_traces(self._tx.traces.of_agent(agent, 2 * MAX_PER_DAY))
         if sum(one.event == FILED and _is_recent(one, now) for one in own) >= MAX_PER_DAY:
-            return (), f"{agent} has rejected {MAX_PER_DAY} tasks with cause within a day"
+            return (), f"{agent} has rejected {MAX_PER_DAY} tasks with valid records within a day"
         recent = [*own[:RECENT], *_native_traces(self._tx.traces.latest(RECENT))]
         twins = dict.fromkeys(one.task for one in recent if one.task != task.id and _is_same(one, record))
         is_known = any(map(may_wait_for, self._named_tasks(record, task)))

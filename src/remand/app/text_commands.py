@@ -227,7 +227,7 @@ def _outcome_text(wish: w.TextRequest, answer: Acceptance, view: Transaction, te
         case w.ReassignTextRequest():
             passed_on = next((event for event in answer.events if isinstance(event, TaskReassigned)), None)
             last = " No other agent is left after this one." if passed_on and passed_on.is_last else ""
-            return f"{wish.target} takes {task.label} over.{held}{last}"
+            return f"{wish.target} takes over {task.label}.{held}{last}"
         case w.EscalateTextRequest() if task.open_escalation:
             asked = question_text(task, answer_options(view, team, task))
             return f"{task.open_escalation.id} waits for the user: {asked}"

@@ -69,7 +69,7 @@ def parse_forge(table: dict[str, Any]) -> ForgeSettings:
     """The forge of the repository."""
     if "token" in table:
         raise ConfigError(
-            f"{NAME}: `forge.token` is for everyone to read there; take it out, and set GITHUB_TOKEN, GITEA_TOKEN "
+            f"{NAME}: `forge.token` would be readable by everyone there; remove it, and set GITHUB_TOKEN, GITEA_TOKEN "
             "or GITLAB_TOKEN in the environment."
         )
     require_known_keys(table, _KEYS, "forge.")
@@ -133,7 +133,9 @@ def _api(address: str) -> str:
     if not host or not address.isprintable() or "@" in parts.netloc or parts.query or parts.fragment:
         raise ConfigError(f'{NAME}: `forge.api` must be an address such as "https://git.example.org/api/v1".')
     if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
-        raise ConfigError(f"{NAME}: `forge.api` must begin with https; http is for this machine alone.")
+        raise ConfigError(
+            f"{NAME}: `forge.api` must begin with https; http is allowed only for this machine."
+        )
     return address.rstrip("/")
 
 

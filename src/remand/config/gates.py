@@ -84,7 +84,7 @@ def _gate(name: str, row: dict[str, Any]) -> Gate:
     where = f"gates.{name}."
     if not _GATE_NAME.fullmatch(name):
         raise ConfigError(
-            f"{NAME}: `gates.{name}` is no name for a gate: use up to 32 small letters, digits, - or _"
+            f"{NAME}: `gates.{name}` is not a gate name: use up to 32 small letters, digits, - or _"
         )
     require_known_keys(row, _GATE, where)
     command = _command(row.get("command", []), f"{where}command", has_cache="prepare" in row)
@@ -109,7 +109,7 @@ def _command(value: Any, key: str, *, has_cache: bool) -> tuple[str, ...]:
     words = texts(value, key)
     for word in words:
         if "\0" in word:
-            raise ConfigError(f"{NAME}: `{key}` holds a NUL character; take it out.")
+            raise ConfigError(f"{NAME}: `{key}` contains a NUL character; remove it.")
         for name in _PLACEHOLDER.findall(word):
             if name != "report" and not (name == "cache" and has_cache):
                 hint = "it takes a `prepare` step." if name == "cache" else "there are {report} and {cache}."
@@ -174,5 +174,5 @@ def _probes(value: Any) -> tuple[tuple[str, ...], ...]:
         raise ConfigError(f'{NAME}: `sandbox.probes` must be a list of commands, as in [["pytest"]].')
     found = tuple(texts(row, f"sandbox.probes[{at}]") for at, row in enumerate(value))
     if not all(found):
-        raise ConfigError(f"{NAME}: `sandbox.probes` holds an empty command; take it out.")
+        raise ConfigError(f"{NAME}: `sandbox.probes` contains an empty command; remove it.")
     return found

@@ -113,7 +113,9 @@ def _director(value: Any) -> tuple[str, ...]:
     try:
         return _program(split(value), "policy.director")
     except ValueError as error:
-        raise ConfigError(f"{NAME}: `policy.director` is no command ({error}); write it as a list.") from None
+        raise ConfigError(
+            f"{NAME}: `policy.director` is not a command ({error}); write it as a list."
+        ) from None
 
 
 def _program(value: Any, key: str) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def _entry(entry: Any, where: str) -> PublicKey:
     if isinstance(entry, str):
         return _key(entry, where)
     if not isinstance(entry, dict):
-        raise ConfigError(f'{NAME}: `{where}` is no key; write it as "ed25519:BASE64 name".')
+        raise ConfigError(f'{NAME}: `{where}` is not a key; write it as "ed25519:BASE64 name".')
     require_known_keys(entry, ("key", "name", "until"), f"{where}.")
     written = f"{text(entry.get('key', 0), f'{where}.key')} {text(entry.get('name', ''), f'{where}.name')}"
     key = _key(written, f"{where}.key")
@@ -141,7 +141,7 @@ def _key(entry: str, where: str) -> PublicKey:
     key = parse_public_key(entry)
     if key is None:
         raise ConfigError(
-            f'{NAME}: `{where}` is no key; write it as "ed25519:BASE64 name", as `remand keys` prints it '
+            f'{NAME}: `{where}` is not a key; write it as "ed25519:BASE64 name", as `remand keys` prints it '
             "on the machine it belongs to."
         )
     return key
@@ -157,7 +157,7 @@ def parse_former_names(team: dict[str, Any]) -> tuple[str, ...]:
     taken = {fold_name(name): member.name for member in parse_members(team) for name in _member_names(member)}
     for name in names:
         if not is_agent_name(name):
-            raise ConfigError(f"{NAME}: `team.former` has {name[:80]!r}, which is no name of a member.")
+            raise ConfigError(f"{NAME}: `team.former` has {name[:80]!r}, which is not a member's name.")
         if fold_name(name) in taken:
             raise ConfigError(
                 f"{NAME}: `team.former` has `{name}`, which is {taken[fold_name(name)]}'s name; it is one or the other."
@@ -181,7 +181,7 @@ def parse_members(team: dict[str, Any]) -> tuple[Member, ...]:
     names = [name for member in found for name in _member_names(member)]
     if not all(map(is_agent_name, names)):
         raise ConfigError(
-            f"{NAME}: a member's alias or account is no name: use up to 64 letters, digits or @ . + - _ / :"
+            f"{NAME}: a member's alias or account is not a valid name: use up to 64 letters, digits or @ . + - _ / :"
         )
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:

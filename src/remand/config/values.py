@@ -22,7 +22,7 @@ def require_known_keys(table: dict[str, Any], names: tuple[str, ...], where: str
             from difflib import get_close_matches  # loaded for those who mistype
 
             close = get_close_matches(key, names, 1)
-            hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(names)}."
+            hint = f"did you mean `{close[0]}`?" if close else f"the keys are {', '.join(names)}."
             raise ConfigError(f"{NAME}: there is no key `{where}{key}`; {hint}")
 
 

@@ -163,8 +163,7 @@ def open_at(place: LedgerLocation) -> OpenLedger:
         path = error.filename or place.got
         raise EnvironmentFault(
             f"The ledger in {place.got} cannot be opened: {path} cannot be written ({error.strerror}). "
-            "Give yourself the right to write there (chmod -R u+w), move away what is in its place, or mount the disk "
-            "for writing; then repeat."
+            "Make it writable (chmod -R u+w), move away what is in its place, or mount the disk for writing; then repeat."
         ) from error
 
 

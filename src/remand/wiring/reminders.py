@@ -122,5 +122,5 @@ def _start_notices(place: LedgerLocation) -> str:
     try:
         notices.start_delivery(place)
     except OSError as error:
-        return f"nobody could be told of the open questions: {error}"
+        return f"no notice about the open questions could be sent: {error}"
     return ""

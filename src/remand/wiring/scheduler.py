@@ -181,7 +181,7 @@ class SchedulerBuilder:
         only = ProcessLock(os.path.join(self._folder, "scheduler.lock"))
         if not only.take():
             only.close()
-            raise EnvironmentFault("A scheduler of this ledger is running already; see `remand top`.")
+            raise EnvironmentFault("A scheduler of this ledger is already running; see `remand top`.")
         settings = self._opened.settings
         crew = make_agent_launcher(self._run.sandbox)
         beside = self._coordinator()

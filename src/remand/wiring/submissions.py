@@ -25,7 +25,7 @@ def submitted_change(
     found = ledger.difference(task, submission.commit)
     if found is None:
         raise EnvironmentFault(
-            f"It cannot be told what {submission.commit[:12]} changes: it and the base branch have nothing in common."
+            f"Remand cannot tell what {submission.commit[:12]} changes: it and the base branch have no common history."
         )
     since = commits.fork_point(place, opened.settings.rules().base, submission.commit)
     if not since or since == submission.commit:

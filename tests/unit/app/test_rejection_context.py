@@ -55,7 +55,7 @@ LABELS = (
     "Director's rationale",
     "Director's message",
     "Sibling tasks",
-    "Tasks that the decision led to",
+    "Tasks created by the decision",
 )
 OURS = re.compile(
     r"|## Rejection context|The lines below that begin with `>` [^\n]*"
@@ -285,7 +285,7 @@ class TestInvalidRejections:
 
         assert text.count("### ") == 1
         assert "### Alice rejected this task (BLOCKER): invalid\n" in text
-        assert "Do not take it for a fact" in text
+        assert "Do not treat it as a fact" in text
         assert "> Too complex\n" in text
         for stated in ("The moon is full", "Give up", "Looked at the code", "Blocking factor:", "Evidence:"):
             assert stated not in text

@@ -156,7 +156,7 @@ def test_a_gates_name_is_a_short_word(name: str) -> None:
 def test_another_name_is_none(name: str) -> None:
     message = error(f'[gates.{name}]\ncommand = ["x"]')
 
-    assert "is no name for a gate" in message
+    assert "is not a gate name" in message
     assert "32 small letters" in message
 
 

@@ -48,7 +48,7 @@ Call = Callable[[], object]
         (
             lambda: agent_calls.require_environment_name("Alice", "Bob"),
             "not_yours",
-            "This is Alice's environment; nobody can act as Bob here.",
+            "This is Alice's environment; nobody can act as Bob from here.",
         ),
     ],
 )

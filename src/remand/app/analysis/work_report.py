@@ -358,7 +358,7 @@ def _outcome_of_kind(no: RejectionEntry, event: Event) -> str:
             target = event.decision.reassign_to
             return f"{event.decision.decision_type}{f', on to {target}' if target not in ('', no.by) else ''}"
         case "gate", GatePassed():
-            return f"{event.agent} mended it"
+            return f"{event.agent} fixed it"
         case "reviewer", TaskReassigned():
             return f"on to {event.target}"
         case "reviewer", TaskClaimed() | HandoffAccepted():

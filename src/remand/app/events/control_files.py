@@ -28,7 +28,7 @@ MAX_READ = 1 << 30
 PLAIN = "100644"
 
 ADDED, CHANGED, DELETED = "added", "changed", "deleted"
-NO_EVENT = "has a line that is no event"
+NO_EVENT = "has a line that is not an event"
 UNTRUSTED = "has lines that no trusted key covers"
 NOT_WHOLE = "lacks events of its groups"
 NOT_PLAIN = "is a link, an executable or a submodule"

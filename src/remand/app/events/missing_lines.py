@@ -359,14 +359,14 @@ def describe_rewritten(one: RewrittenLine) -> str:
     """What happened to a published line, and what to do."""
     if not one.commit:
         return (
-            "is not in the file any more as the base has it. It stays in the ledger. "
+            "is no longer in the file as on the base. It stays in the ledger. "
             "Restore the file: git checkout -- FILE"
         )
     if one.hash.startswith(_ADDED):
         return f"was added to a published file by commit {one.commit} on the base; such files never change"
     return (
-        f"was changed in, or taken out of, a published file by commit {one.commit} on the base. "
-        "It stays in the ledger. Bring it back: remand log publish"
+        f"was changed in, or removed from, a published file by commit {one.commit} on the base. "
+        "It stays in the ledger. Restore it: remand log publish"
     )
 
 

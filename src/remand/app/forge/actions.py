@@ -156,7 +156,7 @@ class MergeAction:
         found = self.find_result(task, about)
         if found is None:
             raise ForgeFault(
-                ForgeFaultKind.GARBLED, f"The forge did not say no, and #{task.pr} is not merged."
+                ForgeFaultKind.GARBLED, f"The forge reported no error, but #{task.pr} is not merged."
             )
         return found
 
@@ -190,7 +190,7 @@ class CloseAction:
         if found is None:
             raise ForgeFault(
                 ForgeFaultKind.GARBLED,
-                f"The forge did not say no, and issue #{task.forge.issue} is still open.",
+                f"The forge reported no error, but issue #{task.forge.issue} is still open.",
             )
         return found
 
@@ -460,9 +460,7 @@ class _ActionRound:
             if happened is not None:
                 return self._note(task, act, about, happened, is_found=True)
             if isinstance(answer, Refused):
-                return self._fail(
-                    task, act, about, FinalFault(f"It is not wanted any more: {answer.message}")
-                )
+                return self._fail(task, act, about, FinalFault(f"It is no longer needed: {answer.message}"))
             return self._note(task, act, about, self._do_action(deed, task, about))
         except ForgeFault as fault:
             if fault.trouble is ForgeFaultKind.LIMITED or fault is self._failed:

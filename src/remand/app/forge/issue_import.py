@@ -126,7 +126,7 @@ class IssueImporter:
             self._may_write[author.id] = self._forge.may_write(author)
         if self._may_write[author.id]:
             return ""
-        return f'{author.login} may not write to the repository (`forge.import_from = "anyone"` takes such issues, too)'
+        return f'{author.login} may not write to the repository (`forge.import_from = "anyone"` accepts such issues, too)'
 
     def _add_tasks(self, asks: list[c.ImportIssue]) -> list[SkippedIssue]:
         """Makes the tasks; gives those that were refused."""

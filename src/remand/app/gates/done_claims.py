@@ -38,14 +38,8 @@ from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import order_key
 
-BROKEN_GATE = (
-    "A gate cannot be run, which is not your fault: the user is asked about it, and the task goes on after that. "
-    "This session may stop."
-)
-HELD_AS_REJECTED_BEFORE = (
-    "HELD: this very change was rejected before, and the user is asked whether it may pass now. "
-    "This session may stop; other tasks are free."
-)
+BROKEN_GATE = "A gate cannot run, which is not your fault: the user has been asked to fix it, and the task continues after that. This session may stop."
+HELD_AS_REJECTED_BEFORE = "HELD: this same change was rejected before, and the user decides whether it may pass now. This session may stop or claim another task."
 MAX_COMMANDS = 5000
 """How many characters of commands a message has room for, of which hosts show 10,000 in all."""
 VERDICT_EVENTS = (GatePassed, GateRejected, GateHeld, GateErrored)

@@ -251,7 +251,7 @@ def render_report(verdict: Verdict, found: Mapping[str, Measurement]) -> str:
         f"# {verdict.status.upper()} at {verdict.commit[:12]}",
         "",
         f"- commit {verdict.commit}, code tree {verdict.tree}",
-        f"- held against {verdict.base or 'nothing'}",
+        f"- compared with {verdict.base or 'nothing'}",
         f"- rules {verdict.policy}, tools {verdict.tools[:16]}, kept apart by: {verdict.tier}",
     ]
     return "\n".join(

@@ -210,7 +210,7 @@ class GateRunner:
         try:
             measured = self._run_with_retries(gate, parser, tree, prepared)
         except OSError as fault:
-            return GateMeasurement(status=GateStatus.ERRORED, why=f"It could not be run: {fault}.")
+            return GateMeasurement(status=GateStatus.ERRORED, why=f"It failed to run: {fault}.")
         if measured.found is not None:
             self._workshop.cache.put(key, _encode(measured))
         return measured
@@ -311,7 +311,7 @@ def _failed_measurement(ended: JobResult, gate: Gate) -> GateMeasurement:
     happened = ended.detail.rstrip(".") or (
         f"it was ended by signal {ended.status}" if ended.how == "signalled" else ""
     )
-    why = f"`{gate.command[0]}` could not be run to its end: {happened}. {_output_tail(ended)}"
+    why = f"`{gate.command[0]}` failed to run: {happened}. {_output_tail(ended)}"
     return GateMeasurement(status=GateStatus.ERRORED, why=why.strip(), seconds=ended.seconds)
 
 
@@ -441,7 +441,7 @@ class GateRun:
         if is_uncollected(measured.found) and self._base_tree:
             base_found = self._measure_base(gate).found
             if base_found is not None and is_uncollected(base_found, at_least=measured.found):
-                why = "The tests cannot be collected on the base either; mend that first."
+                why = "The tests cannot be collected on the base either; fix that first."
                 return make_unmeasured_result(gate, GateStatus.ERRORED, why)
         try:
             base = None

@@ -165,20 +165,16 @@ def _send_back_text(task: Task, stop: Stop, meaning: StopMeaning) -> str:
 def _uncommitted_text(task: Task, paths: tuple[str, ...]) -> str:
     shown = "\n".join(f"- {path}" for path in paths[:MAX_NAMED])
     more = f"\n- and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
-    return (
-        f"There are uncommitted changes, and only commits are measured for task {task.id}. "
-        f"Commit them, or take them back:\n{shown}{more}"
-    )
+    return f"There are uncommitted changes, and the gates measure only commits for task {task.id}. Commit them, or undo them:\n{shown}{more}"
 
 
 def _unreadable_text(why: str) -> str:
-    return f"Remand could not read what the host said ({why}). Go on with your task, or tell the user."
+    return f"Remand could not read the host's message ({why}). Continue your task, or tell the user."
 
 
 def _unfinished_text(task: Task) -> str:
     return (
-        f"Task {task.id} ({task.title[:200]}) is yours and nothing is committed for it yet. Go on with it and "
-        "commit. If something stands in the way, reject it with a record of what you tried "
+        f"Task {task.id} ({task.title[:200]}) is yours, and it has no commit yet. Continue it and commit. If something blocks you, reject it with a record of what you tried "
         "(`remand handoff reject`, or the MCP tool `reject_task`), or say what you wait for "
         "(`remand task wait`, or the MCP tool `waiting`)."
     )

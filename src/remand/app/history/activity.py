@@ -125,13 +125,13 @@ _TEMPLATES: dict[type[Event], str] = {
     PauseBegun: "sessions may stop unmeasured until {0.until}",
     PauseEnded: "the pause was ended",
     TaskEdited: "was edited",
-    TaskDeleted: "was taken away by a GoT tool",
+    TaskDeleted: "was removed by a GoT tool",
     TaskClaimed: "{0.agent} took it, attempt {0.attempt}",
     HandoffInitiated: "is reserved for {0.target_agent}",
-    HandoffAccepted: "{0.agent} took it, as it was handed over",
-    HandoffCompleted: "{0.agent} handed in {0.commit:.12}",
+    HandoffAccepted: "{0.agent} accepted the handoff",
+    HandoffCompleted: "{0.agent} submitted {0.commit:.12}",
     OpinionGiven: "the adviser said of its rejection: {0.opinion}",
-    HandoffResumed: "{0.agent} goes on: its rejection did not hold",
+    HandoffResumed: "{0.agent} continues: its rejection was not accepted",
     HandoffLapsed: "is free again: nobody took the handoff",
     LeaseRenewed: "{0.agent} is still at work",
     LeaseExpired: "is back in the queue: {0.agent} was not heard of",
@@ -139,7 +139,7 @@ _TEMPLATES: dict[type[Event], str] = {
     TaskContinued: "{0.agent} stopped in the middle",
     TaskWaiting: "{0.agent} waits for {0.waiting_for}",
     TaskFailed: "{0.agent} gave up",
-    TaskSubmitted: "{0.agent} handed in {0.commit:.12}",
+    TaskSubmitted: "{0.agent} submitted {0.commit:.12}",
     TaskCancelled: "was cancelled",
     TaskBlocked: "is blocked",
     TaskInfeasible: "cannot be done as it was stated",
@@ -172,7 +172,7 @@ _TEMPLATES: dict[type[Event], str] = {
     GateOverridden: "the user let the gate {0.gate} pass",
     GateRecovered: "gates can be measured again",
     RunStarted: "{0.agent} was started to {0.purpose}",
-    TaskReturned: "was taken back from {0.agent}, without blame",
+    TaskReturned: "was taken from {0.agent}, without blame",
     IssueImported: "was made from issue #{0.issue}",
     ActIntended: "on the forge, about to {0.act}",
     ActDone: "on the forge: {0.act}, done",
@@ -189,7 +189,7 @@ def _link_text(event: Any) -> str:
 
 
 def _decomposition_text(event: Any) -> str:
-    return f"was cut into {len(event.children)} sub-tasks"
+    return f"was split into {len(event.children)} sub-tasks"
 
 
 def _rejection_text(event: Any) -> str:

@@ -78,11 +78,11 @@ def _explain_lockout(view: Transaction, task: Task, team: Team, name: str) -> Lo
     is_inherited = bool(above) and agent not in task.unlocked
     text = lockout_reason(task, task_events(view, task.id), agent)
     if is_inherited and not is_own:
-        text = f"{agent} is locked out of task {above}, which {task.label} was cut from."
+        text = f"{agent} is locked out of task {above}, which {task.label} was split from."
     former = dict(may_be_locked_out(view, team, task)).get(agent, "") if not task.is_terminal else ""
     if former:
         text = (
-            f"{agent} may be {former}, who is locked out for {task.label} and not on the team any more. "
+            f"{agent} may be {former}, who is locked out for {task.label} and is no longer on the team. "
             "`aliases` or `former` in remand.toml says which it is."
         )
     is_locked_out = is_own or is_inherited or bool(former)
@@ -95,9 +95,7 @@ def lockout_reason(task: Task, events: Sequence[Event], agent: str) -> str:
     if lockout is None:
         return _not_locked_out_text(task, events, agent)
     if lockout.inherited_from:
-        return (
-            f"{agent} was locked out for {task.label}, since it was cut from task {lockout.inherited_from}."
-        )
+        return f"{agent} was locked out for {task.label}, because it was split from task {lockout.inherited_from}."
     review = _find_review(events, lockout.review_id) if lockout.review_id else None
     if review is None:
         return f"{agent} was locked out for {task.label} by {lockout.by}: {_sentence(lockout.reason)}"
@@ -116,7 +114,7 @@ def rejection_reasons(task: Task, events: Sequence[Event]) -> str:
         for event in events
         if isinstance(event, ReviewRejected) and (name := event.review_id or event.meta.origin) in standing
     ]
-    return "\n".join(rows) or f"No rejection of {task.label} stands; it is {task.status}."
+    return "\n".join(rows) or f"No rejection of {task.label} is in force; it is {task.status}."
 
 
 def _find_review(events: Sequence[Event], review_id: str) -> ReviewRejected | None:

@@ -44,8 +44,8 @@ MAX_GROUNDS = 60
 _FOLLOWS = {
     DecisionType.ACCEPT: "Accept: the task stays blocked until it is reopened",
     DecisionType.ACCEPT_AND_DEFER: "Accept and defer: the task sleeps until what is in its way is done",
-    DecisionType.ACCEPT_AND_DECOMPOSE: "Accept and decompose: the sub-tasks that were proposed take its place",
-    DecisionType.ACCEPT_AND_REFORMULATE: "Accept and reformulate: the task that was proposed takes its place",
+    DecisionType.ACCEPT_AND_DECOMPOSE: "Accept and decompose: the proposed sub-tasks replace it",
+    DecisionType.ACCEPT_AND_REFORMULATE: "Accept and reformulate: the proposed task replaces it",
 }
 _OBSOLETE = "Accept: the task is cancelled as obsolete"
 
@@ -122,7 +122,7 @@ def decision_options(
     ]
     if not task.is_locked_out(filed.agent):
         options.append(
-            EscalationOption(key=DecisionType.OVERRIDE.name, text=f"Override: {filed.agent} goes on with it")
+            EscalationOption(key=DecisionType.OVERRIDE.name, text=f"Override: {filed.agent} continues it")
         )
     others = [
         agent.name for agent in eligible_team_agents(view, rules.team, task) if agent.name != filed.agent

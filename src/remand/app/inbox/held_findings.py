@@ -34,7 +34,7 @@ from remand.ledger.store import Transaction
 HELD_KIND = "held"
 ACCEPT, REFUSE = "accept", "refuse"
 HELD_OPTIONS = (
-    EscalationOption(key=ACCEPT, text="Accept the finding: the work goes on once nothing else is held"),
+    EscalationOption(key=ACCEPT, text="Accept the finding: the work continues once nothing else is held"),
     EscalationOption(key=REFUSE, text="Refuse it: the work goes back to its agent"),
 )
 

@@ -239,7 +239,7 @@ def alert_questions(
         label, offered = task.label[:1].upper() + task.label[1:], answer_options(view, team, task)
         numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(offered, start=1))
         why = (
-            f"{label}: {alert_text(found.agent, found.number)}, and {found.agent} goes on; "
+            f"{label}: {alert_text(found.agent, found.number)}, and {found.agent} continues; "
             f"{describe_takeover(found.escalate_after)}, you are asked to decide."
         )
         yield AlertQuestion(

@@ -450,7 +450,7 @@ def find_adoptable(tx: Transaction, name: str) -> AdoptableEvents:
     session, has_number, number = name.partition(":")
     if has_number and not (number.isascii() and number.isdecimal() and int(number) > 0):
         raise UsageError(
-            f"{name!r} names no place in a session. Write SESSION, or SESSION:N for its first N events."
+            f"{name!r} is not a place in a session. Write SESSION, or SESSION:N for its first N events."
         )
     doubts = {one.event_id: one.doubt for one in tx.unconfirmed.every()}
     versions: dict[int, list[Event]] = defaultdict(list)

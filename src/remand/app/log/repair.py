@@ -451,7 +451,7 @@ def _missing_finding(lines: MissingLines) -> LogFinding:
     return LogFinding(
         kind="missing",
         what=f"{lines.description}. A no to {whom} may be among them: it is not released",
-        proposal=f"{_BRING_BACK}. With --yes they are given up: they bar nothing any more, and count should they come",
+        proposal=f"{_BRING_BACK}. With --yes they are given up: they no longer block anything, and still count if they turn up",
         session=lines.session,
         first=lines.first,
         last=lines.last,
@@ -464,7 +464,7 @@ def _rewritten_finding(line: RewrittenLine) -> LogFinding:
     return LogFinding(
         kind="changed_file",
         what=f"{line.file}:{line.line}: {describe_rewritten(line)}",
-        proposal="Bring it back as it says. With --yes the file stays as it is and is not named any more",
+        proposal="Restore it as described. With --yes the file stays as it is and is no longer reported",
         first=line.line,
         last=line.line,
         id=line.hash,

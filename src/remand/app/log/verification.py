@@ -194,9 +194,7 @@ def _lost_events(tx: Transaction, exchange: Exchange, known: Collection[int]) ->
             kept = held | legacy | _kept_among(tx, [event for _, event in batch])
             for number, event in batch:
                 if event.meta.id not in kept:
-                    problem = (
-                        f"({_event_name(event)}) is not in the ledger any more. Run `remand log rebuild`"
-                    )
+                    problem = f"({_event_name(event)}) is no longer in the ledger. Run `remand log rebuild`"
                     yield Problem(file=mark.path, line=number, problem=problem)
 
 
@@ -238,7 +236,7 @@ def _clock_problems(tx: Transaction, now: Instant, skew: float) -> Iterator[Prob
     if is_clock_ahead(tx.head.clock, now, skew):
         yield _ledger_problem(
             f"the latest event is from {tx.head.clock}, and this machine's clock says {now}: nothing can be written. "
-            "If the machine's clock is wrong, set it right; else `remand log repair` says what to do"
+            "If the machine's clock is wrong, correct it; otherwise `remand log repair` says what to do"
         )
 
 
@@ -285,9 +283,7 @@ class _Tables:
         )
         for table, task in found:
             about = f" about {task}" if task else ""
-            yield _ledger_problem(
-                f"table {table} says something else{about} than the events, and is made anew"
-            )
+            yield _ledger_problem(f"table {table} and the events differ{about}; the table is rebuilt")
 
 
 def _wrong_row_problem(entry: EventEntry, withheld: UnconfirmedEvent | None) -> Problem:
@@ -297,7 +293,7 @@ def _wrong_row_problem(entry: EventEntry, withheld: UnconfirmedEvent | None) -> 
     else:
         state = "counts without being confirmed" if doubt else "is confirmed and does not count"
     about = f" about {entry.subject}" if entry.subject else ""
-    return _ledger_problem(f"{_event_name(event)}{about} {state}: the ledger was changed, and is made anew")
+    return _ledger_problem(f"{_event_name(event)}{about} {state}: the ledger was changed, and is rebuilt")
 
 
 def _event_name(event: Event) -> str:
@@ -316,7 +312,7 @@ def _group_problems(
         if bool(doubt) != bool(kept[group].doubt):
             state = "counts and should not" if doubt else "does not count and should"
             yield _ledger_problem(
-                f"the signature of {_group_text(group)} {state}: the ledger was changed, and is made anew"
+                f"the signature of {_group_text(group)} {state}: the ledger was changed, and is rebuilt"
             )
     for mark in exchange.files() if wrong else []:
         for number, line in exchange.read(mark.path):

@@ -45,8 +45,7 @@ DATA_NOTICE = (
 )
 DIRECTOR_ROLE = (
     "You are {name}, a director of this team. An agent says that it cannot do the task. Its record passed the checks"
-    " that can be made by rule; `graded` and `attempts` say how far its evidence was borne out. Decide whether it"
-    " holds, and what becomes of the task."
+    " that can be made by rule; `graded` and `attempts` say how far its evidence was borne out. Decide whether it is justified, and what to do with the task."
 )
 
 ChangedSince = Mapping[str, Collection[str]]
@@ -119,7 +118,7 @@ def _reviewer_role(task: Task, change: SubmittedChange, reviewer: Actor) -> str:
         f"You are {inline_name(reviewer.name)}, a reviewer of this team. {author} says that the task is done at commit"
         f" {change.commit}. You had no part in it. Find out whether it is.{reach}\n\nYou are in a checkout of that commit. Read what is"
         " around the change. Do not run what the author wrote: the gates have, and whatever runs here could answer in"
-        " your name. Nothing that you write there is kept, and you mend nothing yourself."
+        " your name. Nothing that you write there is kept, and you fix nothing yourself."
     )
 
 
@@ -135,7 +134,7 @@ def _gate_results(task: Task, events: Sequence[Event], mark: str) -> str:
     last = passed[-1]
     rows = [message.render_verdict(last.verdict)]
     if last.is_observed:
-        rows.insert(0, "The gates only look on; nothing they say stands in the way.")
+        rows.insert(0, "The gates are not enforced; their results block nothing.")
     rows += [
         f"Accepted by a reviewer although the integrity gate held it: {one}" for one in task.gating.accepted
     ]
@@ -166,7 +165,7 @@ def _earlier_findings(feedback: TaskFeedback, since: ChangedSince, mark: str) ->
         text = "\n".join(_round_rows(one, since, is_last=not place))
         room -= len(text)
         if room < 0 and texts:
-            texts.append(f"{len(feedback.rounds) - place} earlier rejections more: `remand task show`.")
+            texts.append(f"{len(feedback.rounds) - place} earlier rejections: `remand task show`.")
             break
         texts.append(_truncate(text, MAX_ROUNDS))
     yield "## What was found before\n\n" + _quoted_data("findings", "\n\n".join(texts), mark)
@@ -217,8 +216,7 @@ def _change_sections(change: SubmittedChange, mark: str) -> Iterator[str]:
     if change.is_cut:
         rows = "\n".join(render_omissions(change.unshown))
         yield (
-            "NOT shown above, or not in full. Look at these yourself before you approve; what nobody can read is no"
-            f" work to approve.\n\n{_quoted_data('unshown', rows, mark)}"
+            f"NOT shown above, or not in full. Look at these yourself before you approve; work that nobody can read must not be approved.\n\n{_quoted_data('unshown', rows, mark)}"
         )
 
 
@@ -274,7 +272,7 @@ End with one JSON object in a fenced block of its own, exactly of this form, and
   "run": "{run_id}",
   "decision_type": {names},
   "rationale": "why, in a sentence or two",
-  "message": "with an override: what the agent needs to know to go on",
+  "message": "with an override: what the agent needs to know to continue",
   "reassign_to": "with an override: another agent, or empty",
   "created_tasks": ["ids of tasks that exist and take its place or come first; empty: they are made from the record"]
 }}
@@ -286,11 +284,11 @@ End with one JSON object in a fenced block of its own, exactly of this form, and
 
 def _decision_rows() -> Iterator[str]:
     meanings = {
-        DecisionType.OVERRIDE: "it does not hold; the agent goes on, or the one in `reassign_to`",
+        DecisionType.OVERRIDE: "it is not justified; the agent continues, or the one in `reassign_to`",
         DecisionType.ACCEPT: "it holds; the task is blocked, or cancelled when it is obsolete",
-        DecisionType.ACCEPT_AND_DEFER: "it holds; the task sleeps until what stands in its way is done",
-        DecisionType.ACCEPT_AND_DECOMPOSE: "it holds; the sub-tasks of the record take its place",
-        DecisionType.ACCEPT_AND_REFORMULATE: "it holds; a task that can be done replaces it",
+        DecisionType.ACCEPT_AND_DEFER: "it is justified; the task is deferred until its blockers are done",
+        DecisionType.ACCEPT_AND_DECOMPOSE: "it is justified; the sub-tasks of the record replace it",
+        DecisionType.ACCEPT_AND_REFORMULATE: "it is justified; a feasible task replaces it",
     }
     yield from (f"- {decision.name}: {meaning}" for decision, meaning in meanings.items())
 
@@ -334,7 +332,7 @@ class ReviewRuns:
         task = self._books.task(work.assigned.task.id)
         run = task.find_run(work.assigned.run_id) if task else None
         if task is None or run is None:
-            return "its run is not known any more"
+            return "its run is no longer known"
         found = request_from_answer(run, task, told.text, self._books.home)
         if found is None:
             return ""

@@ -369,7 +369,7 @@ class RunStops:
         """What is in the way may be of the agent's own making: it is told, and no other has to wait for it."""
         if fault.cause != "git":
             raise fault
-        return self._send_back(task, f"Your work cannot be taken: {fault}")
+        return self._send_back(task, f"Your work cannot be imported: {fault}")
 
     def _note_unmeasured(self, task: Task, claim: Claim, commit: str, fault: CannotRun) -> None:
         """Notes that nothing could be measured, once that was tried twice; before, and at the end, it is tried again."""
@@ -425,6 +425,6 @@ def import_agent_commits(books: LedgerClient, workplaces: TaskWorktrees, workpla
     task = books.task(workplace.task_id)
     if task is None or task.status != Status.CLAIMED:
         raise CannotRun(
-            "git", f"Task {workplace.task_id} is not held any more; nothing more is taken over for it."
+            "git", f"Task {workplace.task_id} is no longer held; no more commits are imported for it."
         )
     return workplaces.import_commits(workplace)

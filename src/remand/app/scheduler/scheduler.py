@@ -22,6 +22,7 @@ from remand.domain.events.work import How, Purpose
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
+from remand.domain.text.counts import format_count
 
 MAX_CANDIDATES = 500
 """How far down the line a task for somebody is looked for."""
@@ -317,10 +318,7 @@ class Scheduler:
         load = self._floor.load
         self._room = limit - waiting - load.total
         if waiting >= limit:
-            self._hindrance = (
-                f"{waiting} submissions wait for review, of {limit} that may; nothing new is begun until some"
-                " are looked at"
-            )
+            self._hindrance = f"{format_count(waiting, 'submission')} {'awaits' if waiting == 1 else 'await'} review (limit {limit}); no new work starts until some are reviewed"
         free = [one for one in rotate_after(startable_workers(rules.team), self._last) if load.has_room(one)]
         free = sorted(filter(self._may_start, free), key=load.room, reverse=True)
         line = CandidateTasks(filter(self._may_assign, self._candidate_tasks()) if free else iter(()))

@@ -129,7 +129,7 @@ def require_agent_name(agent: str, names: Iterable[str]) -> None:
 def require_environment_name(own: str, named: str) -> None:
     """Refuses another name than the one that an agent's environment gives."""
     if own and named and fold_name(named) != fold_name(own):
-        raise Refused("not_yours", f"This is {own}'s environment; nobody can act as {named} here.")
+        raise Refused("not_yours", f"This is {own}'s environment; nobody can act as {named} from here.")
 
 
 def require_own_task(agent: str, own_task_id: str, task_id: str, named: str) -> None:

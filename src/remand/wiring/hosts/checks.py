@@ -61,7 +61,7 @@ def missing_hooks(name: str, roots: Sequence[str]) -> str:
         return str(fault)
     gone = _missing_events(setup, there)
     where = setup.local or setup.path
-    return f"{where} has no entry of ours for {', '.join(gone)} any more" if gone else ""
+    return f"{where} no longer has Remand's entry for {', '.join(gone)}" if gone else ""
 
 
 def setup_hints(name: str, executable: str) -> list[str]:
@@ -122,7 +122,9 @@ def _judge_answer(name: str, path: str, command: str, called: hook_checks.HookCa
     if (called.output.strip(), called.code) == (expected[0], expected[2]):
         return HookCheck(name, True, f"{path} blocks a stop")
     if called.code is None:
-        return HookCheck(name, False, f"`{command}` does not answer", "Run it by hand to see where it hangs.")
+        return HookCheck(
+            name, False, f"`{command}` does not answer", "Run it manually to see where it hangs."
+        )
     if called.code == 126:
         return HookCheck(name, False, f"`{command}` is not executable", "Make it executable (chmod +x).")
     if called.code == 127 and command.startswith(f"{SHARED_PROGRAM} "):
@@ -146,7 +148,7 @@ def _server_note(name: str, worktree: HostWorktree) -> str:
             return f"{file} has no entry for our MCP server; {again}"
         program = programs[0] if os.path.isabs(programs[0]) else os.path.join(worktree.root, programs[0])
         if not shutil.which(program) and not shutil.which(programs[0]):
-            return f"{file} starts `{programs[0]}` as our MCP server, which is not there; {again}"
+            return f"{file} starts `{programs[0]}` as Remand's MCP server, which was not found; {again}"
     return ""
 
 

@@ -24,7 +24,7 @@ def require_inside(root: str, name: str) -> str:
     path = os.path.join(root, name)
     real_root = os.path.realpath(root)
     if os.path.commonpath([real_root, os.path.realpath(path)]) != real_root:
-        raise EnvironmentFault(f"{path} is a link that leads out of the repository. Replace it by a file.")
+        raise EnvironmentFault(f"{path} is a link that leads out of the repository. Replace it with a file.")
     return path
 
 
@@ -90,7 +90,7 @@ def require_writable(path: str) -> None:
     while not os.path.exists(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder) or not os.stat(folder).st_mode & 0o200 or not os.access(folder, os.W_OK):
-        raise EnvironmentFault(f"{path} cannot be written: {folder} is no folder that you may write to.")
+        raise EnvironmentFault(f"{path} cannot be written: {folder} is not a folder that you may write to.")
 
 
 def write_settings(path: str, text: str) -> None:

@@ -125,8 +125,8 @@ def test_a_done_claim_that_the_gates_reject_is_told_by_what_it_missed_and_mended
     assert no.why == "Tests: 1 failure (requires 100% pass)"
 
     mended = (task_claimed(), failed(), gate_passed())
-    assert the_no(of(*mended)).outcome == "Alice mended it"
-    assert the_no(of(*mended, TaskCancelled(task_id=T1))).outcome == "Alice mended it"
+    assert the_no(of(*mended)).outcome == "Alice fixed it"
+    assert the_no(of(*mended, TaskCancelled(task_id=T1))).outcome == "Alice fixed it"
 
 
 def test_work_that_is_held_is_a_no_by_what_was_found() -> None:

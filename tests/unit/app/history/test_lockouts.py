@@ -60,7 +60,7 @@ def test_a_lockout_without_a_review_names_whose_word_it_was() -> None:
 def test_a_lockout_that_came_with_the_task_names_where_from() -> None:
     locked = LockoutSet(task_id=T1, agent="Alice", inherited_from=T2)
 
-    assert told(locked) == f"Alice was locked out for issue #42, since it was cut from task {T2}."
+    assert told(locked) == f"Alice was locked out for issue #42, because it was split from task {T2}."
 
 
 def test_who_is_free_is_told_what_ended_the_lockout() -> None:
@@ -100,7 +100,7 @@ def test_a_rejected_task_tells_every_rejection_that_stands() -> None:
     )
     assert (
         rejection_reasons(task_after(*BEFORE), stamp_events(*BEFORE))
-        == "No rejection of issue #42 stands; it is provisional."
+        == "No rejection of issue #42 is in force; it is provisional."
     )
 
 

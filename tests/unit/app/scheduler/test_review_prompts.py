@@ -119,7 +119,7 @@ def test_its_word_counts_when_it_is_its_last_and_no_command_is_named() -> None:
 
 def test_what_was_not_measured_is_said() -> None:
     assert "Nothing was measured of this commit." in told(passed(tree="another"))
-    assert "only look on" in told(passed(is_observed=True))
+    assert "not enforced" in told(passed(is_observed=True))
 
 
 def test_what_is_not_shown_is_named() -> None:

@@ -157,7 +157,7 @@ def test_when_too_much_waits_for_review_nothing_new_is_begun() -> None:
 
     statuses = sorted(task.status for task in shop.world.tasks().values())
     assert statuses == ["incoming", "incoming", "provisional", "provisional"]
-    assert "2 submissions wait for review, of 2 that may" in shop.scheduler.waiting
+    assert "2 submissions await review (limit 2)" in shop.scheduler.waiting
 
 
 def test_work_on_its_way_to_review_counts_as_well() -> None:
@@ -379,7 +379,7 @@ def test_what_an_agent_left_in_the_way_is_told_to_it_and_keeps_nobody_else() -> 
 
     shop.tick(12)
 
-    assert any("Your work cannot be taken: Commit 1234" in order.prompt for order in shop.orders)
+    assert any("Your work cannot be imported: Commit 1234" in order.prompt for order in shop.orders)
 
     assert {shop.world.task(task_id).status for task_id in theirs} == {Status.ESCALATED}
     shop.workplaces.hindrance = None
@@ -615,7 +615,7 @@ def test_what_was_handed_in_stays_as_it_is() -> None:
     assert import_agent_commits(books, shop.workplaces, place) == "work"
     shop.tick(2)
 
-    with pytest.raises(CannotRun, match="not held any more"):
+    with pytest.raises(CannotRun, match="no longer held"):
         import_agent_commits(books, shop.workplaces, place)
 
 

@@ -154,13 +154,11 @@ def test_of_a_long_cause_the_line_that_says_it_comes_first() -> None:
 
 ADVICE = {
     "`[sandbox] path`": errored(f"{SAID}/usr/bin/python3: No module named pytest"),
-    "Install what is missing": errored(
-        "`ruff` could not be run to its end: The program ruff is in none of /bin"
-    ),
+    "Install what is missing": errored("`ruff` failed to run: The program ruff is in none of /bin"),
     "`timeout`": a_result("tests", TIMED_OUT, detail="It did not end within 600 s."),
     "`prepare`": errored("The prepare step `uv sync` failed: uv: not found"),
-    "Free space": errored("It could not be run: [Errno 28] No space left on device: '/x'."),
-    "remand doctor": errored("`bwrap` could not be run to its end: no user namespace"),
+    "Free space": errored("It failed to run: [Errno 28] No space left on device: '/x'."),
+    "remand doctor": errored("`bwrap` failed to run: no user namespace"),
     "`parser`": errored("there is no report"),
 }
 
@@ -168,7 +166,7 @@ ADVICE = {
 @pytest.mark.parametrize(
     "why",
     [
-        "`bin/ruff` could not be run to its end: The program bin/ruff is not there",
+        "`bin/ruff` failed to run: The program bin/ruff is not there",
         "the command ended with status 126: a program could not be started\nIt said last: sh: ruff: Permission denied",
     ],
 )
