@@ -159,7 +159,7 @@ def test_what_dies_dies_without_blame(played: Played) -> None:
 
     assert [(end["agent"], end["how"]) for end in ends if end["how"] != "exited"] == [("Hockney", "lost")]
     assert [end["agent"] for end in ends if end.get("is_fault")] == ["Verbal"]
-    assert "What I had begun is still here, uncommitted." in played.said.out
+    assert "My earlier work is still here, uncommitted." in played.said.out
     assert {event["agent"] for event in played.events("lockout.set")} == {"Fenster", "McManus", "Kobayashi"}
 
 

@@ -178,9 +178,9 @@ class TestPrepare:
 
     def test_a_task_is_called_by_its_id(self, site: Site) -> None:
         for task in ("", "..", "T-../x", "T-1/x", "-rf", "T-" + "x" * 100, ".own", "T-1\n"):
-            with pytest.raises(CannotRun, match="no task's id"):
+            with pytest.raises(CannotRun, match="not a task id"):
                 site.prepare(task=task)
-            with pytest.raises(CannotRun, match="no task's id"):
+            with pytest.raises(CannotRun, match="not a task id"):
                 site.workplaces.remove(task)
 
     def test_a_branch_needs_a_commit_to_begin_at(self, site: Site) -> None:

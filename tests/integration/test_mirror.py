@@ -66,7 +66,7 @@ class TestBringing:
         self, mirror: GitMirror, source: AgentsRepository, name: str
     ) -> None:
         source.git("update-ref", "refs/heads/main", source.commit({"a": b"1"}))
-        with pytest.raises(EnvironmentFault, match="no full commit"):
+        with pytest.raises(EnvironmentFault, match="not a full commit"):
             mirror.fetch_commit(name)
 
     def test_a_commit_that_is_not_there_is_named(self, mirror: GitMirror) -> None:

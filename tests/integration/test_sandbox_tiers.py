@@ -143,7 +143,7 @@ def test_a_program_that_is_not_there_is_not_started_and_says_what_to_do(bench: B
     (bench.folder / "lost").chmod(0o755)
     expected = {
         "no-such-program": "Install it, or add the folder it is in to [sandbox] path",
-        "./no-such-program": "Mend the command in remand.toml, or install it",
+        "./no-such-program": "Fix the command in remand.toml, or install it",
         "./text": "Make it executable",
         "./lost": "Check that the program and what it is run by are there",
     }

@@ -374,7 +374,7 @@ class TestHostileFolder:
         monkeypatch.setattr(commit_import, "MAX_NEWS", 1 << 20)
         confined.commit("zeros", "0" * (2 << 20))
         for ask in (confined.bring, confined.look):
-            with pytest.raises(CannotRun, match="They are not taken"):
+            with pytest.raises(CannotRun, match="They are not imported"):
                 ask()
         assert site.tip() == site.start
         again = confined.again()

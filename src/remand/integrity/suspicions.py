@@ -85,7 +85,7 @@ KINDS: dict[str, SuspicionKind] = {
     "assertion_swallowed": SuspicionKind("a failing assertion is caught", "let it fail the test"),
     "expectation_rewritten": SuspicionKind(
         "what tests expect was changed and the product was not",
-        "restore the expectation and mend the product",
+        "restore the expectation and fix the product",
     ),
     "test_mocks_its_subject": SuspicionKind(
         "a test replaces the very thing it tests", "replace only what its subject depends on"
@@ -103,7 +103,7 @@ KINDS: dict[str, SuspicionKind] = {
         "the new tests pass on the old code, too", "write one that fails without the change"
     ),
     # checks that say less
-    "suppression_added": SuspicionKind("more findings of a checker are suppressed", "mend what it finds"),
+    "suppression_added": SuspicionKind("more findings of a checker are suppressed", "fix what it finds"),
     "suppression_widened": SuspicionKind(
         "a suppression covers more than on the base", "name the one finding it is for"
     ),

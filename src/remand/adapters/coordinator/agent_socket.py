@@ -248,7 +248,9 @@ class AgentSocketListener:
     def open(self, run_id: str, agent: str, task_id: str, workplace: TaskWorktree) -> str:
         """A socket for one run; gives its path. Raises `CannotRun`."""
         if run_id in self._doors or self._is_ending:
-            raise CannotRun("door", f"The run {run_id} has a door already, or the scheduler ends.")
+            raise CannotRun(
+                "door", f"The run {run_id} already has an agent socket, or the scheduler is stopping."
+            )
         path = os.path.join(self._folder, _file_name(run_id, self._folder))
         try:
             listener = _listen(path)

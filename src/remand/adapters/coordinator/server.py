@@ -140,7 +140,7 @@ class Coordinator:
                 self._handle_frame(client, kind, payload, waiting)
         except (ValueError, IndexError, RecursionError, msgspec.MsgspecError) as error:
             self._reply(
-                client, remote_ledger.encode_answers([EnvironmentFault(f"That is no request: {error}")])
+                client, remote_ledger.encode_answers([EnvironmentFault(f"That is not a request: {error}")])
             )
             self._drop(client)
 
@@ -231,7 +231,7 @@ def _listen(path: str) -> tuple[socket.socket, int]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise EnvironmentFault("A coordinator of this ledger is running already.") from None
+        raise EnvironmentFault("A coordinator of this ledger is already running.") from None
     with suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -106,7 +106,7 @@ class RestClient:
             if not has_more(reply, len(found), len(items)):
                 return list(found.values())
             if len(found) == before:
-                raise self.garbled_fault("tells the same page of a list again and again")
+                raise self.garbled_fault("returns the same page of a list again and again")
         raise self.garbled_fault(f"has more than {MAX_PAGES} pages of one list")
 
     async def send(self, path: str, data: object, method: str = "POST") -> ForgeReply:

@@ -257,7 +257,7 @@ class Gitea(ForgeClient):
     ) -> None:
         owner, _, name = repository.partition("/")
         if not owner or not name or "/" in name:
-            raise UsageError(f"{repository} is no repository on Gitea or Forgejo. Write it as OWNER/NAME.")
+            raise UsageError(f"{repository} is not a repository on Gitea or Forgejo. Write it as OWNER/NAME.")
         service = _service(api, token)
         self._rest = RestClient(
             service, transport or HttpTransport(service.api), RateLimits(clock, memory, service.api), memory

@@ -209,8 +209,7 @@ class GitHubWriter:
         except GraphqlMissing:
             raise ForgeFault(
                 ForgeFaultKind.REFUSED,
-                f"GitHub lets drafts be made ready by GraphQL alone, which is not to be had here. "
-                f"Mark pull request #{number} as ready for review by hand.",
+                f"GitHub can mark drafts as ready only through GraphQL, which is not available here. Mark pull request #{number} as ready for review manually.",
             ) from None
 
     async def ask_reviewers(self, number: int, names: Sequence[str]) -> None:
@@ -297,7 +296,7 @@ class GitHub(ForgeClient):
     ) -> None:
         owner, _, name = repository.partition("/")
         if not owner or not name or "/" in name:
-            raise UsageError(f"{repository} is no repository on GitHub. Write it as OWNER/NAME.")
+            raise UsageError(f"{repository} is not a repository on GitHub. Write it as OWNER/NAME.")
         place = GitHubRepository((api or API).rstrip("/"), owner, name)
         if not token.isascii() or not token.isprintable():
             raise ForgeFault(

@@ -68,7 +68,9 @@ def pull_state(text: str, *, is_merged: bool) -> PullState:
     try:
         return PullState(text.lower())
     except ValueError:
-        raise ForgeFault(ForgeFaultKind.GARBLED, "GitHub tells an unknown state of a pull request.") from None
+        raise ForgeFault(
+            ForgeFaultKind.GARBLED, "GitHub returned an unknown state of a pull request."
+        ) from None
 
 
 def with_comments(
@@ -263,7 +265,7 @@ class GitHubApi(abc.GitHubAPI):
             )
         except (ValueError, RecursionError):
             raise ForgeFault(
-                ForgeFaultKind.GARBLED, "GitHub's answer is no JSON, or not all of it."
+                ForgeFaultKind.GARBLED, "GitHub's answer is not JSON, or is incomplete."
             ) from None
         return content, more or ""
 
@@ -286,7 +288,7 @@ class GitHubApi(abc.GitHubAPI):
             raise fault
         is_awaited = reply.status in ANSWERS or (reply.status == 304 and "if-none-match" in headers)
         if not is_awaited or (reply.body and "json" not in reply.headers.get("content-type", "")):
-            raise ForgeFault(ForgeFaultKind.GARBLED, f"GitHub's answer is no JSON ({reply.status}).")
+            raise ForgeFault(ForgeFaultKind.GARBLED, f"GitHub's answer is not JSON ({reply.status}).")
         kept = {name: reply.headers[name] for name in ("etag", "link") if name in reply.headers}
         return reply.status, {**kept, "content-type": "application/json"}, reply.body
 

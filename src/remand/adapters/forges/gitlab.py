@@ -220,7 +220,7 @@ class GitLab(ForgeClient):
         transport: Transport | None = None,
     ) -> None:
         if not all(repository.split("/")) or "/" not in repository:
-            raise UsageError(f"{repository} is no project on GitLab. Write it as GROUP/NAME.")
+            raise UsageError(f"{repository} is not a project on GitLab. Write it as GROUP/NAME.")
         service = _service(api, token)
         limits = RateLimits(clock, memory, service.api)
         self._rest = RestClient(service, transport or HttpTransport(service.api), limits, memory)

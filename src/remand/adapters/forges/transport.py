@@ -52,7 +52,7 @@ class HttpTransport:
         self._origin = origin_of(api)
         if self._origin is None:
             raise EnvironmentFault(
-                f"{api} is no address of a forge. It is https://…; http is taken on this machine alone."
+                f"{api} is not the address of a forge. Use https://…; http is allowed only on this machine."
             )
         self._seconds = seconds
         # Plain http stays on this machine: no proxy of the environment's, and no authorities, which take a while to load.

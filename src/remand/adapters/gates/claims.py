@@ -57,7 +57,7 @@ class CommandClaims:
         try:
             return _parse_answer(self._run(command, identity))
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise CannotRun("gates", f"The gates could not be run: {error}") from None
+            raise CannotRun("gates", f"The gates could not run: {error}") from None
 
     def close(self) -> None:
         """Ends what is being measured; nothing is measured any more."""
@@ -69,7 +69,7 @@ class CommandClaims:
     def _run(self, command: tuple[str, ...], identity: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
         with self._lock:
             if self._is_closed:
-                raise CannotRun("gates", "Nothing is measured any more: the scheduler ends.")
+                raise CannotRun("gates", "The scheduler is stopping, so no more gates run.")
             process = subprocess.Popen(
                 command,
                 cwd=self._root,

@@ -483,7 +483,9 @@ class Objects:
 def require_id(object_id: str) -> str:
     """The id itself, when it is a full one; nothing else is ever passed to git."""
     if not _FULL_ID.fullmatch(object_id):
-        raise EnvironmentFault(f"{object_id[:80]!r} is no full commit or tree id. Pass all 40 digits of it.")
+        raise EnvironmentFault(
+            f"{object_id[:80]!r} is not a full commit or tree id. Pass all 40 digits of it."
+        )
     return object_id
 
 

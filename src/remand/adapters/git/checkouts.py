@@ -350,7 +350,7 @@ def _works(place: str, options: str) -> bool:
 def _mount_overlay(below: str, lease: str, options: str) -> str:
     """Mounts the layers of a lease above a folder and returns where they are seen as one."""
     if sys.platform != "linux":
-        raise EnvironmentFault("Overlays are to be had on Linux alone.")
+        raise EnvironmentFault("Overlays are available only on Linux.")
     upper, work, merged = (os.path.join(lease, name) for name in _LAYERS)
     layers = f"lowerdir={_escape_path(below)},upperdir={_escape_path(upper)},workdir={_escape_path(work)}"
     data = f"{layers},{options}" if options else layers

@@ -51,8 +51,7 @@ def receive_commit(own: BareRepository, source: str, commit: str, known: Sequenc
         if base and not own.is_sound():
             break
     raise DamagedRepository(
-        f"Commit {commit[:12]} cannot be taken from {source}: {reason}. Something it needs is missing there, "
-        "or is not what it says it is. `git fsck` tells more; `git fetch --refetch` mends a partial clone."
+        f"Commit {commit[:12]} cannot be imported from {source}: {reason}. Something it needs is missing there or is damaged. `git fsck` shows details; `git fetch --refetch` repairs a partial clone."
     )
 
 
@@ -87,7 +86,7 @@ def _list_folders(folder: str) -> list[str]:
     for entry in others:
         if not entry.is_dir(follow_symlinks=False):
             raise EnvironmentFault(
-                f"{entry.path} is no plain file, so nothing is read there. Remove it, then repeat."
+                f"{entry.path} is not a regular file, so it is not read. Remove it, then repeat."
             )
     return [entry.path for entry in others]
 
@@ -275,8 +274,7 @@ class StagedCommit:
         )
         if reason:
             raise EnvironmentFault(
-                f"Commit {self._commit[:12]} of the agent's cannot be taken: {reason}. Something it needs is "
-                "missing, or is not what it says it is."
+                f"The agent's commit {self._commit[:12]} cannot be imported: {reason}. Something it needs is missing or is damaged."
             )
         _require_bounded(self._repository, self._commit)
 
@@ -291,7 +289,7 @@ class StagedCommit:
         reason = self._pipe(self._cuts, self._cuts | {"GIT_OBJECT_DIRECTORY": self._real}, keeping)
         if reason:
             raise EnvironmentFault(
-                f"Commit {self._commit[:12]} cannot be brought into {self._real}: {reason}"
+                f"Commit {self._commit[:12]} cannot be imported into {self._real}: {reason}"
             )
 
     def _pipe(self, sends: Mapping[str, str], keeps: Mapping[str, str], keeping: Sequence[str]) -> str:
@@ -344,7 +342,7 @@ def _link_objects(private_dir: str, target: str) -> None:
         files, size = files + 1, size + _link_file(private_dir, folder, name, path)
         if files > MAX_FILES or size > MAX_BYTES:
             raise EnvironmentFault(
-                f"The agent's objects are more than {MAX_FILES:,} files or {MAX_BYTES >> 20:,} MiB. They are not taken."
+                f"The agent's objects are more than {MAX_FILES:,} files or {MAX_BYTES >> 20:,} MiB. They are not imported."
             )
 
 
@@ -401,8 +399,7 @@ def _count_new_objects(
                     process.kill()
     if count > MAX_OBJECTS or size > MAX_NEWS:
         raise EnvironmentFault(
-            f"The agent's commits bring over {MAX_OBJECTS:,} objects or {MAX_NEWS >> 20:,} MiB. "
-            "They are not taken. Leave large files out of git, or commit them yourself."
+            f"The agent's commits add more than {MAX_OBJECTS:,} objects or {MAX_NEWS >> 20:,} MiB. They are not imported. Keep large files out of git, or commit them yourself."
         )
     return count
 
@@ -422,7 +419,7 @@ def _require_bounded(repository: BareRepository, commit: str) -> None:
     try:
         tree = objects.tree_of(commit)
         if not tree:
-            raise EnvironmentFault(f"{commit[:12]} of the agent's is no commit. It is not taken.")
+            raise EnvironmentFault(f"The agent's {commit[:12]} is not a commit. It is not imported.")
         require_bounded(objects, tree)
     finally:
         objects.close()

@@ -116,7 +116,7 @@ def _diff_tree(place: LedgerLocation, *arguments: str) -> bytes:
     found = run_git(place.worktree, *_TREES, *arguments)
     if found.returncode:
         said = found.stderr.decode(errors="replace").strip()
-        raise EnvironmentFault(f"git cannot tell what was changed: {said}. Mend that, then repeat.")
+        raise EnvironmentFault(f"git cannot tell what was changed: {said}. Fix that, then repeat.")
     return found.stdout
 
 

@@ -88,7 +88,7 @@ class GitControl:
         if answer.returncode:
             said = answer.stderr.decode(errors="replace").strip()
             raise EnvironmentFault(
-                f"git cannot tell what was changed below .got: {said}. Mend that, then repeat."
+                f"git cannot tell what was changed below .got: {said}. Fix that, then repeat."
             )
         return answer.stdout
 

@@ -325,7 +325,7 @@ class GitMirror:
             receive_commit(self.repository, self._source, commit, self._brought.commits()[:_ASKED_ABOUT])
             tree = self.objects.tree_of(commit)
         if not tree:
-            raise EnvironmentFault(f"{commit} in {self._source} is no commit, or is not what it says it is.")
+            raise EnvironmentFault(f"{commit} in {self._source} is not a commit, or is damaged.")
         require_bounded(self.objects, tree)
         code_tree = self._without_got(tree)
         self._brought.mark(commit, code_tree)

@@ -138,7 +138,7 @@ class RefMoved(EnvironmentFault):
 def require_valid_branch(branch: str) -> None:
     """Raises when git would not have a branch of that name."""
     if not is_valid_branch(branch):
-        raise EnvironmentFault(f"{branch[:80]!r} is no name for a branch. Give the task another one.")
+        raise EnvironmentFault(f"{branch[:80]!r} is not a valid branch name. Give the task another one.")
 
 
 class Branches:
@@ -176,7 +176,7 @@ class Branches:
         """
         if not is_commit(start) or not start.strip("0"):
             raise EnvironmentFault(
-                f"There is no branch {branch}, and no commit at which it could begin. Commit to the base first."
+                f"There is no branch {branch}, and no commit to create it from. Commit to the base first."
             )
         reason = self._update(HEADS + branch, start, "0" * len(start))
         if not reason or self.tip(branch) == start:

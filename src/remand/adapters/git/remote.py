@@ -84,7 +84,7 @@ def _unusable_address(text: str) -> ForgeFault:
     shown = re.sub(r"//[^/@\s]*@", "//…@", text)[:80]
     return ForgeFault(
         ForgeFaultKind.REFUSED,
-        f"{shown!r} is no address to push to. Write `forge.remote` as https://…, ssh://…, user@host:path or a folder, "
+        f"{shown!r} is not an address to push to. Write `forge.remote` as https://…, ssh://…, user@host:path or a folder, "
         "without a password in it.",
     )
 
@@ -164,7 +164,7 @@ class GitRemote:
         """Moves a branch there, by the remote's own comparison with what it is expected to be at."""
         ref = self._ref(branch)
         if not _SHA.fullmatch(commit) or (over and not _SHA.fullmatch(over)):
-            raise ForgeFault(ForgeFaultKind.REFUSED, f"{commit[:12]!r} or {over[:12]!r} is no commit's id.")
+            raise ForgeFault(ForgeFaultKind.REFUSED, f"{commit[:12]!r} or {over[:12]!r} is not a commit id.")
         done = self._run(
             commit,
             *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules"),
@@ -185,7 +185,7 @@ class GitRemote:
         """The branch's whole name, when it can be one."""
         ref = f"refs/heads/{branch}"
         if not branch or "\0" in ref or self._run(NOTHING, "check-ref-format", ref).returncode:
-            raise ForgeFault(ForgeFaultKind.REFUSED, f"{branch[:80]!r} is no name of a branch.")
+            raise ForgeFault(ForgeFaultKind.REFUSED, f"{branch[:80]!r} is not a branch name.")
         return ref
 
     def _run(self, commit: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:

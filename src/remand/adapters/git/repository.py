@@ -264,7 +264,7 @@ class GitRepository:
         answer = run_git(self.place.worktree, "rev-list", "--ignore-missing", "--stdin", stdin=rows.encode())
         if answer.returncode:
             said = answer.stderr.decode(errors="replace").strip()
-            raise EnvironmentFault(f"git cannot list what {tip[:12]} lacks: {said}. Mend that, then repeat.")
+            raise EnvironmentFault(f"git cannot list what {tip[:12]} lacks: {said}. Fix that, then repeat.")
         return frozenset(answer.stdout.decode().split()) & asked
 
     def file(self, commit: str, path: str) -> bytes | None:
@@ -278,9 +278,7 @@ class GitRepository:
         answer = run_git(self.place.worktree, "cat-file", "blob", f"{commit}:{path}")
         if listed.returncode or answer.returncode:
             said = (listed.stderr or answer.stderr).decode(errors="replace").strip()
-            raise EnvironmentFault(
-                f"git cannot read {path} at {commit[:12]}: {said}. Mend that, then repeat."
-            )
+            raise EnvironmentFault(f"git cannot read {path} at {commit[:12]}: {said}. Fix that, then repeat.")
         return answer.stdout
 
     def tracked_files(self) -> list[str]:
@@ -534,7 +532,7 @@ class GitTrackedFiles:
         answer = run_git(self._root, "rm", "--cached", "--quiet", "--force", "--", f":(top,literal){name}")
         if answer.returncode:
             said = answer.stderr.decode(errors="replace").strip()
-            raise EnvironmentFault(f"git cannot stop tracking {name}: {said}. Mend that, then repeat.")
+            raise EnvironmentFault(f"git cannot stop tracking {name}: {said}. Fix that, then repeat.")
 
 
 def with_excluded(text: str, names: Collection[str]) -> str:

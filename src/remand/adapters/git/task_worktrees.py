@@ -144,7 +144,7 @@ class GitTaskWorktree:
             )
         head = self.private.read_state(branch).tip if self.private.is_made() else tip
         if not head:
-            raise EnvironmentFault(f"The agent of task {self._task_id} has no branch {branch} any more.")
+            raise EnvironmentFault(f"The agent of task {self._task_id} no longer has the branch {branch}.")
         if head != tip:
             self._advance(branch, head, tip)
         is_behind = self.private.is_made() and self._note().tip != head
@@ -384,7 +384,7 @@ def _work_paths(found: list[ChangedPath], ours: SetupFiles) -> tuple[str, ...]:
 def _moved_message(branch: str, task_id: str, tip: str) -> str:
     return (
         f"Branch {branch} was moved to {tip[:12]} by somebody else while the agent of task {task_id} worked on it. "
-        "Nothing is lost: its commits are kept when the task goes on, from where the branch is now."
+        "Nothing is lost: its commits are kept, and the task continues from where the branch is now."
     )
 
 
@@ -486,7 +486,7 @@ class GitWorktrees:
         """A task's workplace, for us alone."""
         with _as_cannot_run():
             if ids.parse_task_id(task_id) != task_id:
-                raise EnvironmentFault(f"{task_id[:80]!r} is no task's id.")
+                raise EnvironmentFault(f"{task_id[:80]!r} is not a task id.")
             self._require_private()
             lock = os.path.join(self._own, "locks", str(crc32(task_id.encode()) % _LOCKS))
             with hold_lock(lock):
@@ -578,4 +578,4 @@ def _as_cannot_run() -> Iterator[None]:
 
 
 def _no_room(reason: str) -> str:
-    return f"There is no room on the disk for workplaces: {reason}. Make some, then repeat."
+    return f"There is no space on the disk for worktrees: {reason}. Free some, then repeat."

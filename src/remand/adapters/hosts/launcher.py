@@ -373,7 +373,7 @@ def _write_config(run: HostRun, outfit: HostLaunchConfig) -> None:
             os.symlink(target, path)
     except OSError as fault:
         raise CannotRun(
-            "disk", f"{run.folder} cannot be written: {fault.strerror}. Make room or mend its rights."
+            "disk", f"{run.folder} cannot be written: {fault.strerror}. Free space or fix its permissions."
         ) from None
 
 

@@ -14,7 +14,7 @@ MAX_ANSWER = 9_000
 """Claude Code cuts a hook's text at 10,000 UTF-16 units, and other hosts cut later."""
 TAIL = 1_200
 CUT = "\n[… cut …]\n"
-WITHOUT_REASON = "Remand does not allow this. `remand task show` tells more."
+WITHOUT_REASON = "Remand does not allow this. `remand task show` shows details."
 
 KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
 

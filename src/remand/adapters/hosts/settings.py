@@ -172,7 +172,7 @@ def _container(text: str, start: int, depth: int) -> JsonNode:
     if len(members) < len(items):
         names = [item.key for item in items]
         twice = next(name for name in names if names.count(name) > 1)
-        raise NotJsonError(f"the key {twice!r} stands there twice")
+        raise NotJsonError(f"the key {twice!r} occurs twice")
     return JsonNode(members, start, at + 1, items)
 
 
@@ -295,7 +295,7 @@ def _unique(pairs: list[tuple[str, object]]) -> Table:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise UnusableSettings(f"the key {twice!r} stands there twice")
+        raise UnusableSettings(f"the key {twice!r} occurs twice")
     return fields
 
 

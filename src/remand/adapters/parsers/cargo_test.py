@@ -111,7 +111,7 @@ def _suites(content: bytes, build: Build) -> Iterator[_Suite]:
         elif match := _RUNNING.fullmatch(line):
             suite = _Suite(int(match[1]))
     if suite is not None:
-        raise UnreadableReport("a test binary ended before it had said how its tests went")
+        raise UnreadableReport("a test binary ended before it reported its tests")
 
 
 def _add(suite: _Suite, name: str, outcomes: RunOutcomes, found: Findings, root: str) -> None:

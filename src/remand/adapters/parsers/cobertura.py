@@ -43,7 +43,7 @@ def parse(ran: ToolOutput) -> Measurement:
 
 def _count(root: Element, covered: Coverage) -> None:
     if root.tag != "coverage":
-        raise UnreadableReport(f"this is no Cobertura report: it begins with <{str(root.tag)[:40]}>")
+        raise UnreadableReport(f"this is not a Cobertura report: it begins with <{str(root.tag)[:40]}>")
     lines, reached = _share(root, "lines", "line-rate")
     has_branches = root.get("branches-valid", "") != "0" and root.get("branch-rate") is not None
     branches, taken = _share(root, "branches", "branch-rate") if has_branches else (0, 0)

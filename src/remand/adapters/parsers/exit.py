@@ -26,5 +26,5 @@ def parse(ran: ToolOutput) -> Measurement:
     # An error here would be excused by the same error on the base, and a check that never ran would pass.
     if ran.status in _NOT_STARTED or _MISSING.search(text):
         raise UnreadableReport(f"the command ended with status {ran.status}: a program could not be started")
-    finding = GateFinding(code=f"exit status {ran.status}", text=text or "The command said nothing.")
+    finding = GateFinding(code=f"exit status {ran.status}", text=text or "The command printed nothing.")
     return Measurement(figures={"errors": 1.0}, findings=(finding,))

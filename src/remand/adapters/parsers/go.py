@@ -219,7 +219,7 @@ def _measure_vet(ran: ToolOutput, stdout: list[str]) -> Measurement:
             _add_vet_report(msgspec.convert(value, _VetReport), complaints)
     except ValueError:
         if not (ran.status and has_complained):
-            raise UnreadableReport("this is no output of go vet, go build or go test -json") from None
+            raise UnreadableReport("this is not the output of go vet, go build or go test -json") from None
     require_complaint(ran, "go", complaints.found.errors)
     figures = {"errors": float(complaints.found.errors), "failures": 0.0}
     return Measurement(figures=figures, findings=complaints.found.kept_findings)

@@ -57,7 +57,7 @@ class _ReportReader:
     def open(self, element: Element) -> None:
         """Takes the beginning of an element in."""
         if not self._suites and element.tag not in _ROOTS:
-            raise UnreadableReport(f"this is no JUnit report: it begins with <{str(element.tag)[:40]}>")
+            raise UnreadableReport(f"this is not a JUnit report: it begins with <{str(element.tag)[:40]}>")
         if element.tag == "testsuite" and not self._in_suite:
             for name in self.announced:
                 self.announced[name] += _count(element, name)
@@ -71,7 +71,7 @@ class _ReportReader:
     def close(self, element: Element) -> None:
         """Takes the end of an element in; of a test case that is all of it."""
         if not self._suites:
-            raise UnreadableReport("this is no JUnit report, but a test case alone")
+            raise UnreadableReport("this is not a JUnit report, but a test case alone")
         if element.tag == "testcase":
             self._add(element)
         else:

@@ -45,7 +45,7 @@ class _Tracefile:
         if self._path is not None:
             raise UnreadableReport("the last record of the report breaks off")
         if not self.lines:
-            raise UnreadableReport("this is no LCOV report: it has no record of a file")
+            raise UnreadableReport("this is not an LCOV report: it has no record of a file")
 
     def _open(self, path: str) -> None:
         if self._path is not None:
@@ -56,13 +56,13 @@ class _Tracefile:
 
     def _inside(self) -> str:
         if self._path is None:
-            raise UnreadableReport("this is no LCOV report: it counts lines of no file")
+            raise UnreadableReport("this is not an LCOV report: it counts lines of no file")
         return self._path
 
     def _reach(self, reached: dict[Key, bool], key: Key, hits: str) -> None:
         self._size += 1
         if self._size > MAX_MEASURED:
-            raise UnreadableReport(f"the report tells of more than {MAX_MEASURED} lines and branches")
+            raise UnreadableReport(f"the report has more than {MAX_MEASURED} lines and branches")
         is_reached = hits != "-" and hits.strip("0") != ""
         if is_reached and not hits.isdecimal():
             raise UnreadableReport(f"the report counts {hits[:40]!r} hits of a line")

@@ -78,7 +78,7 @@ def parse(ran: ToolOutput) -> Measurement:
         )
     require_complaint(ran, "mypy", found.errors)
     if not (found.errors or reader.is_success or _is_silent_json(content)):
-        raise UnreadableReport("mypy neither complained nor said that it found no issues")
+        raise UnreadableReport("mypy reported neither issues nor success")
     figures = {"errors": float(found.errors), "notes": float(found.notes)}
     return Measurement(figures=figures, findings=found.kept_findings)
 

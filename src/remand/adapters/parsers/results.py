@@ -218,7 +218,7 @@ class Coverage:
     def measurement(self) -> Measurement:
         """The figures in percent; files with the most unreached lines come first."""
         if not self._lines:
-            raise UnreadableReport("the report tells of no line of code: nothing was measured")
+            raise UnreadableReport("the report has no lines of code: nothing was measured")
         figures = {"coverage": 100.0 * self._reached / self._lines}
         if self._branches:
             figures["branch_coverage"] = 100.0 * self._taken / self._branches

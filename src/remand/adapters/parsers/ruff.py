@@ -55,12 +55,12 @@ def _violations(content: bytes) -> Iterator[_Violation]:
     content = content.strip()
     if not content:
         raise UnreadableReport(
-            "ruff said nothing; `--output-format json` prints a list even when all is well"
+            "ruff printed nothing; `--output-format json` prints a list even when all is well"
         )
     if content.startswith(b"["):
         yield from document(content, list[_Violation], "ruff")
         return
     for row in objects(content, _Violation):
         if isinstance(row, str):
-            raise UnreadableReport("this is no report of ruff; use `--output-format json`")
+            raise UnreadableReport("this is not a report of ruff; use `--output-format json`")
         yield row

@@ -107,7 +107,7 @@ def parse(ran: ToolOutput) -> Measurement:
     """Counts results by level; suppressed ones do not count."""
     log = document(report_or_output(ran), _Log, "a SARIF tool")
     if log.version != _VERSION or not log.runs:
-        raise UnreadableReport(f"this is no SARIF {_VERSION} log of a run")
+        raise UnreadableReport(f"this is not a SARIF {_VERSION} log of a run")
     found = Findings(ran.root)
     for run in log.runs:
         _require_whole(run)

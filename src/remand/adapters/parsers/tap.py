@@ -58,7 +58,9 @@ class _Level:
     def require_planned(self) -> None:
         """Raises when another number of tests was planned than was run."""
         if self.planned is None:
-            raise UnreadableReport("there is no plan such as 1..4: the tests broke off, or this is no TAP")
+            raise UnreadableReport(
+                "there is no plan such as 1..4: the tests stopped early, or this is not TAP"
+            )
         if self.planned != self.points:
             raise UnreadableReport(f"{self.planned} tests were planned, and {self.points} reported")
 

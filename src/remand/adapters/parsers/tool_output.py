@@ -89,7 +89,7 @@ def document(content: bytes, shape: type[Shape], tool: str) -> Shape:
     try:
         return _read(content, shape)
     except (ValueError, RecursionError) as wrong:
-        raise UnreadableReport(f"this is no report of {tool} in JSON: {str(wrong)[:200]}") from None
+        raise UnreadableReport(f"this is not a report of {tool} in JSON: {str(wrong)[:200]}") from None
 
 
 def objects(content: bytes, shape: type[Shape]) -> Iterator[Shape | str]:

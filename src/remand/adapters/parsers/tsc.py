@@ -31,7 +31,7 @@ def parse(ran: ToolOutput) -> Measurement:
     complaints = found.errors + found.warnings
     require_complaint(ran, "tsc", complaints)
     if not complaints and (content.strip() or error_output(ran).strip()):
-        raise UnreadableReport("this is no output of tsc, which says nothing when all is well")
+        raise UnreadableReport("this is not the output of tsc, which says nothing when all is well")
     figures = {"errors": float(found.errors), "warnings": float(found.warnings)}
     return Measurement(figures=figures, findings=found.kept_findings)
 

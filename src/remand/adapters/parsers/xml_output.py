@@ -55,7 +55,7 @@ def walk_elements(content: bytes, whole: str) -> Iterator[tuple[str, Element]]:
                 if stack:
                     stack[-1].remove(element)
     except (ParseError, ValueError, LookupError) as wrong:
-        raise UnreadableReport(f"this is no XML that can be read: {str(wrong)[:200]}") from None
+        raise UnreadableReport(f"this is not readable XML: {str(wrong)[:200]}") from None
 
 
 def _require_depth(depth: int) -> None:

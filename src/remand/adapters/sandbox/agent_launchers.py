@@ -178,10 +178,10 @@ def _await_first_process(
         process.kill()
         process.wait()
         end_all_below(process.pid, "", END_SECONDS)
-    said = streams.complaint() or ("Linux 5.3 is needed" if is_there else "bubblewrap said nothing")
+    said = streams.complaint() or ("Linux 5.3 is needed" if is_there else "bubblewrap printed nothing")
     raise CannotRun(
         "disk" if os.strerror(errno.ENOSPC) in said else "sandbox",
-        f"The sandbox could not be made: {said}. See `remand doctor`.",
+        f"The sandbox could not be created: {said}. See `remand doctor`.",
     )
 
 
@@ -276,7 +276,7 @@ class _LauncherStarter:
             kept.callback(to_leave.close)
             if not status.await_child(START_SECONDS):
                 said = status.fault or streams.complaint() or "its launcher ended without a word"
-                raise CannotRun("sandbox", f"The agent could not be started: {said}. See `remand doctor`.")
+                raise CannotRun("sandbox", f"The agent could not start: {said}. See `remand doctor`.")
             fence.add_process(status.child)
             to_leave.write(b"\n")
             kept.pop_all()

@@ -273,7 +273,7 @@ def _reach_attempts(stand: AgentTestbed) -> dict[str, list[str]]:
         "look into the coordinator's memory": ["trace", pid],
         "end the coordinator": ["end", pid],
         "reach the coordinator's socket": ["connect_unix", stand.socket],
-        "reach another agent's door": ["connect_unix", stand.other_door],
+        "reach another agent's socket": ["connect_unix", stand.other_door],
         "reach a server on this machine": ["connect_loopback", str(stand.port)],
         "reach the network": ["connect_out"],
     }

@@ -216,11 +216,11 @@ def agent_setting(order: AgentLaunch, processes: int = PROCESSES) -> AgentSettin
     """The program and the setting of a run, both of which are there; raises CannotRun."""
     folder = order.workplace.folder
     if not os.path.isabs(folder) or not os.path.isdir(folder) or os.path.islink(folder):
-        raise CannotRun("git", f"The worktree {folder} is not there. It has to be made again.")
+        raise CannotRun("git", f"The worktree {folder} was not found. It must be created again.")
     if is_full(folder):
         raise CannotRun("disk", f"Hardly any room is left on the disk of {folder}. Make room there.")
     if order.door and not _is_socket(order.door):
-        raise CannotRun("door", f"The agent's socket {order.door} is not there. It has to be opened again.")
+        raise CannotRun("door", f"The agent's socket {order.door} was not found. It must be opened again.")
     path = tuple(_search_path(order))
     bounds = order.bounds
     job = Job(
@@ -254,10 +254,12 @@ def agent_file_view(order: AgentLaunch, setting: AgentSetting) -> FileView:
     place = order.workplace
     for folder in (place.private_dir, os.path.join(place.private_dir, BASE_OBJECTS)):
         if not os.path.isabs(folder) or os.path.islink(folder) or not os.path.isdir(folder):
-            raise CannotRun("git", f"The agent's git folder {folder} is not there. It has to be made again.")
+            raise CannotRun(
+                "git", f"The agent's git folder {folder} was not found. It must be created again."
+            )
     objects = os.path.join(place.common_dir, "objects")
     if not os.path.isdir(objects):
-        raise CannotRun("git", f"The repository {place.common_dir} is not there. Bring it back, then repeat.")
+        raise CannotRun("git", f"The repository {place.common_dir} was not found. Restore it, then repeat.")
     view = job_file_view(setting.job, setting.program, own=order.bounds.write, hide=listening_sockets())
     view.cover(place.common_dir, place.private_dir, Visibility.WRITE)
     view.cover(os.path.join(place.common_dir, BASE_OBJECTS), objects, Visibility.READ)
@@ -320,12 +322,11 @@ def _program(order: AgentLaunch, path: str) -> str:
     if found is None:
         raise CannotRun(
             "program",
-            f"The program {name} of {order.agent} is not there, or may not be run. Install it, or mend the"
-            " command in remand.toml.",
+            f"{order.agent}'s program `{name}` was not found or is not executable. Install it, or fix the command in remand.toml.",
         )
     interpreter = interpreter_of(found)
     if interpreter and shutil.which(interpreter, path=path) is None:
-        raise CannotRun("program", f"{found} is run by {interpreter}, which is not there. Install that.")
+        raise CannotRun("program", f"{found} is run by {interpreter}, which was not found. Install that.")
     return found
 
 

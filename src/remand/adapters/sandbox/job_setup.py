@@ -39,7 +39,7 @@ def search_path(job: Job) -> list[str]:
 def find_program(job: Job) -> str:
     """The absolute path of a job's program."""
     if not os.path.isabs(job.folder) or not os.path.isdir(job.folder):
-        raise CannotStart(f"The folder {job.folder} is not there. Make the checkout again, then repeat.")
+        raise CannotStart(f"The folder {job.folder} was not found. Create the checkout again, then repeat.")
     if not job.command:
         raise CannotStart("The command is empty. Name a program in remand.toml.")
     name = job.command[0]
@@ -56,9 +56,9 @@ def find_program(job: Job) -> str:
 
 def _require_executable(path: str) -> str:
     if not os.path.isfile(path):
-        raise CannotStart(f"The program {path} is not there. Mend the command in remand.toml, or install it.")
+        raise CannotStart(f"The program {path} was not found. Fix the command in remand.toml, or install it.")
     if not os.access(path, os.X_OK):
-        raise CannotStart(f"The program {path} may not be run. Make it executable, then repeat.")
+        raise CannotStart(f"The program {path} is not executable. Make it executable, then repeat.")
     return path
 
 

@@ -316,6 +316,6 @@ def _cannot_write(path: str, error: OSError) -> EnvironmentFault:
     hint = (
         "Free some space, then repeat."
         if error.errno in (errno.ENOSPC, errno.EDQUOT)
-        else "Mend that, then repeat."
+        else "Fix that, then repeat."
     )
     return EnvironmentFault(f"Nothing was recorded: {path} cannot be written ({error.strerror}). {hint}")

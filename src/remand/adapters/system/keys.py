@@ -203,7 +203,7 @@ class FileKeys:
             self._make()
             found = self.own()
         if found is None:
-            raise EnvironmentFault(f"The machine's key {self._path} was taken away. Repeat the command.")
+            raise EnvironmentFault(f"The machine's key {self._path} was removed. Repeat the command.")
         return found
 
     def load(self) -> None:
@@ -240,7 +240,7 @@ class FileKeys:
             handle = os.open(self._path, _READ)
         except OSError as error:
             raise EnvironmentFault(
-                f"The machine's key {self._path} cannot be read ({error.strerror}). Mend that, then repeat."
+                f"The machine's key {self._path} cannot be read ({error.strerror}). Fix that, then repeat."
             ) from None
         with open(handle, "rb") as file:
             status = os.fstat(handle)
@@ -286,7 +286,7 @@ class FileKeys:
                 os.link(draft, self._path)
         except OSError as error:
             raise EnvironmentFault(
-                f"The machine's key {self._path} cannot be written ({error.strerror}). Mend that, then repeat."
+                f"The machine's key {self._path} cannot be written ({error.strerror}). Fix that, then repeat."
             ) from None
         finally:
             with suppress(OSError):

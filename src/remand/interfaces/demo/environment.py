@@ -145,7 +145,7 @@ class Narrator:
     def _start_text(self, event: RunStarted) -> str:
         known = (event.task_id, event.agent) in self._begun
         self._begun.add((event.task_id, event.agent))
-        return "goes on, with what it was told" if known else "begins"
+        return "continues with the guidance" if known else "begins"
 
     def _end_lines(self, event: RunEnded, title: str) -> Iterator[DemoLine]:
         if event.is_fault or event.how == How.LOST:
@@ -168,9 +168,9 @@ def _approval_line(event: ReviewApproved, task: Task) -> LineParts:
 
 
 _LINE_BUILDERS: dict[type[Event], Callable[[Any, Task], LineParts]] = {
-    TaskSubmitted: lambda event, _: ("", event.agent, f"handed in {event.commit[:8]}: the gates pass it"),
+    TaskSubmitted: lambda event, _: ("", event.agent, f"submitted {event.commit[:8]}: the gates pass it"),
     LockoutSet: lambda event, _: ("", event.agent, "is locked out of it"),
-    TaskReassigned: lambda event, _: ("", event.target, f"is to take over: {event.reason}"),
+    TaskReassigned: lambda event, _: ("", event.target, f"takes over: {event.reason}"),
     RejectionAnswered: lambda event, _: ("", "director", _decision_text(event)),
     TaskDeferred: lambda event, _: ("", "", event_text(event)),
     TaskWoken: lambda event, _: ("", "", event_text(event)),

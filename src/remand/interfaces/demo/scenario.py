@@ -212,7 +212,7 @@ PATIENCE = 600.0
 """Seconds after which the story is given up: something hangs."""
 TIERS = {
     "bubblewrap": "in bubblewrap (tier 1): their worktree, their tools, and one socket that is their identity",
-    "plain": "as they are (tier 0): no sandbox is to be had here, see `remand doctor`",
+    "plain": "as they are (tier 0): no sandbox is available here, see `remand doctor`",
 }
 OWN_TABLES = "# Who works here"
 """Where in the configuration that `remand init` writes the project's own begins."""

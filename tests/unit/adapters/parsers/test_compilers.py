@@ -198,5 +198,5 @@ def test_a_complaint_of_tsc_about_no_file_is_an_error_unless_it_is_about_the_set
 
 @pytest.mark.parametrize(("output", "errors"), [(b"Version 6.0.3\n", b""), (b"", b"warning: x\n")])
 def test_what_is_no_output_of_tsc_is_not_read(output: bytes, errors: bytes) -> None:
-    with pytest.raises(UnreadableReport, match="no output of tsc"):
+    with pytest.raises(UnreadableReport, match="not the output of tsc"):
         say("tsc", output, errors=errors)

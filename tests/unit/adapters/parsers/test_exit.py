@@ -20,7 +20,7 @@ def test_a_command_that_fails_is_one_error_with_its_last_words() -> None:
 
 
 def test_a_command_that_fails_without_a_word_is_an_error_too() -> None:
-    assert parse("exit", ToolOutput(status=1)).findings[0].text == "The command said nothing."
+    assert parse("exit", ToolOutput(status=1)).findings[0].text == "The command printed nothing."
 
 
 @pytest.mark.parametrize(

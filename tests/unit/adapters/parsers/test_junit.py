@@ -217,7 +217,7 @@ def test_what_is_no_junit_report_is_not_read(content: bytes) -> None:
     ids=["bomb", "external", "default", "subset"],
 )
 def test_a_report_declares_nothing(declared: str) -> None:
-    with pytest.raises(UnreadableReport, match="no XML that can be read"):
+    with pytest.raises(UnreadableReport, match="not readable XML"):
         read(PASSED, before=declared)
 
 

@@ -111,7 +111,7 @@ def test_mypys_codes_are_read_from_text_and_from_json() -> None:
 
 
 def test_a_mypy_that_says_nothing_has_measured_nothing() -> None:
-    with pytest.raises(UnreadableReport, match="neither complained"):
+    with pytest.raises(UnreadableReport, match="reported neither"):
         say("mypy", b"", status=0)
 
 

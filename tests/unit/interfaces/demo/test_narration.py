@@ -84,7 +84,7 @@ def test_who_begins_again_goes_on() -> None:
 
     assert [line.text for _ in range(2) for line in narrator.lines(seen)] == [
         "begins",
-        "goes on, with what it was told",
+        "continues with the guidance",
     ]
     review = RunStarted(task_id=T1, run_id=RUN, agent="Lead", purpose=Purpose.REVIEW)
     assert told(review) == []

@@ -24,7 +24,7 @@ def main() -> None:
         agent.write({FILE: BEGUN})
         agent.say(HALF_WAY)
         signal.pause()
-    agent.say("What I had begun is still here, uncommitted. I go on from there.")
+    agent.say("My earlier work is still here, uncommitted. I continue from there.")
     agent.write({FILE: BUTTON})
     agent.commit("Make the sign-in button one")
     agent.submit()
