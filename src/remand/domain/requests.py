@@ -15,7 +15,7 @@ def unencodable_refusal(error: Exception) -> Refused:
     """The refusal of a command that JSON cannot hold."""
     if isinstance(error, UnicodeEncodeError):
         return Refused("bad_value", "The command holds characters that are no text (half a pair).")
-    return Refused("bad_value", f"The command holds something that is no JSON: {error}.")
+    return Refused("bad_value", f"The command contains something that is not JSON: {error}.")
 
 
 def require_request_form(rejection: object, size: int, key: str) -> None:
@@ -23,7 +23,7 @@ def require_request_form(rejection: object, size: int, key: str) -> None:
     if not isinstance(rejection, dict):
         raise Refused("bad_value", "A rejection is a record with named fields.")
     if size > MAX_REQUEST:
-        raise Refused("bad_value", f"The command has {size} bytes; at most {MAX_REQUEST} are taken.")
+        raise Refused("bad_value", f"The command has {size} bytes; at most {MAX_REQUEST} are allowed.")
     if key and not _KEY.fullmatch(key):
         raise Refused(
             "bad_value", "An idempotency key has 1 to 128 letters, digits or . _ : / + = - characters."
@@ -37,7 +37,7 @@ def oversized_event_refusal(why: Exception) -> Refused:
 
 def reused_key_refusal(*, is_task_gone: bool) -> Refused:
     """The refusal of an idempotency key that was used for another command, or for a task that is not there any more."""
-    what = "belongs to a task that is not there any more" if is_task_gone else "was used for another command"
+    what = "belongs to a task that no longer exists" if is_task_gone else "was used for another command"
     return Refused("key_reused", f"This idempotency key {what}.")
 
 
