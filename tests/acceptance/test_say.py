@@ -67,7 +67,7 @@ def test_the_sample_prompts_work_as_written(team: Repository) -> None:
     )
 
     moved = said(team, "Reassign issue #42 from Fenster to Hockney")
-    assert moved["done"].startswith("Hockney takes issue #42 over.")
+    assert moved["done"].startswith("Hockney takes over issue #42.")
     assert team.refused("task", "claim", "#42", "--agent", "Fenster") == "locked_out"
 
     unlocked = said(team, "Unlock Fenster for issue #42 — I've given him better guidance")

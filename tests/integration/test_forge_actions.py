@@ -79,8 +79,8 @@ class TestALife:
         told = place.repository.call("sync").data
 
         assert (place.state.merges, issue.is_open) == ([], True)
-        assert "has gone on" in told["acted"]["waits"][0]["text"]
-        assert "has gone on" in place.shown(task)["waits_for_forge"]
+        assert "has moved" in told["acted"]["waits"][0]["text"]
+        assert "has moved" in place.shown(task)["waits_for_forge"]
         assert place.pull.state is PullState.OPEN
 
     def test_by_default_nothing_goes_there(

@@ -90,7 +90,7 @@ def test_one_key_answers_the_question_in_the_ledger(team: Repository, terminal: 
     number = next(row.split()[0] for row in rows if row.endswith("Reassign it to Bob"))
 
     view.press(number)
-    view.wait_for("Bob takes issue #42 over")
+    view.wait_for("Bob takes over issue #42")
 
     assert status(team, task) == "incoming"
     assert team.ok("task", "show", task)["escalations"][-1]["option"] == "reassign:Bob"

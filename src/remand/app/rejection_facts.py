@@ -31,6 +31,7 @@ from remand.domain.preconditions import is_eligible
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import Status, Task
+from remand.domain.text.counts import format_count
 from remand.domain.text.path_patterns import PathPattern
 from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
 from remand.domain.validation.field_text import mentioned_names
@@ -251,8 +252,12 @@ def _grade_count(probe: ev.CountProbe, sources: Sources, may_read: int) -> Evide
         paths = [path for path in paths if wanted in (sources.file(commit.sha, path) or b"")]
     count = len(paths)
     holds = probe.expected in (None, count) and (probe.at_least is None or count >= probe.at_least)
-    holding = f" and hold {probe.containing[:80]!r}" if probe.containing else ""
-    found = f"{count} files match {probe.pattern}{holding} at {commit.sha[:12]}"
+    holding = (
+        f" and {'contains' if count == 1 else 'contain'} {probe.containing[:80]!r}"
+        if probe.containing
+        else ""
+    )
+    found = f"{format_count(count, 'file')} {'matches' if count == 1 else 'match'} {probe.pattern}{holding} at {commit.sha[:12]}"
     return ev.grade_evidence(probe, Grade.REPRODUCED if holds else Grade.DISPROVED, found)
 
 

@@ -139,7 +139,7 @@ def test_what_is_not_clear_asks_for_nothing(room: Room, text: str, code: str) ->
 
 def test_a_reassignment_and_an_escalation_are_carried_out(room: Room) -> None:
     room.locked()
-    assert "Hockney takes issue #42 over." in room.say("Reassign issue #42 from Fenster to Hockney").done
+    assert "Hockney takes over issue #42." in room.say("Reassign issue #42 from Fenster to Hockney").done
     answer = room.say("Escalate issue #42 to me — the team is stuck")
 
     assert answer.status == "escalated"

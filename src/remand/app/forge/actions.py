@@ -138,9 +138,9 @@ class MergeAction:
         if pull.state is PullState.MERGED and pull.head == about:
             return ActionResult(pull.number, pull.url)
         if pull.state is PullState.MERGED or pull.head != about:
-            was = "was merged" if pull.state is PullState.MERGED else "has gone on"
+            was = "was merged at" if pull.state is PullState.MERGED else "has moved to"
             raise FinalFault(
-                f"Pull request #{pull.number} {was} at {pull.head[:12]}; approved was {about[:12]}."
+                f"Pull request #{pull.number} {was} {pull.head[:12]}; the approved commit is {about[:12]}."
             )
         if pull.state is PullState.CLOSED:
             raise ForgeFault(

@@ -18,6 +18,7 @@ from remand.domain.feedback.rounds import (
 from remand.domain.feedback.sanitiser import MAX_REJECTION, visible_characters
 from remand.domain.instant import Instant, is_instant
 from remand.domain.task import Task
+from remand.domain.text.counts import format_count
 from remand.domain.text.visible import shorten
 
 INDENT = "    "
@@ -161,7 +162,7 @@ def _render_latest_round(task: Task, last: FeedbackRound) -> Iterator[str]:
         apart = "\n" if _is_bare_command(review) else "\n\n"
         yield apart.join([_review_heading(review, is_one=is_one), "\n\n".join(texts)]).rstrip()
     if left_out:
-        yield f"{left_out} more findings, see `remand task show {task.id}`."
+        yield f"{format_count(left_out, 'more finding')}, see `remand task show {task.id}`."
 
 
 def _is_bare_command(review: RoundReview) -> bool:
@@ -255,7 +256,7 @@ def _render_earlier_round(task: Task, one: FeedbackRound) -> str:
         for remark in sorted(remarks, key=lambda remark: not remark.finding.is_blocking)
     ]
     if one.left_out:
-        rows.append(f"- {one.left_out} more findings, see `remand task show {task.id}`")
+        rows.append(f"- {format_count(one.left_out, 'more finding')}, see `remand task show {task.id}`")
     return "\n".join(rows)
 
 

@@ -8,6 +8,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 
+from remand.domain.text.counts import format_count
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import LINK, SUBMODULE, FileDiff
 from remand.integrity.harness import MIXED, is_steering_path
@@ -195,7 +196,7 @@ def find_oversized_change(changeset: Changeset) -> Iterator[Suspicion]:
     """More than anybody reads."""
     if changeset.unread:
         yield suspicion(
-            "too_much", "", 0, f"{changeset.unread} files were left unread", str(changeset.unread)
+            "too_much", "", 0, f"{format_count(changeset.unread, 'file')} left unread", str(changeset.unread)
         )
         return
     added = sum(

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from remand.domain.text.counts import format_count
 from remand.integrity.changed_tests import PlacedTest
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import is_expectation_path, is_test_path
@@ -57,6 +58,8 @@ def _compare_pair(
             "test_emptied",
             after.view.path,
             after.case.line,
+            f"`{after.case.name}` asserted {format_count(len(old), 'thing')}",
+            # Part of the finding's id, which accepted findings are known by.
             f"`{after.case.name}` asserted {len(old)} things",
         )
         return

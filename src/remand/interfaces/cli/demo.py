@@ -16,6 +16,7 @@ import msgspec
 
 from remand.app.analysis.work_report import WorkReport
 from remand.app.errors import EnvironmentFault, UsageError
+from remand.domain.text.counts import format_count
 from remand.interfaces.cli.analysis.tables import runs_page
 from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import Result, clean, console, one_line
@@ -133,7 +134,9 @@ def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console
         out.print("● The report: remand analyze runs", style="bold")
         runs_page(found)(out)
         out.print("Turns, tokens and cost are scripted. Times are real.")
-        out.print(f"{data['events']} events, every chain intact, {data['seconds']:.0f} s in total.")
+        out.print(
+            f"{format_count(data['events'], 'event')}, every chain intact, {data['seconds']:.0f} s in total."
+        )
         out.print()
         out.print("Where to look next:")
         for line in _next_steps(keep):

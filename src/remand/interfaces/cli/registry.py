@@ -84,9 +84,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "keys": CommandEntry("keys", "show this machine's key, the trusted keys, and unconfirmed events", False),
     "keys trust": CommandEntry("keys", "show how to trust a key: the line to add to remand.toml", False),
-    "keys revoke": CommandEntry(
-        "keys", "show how to stop trusting a key: the line to change in remand.toml", False
-    ),
+    "keys revoke": CommandEntry("keys", "show how to stop trusting a key", False),
     "keys request": CommandEntry("keys", "print the text that `keys trust` takes on another machine", False),
     "keys adopt": CommandEntry(
         "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False

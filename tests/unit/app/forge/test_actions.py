@@ -333,7 +333,7 @@ class TestWhatIsMerged:
         shop.tick()
 
         assert (shop.forge.merges, shop.forge.closed) == ([], [])
-        assert f"has gone on at {'e' * 12}; approved was {head[:12]}" in acted.waits[0].text
+        assert f"has moved to {'e' * 12}; the approved commit is {head[:12]}" in acted.waits[0].text
 
     def test_what_somebody_has_merged_at_that_commit_is_merged(self) -> None:
         shop, _ = self.approved()

@@ -79,7 +79,7 @@ class TestRejections:
         forged.hand_in("Bob", "second")
         late = forged.poll()
 
-        assert (early.rejections, "handed in" in early.waits[0].text) == (0, True)
+        assert (early.rejections, "to be submitted" in early.waits[0].text) == (0, True)
         assert (late.rejections, forged.task.rejection_count) == (1, 2)
 
     @pytest.mark.parametrize("account", [STRANGER, None, an_account("octocat", 666)])
@@ -416,7 +416,7 @@ class TestWaiting:
         forged.poll()
 
         assert (again.read, [one.text for one in again.waits]) == (0, [before])
-        assert ("handed in" in before, self.waits(forged)) == (True, "")
+        assert ("to be submitted" in before, self.waits(forged)) == (True, "")
 
     def test_a_pull_request_that_comes_back_is_read_and_waited_for_no_more(self, forged: Forged) -> None:
         pull = forged.forge.put(PR, forged.head)

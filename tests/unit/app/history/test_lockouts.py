@@ -136,5 +136,5 @@ def test_a_lockout_holds_for_what_was_cut_from_the_task_until_it_is_lifted_there
         )
 
     assert cut.is_locked_out
-    assert cut.why == f"Alice is locked out of task {T1}, which task {T2} was cut from."
+    assert cut.why == f"Alice is locked out of task {T1}, which task {T2} was split from."
     assert not lifted.is_locked_out

@@ -366,7 +366,7 @@ def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
     assert task.escalation is not None
-    assert "3 runs in a row could not be begun" in task.escalation.reason
+    assert "3 runs in a row could not start" in task.escalation.reason
     assert "checked out elsewhere" in task.escalation.reason
 
 

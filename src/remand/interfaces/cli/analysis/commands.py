@@ -26,6 +26,7 @@ from remand.app.events.task_folds import task_events, without_garbage_collection
 from remand.app.graph import GraphView, fold_graph, graph_stats
 from remand.app.graph_export import FORMATS
 from remand.domain.policy import Policy
+from remand.domain.text.counts import format_count
 from remand.interfaces.cli.analysis import plot
 from remand.interfaces.cli.analysis.tables import rejections_page, rework_page, runs_page
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
@@ -152,7 +153,7 @@ def _render_simulation(found: Simulation) -> Callable[[Console], None]:
     def show(out: Console) -> None:
         list_them(out)
         out.print(
-            f"{len(found.differences)} of {found.decisions} decisions in {found.events} events would have been "
+            f"{len(found.differences)} of {found.decisions} decisions in {format_count(found.events, 'event')} would have been "
             f"different{f' ({counts})' if counts else ''}."
         )
         out.print(NOTE)
