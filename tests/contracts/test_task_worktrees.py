@@ -185,7 +185,7 @@ class TestPrepare:
 
     def test_a_branch_needs_a_commit_to_begin_at(self, site: Site) -> None:
         for start in ("", "main", "0" * 40, "e" * 40, "-x"):
-            with pytest.raises(CannotRun, match=r"begin at|could begin") as told:
+            with pytest.raises(CannotRun, match=r"no commit to create it from|cannot begin at") as told:
                 site.workplaces.prepare(TASK, BRANCH, start, is_confined=False)
             assert told.value.cause == "git"
         assert site.left() == [".own/T-1"]

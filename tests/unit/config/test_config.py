@@ -196,7 +196,7 @@ def test_an_unknown_key_like_no_other_is_named_with_all_there_are() -> None:
             "differ in case",
         ),
         ("[team]\nformer = 'A'", "team.former", "list"),
-        ('[team]\nformer = ["a\\nb"]', "team.former", "no name"),
+        ('[team]\nformer = ["a\\nb"]', "team.former", "not a member's name"),
         ("[team]\nmembers = [{name = 'A'}]\nformer = ['a']", "team.former", "one or the other"),
         ("[team]\nmembers = [{name = 'A', capacity = 0}]", "team.members[0].capacity", "at least 1"),
         ("[team]\nmembers = [{name = 'A', capacity = true}]", "team.members[0].capacity", "whole number"),

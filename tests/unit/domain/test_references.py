@@ -23,7 +23,7 @@ Call = Callable[[], object]
         (
             lambda: references.require_decision(None, "H-9"),
             "unknown_rejection",
-            "The ledger has no answer to the rejection of H-9.",
+            "The ledger has no decision on the rejection of H-9.",
         ),
         (
             lambda: references.require_option("c", ("a", "b"), ", or say more: d"),
@@ -38,12 +38,12 @@ Call = Callable[[], object]
         (
             lambda: requests.require_text("agent", ""),
             "bad_value",
-            "Name the agent: a text that is not empty.",
+            "Give the agent as a non-empty text.",
         ),
         (
             lambda: agent_calls.require_outside_agent("run", is_confined=True),
             "user_only",
-            "Agents are not started from an agent's place.",
+            "Agents cannot be started from inside an agent's environment.",
         ),
         (
             lambda: agent_calls.require_environment_name("Alice", "Bob"),

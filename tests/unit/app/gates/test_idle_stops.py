@@ -27,7 +27,7 @@ def stop(world: FakeLedger, task_id: str, key: str, session: str = "s") -> StopR
 def a_claimed_task() -> tuple[FakeLedger, str]:
     world = FakeLedger()
     world.rules = replace(world.rules, policy=replace(world.rules.policy, escalate_after_gates=LIMIT))
-    task_id, _ = world.add_claimed("Alice")
+    task_id, _ = world.add_and_claim("Alice")
     return world, task_id
 
 
