@@ -57,7 +57,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Later:
         nonlocal passed
         passed += seconds
 
-    monkeypatch.setattr("remand.adapters.system.clock.SystemClock", Clock)
+    monkeypatch.setattr("remand.wiring.ledger.SystemClock", Clock)
     return let_pass
 
 

@@ -180,7 +180,7 @@ class Site:
             def now(self) -> Instant:
                 return add_seconds(super().now(), seconds)
 
-        self._monkeypatch.setattr("remand.adapters.system.clock.SystemClock", WrongClock)
+        self._monkeypatch.setattr("remand.wiring.ledger.SystemClock", WrongClock)
 
     def rename(self) -> None:
         """The author gets another name; the old ones are its aliases."""
