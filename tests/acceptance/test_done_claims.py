@@ -448,7 +448,7 @@ def test_an_alert_is_in_the_inbox_and_the_log_and_the_agent_reads_of_it(desk: De
     assert [option["key"] for option in item["options"]] == ["ack", "fix", "reassign:Bob"]
     page = desk.repository.people("inbox").out
     assert f"Answer: remand inbox answer {item['escalation_id']} OPTION" in page
-    assert "Without an answer Alice goes on" in page
+    assert "Without an answer Alice continues" in page
     log = "".join(path.read_text() for path in (desk.repository.path / ".got").rglob("*.md"))
     log += "".join(path.read_text() for path in (desk.repository.path / ".got").rglob("*.log"))
     assert f"ALERT: Task {desk.task}: the gates rejected Alice's work twice" in log

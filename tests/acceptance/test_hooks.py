@@ -209,7 +209,7 @@ def test_a_locked_out_agents_tools_are_refused(session: Session) -> None:
     )
     edit = {"tool_name": "Edit", "tool_use_id": "t", "tool_input": {"file_path": "work.txt"}}
     said = session.hook("pre_tool", **edit)
-    assert "any more" in said.out
+    assert "longer work on task" in said.out
 
 
 def test_feedback_is_there_when_a_session_starts_and_once_for_each_piece_of_news(session: Session) -> None:

@@ -141,7 +141,7 @@ def test_the_wheel_works_alone_in_a_clean_environment(newcomer: Newcomer, instal
 
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert version in newcomer.types("remand --version")
-    assert "Traceback" not in newcomer.types("python -c 'import remand.interfaces.mcp.server'")
+    assert "Run: pip install 'remand[mcp]'" in newcomer.types("remand mcp"), "the server is an extra"
 
 
 # ------------------------------------------------------------------------------------------------- examples

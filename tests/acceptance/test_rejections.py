@@ -416,7 +416,7 @@ class TestAHumanDirector:
         told = repository.ok("handoff", "status", handoff)
         assert {"handoff_id", "status", "task_id", "agent", "rejection", "decision"} <= set(told)
         assert (told["status"], told["decision"], told["task_id"]) == ("rejected", None, task)
-        assert "yet to answer" in repository.people("handoff", "status", handoff).out
+        assert "Waiting for a director's answer" in repository.people("handoff", "status", handoff).out
 
     def test_the_five_answers(self, machine: Machine) -> None:
         repository = machine.repository(config=HUMAN)
