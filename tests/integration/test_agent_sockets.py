@@ -259,7 +259,7 @@ def test_a_reviewer_has_a_say_through_its_own_door(yard: Yard, alice: Agent) -> 
     assert lead.refused("review", "approve", alice.task, "--commit", "main") == "unknown_commit"
     assert lead.says("--json", *rejecting).data["locked_out"] == ["Alice"]
     edit = hook(alice, "pre_tool", tool_name="Edit", tool_input={"file_path": "work.txt"})
-    assert "any more" in edit.out
+    assert "longer work on task" in edit.out
 
 
 def test_nothing_that_an_agent_puts_in_the_way_is_run_or_read(yard: Yard, tmp_path: Path) -> None:

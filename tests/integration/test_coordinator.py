@@ -454,7 +454,7 @@ class TestStopped:
         call = self.impatient(repository, "task", "add", "x", "--json")
         out, err = call.communicate(timeout=PATIENCE)
         assert call.returncode == 3, (out, err)
-        assert "stopped" in json.loads(out)["message"]
+        assert "suspended" in json.loads(out)["message"]
         end(process)
         repository.add("after")
         assert repository.verify() == []

@@ -181,7 +181,7 @@ class TestTheUser:
         left = played(repository, scene)
         assert left["given"] is None
         assert [one["escalation_id"] for one in left["questions"]] == [question]
-        assert "still waits" in left["next"]
+        assert "stays open" in left["next"]
 
     @pytest.mark.parametrize("mode", ["auto", "legacy"])
     def test_reads_the_questions_where_the_client_has_no_forms(
@@ -455,7 +455,7 @@ class TestResources:
             (row,) = json.loads(await fenster.reads("board://tasks"))
             assert (row["task_id"], row["agent"]) == (task, "Fenster")
             assert "There is no feedback" in await fenster.reads(f"task://{task}/feedback")
-            assert "Nothing was measured" in await fenster.reads(f"task://{task}/report")
+            assert "No gates have run" in await fenster.reads(f"task://{task}/report")
             await asyncio.to_thread(repository.commit, text="bad\n")
             await fenster.does("submit", task=task)
             report = json.loads(await fenster.reads(f"task://{task}/report"))

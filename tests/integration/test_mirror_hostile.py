@@ -284,7 +284,7 @@ class TestFalseObjects:
             os.mkfifo(path)
         else:
             path.symlink_to(tmp_path / "object")
-        with pytest.raises(EnvironmentFault, match="no plain file"):
+        with pytest.raises(EnvironmentFault, match="not a regular file"):
             mirror.fetch_commit(commit)
 
     def test_a_commit_graph_is_not_believed(self, source: AgentsRepository, mirror: GitMirror) -> None:

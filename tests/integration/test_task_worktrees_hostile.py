@@ -387,7 +387,7 @@ class TestHostileFolder:
         for number in range(3):
             confined.commit(f"{number}.py", f"{number}\n")
         monkeypatch.setattr(commit_import, limit, most)
-        with pytest.raises(CannotRun, match=r"not taken|cannot be taken"):
+        with pytest.raises(CannotRun, match=r"not imported|cannot be imported"):
             confined.bring()
 
     def test_what_the_base_has_does_not_count_as_news(

@@ -113,7 +113,7 @@ def test_one_key_decides_on_a_rejection_that_waits_for_a_person(machine: Machine
         number = next(row.split()[0] for row in rows if row.endswith("Override, and reassign to Bob"))
 
         view.press(number)
-        view.wait_for("Bob takes task")
+        view.wait_for("Bob takes over task")
 
         assert status(team, task) == "incoming"
         assert team.ok("inbox") == []
@@ -146,7 +146,7 @@ def test_guidance_is_typed_and_reaches_whoever_goes_on(team: Repository, termina
     view.press("gUse blux\x7fe.\r")
     view.wait_for("With guidance: Use blue.")
     view.press(number)
-    view.wait_for("Bob takes task")
+    view.wait_for("Bob takes over task")
 
     assert team.ok("task", "show", task)["escalations"][-1]["guidance"] == "Use blue."
 
@@ -172,7 +172,7 @@ def test_answers_go_through_a_coordinator_where_one_runs(team: Repository, termi
         view = terminal()
         rows = view.wait_for("Mend the roof")
         view.press(next(row.split()[0] for row in rows if row.endswith("Reassign it to Alice")))
-        view.wait_for("Alice takes task")
+        view.wait_for("Alice takes over task")
 
         assert status(team, task) == "incoming"
 
