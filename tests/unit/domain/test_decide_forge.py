@@ -347,6 +347,19 @@ def test_what_is_due_may_be_done_and_is_what_the_task_is_found_by(task: Task, ac
         assert (answer.code, task.branch) == ("bad_value", "main")
 
 
+def test_work_without_a_branch_gets_no_pull_request() -> None:
+    pushed = TaskForgeState(pushed=SHA)
+
+    assert due_action(replace(UNDER_REVIEW, forge=pushed), {ForgeAction.OPEN}) == (ForgeAction.OPEN, SHA)
+    assert due_action(replace(UNDER_REVIEW, forge=pushed, branch=""), {ForgeAction.OPEN}) is None
+
+
+def test_only_the_work_that_was_approved_awaits_its_merge() -> None:
+    assert due_action(DONE, {ForgeAction.MERGE}) == (ForgeAction.MERGE, SHA)
+    for work in (None, a_submission(commit=OTHER_SHA)):
+        assert due_action(replace(DONE, submission=work), {ForgeAction.MERGE}) is None
+
+
 def test_a_task_with_an_open_intent_is_found_whatever_the_policy() -> None:
     task = a_task(forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.MERGE, about=SHA)))
 

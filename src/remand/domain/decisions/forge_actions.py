@@ -59,7 +59,7 @@ def _remaining_actions(task: Task, acts: Collection[str]) -> Iterator[tuple[Forg
     if task.status == Status.PROVISIONAL and work is not None:
         if ForgeAction.PUSH in acts and task.branch and forge.pushed != work.commit:
             yield ForgeAction.PUSH, work.commit
-        if ForgeAction.OPEN in acts and not task.pr and forge.pushed == work.commit:
+        if ForgeAction.OPEN in acts and task.branch and not task.pr and forge.pushed == work.commit:
             yield ForgeAction.OPEN, work.commit
         if ForgeAction.REQUEST in acts and task.pr and forge.requested != work.commit:
             yield ForgeAction.REQUEST, work.commit
@@ -70,8 +70,9 @@ def _remaining_actions(task: Task, acts: Collection[str]) -> Iterator[tuple[Forg
 
 
 def _awaits_merge(task: Task) -> bool:
-    is_approved = bool(task.pr and task.approved_commit) and task.forge.merged != task.approved_commit
-    return is_approved and not is_still_rejected(task)
+    approved, work = task.approved_commit, task.submission
+    is_approved = bool(task.pr and approved) and work is not None and work.commit == approved
+    return is_approved and task.forge.merged != approved and not is_still_rejected(task)
 
 
 def _has_ended(task: Task) -> bool:
