@@ -31,8 +31,8 @@ from remand.domain.preconditions import is_eligible
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import Status, Task
-from remand.domain.text.counts import format_count
 from remand.domain.text.path_patterns import PathPattern
+from remand.domain.text.words import format_count
 from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
 from remand.domain.validation.field_text import mentioned_names
 from remand.ledger import codec

@@ -28,7 +28,7 @@ from remand.domain.record import Record
 from remand.domain.references import require_task
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
-from remand.domain.text_commands import requests as w
+from remand.domain.text_commands import requests as r
 from remand.domain.text_commands.interpretation import interpret_text
 from remand.domain.text_commands.requests import TaskName
 from remand.domain.text_commands.sentence import ReferenceKind, TaskReference, Vocabulary, fold_letters
@@ -122,7 +122,7 @@ class TextCommandResult(Record, kw_only=True, omit_defaults=False):
     """What was made of something said."""
 
     understood: str = ""
-    """The wish in other words; empty when there was none."""
+    """The request in other words; empty when there was none."""
     done: str
     """What came of it, or the answer, or why nothing did."""
     refused: str = ""
@@ -148,27 +148,29 @@ class TextCommands:
         """What comes of something said."""
         with self._store.read() as view:
             understood = interpret_text(text, vocabulary(view, self._team, self._speaker))
-            if isinstance(understood, w.TextRequest):
+            if isinstance(understood, r.TextRequest):
                 told = _Queries(view, self._team, self._speaker).answer(understood)
                 if told is not None:
                     return told
         match understood:
-            case w.UnclearRequest():
+            case r.UnclearRequest():
                 return self._ask_back(understood)
-            case w.UnknownRequest():
+            case r.UnknownRequest():
                 return TextCommandResult(done=self._with_command(understood), refused=NOT_UNDERSTOOD)
             case _:
                 return self._carry_out(understood, text)
 
-    def _ask_back(self, unsure: w.UnclearRequest) -> TextCommandResult:
+    def _ask_back(self, unsure: r.UnclearRequest) -> TextCommandResult:
         """A question. Nobody is shown commands that are the user's alone but the user."""
-        wishes = [
-            wish for wish in unsure.wishes if self._is_user or not isinstance(wish, w.USER_ONLY_REQUESTS)
+        requests = [
+            request
+            for request in unsure.requests
+            if self._is_user or not isinstance(request, r.USER_ONLY_REQUESTS)
         ]
-        choices = tuple(dict.fromkeys(map(w.render_command_line, wishes)))
+        choices = tuple(dict.fromkeys(map(r.render_command_line, requests)))
         return TextCommandResult(done=self._with_command(unsure), refused=UNSURE, choices=choices)
 
-    def _with_command(self, answer: w.UnclearRequest | w.UnknownRequest) -> str:
+    def _with_command(self, answer: r.UnclearRequest | r.UnknownRequest) -> str:
         if not answer.command or self._speaker.confined:
             return answer.message
         return f"{answer.message} Use `{answer.command}`."
@@ -177,58 +179,60 @@ class TextCommands:
     def _is_user(self) -> bool:
         return self._speaker.has(Role.USER) and not self._speaker.confined
 
-    def _carry_out(self, wish: w.TextRequest, text: str) -> TextCommandResult:
-        understood = w.describe_request(wish)
-        ask = _command_of_wish(wish, f"said: {single_line(text)}")
+    def _carry_out(self, request: r.TextRequest, text: str) -> TextCommandResult:
+        understood = r.describe_request(request)
+        ask = _command_for(request, f"said: {single_line(text)}")
         answer = self._ask(ask)
         if isinstance(answer, Refused):
             return TextCommandResult(understood=understood, done=answer.message, refused=answer.code)
         with self._store.read() as view:
-            done = _outcome_text(wish, answer, view, self._team)
+            done = _outcome_text(request, answer, view, self._team)
         return TextCommandResult(
             understood=understood, done=done, task_id=answer.task.id, status=answer.task.status
         )
 
 
-def _command_of_wish(wish: w.TextRequest, said: str) -> c.Ask:
-    """The ask that a wish is; where a reason is needed and none was given, it is what was said."""
-    match wish:
-        case w.ReviewTextRequest():
-            return c.RequestReview(task_id=wish.task.id, reviewer=wish.reviewer)
-        case w.UnlockTextRequest():
+def _command_for(request: r.TextRequest, said: str) -> c.Ask:
+    """The ask that a request is; where a reason is needed and none was given, it is what was said."""
+    match request:
+        case r.ReviewTextRequest():
+            return c.RequestReview(task_id=request.task.id, reviewer=request.reviewer)
+        case r.UnlockTextRequest():
             return c.Unlock(
-                task_id=wish.task.id,
-                agent=wish.agent,
-                reason=wish.reason[:MAX_REASON] or said,
-                guidance=wish.advice,
+                task_id=request.task.id,
+                agent=request.agent,
+                reason=request.reason[:MAX_REASON] or said,
+                guidance=request.advice,
             )
-        case w.ReassignTextRequest():
+        case r.ReassignTextRequest():
             return c.ReassignTask(
-                task_id=wish.task.id, target=wish.target, source=wish.source, reason=wish.reason
+                task_id=request.task.id, target=request.target, source=request.source, reason=request.reason
             )
-        case w.EscalateTextRequest():
-            return c.EscalateTask(task_id=wish.task.id, reason=wish.reason or said)
-        case w.AnswerTextRequest():
-            return c.AnswerEscalation(task_id=wish.task.id, option=wish.option, guidance=wish.guidance)
+        case r.EscalateTextRequest():
+            return c.EscalateTask(task_id=request.task.id, reason=request.reason or said)
+        case r.AnswerTextRequest():
+            return c.AnswerEscalation(
+                task_id=request.task.id, option=request.option, guidance=request.guidance
+            )
         case _:
-            raise AssertionError(f"{wish} asks for nothing")
+            raise AssertionError(f"{request} asks for nothing")
 
 
-def _outcome_text(wish: w.TextRequest, answer: Acceptance, view: Transaction, team: Team) -> str:
-    """What came of a wish that was granted."""
+def _outcome_text(request: r.TextRequest, answer: Acceptance, view: Transaction, team: Team) -> str:
+    """What came of a request that was granted."""
     task = answer.task
     reserved = next((event for event in answer.events if isinstance(event, HandoffInitiated)), None)
     held = f" It is reserved for {reserved.target_agent} for now." if reserved else ""
-    match wish:
-        case w.ReviewTextRequest():
+    match request:
+        case r.ReviewTextRequest():
             return f"{task.label} awaits a review by {', '.join(task.requested)}."
-        case w.UnlockTextRequest():
-            return f"{wish.agent} may work on {task.label} again.{held}"
-        case w.ReassignTextRequest():
+        case r.UnlockTextRequest():
+            return f"{request.agent} may work on {task.label} again.{held}"
+        case r.ReassignTextRequest():
             passed_on = next((event for event in answer.events if isinstance(event, TaskReassigned)), None)
             last = " No other agent is left after this one." if passed_on and passed_on.is_last else ""
-            return f"{wish.target} takes over {task.label}.{held}{last}"
-        case w.EscalateTextRequest() if task.open_escalation:
+            return f"{request.target} takes over {task.label}.{held}{last}"
+        case r.EscalateTextRequest() if task.open_escalation:
             asked = question_text(task, answer_options(view, team, task))
             return f"{task.open_escalation.id} waits for the user: {asked}"
         case _:
@@ -243,37 +247,37 @@ class _Queries:
         self._team = team
         self._speaker = speaker
 
-    def answer(self, wish: w.TextRequest) -> TextCommandResult | None:
-        """The answer; None for a wish that takes more than reading."""
-        match wish:
-            case w.WhyTextRequest():
-                return self._why(wish)
-            case w.StatusTextRequest():
-                task = self._task(wish.task)
-                return self._result(wish, self._task_state(task), task)
-            case w.LockoutsTextRequest():
-                return self._lockouts(wish)
-            case w.InboxTextRequest():
-                return self._inbox(wish)
+    def answer(self, request: r.TextRequest) -> TextCommandResult | None:
+        """The answer; None for a request that takes more than reading."""
+        match request:
+            case r.WhyTextRequest():
+                return self._why(request)
+            case r.StatusTextRequest():
+                task = self._task(request.task)
+                return self._result(request, self._task_state(task), task)
+            case r.LockoutsTextRequest():
+                return self._lockouts(request)
+            case r.InboxTextRequest():
+                return self._inbox(request)
             case _:
                 return None
 
-    def _result(self, wish: w.TextRequest, done: str, task: Task | None = None) -> TextCommandResult:
+    def _result(self, request: r.TextRequest, done: str, task: Task | None = None) -> TextCommandResult:
         status = task.status.value if task else ""
         return TextCommandResult(
-            understood=w.describe_request(wish), done=done, task_id=task.id if task else "", status=status
+            understood=r.describe_request(request), done=done, task_id=task.id if task else "", status=status
         )
 
-    def _task(self, name: w.TaskName) -> Task:
+    def _task(self, name: r.TaskName) -> Task:
         return require_task(self._view.tasks.get(name.id), name.id)
 
-    def _why(self, wish: w.WhyTextRequest) -> TextCommandResult:
-        task = self._task(wish.task) if wish.task else None
-        if task and not wish.agent:
-            return self._result(wish, rejection_reasons(task, task_events(self._view, task.id)), task)
-        found = explain_lockouts(self._view, self._team, wish.agent, task.id if task else "")
-        text = "\n".join(one.why for one in found) or f"{wish.agent} is not locked out of any task."
-        return self._result(wish, text, task)
+    def _why(self, request: r.WhyTextRequest) -> TextCommandResult:
+        task = self._task(request.task) if request.task else None
+        if task and not request.agent:
+            return self._result(request, rejection_reasons(task, task_events(self._view, task.id)), task)
+        found = explain_lockouts(self._view, self._team, request.agent, task.id if task else "")
+        text = "\n".join(one.why for one in found) or f"{request.agent} is not locked out of any task."
+        return self._result(request, text, task)
 
     def _task_state(self, task: Task) -> str:
         """How it stands with a task, in a few lines."""
@@ -305,14 +309,14 @@ class _Queries:
             settle_lines(task, speaker, findings),
         ]
 
-    def _lockouts(self, wish: w.LockoutsTextRequest) -> TextCommandResult:
-        rows = tuple(active_lockouts(self._view, wish.task.id if wish.task else ""))
+    def _lockouts(self, request: r.LockoutsTextRequest) -> TextCommandResult:
+        rows = tuple(active_lockouts(self._view, request.task.id if request.task else ""))
         text = "\n".join(f"{row.agent}: {row.label}, by {row.reviewer}: {row.reason}" for row in rows)
         return TextCommandResult(
-            understood=w.describe_request(wish), done=text or "Nobody is locked out.", lockouts=rows
+            understood=r.describe_request(request), done=text or "Nobody is locked out.", lockouts=rows
         )
 
-    def _inbox(self, wish: w.InboxTextRequest) -> TextCommandResult:
+    def _inbox(self, request: r.InboxTextRequest) -> TextCommandResult:
 
         def events_of(task_id: str) -> list[Event]:
             return task_events(self._view, task_id)
@@ -321,5 +325,7 @@ class _Queries:
         found += held_questions(self._view, self._team, events_of, self._speaker)
         text = "\n".join(f"{one.escalation_id}: {one.question}" for one in found)
         return TextCommandResult(
-            understood=w.describe_request(wish), done=text or "Nothing waits for you.", questions=tuple(found)
+            understood=r.describe_request(request),
+            done=text or "Nothing waits for you.",
+            questions=tuple(found),
         )

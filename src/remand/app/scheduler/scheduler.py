@@ -22,7 +22,7 @@ from remand.domain.events.work import How, Purpose
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 
 MAX_CANDIDATES = 500
 """How far down the line a task for somebody is looked for."""

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from remand.domain.events.reviews import Finding
-from remand.domain.feedback.markup import split_code, word_set
+from remand.domain.feedback.markup import split_code
 from remand.domain.feedback.sanitiser import sanitise
+from remand.domain.text.words import word_set
 
 BLOCKING_LABELS = word_set("blocking blocker must must-fix mustfix critical required")
 """Words before a comment that say it blocks."""

@@ -10,11 +10,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
-
-def word_set(text: str) -> frozenset[str]:
-    """The words of a list."""
-    return frozenset(text.split())
-
+from remand.domain.text.words import word_set
 
 RemovalCounts = defaultdict[str, int]
 Regions = list[tuple[int, int]]

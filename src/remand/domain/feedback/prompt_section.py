@@ -18,8 +18,8 @@ from remand.domain.feedback.rounds import (
 from remand.domain.feedback.sanitiser import MAX_REJECTION, visible_characters
 from remand.domain.instant import Instant, is_instant
 from remand.domain.task import Task
-from remand.domain.text.counts import format_count
 from remand.domain.text.visible import shorten
+from remand.domain.text.words import format_count
 
 INDENT = "    "
 

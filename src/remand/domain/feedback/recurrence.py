@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from remand.domain.events.reviews import Finding
-from remand.domain.feedback.markup import split_code, word_set
+from remand.domain.feedback.markup import split_code
+from remand.domain.text.words import word_set
 
 SHAPE = "1"
 """The axis on which what something becomes is as telling as what it was."""

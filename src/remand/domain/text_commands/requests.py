@@ -23,11 +23,11 @@ class TaskName(Record, kw_only=True):
 
 
 class TextRequest(Record, kw_only=True):
-    """A wish that was understood. Whether it is granted only `decide` says."""
+    """A request that was understood. Whether it is granted only `decide` says."""
 
 
 class ReviewTextRequest(TextRequest, kw_only=True):
-    """A reviewer is to look at the submission."""
+    """Ask a reviewer to look at the submission."""
 
     reviewer: str
     task: TaskName
@@ -41,7 +41,7 @@ class WhyTextRequest(TextRequest, kw_only=True):
 
 
 class UnlockTextRequest(TextRequest, kw_only=True):
-    """An agent is to work on the task again."""
+    """Let an agent work on the task again."""
 
     agent: str
     task: TaskName
@@ -55,7 +55,7 @@ class UnlockTextRequest(TextRequest, kw_only=True):
 
 
 class ReassignTextRequest(TextRequest, kw_only=True):
-    """Another agent is to go on with the task."""
+    """Let another agent continue the task."""
 
     task: TaskName
     target: str
@@ -64,14 +64,14 @@ class ReassignTextRequest(TextRequest, kw_only=True):
 
 
 class EscalateTextRequest(TextRequest, kw_only=True):
-    """The user is to decide what becomes of the task."""
+    """Let the user decide what becomes of the task."""
 
     task: TaskName
     reason: str = ""
 
 
 class StatusTextRequest(TextRequest, kw_only=True):
-    """How it stands with the task."""
+    """The state of the task."""
 
     task: TaskName
 
@@ -83,7 +83,7 @@ class LockoutsTextRequest(TextRequest, kw_only=True):
 
 
 class InboxTextRequest(TextRequest, kw_only=True):
-    """What waits for the user."""
+    """The questions that await the user."""
 
 
 class AnswerTextRequest(TextRequest, kw_only=True):
@@ -95,25 +95,25 @@ class AnswerTextRequest(TextRequest, kw_only=True):
 
 
 USER_ONLY_REQUESTS = (UnlockTextRequest, AnswerTextRequest)
-"""Wishes that only the user is granted: nobody in an agent's place is shown how."""
+"""Requests that only the user is granted; nobody else is shown their commands."""
 
 
-DEFAULT_REASON = "the user said so"
+_DEFAULT_REASON = "the user said so"
 """The reason in a command that needs one, where none was given."""
 
 
 class UnclearRequest(Record, kw_only=True):
-    """A question: what is not clear, and the wishes it may have been."""
+    """A question back: what is not clear, and the requests it may have been."""
 
     message: str
     command: str = ""
-    """What does that part of it which is not taken from plain words."""
-    wishes: tuple[TextRequest, ...] = ()
+    """The command for what plain English does not do."""
+    requests: tuple[TextRequest, ...] = ()
 
     @property
     def choices(self) -> tuple[str, ...]:
         """The exact command lines that would do it."""
-        return tuple(dict.fromkeys(map(render_command_line, self.wishes)))
+        return tuple(dict.fromkeys(map(render_command_line, self.requests)))
 
 
 class UnknownRequest(Record, kw_only=True):
@@ -121,73 +121,64 @@ class UnknownRequest(Record, kw_only=True):
 
     message: str
     command: str = ""
-    """What does it, where it is not taken from plain words."""
+    """The command for what plain English does not do."""
 
 
 TextResult = TextRequest | UnclearRequest | UnknownRequest
 
 
-def describe_request(wish: TextRequest) -> str:
-    """A wish as one sentence."""
-    match wish:
+def describe_request(request: TextRequest) -> str:
+    """A request as one sentence."""
+    match request:
         case ReviewTextRequest(reviewer=reviewer, task=task):
-            return f"Ask {reviewer} to review {_task_with_pull_request(task)}."
-        case WhyTextRequest(agent=agent, task=task):
-            if task and not agent:
-                return f"Explain why {task.label} was rejected."
-            return f"Explain why {agent} is locked out{f' {_for_task(task)}' if task else ''}."
+            return f"Ask {reviewer} to review {task.label}{f' (PR #{task.pr})' if task.pr else ''}."
+        case WhyTextRequest(agent="", task=TaskName() as task):
+            return f"Explain why {task.label} was rejected."
+        case WhyTextRequest(agent=agent, task=any_task):
+            return f"Explain why {agent} is locked out{f' for {any_task.label}' if any_task else ''}."
         case UnlockTextRequest(agent=agent, task=task):
-            return f"Unlock {agent} {_for_task(task)}."
+            return f"Unlock {agent} for {task.label}."
         case ReassignTextRequest(task=task, source=source, target=target):
             return f"Reassign {task.label}{f' from {source}' if source else ''} to {target}."
         case EscalateTextRequest(task=task):
             return f"Escalate {task.label} to the user."
         case StatusTextRequest(task=task):
             return f"Show the status of {task.label}."
-        case LockoutsTextRequest(task=task):
-            return f"List who is locked out{f' {_for_task(task)}' if task else ''}."
+        case LockoutsTextRequest(task=any_task):
+            return f"List who is locked out{f' for {any_task.label}' if any_task else ''}."
         case AnswerTextRequest(task=task, option=option):
             return f"Answer the question about {task.label} with {option}."
         case _:
             return "List the questions that await the user."
 
 
-def render_command_line(wish: TextRequest) -> str:
-    """The command that would do it."""
-    match wish:
+def render_command_line(request: TextRequest) -> str:
+    """The command line that does it."""
+    match request:
         case ReviewTextRequest(reviewer=reviewer, task=task):
             return f"remand review request {task.argument} --from {quote(reviewer)}"
-        case WhyTextRequest(agent=agent, task=task) if agent:
-            return f"remand why {quote(agent)}{f' --task {task.argument}' if task else ''}"
+        case WhyTextRequest(agent=agent, task=any_task) if agent:
+            return f"remand why {quote(agent)}{f' --task {any_task.argument}' if any_task else ''}"
         case UnlockTextRequest(agent=agent, task=task):
-            return f"remand unlock {quote(agent)} --task {task.argument} {_reason_options(wish)}"
+            return f"remand unlock {quote(agent)} --task {task.argument} {_reason(request.reason)}{_guidance(request.advice)}"
         case ReassignTextRequest(task=task, source=source, target=target):
             from_whom = f" --from {quote(source)}" if source else ""
             return f"remand reassign {task.argument}{from_whom} --to {quote(target)}"
         case EscalateTextRequest(task=task):
-            return f"remand escalate {task.argument} {_reason_options(wish)}"
+            return f"remand escalate {task.argument} {_reason(request.reason)}"
         case StatusTextRequest(task=task) | WhyTextRequest(task=TaskName() as task):
             return f"remand task show {task.argument}"
         case LockoutsTextRequest():
             return "remand lockout list"
         case AnswerTextRequest(task=task, option=option):
-            return f"remand inbox answer {task.argument} {quote(option)}{_guidance_option(wish)}"
+            return f"remand inbox answer {task.argument} {quote(option)}{_guidance(request.guidance)}"
         case _:
             return "remand inbox"
 
 
-def _for_task(task: TaskName) -> str:
-    return f"for {task.label}"
+def _reason(text: str) -> str:
+    return f"--reason {quote(text or _DEFAULT_REASON)}"
 
 
-def _task_with_pull_request(task: TaskName) -> str:
-    return f"{task.label} (PR #{task.pr})" if task.pr else task.label
-
-
-def _reason_options(wish: UnlockTextRequest | EscalateTextRequest) -> str:
-    return f"--reason {quote(wish.reason or DEFAULT_REASON)}{_guidance_option(wish) if isinstance(wish, UnlockTextRequest) else ''}"
-
-
-def _guidance_option(wish: UnlockTextRequest | AnswerTextRequest) -> str:
-    text = wish.advice if isinstance(wish, UnlockTextRequest) else wish.guidance
+def _guidance(text: str) -> str:
     return f" --guidance {quote(text)}" if text else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from enum import StrEnum
 from functools import cached_property
 from typing import Protocol
@@ -11,10 +11,10 @@ from unicodedata import category
 
 from remand.domain.access.team import REVIEWERS, USER, Member, Role
 from remand.domain.record import Record
-from remand.domain.text_commands.grammar import ORDINARY_WORDS
+from remand.domain.text_commands.patterns import ORDINARY_WORDS
 from remand.domain.text_commands.requests import TaskName
 
-_SHORTEST_NEAR = 4
+_SHORTEST_SIMILAR = 4
 _ROLES: dict[str, frozenset[Role]] = {
     "lead": frozenset({Role.LEAD}),
     "tester": frozenset({Role.TESTER}),
@@ -25,7 +25,7 @@ _ROLES: dict[str, frozenset[Role]] = {
 
 
 class ReferenceKind(StrEnum):
-    """How a task was referred to."""
+    """How a sentence refers to a task."""
 
     NAME = "name"
     """By its id, or an alias with its repository."""
@@ -40,17 +40,15 @@ class ReferenceKind(StrEnum):
 
 
 class TaskReference(Record, kw_only=True):
-    """How somebody called a task."""
+    """What a sentence calls a task."""
 
     kind: ReferenceKind
     text: str
     """The number without its sign, the id, the alias, or the title without its quotes."""
-    said: str
-    """As it was said."""
 
 
 class TaskLookup(Protocol):
-    """What is known of tasks."""
+    """Finds the tasks that a sentence is about."""
 
     def find(self, reference: TaskReference) -> tuple[TaskName, ...]:
         """Every task a reference may mean."""
@@ -89,14 +87,14 @@ class Vocabulary:
         return tuple(member.name for member in self.members if frozenset(roles) & frozenset(member.roles))
 
     def similar_names(self, word: str) -> tuple[str, ...]:
-        """The members whose name is one slip away from a word; never one in other letters that look alike."""
+        """The members whose name is one typing error away; never one in other letters that look alike."""
         folded = fold_letters(word)
         close = (
             members
             for name, members in self.names.items()
-            if len(name) >= _SHORTEST_NEAR
+            if len(name) >= _SHORTEST_SIMILAR
             and (folded.isascii() or not name.isascii())
-            and _is_one_slip(folded, name)
+            and _is_one_error_away(folded, name)
         )
         return tuple(dict.fromkeys(member for members in close for member in members))
 
@@ -105,26 +103,20 @@ def fold_letters(text: str) -> str:
     """Text in lower case, as long as before. A letter that only looks like another's other case stays itself."""
     if text.isascii():
         return text.lower()
-    return "".join(char.lower() if _has_pair(char) else char for char in text)
+    lowers = ((char, char.lower()) for char in text)
+    return "".join(lower if len(lower) == 1 and lower.upper() == char else char for char, lower in lowers)
 
 
-def _has_pair(char: str) -> bool:
-    lower = char.lower()
-    return len(lower) == 1 and lower.upper() == char
-
-
-def _is_one_slip(one: str, other: str) -> bool:
-    """True when one letter was left out, put in, mistaken, or two neighbours changed places."""
-    if one == other or abs(len(one) - len(other)) > 1:
+def _is_one_error_away(word: str, name: str) -> bool:
+    """True when one letter is missing, added or wrong, or two neighbours changed places."""
+    if word == name or abs(len(word) - len(name)) > 1:
         return False
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((word, name), key=len)
     at = next((i for i, char in enumerate(short) if char != long[i]), len(short))
     if len(short) < len(long):
         return short[at:] == long[at + 1 :]
     swapped = short[at + 1 : at + 2] + short[at : at + 1]
-    return short[at + 1 :] == long[at + 1 :] or (
-        swapped == long[at : at + 2] and short[at + 2 :] == long[at + 2 :]
-    )
+    return short[at + 1 :] == long[at + 1 :] or swapped + short[at + 2 :] == long[at:]
 
 
 _PIECE = re.compile(
@@ -145,13 +137,14 @@ _PIECE = re.compile(
     re.VERBOSE,
 )
 _NAME_ENDS = re.compile(r"(?![\w@/\#-]|[.:]\w)")
-_SHAPES = {"—": "—", "!": ".", "\n": ".", "&": "and"}
+_SHAPES = {"possessive": "'s", "dash": "—", "arrow": "to", "other": "¤"}
+_MARKS = {"!": ".", "\n": ".", "&": "and"}
+_NUMBER_KINDS = {"#": ReferenceKind.NUMBER, "!": ReferenceKind.PULL}
 _NOUNS = {
     **dict.fromkeys(("issue", "issues", "task", "tasks", "ticket", "bug"), ReferenceKind.NUMBER),
     **dict.fromkeys(("pr", "prs", "mr", "pull request", "merge request"), ReferenceKind.PULL),
 }
-_BETWEEN = ("number", "no", "nr", "called", "named", "titled")
-UNKNOWN_MARK = "¤"
+_AFTER_NOUN = ("number", "no", "nr", "called", "named", "titled")
 
 
 class SentenceToken(Record, kw_only=True):
@@ -165,54 +158,48 @@ class SentenceToken(Record, kw_only=True):
 
 
 class Sentence:
-    """What was said, as tokens. A name or task carries its place, so that what a pattern found can be looked up."""
+    """A text as tokens. A name or task carries its place, so that what a pattern found can be looked up."""
 
     def __init__(self, text: str, tokens: list[SentenceToken]) -> None:
         self.text = text
         self.tokens = tokens
-
-    @cached_property
-    def words(self) -> tuple[str, ...]:
-        """The shapes alone."""
-        return tuple(token.shape for token in self.tokens)
+        self.words = tuple(token.shape for token in tokens)
 
     def shape(self, start: int = 0, end: int | None = None) -> str:
         """Part of the sentence as patterns see it; each token ends with a space."""
-        places = range(len(self.tokens))[start:end]
-        return "".join(f"{self._shape_at(place)} " for place in places)
-
-    def _shape_at(self, place: int) -> str:
-        shape = self.tokens[place].shape
-        if shape in ("@", "#"):
-            return f"{shape}{place}"
-        return f"~{place}" if shape[0].isalpha() and shape not in ORDINARY_WORDS else shape
+        parts = []
+        for place in range(len(self.words))[start:end]:
+            word = self.words[place]
+            if word in ("@", "#"):
+                word = f"{word}{place}"
+            elif word[0].isalpha() and word not in ORDINARY_WORDS:
+                word = f"~{place}"
+            parts.append(f"{word} ")
+        return "".join(parts)
 
     def text_from(self, place: int) -> str:
-        """The words as they were said, from a token on."""
+        """The original text from a token on."""
         return self.text[self.tokens[place].start :] if place < len(self.tokens) else ""
 
 
 def parse_sentence(text: str, vocabulary: Vocabulary, without: Collection[str] = ()) -> Sentence:
-    """Takes a text apart. Names that are left out are words like any other."""
-    names = [name for name in vocabulary.names if name not in without]
-    tokens = list(_split_tokens(text, vocabulary, sorted(names, key=len, reverse=True)))
-    return Sentence(text, _join_nouns(text, tokens))
-
-
-def _split_tokens(text: str, vocabulary: Vocabulary, names: list[str]) -> Iterator[SentenceToken]:
+    """Splits a text. Names in `without` are words like any other."""
+    names = sorted((name for name in vocabulary.names if name not in without), key=len, reverse=True)
     folded, at = fold_letters(text), 0
+    tokens: list[SentenceToken] = []
     while (match := _PIECE.search(text, at)) is not None:
-        at = match.start()
-        named = at + (text[at] == "@")
-        name = next((name for name in names if _stands_at(folded, name, named)), "")
+        start = match.start()
+        name_start = start + (text[start] == "@")
+        name = next((name for name in names if _stands_at(folded, name, name_start)), "")
         if name:
-            at, start = named + len(name), at
-            yield SentenceToken(shape="@", start=start, end=at, names=vocabulary.names[name])
-        elif text[at] == "@" and folded.startswith("remand", at + 1):
-            at += 1
+            at = name_start + len(name)
+            tokens.append(SentenceToken(shape="@", start=start, end=at, names=vocabulary.names[name]))
+        elif text[start] == "@" and folded.startswith("remand", start + 1):
+            at = start + 1
         else:
             at = match.end()
-            yield _make_token(match)
+            tokens.append(_make_token(match))
+    return Sentence(text, _join_nouns(tokens))
 
 
 def _stands_at(folded: str, name: str, at: int) -> bool:
@@ -226,70 +213,50 @@ def _stands_at(folded: str, name: str, at: int) -> bool:
 
 
 def _make_token(match: re.Match[str]) -> SentenceToken:
-    piece, text = match.lastgroup, match.group()
-    start, end = match.span()
+    piece, text = match.lastgroup or "", match.group()
+    noun, _, number = text.partition("#")
+    reference: tuple[ReferenceKind, str] | None = None
+    shape = "#"
     match piece:
-        case "id" | "alias" | "escalation" | "number" | "quoted":
-            return SentenceToken(shape="#", start=start, end=end, reference=_make_reference(piece, text))
+        case "alias" if noun.lower() in _NOUNS:
+            reference = _NOUNS[noun.lower()], number
+        case "id" | "alias":
+            reference = ReferenceKind.NAME, text.removeprefix("task:")
+        case "escalation":
+            reference = ReferenceKind.ESCALATION, text
+        case "quoted":
+            reference = ReferenceKind.TITLE, text[1:-1].strip()
+        case "number":
+            reference = _NUMBER_KINDS.get(text[0], ReferenceKind.BARE), text.lstrip("#!")
         case "word":
             shape = fold_letters(text).replace("’", "'")
-        case "possessive":
-            shape = "'s"
-        case "dash":
-            shape = "—"
-        case "arrow":
-            shape = "to"
         case "mark":
-            shape = _SHAPES.get(text, text)
+            shape = _MARKS.get(text, text)
         case _:
-            shape = UNKNOWN_MARK
-    return SentenceToken(shape=shape, start=start, end=end)
+            shape = _SHAPES[piece]
+    task = TaskReference(kind=reference[0], text=reference[1]) if reference else None
+    return SentenceToken(shape=shape, start=match.start(), end=match.end(), reference=task)
 
 
-def _make_reference(piece: str, text: str) -> TaskReference:
-    noun, _, number = text.partition("#")
-    if piece == "alias" and noun.lower() in _NOUNS:
-        return TaskReference(kind=_NOUNS[noun.lower()], text=number, said=text)
-    match piece:
-        case "id" | "alias":
-            kind, bare = ReferenceKind.NAME, text.removeprefix("task:")
-        case "escalation":
-            kind, bare = ReferenceKind.ESCALATION, text
-        case "quoted":
-            kind, bare = ReferenceKind.TITLE, text[1:-1].strip()
-        case _:
-            signs = {"#": ReferenceKind.NUMBER, "!": ReferenceKind.PULL}
-            kind, bare = signs.get(text[0], ReferenceKind.BARE), text.lstrip("#!")
-    return TaskReference(kind=kind, text=bare, said=text)
-
-
-def _join_nouns(text: str, tokens: list[SentenceToken]) -> list[SentenceToken]:
+def _join_nouns(tokens: list[SentenceToken]) -> list[SentenceToken]:
     """Joins `issue`, `pull request` and the like with the number, id or title that follows."""
     joined: list[SentenceToken] = []
     at = 0
     while at < len(tokens):
-        noun, after = _find_noun(tokens, at)
-        follows = tokens[after] if after < len(tokens) else None
-        if noun is None or follows is None or follows.reference is None:
+        two_words = " ".join(token.shape for token in tokens[at : at + 2])
+        length = 2 if two_words in _NOUNS else 1
+        noun = _NOUNS.get(two_words) or _NOUNS.get(tokens[at].shape)
+        after = at + length
+        after += after < len(tokens) and tokens[after].shape in _AFTER_NOUN
+        reference = tokens[after].reference if after < len(tokens) else None
+        if noun is None or reference is None:
             joined.append(tokens[at])
             at += 1
             continue
-        start, end = tokens[at].start, follows.end
-        told = follows.reference
-        is_number = told.kind in (ReferenceKind.NUMBER, ReferenceKind.BARE, ReferenceKind.PULL)
-        kind = noun if is_number else told.kind
-        reference = TaskReference(kind=kind, text=told.text, said=text[start:end])
-        joined.append(SentenceToken(shape="#", start=start, end=end, reference=reference))
+        is_number = reference.kind in (ReferenceKind.NUMBER, ReferenceKind.BARE, ReferenceKind.PULL)
+        reference = TaskReference(kind=noun if is_number else reference.kind, text=reference.text)
+        joined.append(
+            SentenceToken(shape="#", start=tokens[at].start, end=tokens[after].end, reference=reference)
+        )
         at = after + 1
     return joined
-
-
-def _find_noun(tokens: list[SentenceToken], at: int) -> tuple[ReferenceKind | None, int]:
-    """The kind of task a noun says, and where what it is about would stand."""
-    for length in (2, 1):
-        words = " ".join(token.shape for token in tokens[at : at + length])
-        if words in _NOUNS:
-            after = at + length
-            is_between = after < len(tokens) and tokens[after].shape in _BETWEEN
-            return _NOUNS[words], after + is_between
-    return None, at

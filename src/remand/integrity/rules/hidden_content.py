@@ -8,7 +8,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import LINK, SUBMODULE, FileDiff
 from remand.integrity.harness import MIXED, is_steering_path

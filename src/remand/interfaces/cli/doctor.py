@@ -15,7 +15,7 @@ from remand.app.log.verification import verify_log
 from remand.app.tasks.lookup import lost_names
 from remand.domain.access.team import Member
 from remand.domain.gate.gate import Gate
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.ledger.event_tables import UnconfirmedEvent

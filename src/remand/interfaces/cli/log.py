@@ -24,7 +24,7 @@ from remand.app.log.repair import (
 )
 from remand.app.log.verification import state_digest, verify_log
 from remand.domain.events.event import Event
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row

@@ -19,7 +19,7 @@ from remand.app.forge.poll import PollResult
 from remand.app.forge.ports import ForgeFault
 from remand.config import inherited_environment
 from remand.domain.events.event import KnownBy
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 from remand.interfaces.cli import main
 from remand.interfaces.cli.context import CallOrigin, CommandSpec, Context
 from remand.interfaces.cli.output import Result, clean

@@ -28,9 +28,9 @@ def _run_text(context: Context) -> Result:
     team = context.opened_ledger.settings.rules().team
     speaker = team.actor(actor, confined=context.is_confined)
 
-    def ask(wish: c.Ask) -> Answer:
+    def ask(command: c.Ask) -> Answer:
         try:
-            return context.ask(wish, actor)
+            return context.ask(command, actor)
         except Refused as refusal:
             return refusal
 

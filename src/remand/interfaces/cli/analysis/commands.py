@@ -26,7 +26,7 @@ from remand.app.events.task_folds import task_events, without_garbage_collection
 from remand.app.graph import GraphView, fold_graph, graph_stats
 from remand.app.graph_export import FORMATS
 from remand.domain.policy import Policy
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 from remand.interfaces.cli.analysis import plot
 from remand.interfaces.cli.analysis.tables import rejections_page, rework_page, runs_page
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments

@@ -18,7 +18,7 @@ from remand.app.analysis.work_report import (
     TaskReport,
     WorkReport,
 )
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 from remand.interfaces.cli.output import clean, one_line, table
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.references import option_at, require_question
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import Result, clean, one_line, table
 from remand.interfaces.cli.tasks.verdicts import (

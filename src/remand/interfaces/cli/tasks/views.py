@@ -24,7 +24,7 @@ from remand.domain.events.event import Event
 from remand.domain.policy import IGNORE
 from remand.domain.references import require_task
 from remand.domain.task import Status, Task
-from remand.domain.text.counts import format_count
+from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
 from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work

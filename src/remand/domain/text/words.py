@@ -1,4 +1,4 @@
-"""Counts in messages: a number with its noun in the singular or the plural."""
+"""Words: counted in messages, listed, and split from a text."""
 
 from __future__ import annotations
 
@@ -6,3 +6,8 @@ from __future__ import annotations
 def format_count(number: int, noun: str) -> str:
     """`1 event` or `2 events`, for a noun whose plural ends in s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list that are separated by spaces or lines."""
+    return frozenset(text.split())
