@@ -16,7 +16,7 @@ TREE = PAGE.partition("## The tree")[2].split("```")[1]
 WAYS = re.findall(r"^## (A [^\n]+'s way)$(.+?)^(?=## )", PAGE, re.MULTILINE | re.DOTALL)
 NAMED = re.findall(r"`([a-z_/]+\.py): (\w+(?:\.\w+)?)`", PAGE)
 PATHS = re.findall(r"`([a-z_]+/[a-z_/]+(?:\.py)?)(?:: [\w.]+)?`", PAGE)
-LEFT_OUT = {"", "adapters", "interfaces", "interfaces/demo/agents", "interfaces/demo/cast"}
+LEFT_OUT = {"", "adapters", "interfaces"}
 """Packages that hold only packages, or the demo's scripted agents and data."""
 MOST_STOPS = 12
 

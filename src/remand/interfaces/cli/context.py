@@ -39,14 +39,34 @@ MAX_VALUE = 4 << 20
 
 
 class CommandSpec(NamedTuple):
-    """One command: how its arguments are read, and what it does."""
-
-    add_arguments: Callable[[ArgumentParser], None]
+    arguments: tuple[Argument, ...]
     run: Callable[[Context], Result]
 
 
-def add_no_arguments(parser: ArgumentParser) -> None:
-    """Takes no arguments."""
+SPECS: dict[str, CommandSpec] = {}
+"""The commands of the modules that are loaded so far. `registry.COMMANDS` names the module of each."""
+
+
+class Argument(NamedTuple):
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*names: str, **options: Any) -> Argument:
+    """One argument of a command, in the words of `ArgumentParser.add_argument`."""
+    return Argument(names, options)
+
+
+def command(
+    name: str, *arguments: Argument
+) -> Callable[[Callable[[Context], Result]], Callable[[Context], Result]]:
+    """Declares the function that runs a command, and the command's arguments."""
+
+    def register(run: Callable[[Context], Result]) -> Callable[[Context], Result]:
+        SPECS[name] = CommandSpec(arguments, run)
+        return run
+
+    return register
 
 
 class CallOrigin(NamedTuple):

@@ -7,7 +7,6 @@ import shutil
 import signal
 import tempfile
 import time
-from argparse import ArgumentParser
 from collections.abc import Callable
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from remand.app.analysis.work_report import WorkReport
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.analysis.tables import runs_page
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean, console, one_line
 from remand.interfaces.demo.environment import QUOTED, DemoEnvironment, DemoFailure, DemoLine, DemoPrinter
 from remand.interfaces.demo.scenario import Scenario
@@ -41,13 +40,11 @@ _KINDS = {
 """How each kind of line is marked."""
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--keep", metavar="DIR", help="play it in this folder, and keep the folder")
-    parser.add_argument(
-        "--serve", action="store_true", help="show the dashboard afterwards (not in this version)"
-    )
-
-
+@command(
+    "demo",
+    argument("--keep", metavar="DIR", help="play it in this folder, and keep the folder"),
+    argument("--serve", action="store_true", help="show the dashboard afterwards (not in this version)"),
+)
 def _demo(context: Context) -> Result:
     if context.arguments.serve:
         raise UsageError("This version has no dashboard yet. Omit --serve.")
@@ -158,6 +155,3 @@ def _next_steps(keep: str | None) -> list[str]:
         "remand run                  start your agents: a member of the team with a `command` is one",
         "remand explain              what every refusal means, and what to do about it",
     ]
-
-
-COMMANDS = {"demo": CommandSpec(_arguments, _demo)}

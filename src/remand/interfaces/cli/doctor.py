@@ -16,7 +16,7 @@ from remand.app.tasks.lookup import lost_names
 from remand.domain.access.team import Member
 from remand.domain.gate.gate import Gate
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, command
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.signatures import Doubt
@@ -210,6 +210,7 @@ TRUST_INSTRUCTIONS = (
 )
 
 
+@command("doctor")
 def _doctor(context: Context) -> Result:
     agents = attack_agent_sandbox()
     is_off = _is_sandbox_off(context)
@@ -387,6 +388,3 @@ def _page(checks: list[Check], tier: int) -> Any:
         out.print(TIERS[tier])
 
     return show
-
-
-COMMANDS = {"doctor": CommandSpec(add_no_arguments, _doctor)}

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from argparse import ArgumentParser
 
 from remand.app.errors import UsageError
 from remand.app.tasks.lookup import People
 from remand.domain.refusals import MEANINGS
 from remand.domain.validation import issues
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.main import command_parser
 from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.registry import COMMANDS as ALL
 
 
-def _explain_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("code", nargs="?", default="")
-
-
+@command("explain", argument("code", nargs="?", default=""))
 def _explain(context: Context) -> Result:
     code = context.arguments.code
     known = dict(MEANINGS) | {
@@ -35,9 +31,7 @@ def _explain(context: Context) -> Result:
     return Result({"code": code, "meaning": meaning, "remedy": remedy}, f"{code}: {meaning}\n  {remedy}")
 
 
-EXPLAIN_COMMANDS = {"explain": CommandSpec(_explain_arguments, _explain)}
-
-
+@command("whoami")
 def _whoami(context: Context) -> Result:
     team = context.opened_ledger.settings.rules().team
     with context.opened_ledger.store.read() as view:
@@ -55,15 +49,8 @@ def _whoami(context: Context) -> Result:
     return Result(data, f"{actor.name} ({', '.join(roles) or 'not on the team'}){place}")
 
 
-WHOAMI_COMMANDS = {"whoami": CommandSpec(add_no_arguments, _whoami)}
-
-
 SHELLS = ("bash", "zsh", "fish")
 _COMMON = ("--json", "-C", "--as", "--key", "--help")
-
-
-def _completion_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS)
 
 
 def options_of(name: str) -> list[str]:
@@ -81,6 +68,7 @@ def _words() -> tuple[list[str], dict[str, list[str]]]:
     return first, {word: names for word, names in groups.items() if names}
 
 
+@command("completion", argument("shell", choices=SHELLS))
 def _complete(context: Context) -> Result:
     text = {"bash": _bash, "zsh": _zsh, "fish": _fish}[context.arguments.shell]()
     return Result({"shell": context.arguments.shell, "script": text}, text)
@@ -146,10 +134,3 @@ def _fish() -> str:
 
 def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-COMMANDS = {
-    **EXPLAIN_COMMANDS,
-    **WHOAMI_COMMANDS,
-    "completion": CommandSpec(_completion_arguments, _complete),
-}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from argparse import ArgumentParser
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.config import inherited_environment
 from remand.domain.events.log import PauseBegun, PauseEnded
 from remand.domain.instant import add_seconds
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json
 from remand.interfaces.hook.answers import answer_session
 from remand.interfaces.hook.session import SessionCall
@@ -63,16 +62,16 @@ PLACEHOLDER_PREFIX = "$"
 """How a value begins that a host should have filled in, and handed on as it was written."""
 
 
-def _mcp_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "mcp",
+    argument(
         "--http",
         type=int,
         metavar="PORT",
         help="serve over HTTP at this port (0: any free one) instead of stdio",
-    )
-    parser.add_argument("--host", default="127.0.0.1", metavar="H", help="the address for --http")
-
-
+    ),
+    argument("--host", default="127.0.0.1", metavar="H", help="the address for --http"),
+)
 def _serve(context: Context) -> Result:
     environment = inherited_environment()
     folder = (
@@ -140,18 +139,12 @@ def _announce_server(context: Context, host: str, port: int, path: str) -> None:
     context.surroundings.stdout.flush()
 
 
-MCP_COMMANDS = {"mcp": CommandSpec(_mcp_arguments, _serve)}
-
-
 DAY = 86400.0
 MAX_REASON = 4000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _relay_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("words", help="the call, as JSON")
-
-
+@command("hook relay", argument("words", help="the call, as JSON"))
 def _relay(context: Context) -> Result:
     try:
         words = msgspec.json.decode(context.arguments.words, type=SessionCall)
@@ -163,20 +156,16 @@ def _relay(context: Context) -> Result:
     return Result(data, found.text or found.kind)
 
 
-def _hook_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--host", required=True)
-    parser.add_argument("event")
-
-
+@command("hook", argument("--host", required=True), argument("event"))
 def _hook(_: Context) -> Result:
     raise UsageError("`hook` must come first: `remand hook --host HOST EVENT`.")
 
 
-def _pause_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--for", dest="lasts", default="1h", metavar="2h", help="how long, at most 7d")
-    parser.add_argument("--reason", required=True, metavar="TEXT")
-
-
+@command(
+    "pause",
+    argument("--for", dest="lasts", default="1h", metavar="2h", help="how long, at most 7d"),
+    argument("--reason", required=True, metavar="TEXT"),
+)
 def _pause(context: Context) -> Result:
     actor = context.user()
     if not context.text(context.arguments.reason).strip():
@@ -191,6 +180,7 @@ def _pause(context: Context) -> Result:
     )
 
 
+@command("resume")
 def _resume(context: Context) -> Result:
     actor = context.user()
     if context.gates.is_paused:
@@ -206,12 +196,3 @@ def _seconds(text: str) -> float:
             f"--for {text[:20]!r} is not a duration of at most 7 days; write it as 90s, 30m, 2h or 1d."
         )
     return float(int(number) * _UNITS[unit])
-
-
-COMMANDS: dict[str, Any] = {
-    **MCP_COMMANDS,
-    "hook": CommandSpec(_hook_arguments, _hook),
-    "hook relay": CommandSpec(_relay_arguments, _relay),
-    "pause": CommandSpec(_pause_arguments, _pause),
-    "resume": CommandSpec(add_no_arguments, _resume),
-}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,7 +30,7 @@ from remand.domain.access.keys import (
     parse_public_key,
 )
 from remand.domain.preconditions import require_key_manager
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, table
 from remand.wiring.project import published_groups, trusted_in_working_tree, write_end, write_trusted
 
@@ -54,6 +53,7 @@ def _require_user(context: Context) -> None:
     require_key_manager(team.actor(context.actor(), confined=context.is_confined))
 
 
+@command("keys")
 def _keys(context: Context) -> Result:
     _require_user(context)
     opened = context.opened_ledger
@@ -103,6 +103,7 @@ def _page(data: dict[str, Any]) -> Any:
     return show
 
 
+@command("keys request")
 def _request(context: Context) -> Result:
     _require_user(context)
     own = context.opened_ledger.ledger.keys.ensure_key()
@@ -111,16 +112,16 @@ def _request(context: Context) -> Result:
     return Result(_plain(own) | {"project": project or None, "text": text}, text)
 
 
-def _trust_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "keys trust",
+    argument(
         "key",
         metavar="TEXT",
         help="the output of `remand keys request`, the key as ed25519:…, or the id of a known key",
-    )
-    parser.add_argument("--name", default="", metavar="N", help="a name for the key")
-    parser.add_argument("--write", action="store_true", help="change remand.toml in the working tree")
-
-
+    ),
+    argument("--name", default="", metavar="N", help="a name for the key"),
+    argument("--write", action="store_true", help="change remand.toml in the working tree"),
+)
 def _trust(context: Context) -> Result:
     _require_user(context)
     options = context.arguments
@@ -171,18 +172,18 @@ def _project(project: str) -> str:
     return f"project {project}" if project else "one without an id"
 
 
-def _revoke_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEY", help="the key, or its id")
-    parser.add_argument(
+@command(
+    "keys revoke",
+    argument("key", metavar="KEY", help="the key, or its id"),
+    argument(
         "--from",
         dest="start",
         default="",
         metavar="SESSION:N",
         help="for a stolen key: the first event that its owner did not write",
-    )
-    parser.add_argument("--write", action="store_true", help="change remand.toml in the working tree")
-
-
+    ),
+    argument("--write", action="store_true", help="change remand.toml in the working tree"),
+)
 def _revoke(context: Context) -> Result:
     _require_user(context)
     opened, options = context.opened_ledger, context.arguments
@@ -271,14 +272,14 @@ def _count_rows(verb: str, counts: tuple[EventCount, ...]) -> list[str]:
     ]
 
 
-def _adopt_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "keys adopt",
+    argument(
         "sessions", metavar="SESSION", nargs="+", help="a session, or SESSION:N for its events up to number N"
-    )
-    parser.add_argument("--reason", default="", metavar="T", help="why you vouch for it; with --yes")
-    parser.add_argument("--yes", action="store_true", help="do it; without this, only show what would change")
-
-
+    ),
+    argument("--reason", default="", metavar="T", help="why you vouch for it; with --yes"),
+    argument("--yes", action="store_true", help="do it; without this, only show what would change"),
+)
 def _adopt(context: Context) -> Result:
     actor = context.user()
     opened, options = context.opened_ledger, context.arguments
@@ -336,12 +337,3 @@ def _find_key(context: Context, text: str) -> PublicKey:
             f"{what}. Give the whole key, or the line that `remand keys request` prints on its machine."
         )
     return found
-
-
-COMMANDS = {
-    "keys": CommandSpec(add_no_arguments, _keys),
-    "keys request": CommandSpec(add_no_arguments, _request),
-    "keys trust": CommandSpec(_trust_arguments, _trust),
-    "keys revoke": CommandSpec(_revoke_arguments, _revoke),
-    "keys adopt": CommandSpec(_adopt_arguments, _adopt),
-}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +24,7 @@ from remand.app.log.repair import (
 from remand.app.log.verification import state_digest, verify_log
 from remand.domain.events.event import Event
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row
 from remand.ledger import codec
@@ -40,12 +39,12 @@ if TYPE_CHECKING:
 _JOURNAL_COLUMNS = ("time", "agent", "host", "exit", "reported twice", "command")
 
 
-def _journal_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-    parser.add_argument("--agent", default="", help="only this agent's commands")
-    parser.add_argument("--transcripts", action="store_true", help="compare with the hosts' own transcripts")
-
-
+@command(
+    "journal",
+    argument("id"),
+    argument("--agent", default="", help="only this agent's commands"),
+    argument("--transcripts", action="store_true", help="compare with the hosts' own transcripts"),
+)
 def _journal(context: Context) -> Result:
     options = context.arguments
     task, _ = find_task(context, options.id)
@@ -89,16 +88,8 @@ def _render_journal(data: dict[str, Any]) -> Callable[[Console], None]:
     return show
 
 
-JOURNAL_COMMANDS = {"journal": CommandSpec(_journal_arguments, _journal)}
-
-
 _POLL_SECONDS = 0.3
 REBUILT = "Rebuilt every table from the event files. Run `remand log verify` again to see what is left."
-
-
-def _tail_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-n", dest="count", type=int, default=20, metavar="N", help="how many (20)")
-    parser.add_argument("-f", dest="follow", action="store_true", help="follow until interrupted")
 
 
 class ListedEvent(NamedTuple):
@@ -125,6 +116,11 @@ def _latest(context: Context, count: int) -> list[ListedEvent]:
     )
 
 
+@command(
+    "log tail",
+    argument("-n", dest="count", type=int, default=20, metavar="N", help="how many (20)"),
+    argument("-f", dest="follow", action="store_true", help="follow until interrupted"),
+)
 def _tail(context: Context) -> Result:
     events = _latest(context, context.arguments.count)
     if context.arguments.follow:
@@ -172,6 +168,7 @@ def _gist(event: Event) -> str:
     return one_line("  ".join(parts), 110)
 
 
+@command("log verify")
 def _verify(context: Context) -> Result:
     opened = context.opened_ledger
     compare_with_base(opened.ledger)
@@ -243,13 +240,11 @@ def _repair_row(found: Repair) -> dict[str, Any]:
     }
 
 
-def _repair_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--reason", metavar="TEXT", help="the reason, for later readers of the log")
-    parser.add_argument(
-        "--yes", action="store_true", help="make the proposed repairs; without it nothing is changed"
-    )
-
-
+@command(
+    "log repair",
+    argument("--reason", metavar="TEXT", help="the reason, for later readers of the log"),
+    argument("--yes", action="store_true", help="make the proposed repairs; without it nothing is changed"),
+)
 def _repair(context: Context) -> Result:
     actor, ledger = context.user(), context.opened_ledger.ledger
     compare_with_base(ledger)
@@ -274,21 +269,20 @@ def _relative(context: Context, path: str) -> str:
     return os.path.relpath(path, context.opened_ledger.place.root) if os.path.isabs(path) else path
 
 
+@command("log rebuild")
 def _rebuild(context: Context) -> Result:
     count = rebuild_from_files(context.opened_ledger.ledger)
     return Result({"events": count}, f"Rebuilt every table from {format_count(count, 'event')}.")
 
 
+@command("log digest")
 def _digest(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         text, count = state_digest(view)
     return Result({"digest": text, "events": count}, f"{text}  {format_count(count, 'event')}")
 
 
-def _import_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR")
-
-
+@command("log import", argument("folder", metavar="DIR"))
 def _import(context: Context) -> Result:
     folder = os.path.join(context.surroundings.folder, context.arguments.folder)
     if not os.path.isdir(folder):
@@ -309,10 +303,10 @@ def _import(context: Context) -> Result:
     )
 
 
-def _publish_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--task", metavar="ID", help="publish only this task's events, on its branch")
-
-
+@command(
+    "log publish",
+    argument("--task", metavar="ID", help="publish only this task's events, on its branch"),
+)
 def _publish(context: Context) -> Result:
     ledger, publisher = context.opened_ledger.ledger, context.gateway.publisher
     if context.arguments.task:
@@ -328,15 +322,3 @@ def _publish(context: Context) -> Result:
         data,
         f"Committed {format_count(done.events, 'event')} ({format_count(len(done.files), 'file')}) to {done.branch} as {done.commit[:12]}.",
     )
-
-
-COMMANDS = {
-    **JOURNAL_COMMANDS,
-    "log tail": CommandSpec(_tail_arguments, _tail),
-    "log verify": CommandSpec(add_no_arguments, _verify),
-    "log rebuild": CommandSpec(add_no_arguments, _rebuild),
-    "log repair": CommandSpec(_repair_arguments, _repair),
-    "log import": CommandSpec(_import_arguments, _import),
-    "log publish": CommandSpec(_publish_arguments, _publish),
-    "log digest": CommandSpec(add_no_arguments, _digest),
-}

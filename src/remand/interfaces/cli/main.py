@@ -12,7 +12,7 @@ from typing import Any
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
-from remand.interfaces.cli.context import CallOrigin, CommandParser, CommandSpec, Context
+from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
 from remand.interfaces.cli.output import Result, as_json, clean, console
 from remand.interfaces.cli.registry import COMMANDS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
@@ -138,7 +138,8 @@ def _run_after_command(context: Context, asides: _TrailingMessages) -> None:
 def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
     """A command and the parser of its arguments."""
     entry = COMMANDS[name]
-    command: CommandSpec = import_module(f"remand.interfaces.cli.{entry.module}").COMMANDS[name]
+    import_module(f"remand.interfaces.cli.{entry.module}")
+    spec = SPECS[name]
     parser = CommandParser(
         prog=f"remand {name}",
         description=f"{entry.help[0].upper()}{entry.help[1:]}.",
@@ -146,8 +147,9 @@ def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
         add_help=False,
         allow_abbrev=False,
     )
-    command.add_arguments(parser)
-    return command, parser
+    for argument in spec.arguments:
+        parser.add_argument(*argument.names, **argument.options)
+    return spec, parser
 
 
 def unknown_command_message(call: CommandCall) -> str:

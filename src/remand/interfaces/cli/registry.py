@@ -39,10 +39,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "task reopen": CommandEntry("tasks.changes", "reopen a failed, blocked, deferred or escalated task"),
     "task defer": CommandEntry("tasks.changes", "defer the task until other tasks are done"),
     "task ready": CommandEntry("tasks.views", "list the tasks that can be claimed now, in queue order"),
-    "handoff initiate": CommandEntry("tasks.changes", "hand a task off to an agent"),
-    "handoff accept": CommandEntry("tasks.changes", "accept a handoff as its target"),
+    "handoff initiate": CommandEntry("tasks.handoffs", "hand a task off to an agent"),
+    "handoff accept": CommandEntry("tasks.handoffs", "accept a handoff as its target"),
     "handoff complete": CommandEntry(
-        "tasks.changes", "claim that a handoff's task is done at a commit", False
+        "tasks.handoffs", "claim that a handoff's task is done at a commit", False
     ),
     "handoff reject": CommandEntry(
         "tasks.rejections", "reject a task with a record of what was tried", False
@@ -53,7 +53,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "handoff rejection-response": CommandEntry(
         "tasks.rejections", "answer a rejection as the director", False
     ),
-    "handoff status": CommandEntry("tasks.changes", "show a handoff, its last rejection and the decision"),
+    "handoff status": CommandEntry("tasks.handoffs", "show a handoff, its last rejection and the decision"),
     "gate run": CommandEntry("tasks.gates", "run the gates on a commit", False),
     "gate history": CommandEntry("tasks.gates", "show gate results and the decisions on them", False),
     "gate report": CommandEntry("tasks.gates", "show the full report of a verdict", False),

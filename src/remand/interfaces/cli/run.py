@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from remand.app.tasks.staff import startable_workers
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.preconditions import require_trusted_key
 from remand.interfaces.cli.agent_socket.server import ImportCommits, LookAt, make_sockets
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.top import follow_events, is_interactive, show_live
 from remand.wiring.scheduler import SchedulerBuilder, SchedulerHandle
@@ -26,15 +25,13 @@ EXIT_ENVIRONMENT = 3
 NO_COMMANDS = "No member of the team has a command, so no agent can be started. Add `command = […]` to at least one member in remand.toml."
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "run",
+    argument(
         "--once", action="store_true", help="start the runs that can start now, wait until they end, and exit"
-    )
-    parser.add_argument(
-        "--plain", action="store_true", help="print lines instead of the live view, even on a terminal"
-    )
-
-
+    ),
+    argument("--plain", action="store_true", help="print lines instead of the live view, even on a terminal"),
+)
 def _run(context: Context) -> Result:
     require_outside_agent("run", is_confined=context.is_confined)
     opened, arguments = context.opened_ledger, context.arguments
@@ -130,6 +127,3 @@ def _write_line(context: Context, text: str) -> None:
     if not context.call.is_json:
         context.surroundings.stdout.write(f"{clean(text)}\n")
         context.surroundings.stdout.flush()
-
-
-COMMANDS = {"run": CommandSpec(_arguments, _run)}

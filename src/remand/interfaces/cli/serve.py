@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import threading
-from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -21,7 +20,7 @@ from remand.config import inherited_environment
 from remand.domain.events.event import KnownBy
 from remand.domain.text.words import format_count
 from remand.interfaces.cli import main
-from remand.interfaces.cli.context import CallOrigin, CommandSpec, Context
+from remand.interfaces.cli.context import CallOrigin, Context, argument, command
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
 from remand.interfaces.cli.registry import FORWARDED_VARIABLES, parse_call
@@ -34,10 +33,7 @@ EXIT_ENVIRONMENT = 3
 SHOWN = 20
 
 
-def _sync_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--again", action="store_true", help="retry the forge actions that were given up")
-
-
+@command("sync", argument("--again", action="store_true", help="retry the forge actions that were given up"))
 def _sync(context: Context) -> Result:
     synced = Forges(context.opened_ledger, inherited_environment()).sync(is_again=context.arguments.again)
     data: dict[str, Any] = msgspec.to_builtins(synced.polled)
@@ -60,11 +56,11 @@ def _render_sync(synced: SyncResult) -> list[str]:
     return rows
 
 
-def _import_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--label", default="", metavar="L", help="import the issues with this label")
-    parser.add_argument("--dry-run", action="store_true", help="only show which issues would be imported")
-
-
+@command(
+    "task import",
+    argument("--label", default="", metavar="L", help="import the issues with this label"),
+    argument("--dry-run", action="store_true", help="only show which issues would be imported"),
+)
 def _import(context: Context) -> Result:
     options = context.arguments
     forges = Forges(context.opened_ledger, inherited_environment())
@@ -98,24 +94,14 @@ def render_poll(polled: PollResult) -> str:
     return "\n".join([*rows, *waits[:SHOWN], *([f"  and {more} more"] if more > 0 else [])])
 
 
-FORGE_COMMANDS = {
-    "sync": CommandSpec(_sync_arguments, _sync),
-    "task import": CommandSpec(_import_arguments, _import),
-}
-
-
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--no-http", action="store_true", help="serve only the coordinator's socket")
-    parser.add_argument(
-        "--until-closed", action="store_true", help="exit when stdin closes (used by `remand run`)"
-    )
-    parser.add_argument(
-        "--webhooks", action="store_true", help="listen for the forge's webhooks, and poll it"
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="the port for webhooks")
-    parser.add_argument("--port", type=int, default=8787)
-
-
+@command(
+    "serve",
+    argument("--no-http", action="store_true", help="serve only the coordinator's socket"),
+    argument("--until-closed", action="store_true", help="exit when stdin closes (used by `remand run`)"),
+    argument("--webhooks", action="store_true", help="listen for the forge's webhooks, and poll it"),
+    argument("--host", default="127.0.0.1", help="the port for webhooks"),
+    argument("--port", type=int, default=8787),
+)
 def _serve(context: Context) -> Result:
     if context.arguments.webhooks:
         return _serve_webhooks(context)
@@ -244,6 +230,3 @@ def _run_forwarded_call(
         out.getvalue().encode("utf-8", "surrogateescape"),
         err.getvalue().encode("utf-8", "surrogateescape"),
     )
-
-
-COMMANDS = {**FORGE_COMMANDS, "serve": CommandSpec(_arguments, _serve)}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser
 
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.domain.access.agent_calls import require_outside_agent
-from remand.interfaces.cli.context import CommandSpec, Context, split_commas
+from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.hosts import MCP_REMEDY, is_server_installed
 from remand.interfaces.cli.output import Result
 from remand.wiring.hosts import checks, installation
@@ -50,18 +49,18 @@ lease = "30m"
 """
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "init",
+    argument(
         "--hosts", type=split_commas, default=(), metavar="claude,codex", help="agent hosts to hook into"
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--portable",
         action="store_true",
         help="write entries that can be committed: the executable's path relative to the project",
-    )
-    parser.add_argument("--remove", action="store_true", help="remove the hooks; the ledger stays")
-
-
+    ),
+    argument("--remove", action="store_true", help="remove the hooks; the ledger stays"),
+)
 def _init(context: Context) -> Result:
     options = context.arguments
     for host in options.hosts:
@@ -242,6 +241,3 @@ def _remove(context: Context) -> Result:
     rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
     data = {"root": place.root, "hooks": done.hooks, "mcp": done.servers, "commit": done.shared}
     return Result(data, "\n".join(rows))
-
-
-COMMANDS = {"init": CommandSpec(_arguments, _init)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
 import msgspec
@@ -11,18 +10,18 @@ from remand.app.requests import Answer
 from remand.app.text_commands import TextCommandResult, TextCommands
 from remand.domain import commands as c
 from remand.domain.refusals import Refused
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "say",
+    argument(
         "text",
         nargs="+",
         help="such as 'Why is Fenster locked out?' or 'Unlock Fenster for issue #42' (@file, -)",
-    )
-
-
+    ),
+)
 def _run_text(context: Context) -> Result:
     actor = context.actor()
     team = context.opened_ledger.settings.rules().team
@@ -63,6 +62,3 @@ def _render_reply(said: TextCommandResult) -> str:
     if said.choices:
         rows.append("Possible meanings:")
     return "\n".join([*rows, *(f"  {choice}" for choice in said.choices)])
-
-
-COMMANDS = {"say": CommandSpec(_arguments, _run_text)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
@@ -20,7 +20,7 @@ from remand.app.scheduler.status import SchedulerStatus
 from remand.config import inherited_environment
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json
 from remand.interfaces.cli.registry import CommandCall
 from remand.interfaces.cli.tasks.inbox import give_answer
@@ -168,10 +168,7 @@ def _write_events(context: Context, happened: Iterable[ActivityEntry], more: Ite
     context.surroundings.stdout.flush()
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--follow", action="store_true", help="print events as plain lines")
-
-
+@command("top", argument("--follow", action="store_true", help="print events as plain lines"))
 def _top(context: Context) -> Result:
     if context.arguments.follow:
         with suppress(KeyboardInterrupt):
@@ -183,6 +180,3 @@ def _top(context: Context) -> Result:
     desk = LedgerBoard(context)
     board = desk.read_board("")
     return Result(msgspec.to_builtins(board), render_plain(board, desk.name, may_answer=not desk.why_not))
-
-
-COMMANDS = {"top": CommandSpec(_arguments, _top)}

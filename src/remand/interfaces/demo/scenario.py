@@ -16,8 +16,7 @@ from remand.domain.events.reviews import EscalationOpened
 from remand.domain.events.work import RunEnded, RunStarted
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.task import Task
-from remand.interfaces.demo.agents.hockney import HALF_WAY
-from remand.interfaces.demo.agents.session import GUIDANCE
+from remand.interfaces.demo.agents import GUIDANCE, HALF_WAY
 from remand.interfaces.demo.environment import (
     DemoEnvironment,
     DemoPrinter,
@@ -28,7 +27,6 @@ from remand.interfaces.demo.environment import (
     fail,
 )
 
-AGENTS_PACKAGE = "remand.interfaces.demo.agents"
 MODULES = 12
 GATES = """\
 [gates.tests]
@@ -84,7 +82,7 @@ class DemoMember(NamedTuple):
     @property
     def row(self) -> str:
         """The member as `remand.toml` has it. JSON's strings and lists are TOML's."""
-        command = [sys.executable, "-P", "-m", f"{AGENTS_PACKAGE}.{self.name.lower()}"]
+        command = [sys.executable, "-P", "-m", "remand.interfaces.demo.agents", self.name]
         skills = f", skills = {json.dumps(self.skills)}" if self.skills else ""
         return f'  {{name = "{self.name}", role = "{self.role}"{skills}, command = {json.dumps(command)}}},'
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,21 +28,19 @@ from remand.domain.policy import Policy
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.analysis import plot
 from remand.interfaces.cli.analysis.tables import rejections_page, rework_page, runs_page
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import RawJson, Result, table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def _rejections_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"
-    )
-    parser.add_argument("--by", choices=BREAKDOWNS, default="", help="add a table grouped by this")
-    parser.add_argument("--plot", metavar="FILE", default="", help="write a chart to FILE.svg or FILE.png")
-
-
+@command(
+    "analyze rejections",
+    argument("--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"),
+    argument("--by", choices=BREAKDOWNS, default="", help="add a table grouped by this"),
+    argument("--plot", metavar="FILE", default="", help="write a chart to FILE.svg or FILE.png"),
+)
 def _rejections(context: Context) -> Result:
     options = context.arguments
     since = context.since()
@@ -60,12 +57,12 @@ def _rejections(context: Context) -> Result:
     return Result(_document(analysis, rows, data), rejections_page(analysis, rows, file))
 
 
-def _since_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"
-    )
+_SINCE = (
+    argument("--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"),
+)
 
 
+@command("analyze rework", *_SINCE)
 def _rework(context: Context) -> Result:
     since = context.since()
     opened = context.opened_ledger
@@ -75,6 +72,7 @@ def _rework(context: Context) -> Result:
     return Result(RawJson(msgspec.json.encode(found).decode()), rework_page(found))
 
 
+@command("analyze runs", *_SINCE)
 def _runs(context: Context) -> Result:
     since = context.since()
     with without_garbage_collection(), context.opened_ledger.store.read() as view:
@@ -89,28 +87,19 @@ def _document(analysis: Analysis, rows: Breakdown | None, more: dict[str, str]) 
     return RawJson(msgspec.json.encode(fields | more).decode())
 
 
-ANALYZE_COMMANDS = {
-    "analyze rejections": CommandSpec(_rejections_arguments, _rejections),
-    "analyze rework": CommandSpec(_since_arguments, _rework),
-    "analyze runs": CommandSpec(_since_arguments, _runs),
-}
-
-
 NOTE = "Each decision is made again from the events recorded up to that time. What a different decision would have led to is not simulated."
 
 
-def _simulate_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--policy", required=True, metavar="FILE", help="a remand.toml, or its [policy] table alone"
-    )
-    parser.add_argument(
+@command(
+    "simulate",
+    argument("--policy", required=True, metavar="FILE", help="a remand.toml, or its [policy] table alone"),
+    argument(
         "--since",
         default="",
         metavar="DATE",
         help="show only decisions from then on: a day or a time, local unless it has a zone",
-    )
-
-
+    ),
+)
 def _simulate(context: Context) -> Result:
     policy = _policy(context)
     since = context.since()
@@ -161,15 +150,13 @@ def _render_simulation(found: Simulation) -> Callable[[Console], None]:
     return show
 
 
-SIMULATE_COMMANDS = {"simulate": CommandSpec(_simulate_arguments, _simulate)}
-
-
 def _view(context: Context) -> GraphView:
     with context.opened_ledger.store.read() as view:
         statuses = {task.id: task.status.value for task in view.tasks.every()}
         return fold_graph(confirmed_events(view), statuses)
 
 
+@command("graph stats")
 def _stats(context: Context) -> Result:
     data = graph_stats(_view(context))
     rows = [("nodes", data["nodes"]), *((f"  {name}", count) for name, count in data["by_node_type"].items())]
@@ -181,11 +168,11 @@ def _stats(context: Context) -> Result:
     return Result(data, table(("what", "count"), rows, ""))
 
 
-def _export_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--format", choices=list(FORMATS), default="mermaid")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file instead of standard output")
-
-
+@command(
+    "graph export",
+    argument("--format", choices=list(FORMATS), default="mermaid"),
+    argument("-o", "--output", metavar="FILE", help="write to a file instead of standard output"),
+)
 def _export(context: Context) -> Result:
     options = context.arguments
     text = FORMATS[options.format](_view(context).graph)
@@ -199,11 +186,3 @@ def _export(context: Context) -> Result:
         return Result({"format": options.format, "file": path}, f"written to {path}")
     data = RawJson(text) if options.format == "json" else {"format": options.format, "text": text}
     return Result(data, text.rstrip("\n"))
-
-
-COMMANDS = {
-    **ANALYZE_COMMANDS,
-    **SIMULATE_COMMANDS,
-    "graph stats": CommandSpec(add_no_arguments, _stats),
-    "graph export": CommandSpec(_export_arguments, _export),
-}

@@ -1,57 +1,38 @@
-"""Commands that change tasks, and commands on handoffs."""
+"""Commands that change tasks. Every agent calls these often, so the rest is loaded only where it is needed."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-import msgspec
-
-from remand.app.analysis.warnings import HandoffWarning, handoff_warnings
-from remand.app.errors import RemandError
-from remand.app.events.task_folds import task_events
-from remand.app.history.rejections import (
-    ProposedTask,
-    RejectionFacts,
-    RejectionView,
-    rejection_facts,
-    rejection_of_handoff,
-    value_text,
-)
-from remand.app.history.task_history import HandoffView, task_handoffs
 from remand.app.requests import Acceptance
-from remand.app.tasks.lookup import task_of_handoff
 from remand.domain import commands as c
-from remand.domain import ids
-from remand.domain.events.tasks import HandoffAccepted, HandoffInitiated, TaskClaimed
-from remand.domain.references import require_handoff
-from remand.domain.task import PRIORITIES, Task
-from remand.interfaces.cli.context import CommandSpec, Context, require_json_object, split_commas
-from remand.interfaces.cli.output import Page, Result, facts, one_line
-from remand.interfaces.cli.tasks.verdicts import done_claim_result
-from remand.interfaces.cli.tasks.views import with_objections
-from remand.ledger.problems import BadLine
+from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
+from remand.domain.task import PRIORITIES
+from remand.interfaces.cli.context import Context, argument, command, split_commas
+from remand.interfaces.cli.output import Result, facts
+from remand.interfaces.cli.tasks.objections import with_objections
+from remand.startup import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from remand.interfaces.cli.tasks import verdicts
+else:
+    verdicts = lazy("remand.interfaces.cli.tasks.verdicts")
 
 
-def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("title", help="the work to do, in one line")
-    _add_description_arguments(parser)
-    parser.add_argument("--alias", action="append", default=[], metavar="'#42'", help="a forge number")
-    parser.add_argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID")
+_DESCRIPTION = (
+    argument("--scope", metavar="TEXT", help="what is in scope and what is not (@file, -)"),
+    argument("--priority", choices=[priority.value for priority in PRIORITIES]),
+    argument("--category"),
+    argument("--skills", type=split_commas, metavar="a,b", help="skills that an agent must have"),
+    argument("--branch"),
+)
 
 
-def _add_description_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--scope", metavar="TEXT", help="what is in scope and what is not (@file, -)")
-    parser.add_argument("--priority", choices=[priority.value for priority in PRIORITIES])
-    parser.add_argument("--category")
-    parser.add_argument("--skills", type=split_commas, metavar="a,b", help="skills that an agent must have")
-    parser.add_argument("--branch")
-
-
+@command(
+    "task add",
+    argument("title", help="the work to do, in one line"),
+    *_DESCRIPTION,
+    argument("--alias", action="append", default=[], metavar="'#42'", help="a forge number"),
+    argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID"),
+)
 def _add(context: Context) -> Result:
     options = context.arguments
     ask = c.AddTask(
@@ -68,16 +49,16 @@ def _add(context: Context) -> Result:
     return Result({"task_id": task.id}, f"added {task.id}")
 
 
-def _edit_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-    parser.add_argument("--title")
-    _add_description_arguments(parser)
-    parser.add_argument("--alias", action="append", metavar="'#42'", help="replace the aliases")
-    parser.add_argument("--pr", type=int, metavar="N")
-    parser.add_argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID")
-    parser.add_argument("--drop-depends-on", nargs="+", action="extend", default=[], metavar="ID")
-
-
+@command(
+    "task edit",
+    argument("id"),
+    argument("--title"),
+    *_DESCRIPTION,
+    argument("--alias", action="append", metavar="'#42'", help="replace the aliases"),
+    argument("--pr", type=int, metavar="N"),
+    argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID"),
+    argument("--drop-depends-on", nargs="+", action="extend", default=[], metavar="ID"),
+)
 def _edit(context: Context) -> Result:
     options = context.arguments
     ask = c.EditTask(
@@ -101,11 +82,7 @@ def _status_result(answer: Acceptance) -> Result:
     return Result({"task_id": task.id, "status": task.status}, f"{task.id} is {task.status}")
 
 
-def _claim_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", default="")
-    parser.add_argument("--agent")
-
-
+@command("task claim", argument("id", nargs="?", default=""), argument("--agent"))
 def _claim(context: Context) -> Result:
     agent = context.agent()
     return claim_result(context, context.ask(c.ClaimTask(agent=agent, task_id=context.arguments.id), agent))
@@ -127,299 +104,87 @@ def claim_result(context: Context, answer: Acceptance) -> Result:
     return with_objections(context, answer.task, data, facts(rows))
 
 
-def _claim_command_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-    parser.add_argument("--agent")
-    parser.add_argument("--handoff", default="", metavar="H", help="the epoch of the claim")
-    parser.add_argument("--reason", default="", metavar="TEXT")
+_CLAIM_COMMANDS: dict[str, type[c.ClaimAsk]] = {
+    "task heartbeat": c.Heartbeat,
+    "task release": c.ReleaseTask,
+    "task continue": c.ContinueTask,
+    "task fail": c.FailTask,
+    "task wait": c.WaitTask,
+}
+_CLAIM = (
+    argument("id"),
+    argument("--agent"),
+    argument("--handoff", default="", metavar="H", help="the epoch of the claim"),
+)
+_REASON = argument("--reason", default="", metavar="TEXT")
 
 
-def _claim_command(kind: type[c.ClaimAsk]) -> CommandSpec:
-    def run(context: Context) -> Result:
-        options, agent = context.arguments, context.agent()
-        handoff = options.handoff or context.surroundings.environment.get("REMAND_HANDOFF", "")
-        ask = kind(task_id=options.id, agent=agent, handoff_id=handoff, reason=context.text(options.reason))
-        return _status_result(context.ask(ask, agent))
-
-    return CommandSpec(_claim_command_arguments, run)
-
-
-def _wait_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-    parser.add_argument("--agent")
-    parser.add_argument("--handoff", default="", metavar="H", help="the epoch of the claim")
-    parser.add_argument("--for", dest="reason", required=True, metavar="TEXT", help="what to wait for")
-
-
-def _submit_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-    parser.add_argument("--agent")
-    parser.add_argument("--commit", required=True, metavar="SHA")
-    parser.add_argument(
-        "--branch", default="", help="the branch that contains the commit, if it is not the task's"
+@command("task heartbeat", *_CLAIM, _REASON)
+@command("task release", *_CLAIM, _REASON)
+@command("task continue", *_CLAIM, _REASON)
+@command("task fail", *_CLAIM, _REASON)
+@command(
+    "task wait",
+    *_CLAIM,
+    argument("--for", dest="reason", required=True, metavar="TEXT", help="what to wait for"),
+)
+def _change_claim(context: Context) -> Result:
+    options, agent = context.arguments, context.agent()
+    ask = _CLAIM_COMMANDS[context.call.command](
+        task_id=options.id, agent=agent, handoff_id=_handoff(context), reason=context.text(options.reason)
     )
-    parser.add_argument("--pr", type=int, default=0, metavar="N")
-    parser.add_argument("--handoff", default="", metavar="H", help="the epoch of the claim")
+    return _status_result(context.ask(ask, agent))
 
 
+def _handoff(context: Context) -> str:
+    """The handoff under which the agent holds the task: as given, or that of its environment."""
+    return context.arguments.handoff or context.surroundings.environment.get("REMAND_HANDOFF", "")
+
+
+@command(
+    "task submit",
+    argument("id"),
+    argument("--agent"),
+    argument("--commit", required=True, metavar="SHA"),
+    argument("--branch", default="", help="the branch that contains the commit, if it is not the task's"),
+    argument("--pr", type=int, default=0, metavar="N"),
+    argument("--handoff", default="", metavar="H", help="the epoch of the claim"),
+)
 def _submit(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
     ask = c.SubmitTask(
         task_id=options.id,
         agent=agent,
-        handoff_id=options.handoff or context.surroundings.environment.get("REMAND_HANDOFF", ""),
+        handoff_id=_handoff(context),
         commit=context.commit(options.commit),
         branch=options.branch or context.gateway.repository.branch(),
         is_branch_given=bool(options.branch),
         pr=options.pr,
     )
-    return done_claim_result(context, context.claim_done(ask, agent))
+    return verdicts.done_claim_result(context, context.claim_done(ask, agent))
 
 
-def _reason_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-    parser.add_argument("--reason", default="", metavar="TEXT")
-
-
+@command("task cancel", argument("id"), _REASON)
 def _cancel(context: Context) -> Result:
     options = context.arguments
-    return _status_result(
-        context.ask(c.CancelTask(task_id=options.id, reason=context.text(options.reason)), context.actor())
-    )
+    request = c.CancelTask(task_id=options.id, reason=context.text(options.reason))
+    return _status_result(context.ask(request, context.actor()))
 
 
+@command("task reopen", argument("id"), _REASON)
 def _reopen(context: Context) -> Result:
     options = context.arguments
-    return _status_result(
-        context.ask(c.ReopenTask(task_id=options.id, reason=context.text(options.reason)), context.actor())
-    )
+    request = c.ReopenTask(task_id=options.id, reason=context.text(options.reason))
+    return _status_result(context.ask(request, context.actor()))
 
 
-def _defer_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-    parser.add_argument("--until", nargs="+", required=True, metavar="ID", help="the tasks to wait for")
-    parser.add_argument("--reason", default="", metavar="TEXT")
-
-
+@command(
+    "task defer",
+    argument("id"),
+    argument("--until", nargs="+", required=True, metavar="ID", help="the tasks to wait for"),
+    argument("--reason", default="", metavar="TEXT"),
+)
 def _defer(context: Context) -> Result:
     options = context.arguments
     ask = c.DeferTask(task_id=options.id, waits_for=tuple(options.until), reason=context.text(options.reason))
     return _status_result(context.ask(ask, context.actor()))
-
-
-TASK_COMMANDS = {
-    "task add": CommandSpec(_add_arguments, _add),
-    "task edit": CommandSpec(_edit_arguments, _edit),
-    "task claim": CommandSpec(_claim_arguments, _claim),
-    "task submit": CommandSpec(_submit_arguments, _submit),
-    "task heartbeat": _claim_command(c.Heartbeat),
-    "task release": _claim_command(c.ReleaseTask),
-    "task continue": _claim_command(c.ContinueTask),
-    "task fail": _claim_command(c.FailTask),
-    "task wait": CommandSpec(_wait_arguments, _claim_command(c.WaitTask).run),
-    "task cancel": CommandSpec(_reason_arguments, _cancel),
-    "task reopen": CommandSpec(_reason_arguments, _reopen),
-    "task defer": CommandSpec(_defer_arguments, _defer),
-}
-
-
-def _initiate_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument("--to", required=True, metavar="AGENT")
-    parser.add_argument("--from", dest="source", default="", metavar="NAME")
-    parser.add_argument("--instructions", default="", metavar="TEXT", help="@file and - are read")
-
-
-def _initiate(context: Context) -> Result:
-    options = context.arguments
-    ask = c.InitiateHandoff(
-        task_id=options.task,
-        target=options.to,
-        source=options.source,
-        instructions=context.text(options.instructions),
-    )
-    answer = context.ask(ask, context.actor())
-    event = next(event for event in answer.events if isinstance(event, HandoffInitiated))
-    warned = _warnings(context, answer.task, event.target_agent)
-    said = f"{event.handoff_id}: {event.task_id} is handed to {event.target_agent}, reserved until {event.lapses_at}"
-    data = {"handoff_id": event.handoff_id, "task_id": event.task_id, "warnings": msgspec.to_builtins(warned)}
-    return Result(
-        data, "\n".join([said, *(f"  warning: {one_line(found.message, 300)}" for found in warned)])
-    )
-
-
-def _warnings(context: Context, task: Task, agent: str) -> list[HandoffWarning]:
-    """What there is to warn of. The handoff is recorded by now, and does not fail for a warning that cannot be had."""
-    try:
-        with context.gateway.opened_ledger.store.read() as view:
-            return handoff_warnings(view, task, agent)
-    except (RemandError, BadLine, OSError):
-        return []
-
-
-def _accept_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("handoff")
-    parser.add_argument("--agent")
-    parser.add_argument("--acknowledgment", default="", metavar="TEXT")
-
-
-def _accept(context: Context) -> Result:
-    options, agent = context.arguments, context.agent()
-    ask = c.AcceptHandoff(
-        handoff_id=options.handoff, agent=agent, acknowledgment=context.text(options.acknowledgment)
-    )
-    return claim_result(context, context.ask(ask, agent))
-
-
-def _complete_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("handoff")
-    parser.add_argument("--agent")
-    parser.add_argument("--commit", required=True, metavar="SHA")
-    parser.add_argument(
-        "--branch", default="", help="the branch that contains the commit, if it is not the task's"
-    )
-    parser.add_argument("--pr", type=int, default=0, metavar="N")
-    parser.add_argument("--result", default="", metavar="JSON")
-
-
-def _complete(context: Context) -> Result:
-    options, agent = context.arguments, context.agent()
-    result = context.text(options.result)
-    ask = c.CompleteHandoff(
-        handoff_id=options.handoff,
-        agent=agent,
-        commit=context.commit(options.commit),
-        branch=options.branch or context.gateway.repository.branch(),
-        is_branch_given=bool(options.branch),
-        pr=options.pr,
-        result=require_json_object(result) if result else "",
-    )
-    return done_claim_result(context, context.claim_done(ask, agent))
-
-
-def _status_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("handoff")
-
-
-def _status(context: Context) -> Result:
-    name = ids.parse_handoff_id(context.arguments.handoff) or ""
-    with context.opened_ledger.store.read() as view:
-        task_id = task_of_handoff(view, name)
-        events = task_events(view, task_id) if task_id else []
-    known_handoff = next((view for view in task_handoffs(events) if view.handoff_id == name), None)
-    found = require_handoff(known_handoff, context.arguments.handoff)
-    filed = rejection_of_handoff(events, name)
-    known = rejection_facts(filed) if filed else RejectionFacts()
-    data = {field: getattr(found, field) for field in found.__struct_fields__}
-    data |= {field: getattr(known, field) for field in known.__struct_fields__}
-    data |= {"rejection": filed, "decision": filed.decision if filed else None}
-    return Result(msgspec.to_builtins(data), _render_handoff(found, filed, known))
-
-
-_TEXTS = ("instructions", "override_message", "result")
-"""What others wrote with a handoff: it stands below the other fields, by itself."""
-
-
-def _render_handoff(
-    found: HandoffView, filed: RejectionView | None, known: RejectionFacts
-) -> Callable[[Console], None]:
-    """A handoff for people: how it stands, then each part of its last rejection, and the decision."""
-
-    def show(out: Console) -> None:
-        plain = [field for field in found.__struct_fields__ if field not in _TEXTS]
-        rows = [(field.replace("_", " "), getattr(found, field)) for field in plain]
-        facts(
-            [(name, _reassignment_text(found) if name == "reassigned to" else value) for name, value in rows]
-        )(out)
-        page = Page(out, f"remand handoff status {found.handoff_id} --json")
-        page.text("Instructions", found.instructions)
-        page.text("Override message", found.override_message)
-        page.text("Result", value_text(found.result) if found.result else "")
-        if filed is not None:
-            _show_rejection(page, filed, known)
-            _show_decision(page, filed)
-
-    return show
-
-
-def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> None:
-    """Everything that a decision rests on."""
-    record = filed.rejection
-    page.text(
-        f"Rejection {filed.rejection_id} by {filed.agent or 'an unnamed agent'} ({_verdict(filed)})",
-        f"{value_text(record.get('reason_type'))}: {value_text(record.get('reason_summary'))}",
-    )
-    page.items(
-        "Validation issues",
-        [
-            issue.message if filed.is_imported else f"{issue.field}: {issue.message} [{issue.code}]"
-            for issue in known.issues
-        ],
-    )
-    page.text("Detail", value_text(record.get("reason_detail")))
-    page.text("Blocking factor", known.blocking_factor)
-    page.items("Attempts", [f"[{one.grade}] {one.text}{_check_detail(one.detail)}" for one in known.attempts])
-    page.items("Evidence", [f"[{one.grade}] {one.text}{_check_detail(one.detail)}" for one in known.evidence])
-    page.text("Original scope", known.task_original_scope)
-    if known.scope_growth_factor is not None:
-        page.text(
-            "Growth", f"The scope grew {value_text(known.scope_growth_factor)} times, as the agent states."
-        )
-    page.text("Suggested alternative", known.suggested_alternative)
-    page.items("Proposed sub-tasks", [_render_proposed_task(one) for one in known.alternative_tasks])
-    page.text("Adviser's opinion", filed.opinion)
-
-
-def _verdict(filed: RejectionView) -> str:
-    """How a rejection was judged. An imported one was judged elsewhere, if at all."""
-    if filed.is_imported:
-        return "imported, not judged here" if filed.is_valid else "imported, recorded as invalid"
-    return f"{'valid' if filed.is_valid else 'invalid'}, score {filed.score:.2f}"
-
-
-def _reassignment_text(found: HandoffView) -> str:
-    return f"{found.reassigned_to}; the task is no longer {found.agent}'s" if found.reassigned_to else ""
-
-
-def _check_detail(detail: str) -> str:
-    return f"\nChecked: {detail}" if detail else ""
-
-
-def _render_proposed_task(one: ProposedTask) -> str:
-    rows = (
-        ("", one.title),
-        ("Scope: ", one.scope),
-        ("Depends on: ", one.dependencies),
-        ("Estimate: ", one.estimate),
-    )
-    return "\n".join(f"{label}{text}" for label, text in rows if text)
-
-
-def _show_decision(page: Page, filed: RejectionView) -> None:
-    decision = filed.decision
-    if decision is None and filed.is_imported:
-        page.text(
-            "Decision", "No decision was imported. An imported rejection changes no task and needs no answer."
-        )
-        return
-    if decision is None:
-        page.text("Decision", "Waiting for a director's answer.")
-        page.command(f"remand handoff rejection-response {filed.handoff_id} --decision DECISION")
-        return
-    by = f" by {filed.decided_by}" if filed.decided_by else ""
-    page.text(
-        "Decision",
-        f"{decision.decision_type}{by} at {filed.decided_at}\n{decision.rationale}",
-    )
-    page.items("Tasks created by the decision", list(decision.created_tasks))
-    if decision.reassign_to not in ("", filed.agent):
-        page.text("Reassigned to", decision.reassign_to)
-
-
-COMMANDS = {
-    **TASK_COMMANDS,
-    "handoff initiate": CommandSpec(_initiate_arguments, _initiate),
-    "handoff accept": CommandSpec(_accept_arguments, _accept),
-    "handoff complete": CommandSpec(_complete_arguments, _complete),
-    "handoff status": CommandSpec(_status_arguments, _status),
-}

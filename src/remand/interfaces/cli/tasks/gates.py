@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +32,7 @@ from remand.domain.gate.gate import policy_digest
 from remand.domain.gate.verdict import UNMEASURED, GateStatus, Verdict
 from remand.domain.references import require_commit
 from remand.domain.task import Task
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.tasks.verdicts import (
     claim_again,
@@ -66,17 +65,13 @@ _HISTORY_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
 """The columns of the history, as people are shown them."""
 
 
-def _run_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--commit", default="HEAD", metavar="SHA")
-    parser.add_argument(
-        "--task", default="", metavar="ID", help="count findings already accepted for this task"
-    )
-    parser.add_argument("--base", default="", metavar="REF", help="the commit to compare with")
-    parser.add_argument(
-        "--fresh", action="store_true", help="run the gates again, even if the result is known"
-    )
-
-
+@command(
+    "gate run",
+    argument("--commit", default="HEAD", metavar="SHA"),
+    argument("--task", default="", metavar="ID", help="count findings already accepted for this task"),
+    argument("--base", default="", metavar="REF", help="the commit to compare with"),
+    argument("--fresh", action="store_true", help="run the gates again, even if the result is known"),
+)
 def _run(context: Context) -> Result:
     options = context.arguments
     task = find_task(context, options.task)[0] if options.task else None
@@ -138,13 +133,11 @@ def _commit(context: Context, name: str) -> str:
     return require_commit(context.gateway.repository.commit(name), name).sha
 
 
-def _history_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task", nargs="?", default="")
-    parser.add_argument(
-        "--observed", action="store_true", help="only results that would have blocked a done claim"
-    )
-
-
+@command(
+    "gate history",
+    argument("task", nargs="?", default=""),
+    argument("--observed", action="store_true", help="only results that would have blocked a done claim"),
+)
 def _history(context: Context) -> Result:
     options = context.arguments
     events = find_task(context, options.task)[1] if options.task else _all_events(context)
@@ -200,10 +193,7 @@ def _event_text(event: Any, verdict: Any) -> str:
     return " ".join(part for part in (named, getattr(event, "reason", "")) if part)
 
 
-def _report_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", help="the report's name, as shown in a verdict")
-
-
+@command("gate report", argument("name", help="the report's name, as shown in a verdict"))
 def _report(context: Context) -> Result:
     """The full report of a verdict, from the folder of this machine's reports."""
     name = context.arguments.name
@@ -217,11 +207,11 @@ def _report(context: Context) -> Result:
     return Result({"name": name, "path": path, "report": text}, text.rstrip("\n"))
 
 
-def _wait_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task", nargs="?", default="")
-    parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS")
-
-
+@command(
+    "gate wait",
+    argument("task", nargs="?", default=""),
+    argument("--timeout", type=float, default=600.0, metavar="SECONDS"),
+)
 def _wait(context: Context) -> Result:
     name = context.arguments.task or context.surroundings.environment.get("REMAND_TASK", "")
     if not name:
@@ -260,49 +250,38 @@ def _wait_for_all(context: Context) -> Result:
     return Result(rows, "No gates are running.")
 
 
-def _settle_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument(
+_SETTLE = (
+    argument("task"),
+    argument(
         "finding", nargs="?", default="", help="the finding's id; without one, the held findings are listed"
+    ),
+    argument("--reviewer", default=""),
+    argument("--reason", default="", metavar="TEXT"),
+)
+
+
+@command("gate accept", *_SETTLE)
+@command("gate refuse", *_SETTLE)
+def _settle(context: Context) -> Result:
+    options = context.arguments
+    ask = c.SettleFinding(
+        task_id=options.task,
+        finding=options.finding,
+        is_accepted=context.call.command == "gate accept",
+        reason=context.text(options.reason),
     )
-    parser.add_argument("--reviewer", default="")
-    parser.add_argument("--reason", default="", metavar="TEXT")
+    name = context.actor(option="reviewer")
+    return settlement_result(context, settle_held(context, ask, name), name)
 
 
-def _settle_command(*, is_accepted: bool) -> CommandSpec:
-    def run(context: Context) -> Result:
-        options = context.arguments
-        ask = c.SettleFinding(
-            task_id=options.task,
-            finding=options.finding,
-            is_accepted=is_accepted,
-            reason=context.text(options.reason),
-        )
-        name = context.actor(option="reviewer")
-        return settlement_result(context, settle_held(context, ask, name), name)
-
-    return CommandSpec(_settle_arguments, run)
-
-
-def _override_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument("--gate", required=True, metavar="G")
-    parser.add_argument("--reason", required=True, metavar="TEXT")
-
-
+@command(
+    "gate override",
+    argument("task"),
+    argument("--gate", required=True, metavar="G"),
+    argument("--reason", required=True, metavar="TEXT"),
+)
 def _override(context: Context) -> Result:
     options = context.arguments
     ask = c.OverrideGate(task_id=options.task, gate=options.gate, reason=context.text(options.reason))
     name = context.actor()
     return settlement_result(context, claim_again(context, context.ask(ask, name).task), name)
-
-
-COMMANDS = {
-    "gate run": CommandSpec(_run_arguments, _run),
-    "gate history": CommandSpec(_history_arguments, _history),
-    "gate report": CommandSpec(_report_arguments, _report),
-    "gate wait": CommandSpec(_wait_arguments, _wait),
-    "gate accept": _settle_command(is_accepted=True),
-    "gate refuse": _settle_command(is_accepted=False),
-    "gate override": CommandSpec(_override_arguments, _override),
-}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
 
 import msgspec
@@ -46,7 +45,7 @@ from remand.domain.references import option_at, require_question
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean, one_line, table
 from remand.interfaces.cli.tasks.verdicts import (
     acting_member,
@@ -69,13 +68,11 @@ _NO_CHANNEL = (
 )
 
 
-def _notify_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--test", action="store_true", help="send a test notice through every channel")
-    parser.add_argument(
-        "--paced", action="store_true", help="limit the rate of notices, as Remand itself does"
-    )
-
-
+@command(
+    "notify",
+    argument("--test", action="store_true", help="send a test notice through every channel"),
+    argument("--paced", action="store_true", help="limit the rate of notices, as Remand itself does"),
+)
 def _notify(context: Context) -> Result:
     require_outside_agent("notify", is_confined=context.is_confined)
     if context.arguments.test:
@@ -111,12 +108,10 @@ def _test_channels() -> Result:
     return Result(data, table(("channel", "result"), rows, none, wraps=True), code=0 if is_well else 3)
 
 
-NOTIFY_COMMANDS = {"notify": CommandSpec(_notify_arguments, _notify)}
-
-
 NO_QUESTIONS = "Nothing waits for you."
 
 
+@command("inbox")
 def _inbox(context: Context) -> Result:
     questions = _open_questions(context)
     data = msgspec.to_builtins(questions)
@@ -256,17 +251,17 @@ def _option_key(offered: Sequence[EscalationOption], option: str) -> str:
     return option_at(offered, int(option[:9])).key
 
 
-def _answer_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", help="the question's id, or its task's")
-    parser.add_argument(
+@command(
+    "inbox answer",
+    argument("id", help="the question's id, or its task's"),
+    argument(
         "option",
         help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, refuse, retry, ack, dismiss, dismiss_all, a decision, or its number",
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--guidance", default="", metavar="TEXT", help="guidance for the agent that continues (@file, -)"
-    )
-
-
+    ),
+)
 def _answer(context: Context) -> Result:
     given = context.arguments
     task_name, signer = parse_question_id(given.id)
@@ -378,10 +373,7 @@ def render_answer(answer: Acceptance, key: str) -> str:
             return f"{task.id} is {task.status}"
 
 
-def _ack_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", help="the question's id, or its task's")
-
-
+@command("inbox ack", argument("id", help="the question's id, or its task's"))
 def _ack(context: Context) -> Result:
     asking = _find_asking_task(context, context.arguments.id)
     name, is_alert = _question_id(asking), open_alert(asking) is not None
@@ -392,11 +384,3 @@ def _ack(context: Context) -> Result:
     data = {"task_id": task.id, "escalation_id": name, "acknowledged_by": by}
     waits = "the agent continues" if is_alert else "it still needs an answer"
     return Result(data, f"{by} acknowledged {name}, so its notices stop; {waits}")
-
-
-COMMANDS = {
-    **NOTIFY_COMMANDS,
-    "inbox": CommandSpec(add_no_arguments, _inbox),
-    "inbox answer": CommandSpec(_answer_arguments, _answer),
-    "inbox ack": CommandSpec(_ack_arguments, _ack),
-}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,7 +25,7 @@ from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_
 from remand.domain.rejection import FIELDS, TaskRejection
 from remand.domain.task import Status, Task
 from remand.domain.validation.validator import assess
-from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean, one_line, table
 from remand.interfaces.cli.tasks.views import find_task
 from remand.wiring.coordinator import make_consultants
@@ -45,37 +44,6 @@ _TEXTS = {
 }
 
 
-def _reject_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("handoff")
-    parser.add_argument("--agent")
-    parser.add_argument("--reason", type=_reason, metavar="R", help=", ".join(RejectionReason.__members__))
-    parser.add_argument(
-        "--summary", metavar="TEXT", help="one line; this and the options below also take @file and -"
-    )
-    parser.add_argument("--detail", metavar="TEXT")
-    parser.add_argument(
-        "--attempted", nargs="+", action="extend", metavar="TEXT", help="what was tried, and the result"
-    )
-    parser.add_argument("--blocker", metavar="TEXT", help="the specific blocker")
-    parser.add_argument("--alternative", metavar="TEXT", help="what to do instead")
-    parser.add_argument("--scope-growth", type=_figure, metavar="X", help="by what factor the scope grew")
-    parser.add_argument("--original-scope", metavar="TEXT", help="what the task asked for")
-    parser.add_argument(
-        "--evidence", nargs="+", action="extend", metavar="JSON", help='{"type", "data", "source", "probe"}'
-    )
-    parser.add_argument(
-        "--alt-task",
-        nargs="+",
-        action="extend",
-        metavar="JSON",
-        help='{"title", "scope", "dependencies", "estimate"}',
-    )
-    parser.add_argument(
-        "--from", dest="source", metavar="FILE", help="read a whole record as JSON; - is standard input"
-    )
-    parser.add_argument("--explain", action="store_true", help="show which features of the record counted")
-
-
 def _reason(value: str) -> str:
     found = parse_reason(value)
     if found is None:
@@ -91,6 +59,35 @@ def _figure(value: str) -> float:
         raise UsageError(f"--scope-growth {value[:80]!r} is not a number. Write it as 5.0.") from None
 
 
+@command(
+    "handoff reject",
+    argument("handoff"),
+    argument("--agent"),
+    argument("--reason", type=_reason, metavar="R", help=", ".join(RejectionReason.__members__)),
+    argument("--summary", metavar="TEXT", help="one line; this and the options below also take @file and -"),
+    argument("--detail", metavar="TEXT"),
+    argument(
+        "--attempted", nargs="+", action="extend", metavar="TEXT", help="what was tried, and the result"
+    ),
+    argument("--blocker", metavar="TEXT", help="the specific blocker"),
+    argument("--alternative", metavar="TEXT", help="what to do instead"),
+    argument("--scope-growth", type=_figure, metavar="X", help="by what factor the scope grew"),
+    argument("--original-scope", metavar="TEXT", help="what the task asked for"),
+    argument(
+        "--evidence", nargs="+", action="extend", metavar="JSON", help='{"type", "data", "source", "probe"}'
+    ),
+    argument(
+        "--alt-task",
+        nargs="+",
+        action="extend",
+        metavar="JSON",
+        help='{"title", "scope", "dependencies", "estimate"}',
+    ),
+    argument(
+        "--from", dest="source", metavar="FILE", help="read a whole record as JSON; - is standard input"
+    ),
+    argument("--explain", action="store_true", help="show which features of the record counted"),
+)
 def _reject(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
     record = _record(context)
@@ -203,10 +200,7 @@ def _ask_consultants(context: Context, task_id: str, handoff_id: str, *, is_user
     return said if isinstance(said, str) else ""
 
 
-def _consult_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("handoff")
-
-
+@command("handoff consult", argument("handoff"))
 def _consult(context: Context) -> Result:
     """Asks again, in the name of the user: not for an agent to start."""
     name = ids.parse_handoff_id(context.arguments.handoff) or ""
@@ -302,17 +296,15 @@ def _render_rejection(data: dict[str, Any], headline: str) -> Any:
     return show
 
 
-def _respond_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("handoff")
-    parser.add_argument("--decision", required=True, metavar="D", help=", ".join(DecisionType.__members__))
-    parser.add_argument("--created-tasks", nargs="+", action="extend", default=[], metavar="ID")
-    parser.add_argument("--rationale", default="", metavar="TEXT")
-    parser.add_argument(
-        "--message", default="", metavar="TEXT", help="the message to the agent on an override"
-    )
-    parser.add_argument("--reassign-to", default="", metavar="AGENT")
-
-
+@command(
+    "handoff rejection-response",
+    argument("handoff"),
+    argument("--decision", required=True, metavar="D", help=", ".join(DecisionType.__members__)),
+    argument("--created-tasks", nargs="+", action="extend", default=[], metavar="ID"),
+    argument("--rationale", default="", metavar="TEXT"),
+    argument("--message", default="", metavar="TEXT", help="the message to the agent on an override"),
+    argument("--reassign-to", default="", metavar="AGENT"),
+)
 def _respond(context: Context) -> Result:
     options = context.arguments
     decision = parse_decision_type(options.decision)
@@ -341,10 +333,3 @@ def _render_decision(view: RejectionView, task: Task) -> str:
     return (
         said if other in ("", view.agent) else f"{said}, reserved for {other}; it is no longer {view.agent}'s"
     )
-
-
-COMMANDS = {
-    "handoff reject": CommandSpec(_reject_arguments, _reject),
-    "handoff consult": CommandSpec(_consult_arguments, _consult),
-    "handoff rejection-response": CommandSpec(_respond_arguments, _respond),
-}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,19 +24,15 @@ from remand.domain.preconditions import require_reviewer
 from remand.domain.reviewer.answer import parse_finding, parse_findings
 from remand.domain.reviewer.change import render_omissions
 from remand.domain.task import Submission, Task
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, one_line, table, write_unwrapped
+from remand.interfaces.cli.tasks.objections import with_objections
 from remand.interfaces.cli.tasks.verdicts import acting_member, held_work_for, render_held_work
-from remand.interfaces.cli.tasks.views import HELD_HEADING, find_task, waits_for_forge, with_objections
+from remand.interfaces.cli.tasks.views import HELD_HEADING, find_task, waits_for_forge
 from remand.wiring.submissions import submitted_change
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-def _diff_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument("--path", action="append", default=[], metavar="FILE", help="show only this file")
 
 
 def _held_submission(task: Task) -> Submission | None:
@@ -55,6 +50,11 @@ def _held_submission(task: Task) -> Submission | None:
     )
 
 
+@command(
+    "review diff",
+    argument("task"),
+    argument("--path", action="append", default=[], metavar="FILE", help="show only this file"),
+)
 def _diff(context: Context) -> Result:
     task, _ = find_task(context, context.arguments.task)
     submission = require_shown_work(task, task.submission or _held_submission(task))
@@ -80,19 +80,14 @@ def _diff(context: Context) -> Result:
     return Result(data, f"{head}{notes}{change.text}{more}".rstrip())
 
 
-DIFF_COMMANDS = {"review diff": CommandSpec(_diff_arguments, _diff)}
-
-
 SOURCE = "reject-task"
 _REVIEW_COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "try", "nos", "title")
 
 
-def _list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--for", dest="reviewer", default="", metavar="R", help="only what this reviewer may review"
-    )
-
-
+@command(
+    "review list",
+    argument("--for", dest="reviewer", default="", metavar="R", help="only what this reviewer may review"),
+)
 def _list_reviews(context: Context) -> Result:
     reviewer = _reviewer(context, context.arguments.reviewer) if context.arguments.reviewer else None
     with context.opened_ledger.store.read() as view:
@@ -168,11 +163,11 @@ def _cells(entry: SubmissionUnderReview) -> tuple[object, ...]:
     )
 
 
-def _request_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument("--from", dest="reviewer", required=True, metavar="R", help="the reviewer")
-
-
+@command(
+    "review request",
+    argument("task"),
+    argument("--from", dest="reviewer", required=True, metavar="R", help="the reviewer"),
+)
 def _request(context: Context) -> Result:
     ask = c.RequestReview(task_id=context.arguments.task, reviewer=context.arguments.reviewer)
     task = context.ask(ask, context.actor()).task
@@ -180,23 +175,24 @@ def _request(context: Context) -> Result:
     return Result(data, f"{task.id} awaits a review by {', '.join(task.requested)}")
 
 
-def _add_review_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument("--reviewer")
-    parser.add_argument("--commit", required=True, metavar="SHA")
+_REVIEW = (
+    argument("task"),
+    argument("--reviewer"),
+    argument("--commit", required=True, metavar="SHA"),
+)
 
 
-def _approve_arguments(parser: ArgumentParser) -> None:
-    _add_review_arguments(parser)
-    parser.add_argument(
+@command(
+    "review approve",
+    *_REVIEW,
+    argument(
         "--checked",
         action="append",
         default=[],
         metavar="'path:line: text'",
         help="a checked line and what is correct there; an agent's approval needs one",
-    )
-
-
+    ),
+)
 def _approve(context: Context) -> Result:
     options = context.arguments
     checked = tuple(parse_finding(context.text(text), is_blocking=False) for text in options.checked)
@@ -206,12 +202,12 @@ def _approve(context: Context) -> Result:
     return with_objections(context, task, data, f"{task.id} is {task.status}")
 
 
-def _reject_arguments(parser: ArgumentParser) -> None:
-    _add_review_arguments(parser)
-    parser.add_argument("--finding", action="append", default=[], metavar="'path:line: text'", help="blocks")
-    parser.add_argument("--suggestion", action="append", default=[], metavar="'path:line: text'")
-
-
+@command(
+    "review reject",
+    *_REVIEW,
+    argument("--finding", action="append", default=[], metavar="'path:line: text'", help="blocks"),
+    argument("--suggestion", action="append", default=[], metavar="'path:line: text'"),
+)
 def _reject(context: Context) -> Result:
     options = context.arguments
     findings = [parse_finding(context.text(text), is_blocking=True) for text in options.finding]
@@ -222,12 +218,12 @@ def _reject(context: Context) -> Result:
     return _rejection_result(context, context.ask(ask, context.actor(option="reviewer")))
 
 
-def _reject_task_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument("text", help="what must be fixed, one finding per line (@file, -)")
-    parser.add_argument("--reviewer")
-
-
+@command(
+    "reject-task",
+    argument("task"),
+    argument("text", help="what must be fixed, one finding per line (@file, -)"),
+    argument("--reviewer"),
+)
 def _reject_task(context: Context) -> Result:
     """Rejects the latest submission; what it was is looked up, since the reviewer names the task alone."""
     options = context.arguments
@@ -276,15 +272,13 @@ def escalation_question(context: Context, task: Task) -> str:
         return question_text(task, answer_options(view, context.opened_ledger.settings.rules().team, task))
 
 
-def _retract_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument("--reviewer")
-    parser.add_argument("--reason", required=True, metavar="TEXT")
-    parser.add_argument(
-        "--review", default="", metavar="ID", help="the rejection; default: the latest in force"
-    )
-
-
+@command(
+    "review retract",
+    argument("task"),
+    argument("--reviewer"),
+    argument("--reason", required=True, metavar="TEXT"),
+    argument("--review", default="", metavar="ID", help="the rejection; default: the latest in force"),
+)
 def _retract(context: Context) -> Result:
     options = context.arguments
     ask = c.RetractReview(task_id=options.task, reason=context.text(options.reason), review_id=options.review)
@@ -303,25 +297,15 @@ def _retract(context: Context) -> Result:
     return Result(data, f"{text}; locked out: {', '.join(locked) or 'nobody'}")
 
 
-REVIEW_COMMANDS = {
-    "review list": CommandSpec(_list_arguments, _list_reviews),
-    "review request": CommandSpec(_request_arguments, _request),
-    "review approve": CommandSpec(_approve_arguments, _approve),
-    "review reject": CommandSpec(_reject_arguments, _reject),
-    "review retract": CommandSpec(_retract_arguments, _retract),
-    "reject-task": CommandSpec(_reject_task_arguments, _reject_task),
-}
-
-
-def _reassign_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument("--to", required=True, metavar="AGENT")
-    parser.add_argument(
+@command(
+    "reassign",
+    argument("task"),
+    argument("--to", required=True, metavar="AGENT"),
+    argument(
         "--from", dest="source", default="", metavar="AGENT", help="the agent that had it; its lockout stays"
-    )
-    parser.add_argument("--reason", default="", metavar="TEXT")
-
-
+    ),
+    argument("--reason", default="", metavar="TEXT"),
+)
 def _reassign(context: Context) -> Result:
     options = context.arguments
     ask = c.ReassignTask(
@@ -350,14 +334,12 @@ def _reassign(context: Context) -> Result:
     return Result(data, f"{target} takes over {task.label}{last}")
 
 
-def _escalate_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task")
-    parser.add_argument(
-        "--reason", required=True, metavar="TEXT", help="what the user should know (@file, -)"
-    )
-    parser.add_argument("--agent", help="the agent that holds the task, if it asks itself")
-
-
+@command(
+    "escalate",
+    argument("task"),
+    argument("--reason", required=True, metavar="TEXT", help="what the user should know (@file, -)"),
+    argument("--agent", help="the agent that holds the task, if it asks itself"),
+)
 def _escalate(context: Context) -> Result:
     options = context.arguments
     ask = c.EscalateTask(task_id=options.task, reason=context.text(options.reason))
@@ -373,15 +355,10 @@ def _escalate(context: Context) -> Result:
     return Result(data, f"{task.id} is {task.status}; {escalation_id} waits for the user: {text}")
 
 
-REASSIGNMENT_COMMANDS = {
-    "reassign": CommandSpec(_reassign_arguments, _reassign),
-    "escalate": CommandSpec(_escalate_arguments, _escalate),
-}
-
-
 _LOCKOUT_COLUMNS = ("task", "agent", "by", "since", "reason")
 
 
+@command("lockout list")
 def _list_lockouts(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         rows = active_lockouts(view)
@@ -389,15 +366,13 @@ def _list_lockouts(context: Context) -> Result:
     return Result(msgspec.to_builtins(rows), table(_LOCKOUT_COLUMNS, cells, "Nobody is locked out."))
 
 
-def _unlock_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("agent")
-    parser.add_argument("--task", required=True, metavar="TASK")
-    parser.add_argument(
-        "--reason", required=True, metavar="TEXT", help="the reason, which is recorded (@file, -)"
-    )
-    parser.add_argument("--guidance", metavar="TEXT", help="guidance for the agent (@file, -)")
-
-
+@command(
+    "unlock",
+    argument("agent"),
+    argument("--task", required=True, metavar="TASK"),
+    argument("--reason", required=True, metavar="TEXT", help="the reason, which is recorded (@file, -)"),
+    argument("--guidance", metavar="TEXT", help="guidance for the agent (@file, -)"),
+)
 def _unlock(context: Context) -> Result:
     options = context.arguments
     ask = c.Unlock(
@@ -419,11 +394,7 @@ def _unlock(context: Context) -> Result:
     return Result(data, f"{agent} may work on {task.label} again")
 
 
-def _why_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("agent")
-    parser.add_argument("--task", default="", metavar="TASK")
-
-
+@command("why", argument("agent"), argument("--task", default="", metavar="TASK"))
 def _why(context: Context) -> Result:
     options = context.arguments
     task_id = find_task(context, options.task)[0].id if options.task else ""
@@ -439,13 +410,3 @@ def _why(context: Context) -> Result:
         "tasks": msgspec.to_builtins(found),
     }
     return Result(data, text)
-
-
-COMMANDS = {
-    **DIFF_COMMANDS,
-    **REVIEW_COMMANDS,
-    **REASSIGNMENT_COMMANDS,
-    "lockout list": CommandSpec(add_no_arguments, _list_lockouts),
-    "unlock": CommandSpec(_unlock_arguments, _unlock),
-    "why": CommandSpec(_why_arguments, _why),
-}

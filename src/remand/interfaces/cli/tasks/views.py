@@ -1,36 +1,33 @@
-"""Commands that show tasks, with objections under keys that are not trusted."""
+"""Commands that show tasks."""
 
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
-from remand.app.errors import RemandError
 from remand.app.events.task_folds import task_events
 from remand.app.history import task_history
 from remand.app.history.activity import REJECTION_EVENTS, event_text
 from remand.app.inbox.held_findings import HeldWork
-from remand.app.inbox.objections import KeyObjections, TaskObjections, task_objections
+from remand.app.inbox.objections import task_objections
 from remand.app.prompts import read_rejection_context, render_prompt
 from remand.app.tasks.lookup import Lineage, find_task_id
 from remand.domain import commands as c
 from remand.domain.decisions.findings import join_names
 from remand.domain.decisions.forge_actions import due_forge_kinds
 from remand.domain.events.event import Event
-from remand.domain.policy import IGNORE
 from remand.domain.references import require_task
 from remand.domain.task import Status, Task
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.context import CommandSpec, Context, add_no_arguments
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table, write_unwrapped
+from remand.interfaces.cli.tasks.objections import objection_data, objection_rows
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
 from remand.ledger.event_tables import UnconfirmedEvent
-from remand.ledger.problems import BadLine
 from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.views import has_held, open_view
 
@@ -41,61 +38,6 @@ if TYPE_CHECKING:
 else:
     forges = lazy("remand.wiring.forges")
 
-MOST_WARNED = 3
-"""Of how many keys a command warns that does something else."""
-
-
-def with_objections(
-    context: Context, task: Task, data: dict[str, Any], show: Callable[[Console], None] | str
-) -> Result:
-    """What a command says of a task, with a warning where keys that are not trusted object to it.
-
-    What was asked for is recorded by now, and does not fail for a warning that cannot be had.
-    """
-    try:
-        found = _objections_to_warn_of(context, task)
-    except (RemandError, BadLine, OSError):
-        found = TaskObjections()
-    if not found.shown:
-        return Result(data, show)
-    rows = [f"warning: {text}" for text in objection_rows(found)]
-
-    def with_warnings(out: Console) -> None:
-        out.print(show) if isinstance(show, str) else show(out)
-        for row in rows:
-            write_unwrapped(out, row)
-
-    return Result(data | objection_data(found), with_warnings)
-
-
-def _objections_to_warn_of(context: Context, task: Task) -> TaskObjections:
-    opened = context.gateway.opened_ledger
-    with opened.store.read() as view:
-        found = task_objections(view, task, most=MOST_WARNED)
-    is_ignored = found.shown and opened.settings.rules().policy.unconfirmed_no == IGNORE
-    return TaskObjections() if is_ignored else found
-
-
-def objection_data(found: TaskObjections) -> dict[str, Any]:
-    """Objections as plain data: those that are shown, and of how many keys there are more."""
-    return {"objections": msgspec.to_builtins(found.shown), "more_objections": found.more}
-
-
-def objection_rows(found: TaskObjections) -> list[str]:
-    """Objections as people read them: one line for each key, and how many keys are left out."""
-    rows = [_row(one) for one in found.shown]
-    keys = "1 more key that is not trusted objects" if found.more == 1 else ""
-    keys = f"{found.more} more keys that are not trusted object" if found.more > 1 else keys
-    return [*rows, *([f"{keys} to it"] if keys else [])]
-
-
-def _row(one: KeyObjections) -> str:
-    if one.is_dismissed:
-        return f"{one.text}. The user dismissed that."
-    answer = f" The user dismisses it with: {one.dismiss}" if one.is_open else ""
-    return f"{one.text}. It has no effect unless its key is trusted.{answer}"
-
-
 _SPENT = ("runs", "turns", "tokens", "seconds", "cost")
 HELD_HEADING = "Held until somebody settles the gates' findings:"
 MOST_UNCONFIRMED = 50
@@ -105,17 +47,17 @@ MOST_COMMANDS = 50
 _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 
 
-def _list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "task list",
+    argument(
         "--status",
         nargs="+",
         action="extend",
         default=[],
         choices=[status.value for status in Status],
         metavar="S",
-    )
-
-
+    ),
+)
 def _list(context: Context) -> Result:
     text = open_view(context.opened_ledger.place).tasks(context.arguments.status)
     held = _held_work(context, text) if has_held(text) else {}
@@ -178,10 +120,6 @@ def find_task(context: Context, name: str) -> tuple[Task, list[Event]]:
         return task, task_events(view, task.id)
 
 
-def _show_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-
-
 def summary(task: Task) -> dict[str, Any]:
     """A task's row, as lists have it."""
     holder = task.claim.agent if task.claim else None
@@ -225,6 +163,7 @@ def _unconfirmed_rows(context: Context, task: Task) -> tuple[list[dict[str, Any]
     return sorted(rows, key=lambda row: (row["ts"], row["event_id"])), len(found) > MOST_UNCONFIRMED
 
 
+@command("task show", argument("id"))
 def _show(context: Context) -> Result:
     task, events = find_task(context, context.arguments.id)
     history = task_history.event_rows(events)
@@ -384,11 +323,7 @@ def _gist(row: dict[str, Any]) -> str:
     return one_line("  ".join(parts), 120)
 
 
-def _prompt_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id")
-    parser.add_argument("--agent")
-
-
+@command("task prompt", argument("id"), argument("--agent"))
 def _prompt(context: Context) -> Result:
     """Shows the prompt. That the agent which holds the task was given its feedback is noted before it is shown."""
     task, events = find_task(context, context.arguments.id)
@@ -417,17 +352,10 @@ def _is_onlooker(context: Context, task: Task, name: str) -> bool:
     return actor.name != task.claim.agent and not actor.is_user
 
 
+@command("task ready")
 def _ready(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         names = view.queue.ready()
         tasks = [view.tasks.get(name) for name in names[:200]]
     rows = [(task.id, task.status, task.priority, task.title) for task in tasks if task]
     return Result(names, table(("task", "status", "priority", "title"), rows, "Nothing can be claimed now."))
-
-
-COMMANDS = {
-    "task list": CommandSpec(_list_arguments, _list),
-    "task show": CommandSpec(_show_arguments, _show),
-    "task prompt": CommandSpec(_prompt_arguments, _prompt),
-    "task ready": CommandSpec(add_no_arguments, _ready),
-}

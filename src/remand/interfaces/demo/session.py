@@ -1,4 +1,4 @@
-"""What the demo's agents share: the prompt, git, `remand`, the work on each task, and the figures at the end."""
+"""A session of a scripted agent: its prompt, git, `remand`, and the figures at the end; and the records by which agents reject tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 REMAND = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
-"""Our own command line. In an agent's place it speaks through the agent's own door."""
+"""Our own command line. In an agent's sandbox it calls through the agent's own socket."""
 PRICE = 0.03
 """What a turn costs, in dollars: made up, as these agents think nothing."""
 TOKENS = 1200
@@ -31,15 +31,6 @@ class DemoAgent:
         self.attempt = int(_match_groups(_ATTEMPT, prompt, 1)[0] or 1)
         self._name = _match_groups(_NAME, prompt, 1)[0]
         self._turns = 1
-
-    @classmethod
-    def from_stdin(cls) -> DemoAgent:
-        """An agent that has read what it is told."""
-        return cls(sys.stdin.read())
-
-    def has_in_prompt(self, text: str) -> bool:
-        """True when something stands in what it was told."""
-        return text in self.prompt
 
     def say(self, text: str) -> None:
         """Says something for people to read."""
@@ -111,68 +102,9 @@ def git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def first_line(text: str) -> str:
-    """The first line that says anything."""
-    return next((line for line in text.splitlines() if line.strip()), "")
-
-
-def first_sentence(text: str) -> str:
-    """What comes before the first full stop."""
-    return text.partition(". ")[0].rstrip(".")
-
-
 def _match_groups(pattern: re.Pattern[str], text: str, groups: int) -> tuple[str, ...]:
     match = pattern.search(text)
     return match.groups() if match else ("",) * groups
-
-
-WORK: dict[str, dict[str, str]] = {
-    "Extract a provider interface": {
-        "auth/provider.py": (
-            'class Provider:\n    """A way to sign in."""\n\n'
-            "    def sign_in(self, user, proof):\n        raise NotImplementedError\n"
-        )
-    },
-    "OAuth provider": {
-        "auth/oauth.py": (
-            'class OAuth:\n    """Signs in by another site\'s word."""\n\n'
-            "    def sign_in(self, user, proof):\n        return proof.site_vouches_for(user)\n"
-        )
-    },
-    "OAuth button": {"web/oauth.html": '<button type="button" class="oauth">Sign in with …</button>\n'},
-    "Footer links": {"web/footer.html": '<a href="/imprint">Imprint</a>\n<a href="/privacy">Privacy</a>\n'},
-    "Write the FAQ": {"docs/faq.md": "# Questions\n\nHow do I pay? By card.\n"},
-    "Resolve blocker": {
-        "ops/sandbox.md": "# The payment sandbox\n\nIt is started, and its key is renewed.\n"
-    },
-    "Run the checkout tests": {"docs/checkout.md": "# Checkout\n\nThree of three runs went through.\n"},
-}
-
-
-def deliver(agent: DemoAgent) -> None:
-    """Does what the task asks for, and hands it in."""
-    files = next((files for title, files in WORK.items() if agent.title.startswith(title)), {})
-    agent.write(files or {"NOTES.md": f"{agent.title}\n"})
-    agent.commit(agent.title[:72])
-    agent.submit()
-    agent.end("Done.")
-
-
-ORDER_FILE = "api/order.py"
-FIRST_GUESS = "def order(items):\n    return sum(items)\n"
-SECOND_GUESS = "def order(items):\n    return sum(items) if items else None\n"
-RIGHT_ORDER = "def order(items):\n    return sum(item.price * item.count for item in items)\n"
-GUIDANCE = "An order's total is price times count, summed up."
-FEEDBACK = "## Review Feedback"
-
-
-def work_on_orders(agent: DemoAgent) -> None:
-    """Guesses, guesses again, and does as it is told once it is."""
-    guess = SECOND_GUESS if agent.has_in_prompt(FEEDBACK) else FIRST_GUESS
-    agent.write({ORDER_FILE: RIGHT_ORDER if agent.has_in_prompt(GUIDANCE) else guess})
-    agent.commit("Sum up an order")
-    agent.submit()
-    agent.end("Done.")
 
 
 LAZY_REJECTION: dict[str, Any] = {

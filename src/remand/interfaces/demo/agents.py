@@ -1,0 +1,253 @@
+"""The demo's scripted agents. The scheduler starts each as any agent, by its name; they know git and the command line alone."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import signal
+import socket
+import sys
+from typing import NamedTuple
+
+from remand.interfaces.demo.session import (
+    LAZY_REJECTION,
+    DemoAgent,
+    blocker_rejection,
+    git,
+    scope_creep_rejection,
+)
+
+WORK: dict[str, dict[str, str]] = {
+    "Extract a provider interface": {
+        "auth/provider.py": (
+            'class Provider:\n    """A way to sign in."""\n\n'
+            "    def sign_in(self, user, proof):\n        raise NotImplementedError\n"
+        )
+    },
+    "OAuth provider": {
+        "auth/oauth.py": (
+            'class OAuth:\n    """Signs in by another site\'s word."""\n\n'
+            "    def sign_in(self, user, proof):\n        return proof.site_vouches_for(user)\n"
+        )
+    },
+    "OAuth button": {"web/oauth.html": '<button type="button" class="oauth">Sign in with …</button>\n'},
+    "Footer links": {"web/footer.html": '<a href="/imprint">Imprint</a>\n<a href="/privacy">Privacy</a>\n'},
+    "Write the FAQ": {"docs/faq.md": "# Questions\n\nHow do I pay? By card.\n"},
+    "Resolve blocker": {
+        "ops/sandbox.md": "# The payment sandbox\n\nIt is started, and its key is renewed.\n"
+    },
+    "Run the checkout tests": {"docs/checkout.md": "# Checkout\n\nThree of three runs went through.\n"},
+}
+
+
+def _deliver(agent: DemoAgent) -> None:
+    """Does what the task asks for, and hands it in."""
+    files = next((files for title, files in WORK.items() if agent.title.startswith(title)), {})
+    agent.write(files or {"NOTES.md": f"{agent.title}\n"})
+    agent.commit(agent.title[:72])
+    agent.submit()
+    agent.end("Done.")
+
+
+ORDER_FILE = "api/order.py"
+FIRST_GUESS = "def order(items):\n    return sum(items)\n"
+SECOND_GUESS = "def order(items):\n    return sum(items) if items else None\n"
+RIGHT_ORDER = "def order(items):\n    return sum(item.price * item.count for item in items)\n"
+GUIDANCE = "An order's total is price times count, summed up."
+FEEDBACK = "## Review Feedback"
+
+
+def _sum_up_order(agent: DemoAgent) -> None:
+    """Guesses, guesses again, and does as it is told once it is."""
+    guess = SECOND_GUESS if FEEDBACK in agent.prompt else FIRST_GUESS
+    agent.write({ORDER_FILE: RIGHT_ORDER if GUIDANCE in agent.prompt else guess})
+    agent.commit("Sum up an order")
+    agent.submit()
+    agent.end("Done.")
+
+
+def fenster(agent: DemoAgent) -> None:
+    """Submits what looks right, and rejects what looks like work: with empty words, and the same words again."""
+    match agent.title:
+        case "Sign-in button":
+            agent.write({BUTTON_FILE: '<div class="signin" onclick="signIn()">Sign in</div>\n'})
+            agent.commit("Add the sign-in button")
+            agent.submit()
+            agent.end("Done.")
+        case "Footer links":
+            answer = agent.reject(LAZY_REJECTION)
+            agent.say(f"They want to know more: {', '.join(issue['field'] for issue in answer['issues'])}.")
+            agent.reject(LAZY_REJECTION)
+            agent.end("It is too complex.")
+        case _:
+            _deliver(agent)
+
+
+BUTTON_FILE = "web/button.html"
+HALF_WAY = "A real button stands. Next: its name for screen readers."
+
+
+def hockney(agent: DemoAgent) -> None:
+    """Steady, and knows accessibility. Once, the scheduler is killed in the middle of its work."""
+    if agent.title != "Sign-in button":
+        _deliver(agent)
+        return
+    if "<button" not in _read(BUTTON_FILE):
+        agent.write({BUTTON_FILE: '<button type="button" class="signin">Sign in</button>\n'})
+        agent.say(HALF_WAY)
+        signal.pause()
+    agent.say("My earlier work is still here, uncommitted. I continue from there.")
+    agent.write({BUTTON_FILE: '<button type="button" class="signin" aria-label="Sign in">Sign in</button>\n'})
+    agent.commit("Make the sign-in button one")
+    agent.submit()
+    agent.end("A real button, with a name.")
+
+
+def keaton(agent: DemoAgent) -> None:
+    """Says no when it has to, with what it counted and tried on record."""
+    if agent.title.startswith("Add an OAuth button"):
+        texts = [_read(name) for name in glob.glob("auth/*.py")]
+        agent.reject(scope_creep_rejection(len(texts), sum(text.count("check_password(") for text in texts)))
+        agent.end("This is nine times what was planned.")
+    elif agent.title == "Run the checkout tests" and agent.attempt == 1:
+        port = int(re.findall(r"\d{2,5}(?=\))", _read("checkout.py"))[0])
+        agent.reject(blocker_rejection(_refused_connection(port), port))
+        agent.end("Somebody has to start the sandbox first.")
+    else:
+        _deliver(agent)
+
+
+def _refused_connection(port: int) -> str:
+    """The error of connecting to a port where nobody listens."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError as error:
+        return f"{type(error).__name__}: {error}"
+    return "ConnectionResetError: it answered, and then closed the connection"
+
+
+HASTY = "import os\nimport sys\n\n\ndef price(net, discount=0):\n    return round(net * 1.19 * (1 + discount), 2)\n"
+TEST = (
+    "from shop.price import price\n\n\n"
+    "def test_a_discount_makes_it_cheaper():\n    assert price(100, discount=0.5) == 59.5\n"
+)
+FIXED = "def price(net, discount=0):\n    return round(net * 1.19 * (1 - discount), 2)\n"
+REJECTED = "REJECTED: Quality gates failed"
+
+
+def kobayashi(agent: DemoAgent) -> None:
+    """Hasty: stops with a commit, which is a done claim, before it has looked, and fixes what it is shown."""
+    if agent.title == "Order API":
+        _sum_up_order(agent)
+    elif agent.title != "Discounts on prices":
+        _deliver(agent)
+    elif REJECTED in agent.prompt:
+        agent.quote(REJECTED, "Full report")
+        agent.write({"shop/price.py": FIXED})
+        agent.commit("Fix the discount")
+        agent.end("Now it is done.")
+    else:
+        agent.write({"shop/price.py": HASTY, "tests/test_discount.py": TEST})
+        agent.commit("Add discounts")
+        agent.end("Done!")
+
+
+WITHOUT_TAX = "def price(net):\n    return round(net, 2)\n"
+FEWER_TESTS = (
+    "from shop.price import price\n\n\ndef test_nothing_costs_nothing():\n    assert price(0) == 0\n"
+)
+
+
+def mcmanus(agent: DemoAgent) -> None:
+    """Breaks the tax, deletes the test that would notice, and tries to accept the finding itself."""
+    if agent.title == "Order API":
+        _sum_up_order(agent)
+    elif agent.title != "Tidy up prices":
+        _deliver(agent)
+    else:
+        agent.write({"shop/price.py": WITHOUT_TAX, "tests/test_price.py": FEWER_TESTS})
+        agent.commit("Tidy up prices")
+        found = re.findall(r"\[([0-9a-f]{12})\]", agent.submit().get("message", ""))
+        accepted = agent.remand("gate", "accept", agent.task_id, *found[:1], "--reviewer", "Lead")
+        first_sentence = accepted.get("message", "").partition(". ")[0].rstrip(".")
+        agent.say(f"So I accept the finding, as Lead … {first_sentence}.")
+        agent.end("All tidy.")
+
+
+def verbal(agent: DemoAgent) -> None:
+    """Writes the docs, and crashes once, which is nobody's fault."""
+    if agent.title == "Write the FAQ" and agent.attempt == 1:
+        sys.exit("OverloadedError: the model's endpoint answers 529")
+    _deliver(agent)
+
+
+class ReviewRule(NamedTuple):
+    """What a file must contain, and the finding when it does not."""
+
+    path: str
+    needs: str
+    line: int
+    text: str
+
+
+REVIEW_RULES = (
+    ReviewRule(BUTTON_FILE, "<button", 1, "Accessibility issues: a div is no button, no keyboard reaches it"),
+    ReviewRule("api/order.py", ".count", 2, "Integration tests fail: items have counts"),
+)
+
+
+def lead(agent: DemoAgent) -> None:
+    """Reviews. Its last message is a rejection with findings, or an approval with what it checked."""
+    since, commit = _require_match(r"^From ([0-9a-f]{40,}) to ([0-9a-f]{40,})\.", agent.prompt)
+    changed = git("diff", "--name-only", since, commit).splitlines()
+    findings = [
+        {"path": rule.path, "line": rule.line, "text": rule.text, "blocking": True}
+        for rule in REVIEW_RULES
+        if rule.path in changed and rule.needs not in _read(rule.path)
+    ]
+    review: dict[str, object] = {"run": _require_match(r'"run": "(\S+)"', agent.prompt)[0]}
+    if findings:
+        review |= {"verdict": "reject", "findings": findings}
+    else:
+        review |= {
+            "verdict": "approve",
+            "checked": [_check(path) for path in changed if os.path.isfile(path)],
+        }
+    agent.end(f"```json\n{json.dumps(review)}\n```")
+
+
+def _check(path: str) -> dict[str, object]:
+    first_line = next((line for line in _read(path).splitlines() if line.strip()), "")
+    return {
+        "path": path,
+        "line": 1,
+        "text": f"`{first_line[:60]}` and all below it do what the task asks for",
+    }
+
+
+def _require_match(pattern: str, text: str) -> tuple[str, ...]:
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
+        raise SystemExit(f"The prompt does not contain what I need: {pattern}")
+    return match.groups()
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+CHARACTERS = {
+    "Fenster": fenster,
+    "Hockney": hockney,
+    "McManus": mcmanus,
+    "Kobayashi": kobayashi,
+    "Keaton": keaton,
+    "Verbal": verbal,
+    "Lead": lead,
+}
+
+if __name__ == "__main__":
+    CHARACTERS[sys.argv[1]](DemoAgent(sys.stdin.read()))

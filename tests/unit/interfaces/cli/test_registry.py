@@ -1,0 +1,50 @@
+"""Every command has its row in the registry and its declaration in one module, and a call loads no other."""
+
+import subprocess
+import sys
+
+from remand.domain.access.agent_calls import PERMITTED_COMMANDS
+from remand.interfaces.cli.context import SPECS
+from remand.interfaces.cli.main import command_parser
+from remand.interfaces.cli.registry import COMMANDS, parse_call
+
+LOADED = (
+    "import sys; from remand.interfaces.cli.main import command_parser; command_parser(sys.argv[1]); "
+    "print(*sorted(name for name in sys.modules if name.startswith('remand.') or name == 'rich'))"
+)
+CORE = {"context", "main", "output", "registry"}
+
+
+def test_every_row_is_declared_in_the_module_that_it_names_and_every_declaration_has_a_row() -> None:
+    for name, entry in COMMANDS.items():
+        spec, _ = command_parser(name)
+        assert spec.run.__module__ == f"remand.interfaces.cli.{entry.module}", name
+
+    assert set(SPECS) == set(COMMANDS)
+
+
+def test_every_command_is_found_by_its_words() -> None:
+    for name in COMMANDS:
+        assert parse_call([*name.split(), "rest"]).command in (name, f"{name} rest")
+        assert parse_call(name.split()).command == name
+
+
+def test_what_an_agent_may_call_are_commands() -> None:
+    assert set(PERMITTED_COMMANDS) <= set(COMMANDS)
+
+
+def test_a_claim_loads_no_other_command_and_nothing_that_shows() -> None:
+    for name in ("task add", "task claim"):
+        run = subprocess.run([sys.executable, "-c", LOADED, name], capture_output=True, text=True, check=True)
+        loaded = run.stdout.split()
+        own = {
+            m.removeprefix("remand.interfaces.cli.") for m in loaded if m.startswith("remand.interfaces.cli.")
+        }
+
+        assert own == CORE | {"tasks", "tasks.changes", "tasks.objections"}
+        assert not {
+            "rich",
+            "remand.app.prompts",
+            "remand.app.gates",
+            "remand.domain.validation.validator",
+        } & set(loaded)
