@@ -1,6 +1,10 @@
 """Remand: how a team of AI coding agents says no, and how no is respected."""
 
-TYPE_CHECKING = False  # as in typing, which a hook that starts in milliseconds does not load
+from remand import startup
+from remand.startup import TYPE_CHECKING
+
+startup.install()
+
 if TYPE_CHECKING:
     from remand.app.analysis.rejection_analysis import analyze_rejection_patterns
     from remand.domain.graph import EdgeType, NodeType, ThoughtGraph, log_rejection_to_got

@@ -1,36 +1,100 @@
-"""Own modules that are loaded when they are first used, so that a hook or a short command starts in milliseconds.
+"""Which of our modules are loaded only when they are first used, so that a hook or a short command starts in milliseconds.
 
-Whoever seldom needs a heavy module names it twice, side by side:
-
-    if TYPE_CHECKING:
-        from remand.wiring import notices
-    else:
-        notices = lazy("remand.wiring.notices")
-
-The type checker and the import contracts read the first, Python the second; a test holds that they name the same module.
+Whoever needs such a module imports it whole, as usual: `from remand.app import prompts`. It is loaded with the first of
+its names that is used. `from remand.app.prompts import render_prompt` loads it at once.
 """
 
 from __future__ import annotations
 
 import sys
+from _thread import RLock
 
 TYPE_CHECKING = False  # as in typing, which takes longer to load than all that a hook call needs
 
+LAZY_MODULES = frozenset(
+    f"remand.{name}"
+    for package, names in {
+        "adapters.forges": "gitea github gitlab",
+        "adapters.gates": "background_runs",
+        "adapters.git": "mirror repository",
+        "adapters.hosts": "claude codex copilot cursor gemini mcp_entries openhands qwen",
+        "adapters.parsers": "cargo cargo_test cobertura coverage_json eslint exit go junit lcov mypy ruff sarif tap tsc",
+        "adapters.stores": "sqlite_migrations",
+        "app": "errors prompts rejection_facts",
+        "app.events": "control_files",
+        "app.inbox": "objections",
+        "config": "missing_base",
+        "domain.access": "confusables tool_calls",
+        "domain.decisions": "rejections",
+        "domain.text": "redaction",
+        "interfaces.cli": "main",
+        "interfaces.cli.agent_socket": "client",
+        "interfaces.cli.tasks": "verdicts",
+        "interfaces.hook": "activity answers dispatch entry session tool_guard",
+        "wiring": "evidence forges gate_environment gates notices reminders views",
+    }.items()
+    for name in (f"{package}.{module}" for module in names.split())
+)
+UNLOADED = "unloaded"
+_lock = RLock()
+"""One for all modules: two threads that load modules which import each other must not wait for one another."""
 
-class LazyModule:
-    """Stands for a module until the first of its names is asked for."""
-
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> object:
-        """A name of the module, which is loaded now if it was not before."""
-        __import__(self._name)
-        return getattr(sys.modules[self._name], attribute)
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+else:
+    ModuleSpec, ModuleType = type(__spec__), type(sys)
 
 
-def lazy(name: str) -> LazyModule:
-    """A module by its full name, loaded when something of it is first used."""
-    return LazyModule(name)
+class LazyModule(ModuleType):
+    """A module that was imported, and is loaded when something of it is used."""
+
+    def __getattribute__(self, name: str) -> object:
+        """A name of the module. Names with two underscores are the import system's, which reads them before that."""
+        if not name.startswith("__"):
+            _load(self)
+        return ModuleType.__getattribute__(self, name)  # no `super()`: once loaded, it is of another class
+
+
+class LazyFinder:
+    """Finds the modules of the table for the import system, and loads none of them."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        """What stands for a module of the table until it is used."""
+        loader: Any = LazyFinder  # the class has all that is asked of a loader
+        return ModuleSpec(name, loader, loader_state=UNLOADED) if name in LAZY_MODULES else None
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        return LazyModule(spec.name)
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """Leaves the module as it is."""
+
+
+def _load(module: LazyModule) -> None:
+    with _lock:
+        before = module.__spec__
+        if before is None or before.loader_state is not UNLOADED:
+            return  # it is loaded, or this thread is loading it
+        path = sys.modules[before.parent or ""].__path__
+        finders = (finder for finder in sys.meta_path if finder is not LazyFinder)
+        spec = next(filter(None, (finder.find_spec(before.name, path) for finder in finders)), None)
+        if spec is None or spec.loader is None:
+            raise ModuleNotFoundError(f"No module named {before.name!r}", name=before.name)
+        module.__spec__, module.__loader__, module.__file__ = spec, spec.loader, spec.origin
+        try:
+            spec.loader.exec_module(module)
+            module.__class__ = ModuleType  # type: ignore[assignment] # a plain module from now on
+        finally:
+            if type(module) is LazyModule:
+                module.__spec__ = before  # it failed: whoever uses it next gets the same error
+
+
+def install() -> None:
+    """Has the import system ask the table first; `remand` calls this when it is imported."""
+    if LazyFinder not in sys.meta_path:
+        sys.meta_path.insert(0, LazyFinder)

@@ -1,11 +1,16 @@
-"""Holds that own modules are loaded by name through `remand.startup` alone, and each where the contracts see it."""
+"""Holds that the table of `remand.startup` alone says which modules are loaded late, and what a start may load."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from remand.startup import LAZY_MODULES
 
 SOURCE = Path(__file__).parents[2] / "src" / "remand"
 REGISTRIES = {"__init__.py", "interfaces/cli/main.py", "interfaces/cli/hosts.py"}
@@ -16,77 +21,48 @@ REGISTRIES = {"__init__.py", "interfaces/cli/main.py", "interfaces/cli/hosts.py"
 def read_once() -> Iterator[None]:
     """Keeps what was read of the modules until the last test here."""
     yield
-    modules.cache_clear()
+    trees.cache_clear()
 
 
 @cache
-def modules() -> list[tuple[str, ast.Module]]:
-    """Every module that loads others by their name."""
-    found = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        if "lazy(" in text or "__import__" in text or "import_module" in text:
-            found.append((str(path.relative_to(SOURCE)), ast.parse(text)))
-    return found
-
-
-def is_call(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
-
-
-def lazy_names(tree: ast.Module) -> dict[str, str]:
-    """The modules that are loaded when they are first used, by the names that they are called by."""
+def trees() -> dict[str, ast.Module]:
+    """Every module, by its path."""
     return {
-        node.targets[0].id: node.value.args[0].value
+        str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def loaded_modules(code: str) -> set[str]:
+    """The modules that are loaded after some code has run in a Python of its own."""
+    show = (
+        "import sys; from remand.startup import LazyModule; "
+        "print(*(name for name, module in sys.modules.items() if type(module) is not LazyModule))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"{code}; {show}"], capture_output=True, check=True, text=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", sorted(LAZY_MODULES))
+def test_every_module_of_the_table_exists_and_someone_imports_it_whole(name: str) -> None:
+    package, _, module = name.rpartition(".")
+    imports = [
+        node
+        for tree in trees().values()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Call)
-        and is_call(node.value, "lazy")
-        and isinstance(node.value.args[0], ast.Constant)
-    }
-
-
-def visible_names(tree: ast.Module) -> dict[str, str]:
-    """What a type checker reads in place of them."""
-    return {
-        name.asname or name.name: f"{node.module}.{name.name}"
-        for block in tree.body
-        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-    }
-
-
-def test_what_is_loaded_by_name_is_imported_in_sight_of_the_contracts() -> None:
-    hidden = [
-        f"{path}: {name} is {module}"
-        for path, tree in modules()
-        for name, module in lazy_names(tree).items()
-        if visible_names(tree).get(name) != module
+        if isinstance(node, ast.ImportFrom) and node.module == package
     ]
 
-    assert not hidden
-
-
-def test_every_lazy_module_has_a_plain_name() -> None:
-    """A name made up as the program runs could not be compared with an import."""
-    calls = {
-        path: sum(is_call(node, "lazy") for node in ast.walk(tree))
-        for path, tree in modules()
-        if path != "startup.py"
-    }
-    named = {path: len(lazy_names(tree)) for path, tree in modules() if path != "startup.py"}
-
-    assert sum(named.values()) > 10
-    assert calls == named
+    assert find_spec(name) is not None
+    assert any(alias.name == module for node in imports for alias in node.names)
 
 
 def test_only_registries_import_by_a_string() -> None:
     found = {
         path
-        for path, tree in modules()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
@@ -95,10 +71,27 @@ def test_only_registries_import_by_a_string() -> None:
         and is_own(node)
     }
 
-    assert found - {"startup.py"} == REGISTRIES
+    assert found == REGISTRIES
 
 
 def is_own(call: ast.Call) -> bool:
     """True for an import of our own, or of what is only known as the program runs."""
     name = call.args[0]
     return not isinstance(name, ast.Constant) or str(name.value).split(".")[0] == "remand"
+
+
+def test_the_hook_starts_without_records_patterns_or_processes() -> None:
+    loaded = loaded_modules("import remand.interfaces.hook.entry as e; e.run")
+
+    assert not loaded & {"apsw", "enum", "json", "msgspec", "re", "subprocess", "threading", "typing"}
+    assert {name for name in loaded if name.startswith("remand.domain.")} <= {
+        "remand.domain.hosts",
+        "remand.domain.setup_files",
+    }
+
+
+def test_the_command_line_starts_without_what_only_some_commands_need() -> None:
+    loaded = loaded_modules("import remand.interfaces.cli.main as m; m.run")
+
+    assert not loaded & {"asyncio", "cryptography", "mcp", "pydantic", "rich", "ssl", "urllib.request"}
+    assert not any(name.startswith(("remand.integrity", "remand.adapters.sandbox")) for name in loaded)

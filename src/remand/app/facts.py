@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from remand.app import rejection_facts
 from remand.app.events.missing_lines import missing_for_task
 from remand.app.events.task_folds import TaskSource
+from remand.app.inbox import objections
 from remand.app.ports import Commit, CommitDifference, Ids, RejectionChecks, Repository
 from remand.app.requests import Rules
 from remand.app.tasks.lookup import Lineage, may_be_locked_out
@@ -24,14 +26,6 @@ from remand.domain.instant import Instant
 from remand.domain.policy import IGNORE
 from remand.domain.task import Objection, Task
 from remand.ledger.store import Transaction
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.app import rejection_facts
-    from remand.app.inbox import objections
-else:
-    rejection_facts = lazy("remand.app.rejection_facts")
-    objections = lazy("remand.app.inbox.objections")
 
 
 class GateTerms(NamedTuple):

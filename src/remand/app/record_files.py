@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Protocol
 
+from remand.app import prompts
 from remand.app.errors import EnvironmentFault
 from remand.app.events.orchestration_log import log_lines
 from remand.app.events.task_folds import task_events
@@ -23,12 +24,6 @@ from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Store, Transaction
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.app import prompts
-else:
-    prompts = lazy("remand.app.prompts")
 
 
 class RecordKind(StrEnum):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain import preconditions as r
-from remand.domain.decisions import escalations, forge_actions, lockouts, reviews, runs
+from remand.domain.decisions import escalations, forge_actions, lockouts, rejections, reviews, runs
 from remand.domain.decisions import handoffs as h
 from remand.domain.decisions.gates import (
     override_gate,
@@ -59,12 +59,6 @@ from remand.domain.instant import add_seconds
 from remand.domain.references import unknown_handoff_refusal, unknown_task_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.domain.decisions import rejections
-else:
-    rejections = lazy("remand.domain.decisions.rejections")
 
 HANDOFF_ASKS = (c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff, c.AnswerRejection, c.GiveOpinion)
 """Asks that name a handoff, and by it the task."""

@@ -12,14 +12,9 @@ from remand.app.ports import CommandProbes, RejectionChecks
 from remand.app.rejection_facts import EvidenceChecker
 from remand.domain.gate.gate import GatePolicy
 from remand.domain.task import Task
-from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring import gate_environment
 from remand.wiring.journal import journal_folder
 from remand.wiring.settings import SettingsSource
-
-if TYPE_CHECKING:
-    from remand.wiring import gate_environment
-else:
-    gate_environment = lazy("remand.wiring.gate_environment")
 
 
 def look_up_evidence(

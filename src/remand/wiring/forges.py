@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from remand.adapters.forges import gitea, github, gitlab
 from remand.adapters.forges.poll_memory import StoredAnswers, StoredMarks
 from remand.adapters.forges.webhooks import WEBHOOK_PATH, WebhookListener
 from remand.adapters.gates.results import FileCache
@@ -37,16 +38,8 @@ from remand.domain.decisions.forge_actions import allowed_actions, due_action
 from remand.domain.decisions.forge_actions import describe_forge_wait as act_waits
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.task import ForgeAction
-from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
-
-if TYPE_CHECKING:
-    from remand.adapters.forges import gitea, github, gitlab
-else:
-    gitea = lazy("remand.adapters.forges.gitea")
-    github = lazy("remand.adapters.forges.github")
-    gitlab = lazy("remand.adapters.forges.gitlab")
 
 __all__ = ["SECRET", "TOKENS", "WEBHOOK_PATH", "Forges", "SyncResult", "forge_waits", "reopen_if_replaced"]
 

@@ -10,6 +10,22 @@ from remand.adapters.gates.results import FileCache, FileReports
 from remand.adapters.gates.tools import SystemTools, standard_path
 from remand.adapters.git.checkouts import best_checkouts
 from remand.adapters.git.mirror import GitMirror
+from remand.adapters.parsers import (
+    cargo,
+    cargo_test,
+    cobertura,
+    coverage_json,
+    eslint,
+    go,
+    junit,
+    lcov,
+    mypy,
+    ruff,
+    sarif,
+    tap,
+    tsc,
+)
+from remand.adapters.parsers import exit as exit_status
 from remand.adapters.sandbox import sandboxes
 from remand.adapters.sandbox.sandboxes import best_sandbox
 from remand.adapters.system.folders import runtime_folder, state_folder
@@ -19,41 +35,7 @@ from remand.app.gates.measurement import CommitMeasurement
 from remand.app.gates.ports import GateEnvironment, ReportParser, ToolOutput
 from remand.app.gates.runner import EvidenceCommands
 from remand.domain.gate.gate import Gate, GatePolicy, Measurement
-from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.startup import LedgerLocation, gates_folder
-
-if TYPE_CHECKING:
-    from remand.adapters.parsers import (
-        cargo,
-        cargo_test,
-        cobertura,
-        coverage_json,
-        eslint,
-        go,
-        junit,
-        lcov,
-        mypy,
-        ruff,
-        sarif,
-        tap,
-        tsc,
-    )
-    from remand.adapters.parsers import exit as exit_status
-else:
-    cargo = lazy("remand.adapters.parsers.cargo")
-    cargo_test = lazy("remand.adapters.parsers.cargo_test")
-    cobertura = lazy("remand.adapters.parsers.cobertura")
-    coverage_json = lazy("remand.adapters.parsers.coverage_json")
-    eslint = lazy("remand.adapters.parsers.eslint")
-    exit_status = lazy("remand.adapters.parsers.exit")
-    go = lazy("remand.adapters.parsers.go")
-    junit = lazy("remand.adapters.parsers.junit")
-    lcov = lazy("remand.adapters.parsers.lcov")
-    mypy = lazy("remand.adapters.parsers.mypy")
-    ruff = lazy("remand.adapters.parsers.ruff")
-    sarif = lazy("remand.adapters.parsers.sarif")
-    tap = lazy("remand.adapters.parsers.tap")
-    tsc = lazy("remand.adapters.parsers.tsc")
 
 
 class _ParserModule(Protocol):

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
 
-from remand.adapters.gates import results
+from remand.adapters.gates import background_runs, results
 from remand.adapters.gates.results import FileCache
 from remand.adapters.gates.tools import SystemTools, missing_program, standard_path
+from remand.adapters.git import mirror as git_mirror
 from remand.adapters.git.repository import WorktreeStatus, head_commit, uncommitted_files
 from remand.adapters.journal.writer import Sessions
 from remand.app.facts import GateTerms
 from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
 from remand.app.gates.known_results import KnownVerdicts, MeasurementTerms, VerdictResult, search_path
+from remand.app.gates.ports import GateEnvironment
 from remand.app.gates.stops import StopResponder
 from remand.app.requests import Answer, Request
 from remand.domain.decisions.findings import without_configuration_finding
@@ -23,22 +25,9 @@ from remand.domain.gate.gate import Gate, GatePolicy, policy_digest
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus, Verdict
 from remand.domain.instant import Instant
 from remand.domain.task import Task
-from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring import gate_environment
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import gates_folder
-
-if TYPE_CHECKING:
-    from remand.adapters.gates import background_runs
-    from remand.adapters.gates.background_runs import BackgroundRuns
-    from remand.adapters.git import mirror as git_mirror
-    from remand.adapters.git.mirror import GitMirror
-    from remand.app.gates.ports import GateEnvironment
-    from remand.wiring import gate_environment
-else:
-    background_runs = lazy("remand.adapters.gates.background_runs")
-    git_mirror = lazy("remand.adapters.git.mirror")
-    gate_environment = lazy("remand.wiring.gate_environment")
-
 
 __all__ = ["Gates", "WorktreeStatus", "head_commit", "uncommitted_files"]
 
@@ -51,7 +40,7 @@ class Gates:
         self.folder = gates_folder(opened.store.value("id"))
 
     @cached_property
-    def mirror(self) -> GitMirror:
+    def mirror(self) -> git_mirror.GitMirror:
         """The ledger's own copy of the repository, loaded when something has to be brought to it."""
         return git_mirror.GitMirror(os.path.join(self.folder, "mirror.git"), self._opened.place.common_dir)
 
@@ -82,7 +71,7 @@ class Gates:
         return path if name and os.path.isfile(path) else ""
 
     @cached_property
-    def runs(self) -> BackgroundRuns:
+    def runs(self) -> background_runs.BackgroundRuns:
         """Runs that outlast whoever asked for them, loaded when there are any to start or find."""
         return background_runs.BackgroundRuns(os.path.join(self.folder, "runs"))
 

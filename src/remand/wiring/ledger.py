@@ -19,6 +19,7 @@ from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.adapters.system.high_water_marks import FileMarks
 from remand.adapters.system.keys import FileKeys
 from remand.app.errors import EnvironmentFault
+from remand.app.events import control_files
 from remand.app.facts import GateTerms
 from remand.app.ledger import Ledger
 from remand.app.ports import RejectionChecks
@@ -27,18 +28,9 @@ from remand.domain.gate.control_files import NO_CHANGE, ControlChange
 from remand.domain.ids import make_session_name
 from remand.domain.task import Task
 from remand.domain.text.redaction import MachinePaths
-from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring import evidence, gates, reminders
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.settings import SettingsSource
-
-if TYPE_CHECKING:
-    from remand.app.events import control_files
-    from remand.wiring import evidence, gates, reminders
-else:
-    control_files = lazy("remand.app.events.control_files")
-    evidence = lazy("remand.wiring.evidence")
-    gates = lazy("remand.wiring.gates")
-    reminders = lazy("remand.wiring.reminders")
 
 BASE_FOLDERS = (
     ("XDG_STATE_HOME", ".local/state", "$STATE"),

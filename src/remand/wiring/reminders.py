@@ -8,15 +8,10 @@ from remand.adapters.system.clock import SystemClock
 from remand.app.errors import EnvironmentFault
 from remand.app.events.intake import held_entries
 from remand.app.record_files import RecordFileUpdater, RecordKind, are_records_current
-from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring import notices
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, locate
 from remand.wiring.views import UnseenCounts, log_warning, read_unseen, reminder, untrusted_writer
-
-if TYPE_CHECKING:
-    from remand.wiring import notices
-else:
-    notices = lazy("remand.wiring.notices")
 
 __all__ = [
     "held_events_warning",

@@ -45,7 +45,7 @@ from remand.app.scheduler.scheduler import Scheduler
 from remand.config import RunSettings, inherited_environment
 from remand.domain.reviewer.change import SubmittedChange
 from remand.domain.task import Submission, Task
-from remand.startup import TYPE_CHECKING, lazy
+from remand.wiring import forges
 from remand.wiring.hosts.registry import guarded_files, server_files
 from remand.wiring.ledger import open_at
 from remand.wiring.machine import make_agent_launcher, make_launch_configs
@@ -55,11 +55,6 @@ from remand.wiring.settings import SettingsSource
 from remand.wiring.startup import ledger_id, reports_folder, socket_folder, socket_path
 from remand.wiring.submissions import changed_since, submitted_change
 from remand.wiring.watch import status_file
-
-if TYPE_CHECKING:
-    from remand.wiring import forges
-else:
-    forges = lazy("remand.wiring.forges")
 
 LONGEST_CHANGE = 200_000
 """How many characters of a change a reviewer is shown at once; the rest it looks up."""

@@ -11,13 +11,8 @@ from remand.adapters.git.location import read_ref
 from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
 from remand.app.requests import Rules
+from remand.config import missing_base
 from remand.domain.gate.gate import policy_digest
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.config import missing_base
-else:
-    missing_base = lazy("remand.config.missing_base")
 
 DEFAULT_BASES = ("main", "master")
 """What a base is called where nothing else says it."""

@@ -7,18 +7,10 @@ import sys
 
 from remand.adapters.coordinator import protocol
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
+from remand.adapters.git import repository
 from remand.adapters.git.location import LedgerLocation, current_branch, locate
 from remand.adapters.system.folders import private_folder, runtime_folder, state_folder
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.adapters.git import repository
-    from remand.adapters.git.repository import WorktreeStatus
-    from remand.app import errors
-else:
-    repository = lazy("remand.adapters.git.repository")
-    errors = lazy("remand.app.errors")
-
+from remand.app import errors
 
 __all__ = [
     "MAX_CALL",
@@ -145,7 +137,7 @@ def load_msgspec() -> None:
         del sys.modules["typing_extensions"]
 
 
-def start_worktree_status(place: LedgerLocation) -> WorktreeStatus | None:
+def start_worktree_status(place: LedgerLocation) -> repository.WorktreeStatus | None:
     """Has git look for uncommitted work while the rest is loaded, which takes longer; None when it cannot begin."""
     try:
         return repository.WorktreeStatus(place)

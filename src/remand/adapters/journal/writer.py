@@ -10,13 +10,8 @@ from _json import encode_basestring_ascii as quoted
 from contextlib import suppress
 from hashlib import sha256
 
+from remand.domain.text import redaction
 from remand.domain.text.visible import remove_invisible
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.domain.text import redaction
-else:
-    redaction = lazy("remand.domain.text.redaction")
 
 MAX_COMMAND = 4096
 MAX_EXCERPT = 2048

@@ -13,6 +13,7 @@ from types import TracebackType
 import apsw
 import msgspec
 
+from remand.adapters.stores import sqlite_migrations
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteTraces, SqliteUnconfirmed
 from remand.adapters.stores.sqlite_statements import Row, Statements
@@ -47,12 +48,6 @@ from remand.ledger.store import (
     TaskTable,
     Transaction,
 )
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.adapters.stores import sqlite_migrations
-else:
-    sqlite_migrations = lazy("remand.adapters.stores.sqlite_migrations")
 
 
 class SqliteFiles:

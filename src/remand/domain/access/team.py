@@ -10,14 +10,9 @@ from unicodedata import category, combining, normalize
 
 from msgspec.structs import replace
 
+from remand.domain.access import confusables
 from remand.domain.record import Record
 from remand.domain.text.path_patterns import PathPattern
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.domain.access import confusables
-else:
-    confusables = lazy("remand.domain.access.confusables")
 
 _INSTANCE = re.compile(r"(.*[^\s/])\s*/\s*\d+", re.DOTALL)
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"))

@@ -22,7 +22,8 @@ from remand.domain.preconditions import require_user
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.output import Result
 from remand.interfaces.cli.registry import CommandCall
-from remand.startup import TYPE_CHECKING, lazy
+from remand.startup import TYPE_CHECKING
+from remand.wiring import gates as gates_of_ledger
 from remand.wiring.gateway import Gateway
 from remand.wiring.ledger import find_place
 from remand.wiring.open_ledger import OpenLedger
@@ -30,10 +31,6 @@ from remand.wiring.startup import LedgerLocation, current_branch
 
 if TYPE_CHECKING:
     from remand.app.gates.done_claims import ClaimOutcome
-    from remand.wiring import gates as gates_of_ledger
-    from remand.wiring.gates import Gates
-else:
-    gates_of_ledger = lazy("remand.wiring.gates")
 
 MAX_VALUE = 4 << 20
 
@@ -169,7 +166,7 @@ class Context:
         )
 
     @cached_property
-    def gates(self) -> Gates:
+    def gates(self) -> gates_of_ledger.Gates:
         """The gates of the ledger, loaded when they are first used."""
         return gates_of_ledger.Gates(self.opened_ledger)
 

@@ -5,23 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+from remand.app import errors
 from remand.app.agent_socket import find_agent_socket
+from remand.interfaces.cli import main as cli
+from remand.interfaces.cli.agent_socket import client
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
-from remand.startup import TYPE_CHECKING, lazy
-from remand.wiring import startup
-
-if TYPE_CHECKING:
-    from remand.app import errors
-    from remand.interfaces.cli import main as cli
-    from remand.interfaces.cli.agent_socket import client
-    from remand.interfaces.hook import entry as hook_entry
-    from remand.wiring import views
-else:
-    hook_entry = lazy("remand.interfaces.hook.entry")
-    cli = lazy("remand.interfaces.cli.main")
-    client = lazy("remand.interfaces.cli.agent_socket.client")
-    errors = lazy("remand.app.errors")
-    views = lazy("remand.wiring.views")
+from remand.interfaces.hook import entry as hook_entry
+from remand.wiring import startup, views
 
 
 def main() -> None:

@@ -6,15 +6,10 @@ import re
 import subprocess
 import sys
 
-from remand.startup import TYPE_CHECKING, lazy
+from remand.interfaces.hook import session as hook_session
 from remand.wiring import journal, startup
 from remand.wiring.hosts.registry import HookCall
 from remand.wiring.startup import LedgerLocation, SessionTask
-
-if TYPE_CHECKING:
-    from remand.interfaces.hook import session as hook_session
-else:
-    hook_session = lazy("remand.interfaces.hook.session")
 
 HEARTBEAT_SECONDS = 240.0
 LATELY_SECONDS = 600.0

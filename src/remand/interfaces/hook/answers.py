@@ -8,34 +8,27 @@ from time import monotonic
 
 import msgspec
 
+from remand.app import prompts
 from remand.app.events.task_folds import task_events
 from remand.app.gates.stops import Stop, StopReply, StopResponder
 from remand.app.requests import Request
 from remand.app.tasks.lookup import Lineage, find_task_id
 from remand.config import inherited_environment
 from remand.domain import commands as c
+from remand.domain.access import tool_calls
 from remand.domain.events.event import KnownBy
 from remand.domain.gate import message
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.setup_files import SetupFiles
 from remand.domain.task import Status, Task
+from remand.interfaces.hook import tool_guard
 from remand.interfaces.hook.session import SessionCall
-from remand.startup import TYPE_CHECKING, lazy
 from remand.wiring.gates import Gates, WorktreeStatus, head_commit, uncommitted_files
 from remand.wiring.hosts import registry
 from remand.wiring.hosts.registry import HookAnswer
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, current_branch
-
-if TYPE_CHECKING:
-    from remand.app import prompts
-    from remand.domain.access import tool_calls
-    from remand.interfaces.hook import tool_guard
-else:
-    prompts = lazy("remand.app.prompts")
-    tool_calls = lazy("remand.domain.access.tool_calls")
-    tool_guard = lazy("remand.interfaces.hook.tool_guard")
 
 MEASURE = "measure"
 """Not an answer to a host: the gates have to be run before there is one."""

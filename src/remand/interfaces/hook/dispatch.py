@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from remand.startup import TYPE_CHECKING, lazy
+from remand.interfaces.hook import activity, answers, session
+from remand.startup import TYPE_CHECKING
 from remand.wiring import startup
 from remand.wiring.hosts import registry
 from remand.wiring.hosts.registry import HookAnswer, HookCall
@@ -12,12 +13,6 @@ from remand.wiring.startup import LedgerLocation, SessionTask
 
 if TYPE_CHECKING:
     from typing import Any
-
-    from remand.interfaces.hook import activity, answers, session
-else:
-    activity = lazy("remand.interfaces.hook.activity")
-    answers = lazy("remand.interfaces.hook.answers")
-    session = lazy("remand.interfaces.hook.session")
 
 MIN_DEADLINE_SECONDS = 0.5
 """Seconds: whatever the environment says, there is time for an answer."""

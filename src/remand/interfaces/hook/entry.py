@@ -9,15 +9,10 @@ from _thread import start_new_thread
 from time import sleep
 
 from remand.app.agent_socket import find_agent_socket
-from remand.startup import TYPE_CHECKING, lazy
+from remand.interfaces.hook import dispatch
 from remand.wiring import startup
 from remand.wiring.hosts import registry
 from remand.wiring.hosts.registry import HookAnswer, HookCall
-
-if TYPE_CHECKING:
-    from remand.interfaces.hook import dispatch
-else:
-    dispatch = lazy("remand.interfaces.hook.dispatch")
 
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remand.adapters.hosts import claude, codex, copilot, cursor, gemini, mcp_entries, openhands, qwen
 from remand.adapters.hosts.hook import (
     ALLOW,
     BLOCK,
@@ -25,7 +26,7 @@ from remand.adapters.hosts.hook import (
 )
 from remand.adapters.hosts.payload import READERS, compose, parse
 from remand.domain.hosts import HOSTS
-from remand.startup import TYPE_CHECKING, lazy
+from remand.startup import TYPE_CHECKING
 
 __all__ = [
     "CONFIG_CHANGE",
@@ -58,8 +59,6 @@ START_EVENTS = (SESSION_START, PROMPT)
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from remand.adapters.hosts import claude, codex, copilot, cursor, gemini, mcp_entries, openhands, qwen
-
     class Host(Protocol):
         """What every host's module offers."""
 
@@ -71,16 +70,6 @@ if TYPE_CHECKING:
 
         def render(self, event: str, answer: HookAnswer) -> Rendered:
             """The answer in the host's own form."""
-
-else:
-    claude = lazy("remand.adapters.hosts.claude")
-    codex = lazy("remand.adapters.hosts.codex")
-    copilot = lazy("remand.adapters.hosts.copilot")
-    cursor = lazy("remand.adapters.hosts.cursor")
-    gemini = lazy("remand.adapters.hosts.gemini")
-    mcp_entries = lazy("remand.adapters.hosts.mcp_entries")
-    openhands = lazy("remand.adapters.hosts.openhands")
-    qwen = lazy("remand.adapters.hosts.qwen")
 
 
 _MODULES: dict[str, Host] = {

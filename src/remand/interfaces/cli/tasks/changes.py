@@ -8,14 +8,8 @@ from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
 from remand.domain.task import PRIORITIES
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.output import Result, facts
+from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.cli.tasks.objections import with_objections
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.interfaces.cli.tasks import verdicts
-else:
-    verdicts = lazy("remand.interfaces.cli.tasks.verdicts")
-
 
 _DESCRIPTION = (
     argument("--scope", metavar="TEXT", help="what is in scope and what is not (@file, -)"),

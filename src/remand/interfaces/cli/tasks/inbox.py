@@ -56,12 +56,7 @@ from remand.interfaces.cli.tasks.verdicts import (
     settlement_text,
 )
 from remand.interfaces.cli.tasks.views import find_task
-from remand.startup import TYPE_CHECKING, lazy
-
-if TYPE_CHECKING:
-    from remand.wiring import notices
-else:
-    notices = lazy("remand.wiring.notices")
+from remand.wiring import notices
 
 _NO_CHANNEL = (
     "No channel is configured. Write one address per line to {}, readable only by you, or set REMAND_NOTIFY."

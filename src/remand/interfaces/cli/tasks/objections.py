@@ -8,20 +8,18 @@ from typing import Any
 import msgspec
 
 from remand.app.errors import RemandError
+from remand.app.inbox import objections
 from remand.domain.policy import IGNORE
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Context
 from remand.interfaces.cli.output import Result, write_unwrapped
 from remand.ledger.problems import BadLine
-from remand.startup import TYPE_CHECKING, lazy
+from remand.startup import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from remand.app.inbox import objections
     from remand.app.inbox.objections import TaskObjections
-else:
-    objections = lazy("remand.app.inbox.objections")
 
 MOST_WARNED = 3
 """Of how many keys a command warns that does something else."""

@@ -28,15 +28,12 @@ from remand.interfaces.cli.tasks.objections import objection_data, objection_row
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
 from remand.ledger.event_tables import UnconfirmedEvent
-from remand.startup import TYPE_CHECKING, lazy
+from remand.startup import TYPE_CHECKING
+from remand.wiring import forges
 from remand.wiring.views import has_held, open_view
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from remand.wiring import forges
-else:
-    forges = lazy("remand.wiring.forges")
 
 _SPENT = ("runs", "turns", "tokens", "seconds", "cost")
 HELD_HEADING = "Held until somebody settles the gates' findings:"
