@@ -169,18 +169,16 @@ class Changeset:
         for change in comparison.changes:
             left -= len(change.before or "") + len(change.content or "")
             self.unread += left < 0
-            self.views.append(self._build_changed_file(change, is_read=left >= 0))
-
-    def _build_changed_file(self, change: FileDiff, *, is_read: bool) -> ChangedFile:
-        patterns = self.comparison.test_patterns
-        sides = (change.base_path, change.before), (change.path, change.content)
-        before, after = (
-            SourceFile(path, text, patterns)
-            if is_read and text is not None and not self._is_alias(change)
-            else None
-            for path, text in sides
-        )
-        return ChangedFile(change, before, after)
+            is_read = left >= 0
+            patterns = self.comparison.test_patterns
+            sides = (change.base_path, change.before), (change.path, change.content)
+            before, after = (
+                SourceFile(path, text, patterns)
+                if is_read and text is not None and not self._is_alias(change)
+                else None
+                for path, text in sides
+            )
+            self.views.append(ChangedFile(change, before, after))
 
     def _is_alias(self, change: FileDiff) -> bool:
         """True for a new link to a file that is read by the same rules under its own path."""

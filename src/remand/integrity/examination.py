@@ -171,7 +171,11 @@ def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
     """True when the head's version of a test proves less, or is not there without a reason."""
     for before, after in changeset.test_pairs.kept:
         if before.is_run and before.view.change.base_path == path and _is_test_id_of(before, test_id):
-            return _proves_less(before, after)
+            if not after.is_run or after.case.is_skipped or after.case.proofs < before.case.proofs:
+                return True
+            old = [item for item in before.case.assertions if item.strength > NOTHING]
+            new = [item for item in after.case.assertions if item.strength > NOTHING]
+            return any(is_weaker(one, other) for one, other in pair_assertions(old, new)[0])
     gone = [placed for placed in changeset.test_pairs.gone if _is_test_id_of(placed, test_id)]
     return bool(gone) and not any(is_loss_explained(changeset, placed) for placed in gone)
 
@@ -179,14 +183,6 @@ def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
 def _is_test_id_of(placed: PlacedTest, test_id: str) -> bool:
     name, told = id_words(placed.case.name), id_words(without_parameters(test_id))
     return bool(name) and told[-len(name) :] == name
-
-
-def _proves_less(before: PlacedTest, after: PlacedTest) -> bool:
-    if not after.is_run or after.case.is_skipped or after.case.proofs < before.case.proofs:
-        return True
-    old = [item for item in before.case.assertions if item.strength > NOTHING]
-    new = [item for item in after.case.assertions if item.strength > NOTHING]
-    return any(is_weaker(one, other) for one, other in pair_assertions(old, new)[0])
 
 
 def judge_new_tests(

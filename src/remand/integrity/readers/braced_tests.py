@@ -40,7 +40,11 @@ def parse_braced_tests(code: BracketedCode, language: str) -> tuple[ParsedTest, 
         marks = _attribute_places(code, place, language)
         if marks is None:
             continue
-        block = _body_start(code, place)
+        at = place + 1
+        limit = min(len(code.tokens), place + _MAX_LOOKAHEAD)
+        while at < limit and code.text(at) not in ("{", ";"):
+            at = code.closing_place(at) + 1 if code.text(at) in ("(", "[") else at + 1
+        block = at if code.text(at) == "{" else 0
         if block:
             found[token.text] = _parse_test(code, place, block, marks)
     return tuple(found.values())
@@ -66,14 +70,6 @@ def _declaration_start(code: BracketedCode, place: int) -> int:
     while at >= max(0, place - _MAX_LOOKAHEAD) and code.text(at) not in (";", "{", "}"):
         at -= 1
     return at + 1
-
-
-def _body_start(code: BracketedCode, place: int) -> int:
-    at = place + 1
-    limit = min(len(code.tokens), place + _MAX_LOOKAHEAD)
-    while at < limit and code.text(at) not in ("{", ";"):
-        at = code.closing_place(at) + 1 if code.text(at) in ("(", "[") else at + 1
-    return at if code.text(at) == "{" else 0
 
 
 def _parse_test(code: BracketedCode, place: int, block: int, marks: list[int]) -> ParsedTest:

@@ -244,7 +244,7 @@ def yaml_settings(text: str) -> Iterator[tuple[str, SettingValue]]:
         indent = len(match[1]) + len(match[2])
         while scopes and scopes[-1][0] >= indent:
             scopes.pop()
-        key, value = (match[3] or "").strip("\"'"), _without_yaml_comment(match[4])
+        key, value = (match[3] or "").strip("\"'"), re.sub(r"\s+#.*$", "", match[4]).strip()
         path = ".".join((*(name for _, name in scopes), key) if key else (name for _, name in scopes))
         if key and not value:
             scopes.append((indent, key))
@@ -253,10 +253,6 @@ def yaml_settings(text: str) -> Iterator[tuple[str, SettingValue]]:
         elif match[2] and value:
             lists.setdefault(path, []).append(value)
     yield from ((path, tuple(items)) for path, items in lists.items())
-
-
-def _without_yaml_comment(text: str) -> str:
-    return re.sub(r"\s+#.*$", "", text).strip()
 
 
 def _parse_yaml_scalar(text: str) -> SettingValue:

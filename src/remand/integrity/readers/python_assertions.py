@@ -76,7 +76,10 @@ def call_assertion(call: ast.Call, known: KnownValues) -> Assertion | None:
     """The assertion a call is: of unittest, of a mock, or a helper named like one."""
     name = last_name(call.func)
     if name in ("assertTrue", "assertFalse") and call.args:
-        return _truth_assertion(call, name, known)
+        if name == "assertTrue":
+            return _assert_statement(call, call.args[0], known)
+        is_nothing = isinstance(call.args[0], ast.Constant) and not call.args[0].value
+        return _build_assertion(call, node_source(call.args[0]), NOTHING if is_nothing else BOUNDED)
     if name in _UNITTEST or (name.startswith("assert") and name[6:7].isupper()):
         return _unittest_assertion(call, name, known)
     if name in _CALLED or (name in _MISTAKEN and isinstance(call.func, ast.Attribute)):
@@ -142,13 +145,6 @@ def _raises_strength(call: ast.Call, name: str) -> int:
     return NARROW if has_words else EXACT
 
 
-def _truth_assertion(call: ast.Call, name: str, known: KnownValues) -> Assertion:
-    if name == "assertTrue":
-        return _assert_statement(call, call.args[0], known)
-    is_nothing = isinstance(call.args[0], ast.Constant) and not call.args[0].value
-    return _build_assertion(call, node_source(call.args[0]), NOTHING if is_nothing else BOUNDED)
-
-
 def _unittest_assertion(call: ast.Call, name: str, known: KnownValues) -> Assertion:
     args = call.args
     strength = _UNITTEST.get(name, BOUNDED)
@@ -198,7 +194,9 @@ def _assert_statement(node: ast.Assert | ast.Call, test: ast.expr, known: KnownV
         _look_up_subject(subject, known),
         strength_of(test, known),
         constant_texts(ast.walk(test)),
-        parts=_value_count(test.comparators) if isinstance(test, ast.Compare) else _conjunct_count(test),
+        parts=_value_count(test.comparators)
+        if isinstance(test, ast.Compare)
+        else (len(test.values) if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else 1),
         tolerance=_tolerance(test),
         slack=_slack(test),
         bound=_bound(test),
@@ -221,15 +219,11 @@ def strength_of(test: ast.expr, known: KnownValues) -> int:
     if isinstance(test, ast.Compare):
         return _comparison_strength(test, known)
     if isinstance(test, ast.Call):
-        return _call_strength(test)
+        name = last_name(test.func)
+        if name in ("allclose", "isclose", "array_equal", "equals", "assert_frame_equal"):
+            return EXACT
+        return LOOSE if name in _LOOSE_CALLS else BOUNDED
     return BOUNDED
-
-
-def _call_strength(call: ast.Call) -> int:
-    name = last_name(call.func)
-    if name in ("allclose", "isclose", "array_equal", "equals", "assert_frame_equal"):
-        return EXACT
-    return LOOSE if name in _LOOSE_CALLS else BOUNDED
 
 
 def _comparison_strength(test: ast.Compare, known: KnownValues) -> int:
@@ -242,7 +236,9 @@ def _comparison_strength(test: ast.Compare, known: KnownValues) -> int:
         return _self_comparison_strength(left, right, known)
     if isinstance(operator, ast.Eq | ast.Is):
         return _equality_strength(left, right)
-    if isinstance(operator, ast.IsNot | ast.NotEq) and _is_none(right):
+    if isinstance(operator, ast.IsNot | ast.NotEq) and (
+        isinstance(right, ast.Constant) and right.value is None
+    ):
         return LOOSE
     if isinstance(operator, ast.Gt | ast.GtE) and parse_number(right) in (0.0, -1.0):
         is_length = isinstance(left, ast.Call) and last_name(left.func) == "len"
@@ -274,10 +270,6 @@ def _is_flag(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and any(node.value is flag for flag in (True, False, None))
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
 def _self_comparison_strength(left: ast.expr, right: ast.expr, known: KnownValues) -> int:
     """Two calls may differ, and tests may ask that they do not; a name is always equal to itself."""
     one, other = node_source(left), node_source(right)
@@ -302,10 +294,6 @@ def _value_count(nodes: list[ast.expr]) -> int:
         if isinstance(node, ast.Call):
             return max(1, len(node.args) + len(node.keywords))
     return 1
-
-
-def _conjunct_count(test: ast.expr) -> int:
-    return len(test.values) if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else 1
 
 
 def _tolerance(test: ast.expr) -> float:

@@ -57,7 +57,15 @@ def collected_functions(tree: ast.Module) -> Iterator[tuple[FunctionScope, Funct
     """Every function that the module defines when it is imported, with where it stands."""
     module = ModuleContext(
         names=imported_names(tree.body),
-        aliases=_aliases(tree.body),
+        aliases=(
+            {
+                target.id: node.value
+                for node in tree.body
+                if isinstance(node, ast.Assign)
+                for target in node.targets
+                if isinstance(target, ast.Name) and target.id != "pytestmark"
+            }
+        ),
         lists=list_lengths(tree.body),
         heirs=_subclass_counts(tree.body),
         gone=_unbound_tests(tree),
@@ -72,7 +80,19 @@ def _functions_in_body(
         if isinstance(node, Function):
             yield scope, node
         elif isinstance(node, ast.ClassDef):
-            yield from _functions_in_body(node.body, _class_scope(node, scope))
+            heirs = scope.module.heirs.get(node.name, 0)
+            is_off = any(_assigned_value(item, "__test__") is False for item in node.body)
+            yield from _functions_in_body(
+                node.body,
+                FunctionScope(
+                    scope.module,
+                    f"{scope.prefix}{node.name} › ",
+                    scope.is_collected and (_is_collected_class(node) or heirs > 0) and not is_off,
+                    (*scope.decorators, *node.decorator_list, *_class_marks(node.body)),
+                    max(1, heirs + _is_collected_class(node)),
+                    scope.conditions,
+                ),
+            )
         elif isinstance(node, ast.If):
             if not is_false(node.test) and not is_main_guard(node):
                 inner = (
@@ -82,19 +102,6 @@ def _functions_in_body(
             yield from _functions_in_body(node.orelse, scope)
         elif isinstance(node, ast.Try | ast.With):
             yield from _functions_in_body(node.body, scope)
-
-
-def _class_scope(node: ast.ClassDef, scope: FunctionScope) -> FunctionScope:
-    heirs = scope.module.heirs.get(node.name, 0)
-    is_off = any(_assigned_value(item, "__test__") is False for item in node.body)
-    return FunctionScope(
-        scope.module,
-        f"{scope.prefix}{node.name} › ",
-        scope.is_collected and (_is_collected_class(node) or heirs > 0) and not is_off,
-        (*scope.decorators, *node.decorator_list, *_class_marks(node.body)),
-        max(1, heirs + _is_collected_class(node)),
-        scope.conditions,
-    )
 
 
 def _is_collected_class(node: ast.ClassDef) -> bool:
@@ -140,16 +147,6 @@ def _assigned_value(node: ast.stmt, name: str) -> object:
     if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
         return node.value.value if isinstance(node.value, ast.Constant) else None
     return None
-
-
-def _aliases(body: list[ast.stmt]) -> dict[str, ast.expr]:
-    return {
-        target.id: node.value
-        for node in body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and target.id != "pytestmark"
-    }
 
 
 def _unbound_tests(tree: ast.Module) -> frozenset[str]:
@@ -239,7 +236,14 @@ def _marker_skips(node: ast.expr) -> list[SkipMarker]:
         return [skip for item in node.elts for skip in _marker_skips(item)]
     name = last_name(node.func if isinstance(node, ast.Call) else node)
     if name == "parametrize" and isinstance(node, ast.Call):
-        return _parameter_skips(node)
+        marks = (
+            keyword.value
+            for part in ast.walk(node)
+            if isinstance(part, ast.Call) and last_name(part.func) == "param"
+            for keyword in part.keywords
+            if keyword.arg == "marks"
+        )
+        return [skip._replace(is_conditional=True) for mark in marks for skip in _marker_skips(mark)]
     if name not in _SKIP_MARKS or "fixture" in dotted_name(node):
         return []
     if not isinstance(node, ast.Call) or name not in ("skipif", "skipIf", "skipUnless", "xfail"):
@@ -250,17 +254,6 @@ def _marker_skips(node: ast.expr) -> list[SkipMarker]:
     if name == "skipUnless":
         condition = ast.UnaryOp(op=ast.Not(), operand=condition)
     return [_apply_condition(condition, SkipMarker(name, node.lineno, node_source(node)))]
-
-
-def _parameter_skips(call: ast.Call) -> list[SkipMarker]:
-    marks = (
-        keyword.value
-        for part in ast.walk(call)
-        if isinstance(part, ast.Call) and last_name(part.func) == "param"
-        for keyword in part.keywords
-        if keyword.arg == "marks"
-    )
-    return [skip._replace(is_conditional=True) for mark in marks for skip in _marker_skips(mark)]
 
 
 def _apply_condition(test: ast.expr, skip: SkipMarker) -> SkipMarker:

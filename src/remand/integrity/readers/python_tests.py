@@ -60,7 +60,10 @@ def parse_python_tests(tree: ast.Module) -> tuple[ParsedTest, ...]:
 def find_shadowed_tests(tree: ast.Module) -> dict[str, int]:
     """The tests that another of the same name beside them takes the place of, with the line of the other."""
     found: dict[str, int] = {}
-    for prefix, body in (("", tree.body), *_classes(tree)):
+    for prefix, body in (
+        ("", tree.body),
+        *[(f"{node.name} › ", node.body) for node in tree.body if isinstance(node, ast.ClassDef)],
+    ):
         seen: set[str] = set()
         for node in body:
             if isinstance(node, Function) and node.name.startswith("test"):
@@ -68,10 +71,6 @@ def find_shadowed_tests(tree: ast.Module) -> dict[str, int]:
                     found[f"{prefix}{node.name}"] = node.lineno
                 seen.add(node.name)
     return found
-
-
-def _classes(tree: ast.Module) -> list[tuple[str, list[ast.stmt]]]:
-    return [(f"{node.name} › ", node.body) for node in tree.body if isinstance(node, ast.ClassDef)]
 
 
 def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
@@ -220,13 +219,10 @@ class _BodyReader:
             self._read_with(node, times, is_conditional=is_conditional)
         elif isinstance(node, ast.Try | ast.TryStar):
             self._read_try(node, times, is_conditional=is_conditional)
-        elif isinstance(node, Function) and self._is_used(node.name):
+        elif isinstance(node, Function) and (node.name in self._used):
             self._read_body(node.body, times, is_conditional=is_conditional)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
             self.yields = True
-
-    def _is_used(self, name: str) -> bool:
-        return name in self._used
 
     def _add_assertion(self, found: Assertion, times: int, *, is_conditional: bool) -> None:
         if times > 0:

@@ -27,11 +27,6 @@ def parse_python(text: str) -> ast.Module | None:
             return None
         except (RecursionError, MemoryError) as error:
             raise TooDeep from error
-    _check_depth(tree)
-    return tree
-
-
-def _check_depth(tree: ast.Module) -> None:
     level: list[ast.AST] = [tree]
     depth = 0
     while level:
@@ -39,6 +34,7 @@ def _check_depth(tree: ast.Module) -> None:
         if depth > MAX_DEPTH:
             raise TooDeep
         level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return tree
 
 
 def node_source(node: ast.AST) -> str:

@@ -51,7 +51,16 @@ def assertion_at(code: BracketedCode, place: int) -> tuple[Assertion, int] | Non
             else _expect_assertion(code, place)
         )
     if name == "should" and before == ".":
-        return _should_assertion(code, place)
+        if code.text(place + 1) == "(":
+            return _build_assertion(
+                code, place, code.closing_place(place + 1) + 1, _statement_head(code, place), EXACT
+            )
+        chain, opening, stop = _matcher_chain(code, place + 1)
+        if not chain:
+            return None
+        return _build_assertion(
+            code, place, stop, _statement_head(code, place), _strength(code, chain, opening)
+        )
     if name == "assert" and before != "import" and code.text(place + 1) in ("(", "."):
         return _assert_assertion(code, place)
     if name in ("t", "assert") and code.text(place + 1) == "." and code.text(place + 2) in _T_METHODS:
@@ -98,11 +107,21 @@ def _expect_assertion(code: BracketedCode, place: int) -> tuple[Assertion, int] 
         )
     ):
         strength = NOTHING
+    names = {
+        **dict.fromkeys(("toBeLessThan", "toBeLessThanOrEqual", "below", "most"), "<"),
+        **dict.fromkeys(("toBeGreaterThan", "toBeGreaterThanOrEqual", "above", "least"), ">"),
+    }
+    sign = names.get(chain[-1], "")
+    limit = (
+        next((_parse_number(code.text_between(*item)) for item in code.arguments(opening)), None)
+        if opening
+        else None
+    )
     return made._replace(
         strength=strength,
         tolerance=_tolerance(code, chain, opening),
         slack=_slack(code, chain, opening),
-        bound=_bound(code, chain, opening),
+        bound=((sign, limit) if sign and limit is not None else None),
         parts=_value_count(code, opening),
     ), stop
 
@@ -223,20 +242,6 @@ def _slack(code: BracketedCode, chain: list[str], opening: int) -> float:
     return abs(numbers[1]) * float(10**digits) if chain[-1] in ("closeTo", "approximately") else 0.0
 
 
-def _bound(code: BracketedCode, chain: list[str], opening: int) -> tuple[str, float] | None:
-    names = {
-        **dict.fromkeys(("toBeLessThan", "toBeLessThanOrEqual", "below", "most"), "<"),
-        **dict.fromkeys(("toBeGreaterThan", "toBeGreaterThanOrEqual", "above", "least"), ">"),
-    }
-    sign = names.get(chain[-1], "")
-    limit = (
-        next((_parse_number(code.text_between(*item)) for item in code.arguments(opening)), None)
-        if opening
-        else None
-    )
-    return (sign, limit) if sign and limit is not None else None
-
-
 def _parse_number(text: str) -> float | None:
     try:
         return float(text.replace("_", ""))
@@ -249,17 +254,6 @@ def _value_count(code: BracketedCode, opening: int) -> int:
     if first is None or code.text(first[0]) not in "[{":
         return 1
     return max(1, sum(1 for _ in code.arguments(first[0])))
-
-
-def _should_assertion(code: BracketedCode, place: int) -> tuple[Assertion, int] | None:
-    if code.text(place + 1) == "(":
-        return _build_assertion(
-            code, place, code.closing_place(place + 1) + 1, _statement_head(code, place), EXACT
-        )
-    chain, opening, stop = _matcher_chain(code, place + 1)
-    if not chain:
-        return None
-    return _build_assertion(code, place, stop, _statement_head(code, place), _strength(code, chain, opening))
 
 
 def _statement_head(code: BracketedCode, place: int) -> str:
@@ -292,17 +286,16 @@ def _assert_strength(code: BracketedCode, method: str, arguments: list[tuple[int
         return EXACT if "===" in first or "==" in first.replace("!==", "") else BOUNDED
     if method in _LOOSE:
         return LOOSE
-    if len(arguments) > 1 and (first == code.text_between(*arguments[1]) or _both_constant(code, arguments)):
+    if len(arguments) > 1 and (
+        first == code.text_between(*arguments[1])
+        or (_is_constant(code, *arguments[0]) and _is_constant(code, *arguments[1]))
+    ):
         return NOTHING
     if method in ("throws", "rejects"):
         return EXACT if len(arguments) > 1 else BOUNDED
     if method in _BOUNDED:
         return BOUNDED
     return BOUNDED if len(arguments) > 1 and code.text_between(*arguments[1]) in _FLAGS else EXACT
-
-
-def _both_constant(code: BracketedCode, arguments: list[tuple[int, int]]) -> bool:
-    return _is_constant(code, *arguments[0]) and _is_constant(code, *arguments[1])
 
 
 MAX_REPEATS = 1000

@@ -125,7 +125,7 @@ def _is_runner(code: BracketedCode, place: int) -> bool:
 def _parse_call(code: BracketedCode, place: int) -> _RunnerCall | None:
     name = code.text(place)
     skips = (
-        [_prefix_skip(name, code.line(place))]
+        [SkipMarker("skip", code.line(place), name)]
         if name[0] in "xf" and name not in ("fit", "ftest", "fdescribe")
         else []
     )
@@ -147,8 +147,10 @@ def _parse_call(code: BracketedCode, place: int) -> _RunnerCall | None:
     if code.text(at) != "(":
         return None
     closing = code.closing_place(at)
+    start, stop = next(code.arguments(at), (at, at))
+    first = code.text_between(start, min(stop, start + 12))
     return _RunnerCall(
-        _test_name(code, at),
+        unquote(first) if code.kind(start) == STRING and stop == start + 1 else first,
         code.line(place),
         place,
         at,
@@ -157,16 +159,6 @@ def _parse_call(code: BracketedCode, place: int) -> _RunnerCall | None:
         (*skips, *_option_skips(code, at)),
         name in _GROUPS,
     )
-
-
-def _prefix_skip(name: str, line: int) -> SkipMarker:
-    return SkipMarker("skip", line, name)
-
-
-def _test_name(code: BracketedCode, opening: int) -> str:
-    start, stop = next(code.arguments(opening), (opening, opening))
-    first = code.text_between(start, min(stop, start + 12))
-    return unquote(first) if code.kind(start) == STRING and stop == start + 1 else first
 
 
 def _row_count(code: BracketedCode, at: int) -> int:
@@ -318,15 +310,11 @@ def _assigned_texts(code: BracketedCode, start: int, stop: int) -> dict[str, str
 
 def _resolve_assertion(item: Assertion, known: dict[str, str]) -> Assertion:
     """An assertion by what its names were given; what is compared with itself proves little."""
-    subject = _look_up_subject(item.subject, known)
+    name, dot, rest = item.subject.partition(".")
+    subject = f"{known[name]}{dot}{rest}" if name in known else item.subject
     expected = known.get(item.text.rpartition("(")[2].rstrip(")"), "")
     strength = min(item.strength, LOOSE) if expected == subject else item.strength
     return item._replace(subject=subject, strength=strength)
-
-
-def _look_up_subject(subject: str, known: dict[str, str]) -> str:
-    name, dot, rest = subject.partition(".")
-    return f"{known[name]}{dot}{rest}" if name in known else subject
 
 
 def _uncovered_places(covered: list[tuple[int, int]], start: int, stop: int) -> list[int]:

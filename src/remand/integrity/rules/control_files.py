@@ -87,7 +87,11 @@ def find_removed_hooks(changeset: Changeset) -> Iterator[Suspicion]:
                 "control_changed", view.path, 0, f"the git hook `{view.change.base_path}` is gone or empty"
             )
         if view.path.endswith("package.json") and view.before and view.after:
-            yield from _find_removed_package_hooks(view)
+            old = " ".join(package_scripts(view.before.text).values())
+            new = " ".join(package_scripts(view.after.text).values())
+            for tool in ("husky", "lefthook", "simple-git-hooks", "lint-staged"):
+                if re.search(rf"\b{tool}\b", old) and not re.search(rf"\b{tool}\b", new):
+                    yield suspicion("control_changed", view.path, 0, f"no script sets up `{tool}` any more")
         if view.path.endswith(".pre-commit-config.yaml"):
             yield from _find_pre_commit_changes(view)
 
@@ -95,14 +99,6 @@ def find_removed_hooks(changeset: Changeset) -> Iterator[Suspicion]:
 def _runs_anything(source: SourceFile | None) -> bool:
     lines = (line.strip() for line in source.lines) if source else ()
     return any(line and not line.startswith(("#", "exit 0", '. "$(dirname', "true")) for line in lines)
-
-
-def _find_removed_package_hooks(view: ChangedFile) -> Iterator[Suspicion]:
-    old = " ".join(package_scripts(view.before.text).values()) if view.before else ""
-    new = " ".join(package_scripts(view.after.text).values()) if view.after else ""
-    for tool in ("husky", "lefthook", "simple-git-hooks", "lint-staged"):
-        if re.search(rf"\b{tool}\b", old) and not re.search(rf"\b{tool}\b", new):
-            yield suspicion("control_changed", view.path, 0, f"no script sets up `{tool}` any more")
 
 
 def _find_pre_commit_changes(view: ChangedFile) -> Iterator[Suspicion]:

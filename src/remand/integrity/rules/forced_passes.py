@@ -187,16 +187,12 @@ def _forced_comparisons(source: SourceFile) -> Iterator[tuple[int, str]]:
         if isinstance(target, ast.Attribute) and target.attr in _METHODS | _NEGATED:
             yield node.lineno, f"`{node_source(target)}` is replaced"
     for call in source.nodes_of(ast.Call):
-        if called_name(call) == "setattr" and _sets_method(call):
+        if called_name(call) == "setattr" and (
+            len(call.args) > 1
+            and isinstance(call.args[1], ast.Constant)
+            and call.args[1].value in _METHODS | _NEGATED
+        ):
             yield call.lineno, f"`{node_source(call)}` replaces a comparison"
-
-
-def _sets_method(node: ast.Call) -> bool:
-    return (
-        len(node.args) > 1
-        and isinstance(node.args[1], ast.Constant)
-        and node.args[1].value in _METHODS | _NEGATED
-    )
 
 
 def _class_comparisons(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
@@ -316,19 +312,15 @@ def find_runner_patches(changeset: Changeset) -> Iterator[Suspicion]:
 
 def _runner_patches(source: SourceFile) -> Iterator[tuple[int, str]]:
     if source.tree is not None:
-        yield from _assigned_patches(source)
+        for node in source.nodes_of(ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and _is_standard_tool(
+                    resolve_name(target, source.imports), source, target
+                ):
+                    yield node.lineno, node_source(node)
         yield from _setattr_patches(source)
     elif source.language == "script":
         yield from _script_patches(source.code)
-
-
-def _assigned_patches(source: SourceFile) -> Iterator[tuple[int, str]]:
-    for node in source.nodes_of(ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Attribute) and _is_standard_tool(
-                resolve_name(target, source.imports), source, target
-            ):
-                yield node.lineno, node_source(node)
 
 
 def _setattr_patches(source: SourceFile) -> Iterator[tuple[int, str]]:
@@ -407,7 +399,8 @@ def _empty_handlers(source: SourceFile) -> list[int]:
         return [
             node.lineno
             for node in handlers
-            if _is_broad(node) and all(isinstance(item, ast.Pass) for item in node.body)
+            if (node.type is None or last_name(node.type) in ("Exception", "BaseException"))
+            and all(isinstance(item, ast.Pass) for item in node.body)
         ]
     code = source.code
     return [
@@ -417,10 +410,6 @@ def _empty_handlers(source: SourceFile) -> list[int]:
         and source.language == "script"
         and _is_empty_block(code.closing_place(place + 1) if code.text(place + 1) == "(" else place, source)
     ]
-
-
-def _is_broad(node: ast.ExceptHandler) -> bool:
-    return node.type is None or last_name(node.type) in ("Exception", "BaseException")
 
 
 def _is_empty_block(place: int, source: SourceFile) -> bool:

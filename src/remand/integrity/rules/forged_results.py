@@ -86,33 +86,25 @@ Alterations = Iterator[tuple[str, int, str, str]]
 
 def _alterations(source: SourceFile, own: frozenset[str]) -> Alterations:
     if source.tree is not None:
-        yield from _python_alterations(source.tree, source, own)
+        for _, node in source.functions:
+            if node.name.startswith("pytest_"):
+                reason = _hook_reason(node)
+                if reason:
+                    yield (
+                        "harness_tampered",
+                        node.lineno,
+                        f"`{node.name}` {reason}",
+                        f"{node.name} {fingerprint(ast.walk(node))}",
+                    )
+            elif _is_autouse(node) and source.is_test:
+                yield from _autouse_alterations(node, source, own)
+        if source.is_test:
+            yield from _ignored_file_alterations(source.tree)
+            yield from _load_tests_alterations(source)
+            yield from _assertion_alterations(source)
+            yield from _retry_alterations(source)
     elif source.language == "script" and (source.is_test or "setup" in source.path.lower()):
         yield from _script_alterations(source.code)
-
-
-def _python_alterations(tree: ast.Module, source: SourceFile, own: frozenset[str]) -> Alterations:
-    for _, node in source.functions:
-        if node.name.startswith("pytest_"):
-            yield from _hook_alterations(node)
-        elif _is_autouse(node) and source.is_test:
-            yield from _autouse_alterations(node, source, own)
-    if source.is_test:
-        yield from _ignored_file_alterations(tree)
-        yield from _load_tests_alterations(source)
-        yield from _assertion_alterations(source)
-        yield from _retry_alterations(source)
-
-
-def _hook_alterations(node: Function) -> Alterations:
-    reason = _hook_reason(node)
-    if reason:
-        yield (
-            "harness_tampered",
-            node.lineno,
-            f"`{node.name}` {reason}",
-            f"{node.name} {fingerprint(ast.walk(node))}",
-        )
 
 
 def _hook_reason(node: Function) -> str:
@@ -196,7 +188,9 @@ def _drops_items(node: Function) -> str:
 
 def _removes_items(part: ast.AST, node: Function) -> bool:
     if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Subscript):
-        return _is_items(part.targets[0].value, node) and not _only_sorts(part.value)
+        return _is_items(part.targets[0].value, node) and not (
+            isinstance(part.value, ast.Call) and last_name(part.value.func) in ("sorted", "list", "reversed")
+        )
     if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
         return _is_items(part.func.value, node) and part.func.attr in ("clear", "remove", "pop")
     return isinstance(part, ast.Delete) and any(
@@ -206,10 +200,6 @@ def _removes_items(part: ast.AST, node: Function) -> bool:
 
 def _is_items(target: ast.expr, node: Function) -> bool:
     return isinstance(target, ast.Name) and target.id == "items" and bool(node.args.args)
-
-
-def _only_sorts(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and last_name(value.func) in ("sorted", "list", "reversed")
 
 
 def _marks_skip(node: Function) -> bool:

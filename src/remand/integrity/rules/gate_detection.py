@@ -189,15 +189,9 @@ def environment_questions(source: SourceFile) -> Iterator[tuple[int, str]]:
             names = derived_names(scope.nodes, is_mark, module.get(is_mark, frozenset()))
             if not scope.name:
                 module[is_mark] = names
-            yield from _scope_questions(scope, is_mark, names)
-
-
-def _scope_questions(
-    scope: DecisionScope, is_mark: NodePredicate, names: frozenset[str]
-) -> Iterator[tuple[int, str]]:
-    for node in _deciding_expressions(scope, is_mark):
-        if contains_source(node, is_mark, names) and _asks_for_gates(node, is_mark):
-            yield node.lineno, node_source(node)
+            for node in _deciding_expressions(scope, is_mark):
+                if contains_source(node, is_mark, names) and _asks_for_gates(node, is_mark):
+                    yield node.lineno, node_source(node)
 
 
 def _deciding_expressions(scope: DecisionScope, is_mark: NodePredicate) -> Iterator[ast.expr]:

@@ -368,7 +368,11 @@ def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
     questions = _asserted_literals(sources)
     known = _test_constants(sources)
     for view, answers in added:
-        for group in _group_by_function(answers):
+        groups: defaultdict[str, list[ConstantAnswer]] = defaultdict(list)
+        for answer in answers:
+            if answer.answer and answer.is_whole:
+                groups[answer.function].append(answer)
+        for group in [group for group in groups.values() if len(group) <= MAX_ANSWERS]:
             told = _revealing_answer(group, questions, view) or _copied_answer(group, questions, known)
             if told is not None:
                 yield suspicion(
@@ -383,14 +387,6 @@ def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
 def _added_answers(view: ChangedFile) -> list[ConstantAnswer]:
     had = {answer.text for answer in constant_answers(view.before)} if view.before else set()
     return [answer for answer in constant_answers(view.after) if answer.text not in had] if view.after else []
-
-
-def _group_by_function(answers: list[ConstantAnswer]) -> list[list[ConstantAnswer]]:
-    groups: defaultdict[str, list[ConstantAnswer]] = defaultdict(list)
-    for answer in answers:
-        if answer.answer and answer.is_whole:
-            groups[answer.function].append(answer)
-    return [group for group in groups.values() if len(group) <= MAX_ANSWERS]
 
 
 def _test_sources(changeset: Changeset) -> list[SourceFile]:

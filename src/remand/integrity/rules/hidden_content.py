@@ -237,7 +237,10 @@ def _replaced_files(changeset: Changeset) -> dict[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for change in changes if own else ():
         path = change.base_path
-        if not _is_guarded(path, changeset.comparison.test_patterns):
+        is_harness = is_steering_path(path) or path.rpartition("/")[2] in MIXED
+        if not (
+            is_harness or is_test_path(path, changeset.comparison.test_patterns) or is_expectation_path(path)
+        ):
             continue
         if change.mode == LINK and change.status != "A" and not _keeps_content(change):
             found[change.path].append(path)
@@ -258,11 +261,6 @@ def _parent_folders(path: str) -> Iterator[str]:
 def _keeps_content(link: FileDiff) -> bool:
     """True when programs read the same through a link as on the base; of folders, unless it leads elsewhere."""
     return link.status != "M" if link.before is None else link.linked == link.before
-
-
-def _is_guarded(path: str, patterns: tuple[str, ...]) -> bool:
-    is_harness = is_steering_path(path) or path.rpartition("/")[2] in MIXED
-    return is_harness or is_test_path(path, patterns) or is_expectation_path(path)
 
 
 def _link_text(target: str) -> str:

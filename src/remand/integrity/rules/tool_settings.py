@@ -203,7 +203,8 @@ def _setting_code(
     if ".rules." in key or "lints." in key or _REPORTS.search(key):
         return (
             "rule_switched_off"
-            if _severity_rank(new) < _severity_rank(old) and _is_severity(old, new)
+            if _severity_rank(new) < _severity_rank(old)
+            and any(_severity(value) in _RANKS for value in (old, new) if value is not None)
             else ""
         )
     if _PICKS.search(key) and new not in (None, "", False):
@@ -366,10 +367,6 @@ def _shrink_code(key: str, old: SettingValue | None, new: SettingValue | None) -
 def _covers_item(wide: str, narrow: str) -> bool:
     """True when a pattern, folder or code takes in another."""
     return wide in ("ALL", ".", "**") or narrow.startswith(wide.rstrip("/*") or "\0")
-
-
-def _is_severity(old: SettingValue | None, new: SettingValue | None) -> bool:
-    return any(_severity(value) in _RANKS for value in (old, new) if value is not None)
 
 
 def _severity(value: SettingValue | None) -> str:

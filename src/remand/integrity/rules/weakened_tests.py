@@ -68,7 +68,7 @@ def _compare_pair(
     kin = (pair for pair in changed if is_same_act or _assertion_similarity(*pair) >= SAME_ASSERTION)
     yield from (_weakened_suspicion(after, one, other) for one, other in kin if is_weaker(one, other))
     yield from _find_conditional_assertions(after, old, new)
-    removed = _unexcused_assertions(before.case, after, lost, changeset, missing)
+    removed = [] if lost and _is_excused(before.case, lost, after, changeset, missing) else lost
     if removed:
         texts = [item.text for item in removed]
         yield suspicion(
@@ -183,12 +183,6 @@ def _find_conditional_assertions(
     ):
         found = f"`{after.case.name}` asserts `{shorten(bound[0].text)}` under a condition only"
         yield suspicion("assertion_conditional", after.view.path, bound[0].line, found)
-
-
-def _unexcused_assertions(
-    before: ParsedTest, after: PlacedTest, lost: list[Assertion], changeset: Changeset, missing: Counter[str]
-) -> list[Assertion]:
-    return [] if lost and _is_excused(before, lost, after, changeset, missing) else lost
 
 
 def _is_excused(
@@ -307,7 +301,12 @@ def find_rewritten_expectations(changeset: Changeset) -> Iterator[Suspicion]:
                 "expectation_rewritten", view.path, 0, "the recorded result was changed", view.after.text
             )
         elif view.before and view.after and view.is_test:
-            yield from _find_rewritten_constants(view.path, view.before, view.after)
+            old, new = _expected_constants(view.before), _expected_constants(view.after)
+            for name, (line, value) in new.items():
+                if name in old and old[name][1] != value:
+                    yield suspicion(
+                        "expectation_rewritten", view.path, line, f"`{name}` was changed", f"{name}={value}"
+                    )
 
 
 def _find_rewritten_assertions(before: ParsedTest, after: PlacedTest) -> Iterator[Suspicion]:
@@ -341,13 +340,6 @@ def _is_rewritten(one: Assertion, other: Assertion) -> bool:
 def _without_layout(literals: frozenset[str]) -> frozenset[str]:
     """Values without their layout."""
     return frozenset("".join(value.split()) for value in literals)
-
-
-def _find_rewritten_constants(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
-    old, new = _expected_constants(before), _expected_constants(after)
-    for name, (line, value) in new.items():
-        if name in old and old[name][1] != value:
-            yield suspicion("expectation_rewritten", path, line, f"`{name}` was changed", f"{name}={value}")
 
 
 def _expected_constants(source: SourceFile) -> dict[str, tuple[int, str]]:
