@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from remand.domain.text.words import word_set
+
 _LANGUAGES = {
     **dict.fromkeys(("py", "pyi", "pyw"), "python"),
     **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"), "script"),
@@ -24,9 +26,7 @@ _LANGUAGES = {
     "ini": "ini",
     "cfg": "ini",
 }
-CODE = frozenset(
-    ("python", "script", "rust", "go", "java", "kotlin", "csharp", "ruby", "shell", "make", "braced")
-)
+CODE = word_set("python script rust go java kotlin csharp ruby shell make braced")
 _NAMED = {"makefile": "make", "gnumakefile": "make", "dockerfile": "docker", "justfile": "make"}
 
 _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs", "e2e", "__snapshots__"))

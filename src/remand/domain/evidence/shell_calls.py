@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from remand.domain.text.words import word_set
+
 _KNOWN = """
 actionlint act alembic ansible ansible-lint ansible-playbook apk apt apt-get aptitude autopep8 awk aws az babel bandit
 bash bazel biome black bmake brew buf buildah bun bundle bundler bunx bzip cabal cargo ccache chmod chown clang
@@ -85,9 +87,7 @@ RUNNERS = frozenset(
     }
 )
 """Pairs of words that start another program."""
-REMOTE_RUNNERS = frozenset(
-    {"docker", "docker-compose", "podman", "kubectl", "nerdctl", "ssh", "vagrant", "lxc"}
-)
+REMOTE_RUNNERS = word_set("docker docker-compose podman kubectl nerdctl ssh vagrant lxc")
 """Programs that run another one in another place, named somewhere behind."""
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish", "eval"})
 INTERPRETERS = frozenset(_INTERPRETERS.split())

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from remand.domain.text.words import word_set
+
 _WAITS = re.compile(
     r"\b(?:a?wait(?:s|ing)?|hold (?:off|on|it|the task)|put (?:it|this|the task) (?:on hold|off)|on hold|postpone[sd]?|defer(?:red)?"
     r"|pause|sleep on|retry|re-try|retries|(?:re)?try(?:ing)?(?: \w+){0,3} (?:again|later)|(?:check|look|see|run it) (?:back|again)|come back|give it (?:some |more )?time|nothing (?:can be done|to do)|at (?:another|a later) time|(?:schedule|move|push|shift|revisit)(?: \w+){0,4} (?:next (?:week|month|sprint)|later sprint|another (?:day|time|sprint))"
@@ -97,136 +99,20 @@ HEDGES = re.compile(
     r"|것 같|아마|생각합니다|생각한다",
     re.IGNORECASE,
 )
-_VIEW = frozenset(
-    [
-        "judgment",
-        "judgement",
-        "opinion",
-        "experience",
-        "view",
-        "impression",
-        "feeling",
-        "assessment",
-        "belief",
-        "intuition",
-        "gut",
-        "hunch",
-        "guess",
-        "guesswork",
-        "sense",
-        "knowledge",
-        "assumption",
-        "thought",
-        "thoughts",
-        "me",
-        "myself",
-        "self",
-        "agent",
-        "hearsay",
-        "speculation",
-        "einschätzung",
-        "meinung",
-        "erfahrung",
-        "bauchgefühl",
-        "vermutung",
-        "annahme",
-        "eindruck",
-        "ich",
-        "selbst",
-        "avis",
-        "opinion",
-        "expérience",
-        "intuition",
-        "jugement",
-        "impression",
-        "ressenti",
-        "moi",
-        "opinión",
-        "experiencia",
-        "intuición",
-        "juicio",
-        "impresión",
-        "criterio",
-        "yo",
-        "opinião",
-        "experiência",
-        "intuição",
-        "opinione",
-        "esperienza",
-        "intuizione",
-        "parere",
-        "opinia",
-        "doświadczenie",
-        "intuicja",
-        "przeczucie",
-        "мнение",
-        "опыт",
-        "интуиция",
-        "предположение",
-        "ощущение",
-        "я",
-    ]
-)
-_ANY_VIEW = frozenset(
-    [
-        "engineering",
-        "professional",
-        "own",
-        "personal",
-        "expert",
-        "my",
-        "our",
-        "general",
-        "common",
-        "past",
-        "previous",
-        "long",
-        "based",
-        "on",
-        "from",
-        "by",
-        "of",
-        "the",
-        "a",
-        "an",
-        "and",
-        "i",
-        "developer",
-        "technical",
-        "subjective",
-        "observation",
-        "eigene",
-        "eigener",
-        "meine",
-        "meiner",
-        "persönliche",
-        "aus",
-        "nach",
-        "der",
-        "mon",
-        "ma",
-        "notre",
-        "personnel",
-        "selon",
-        "mi",
-        "nuestra",
-        "propia",
-        "propio",
-        "según",
-        "minha",
-        "própria",
-        "mio",
-        "mia",
-        "moja",
-        "własna",
-        "моё",
-        "мой",
-        "моя",
-        "личное",
-        "личный",
-        "по",
-    ]
-)
+_VIEW = word_set("""
+judgment judgement opinion experience view impression feeling assessment belief intuition gut hunch guess
+guesswork sense knowledge assumption thought thoughts me myself self agent hearsay speculation einschätzung
+meinung erfahrung bauchgefühl vermutung annahme eindruck ich selbst avis opinion expérience intuition
+jugement impression ressenti moi opinión experiencia intuición juicio impresión criterio yo opinião
+experiência intuição opinione esperienza intuizione parere opinia doświadczenie intuicja przeczucie мнение
+опыт интуиция предположение ощущение я
+""")
+_ANY_VIEW = word_set("""
+engineering professional own personal expert my our general common past previous long based on from by of
+the a an and i developer technical subjective observation eigene eigener meine meiner persönliche aus nach
+der mon ma notre personnel selon mi nuestra propia propio según minha própria mio mia moja własna моё мой
+моя личное личный по
+""")
 _VIEW_WITHOUT_SPACES = re.compile(
     r"(?:个人|主观|经验|我的|自己的)*(?:意见|看法|判断|经验|直觉|推测|我|自己|本人)|(?:個人的な|主観的な|自分の)*(?:意見|感想|判断|経験則?|経験上|直感|勘|推測|自分|私)|의견|경험|느낌"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from remand.domain.text.words import word_set
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.inquiries import is_denied_asking, is_request_to_machine, wrote_to_somebody
 from remand.domain.validation.issues import issue
@@ -39,30 +40,9 @@ ASKED_ABOUT = 3
 SHARED = 2
 HALF = 0.5
 _SAYS_NOTHING = {"vague", "generic", "asks", "not"}
-_QUESTION_WORDS = frozenset(
-    [
-        "the",
-        "how",
-        "why",
-        "are",
-        "was",
-        "did",
-        "does",
-        "for",
-        "and",
-        "any",
-        "per",
-        "und",
-        "der",
-        "die",
-        "das",
-        "wie",
-        "les",
-        "des",
-        "que",
-        "por",
-    ]
-)
+_QUESTION_WORDS = word_set("""
+the how why are was did does for and any per und der die das wie les des que por
+""")
 
 
 def check_missing_questions(reading: ParsedRejection) -> Issue | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from remand.domain.text.words import word_set
 from remand.integrity.readers.cases import BOUNDED, EXACT, LOOSE, NOTHING, Assertion, ParsedTest, SkipMarker
 from remand.integrity.readers.tokens import NAME, STRING, BracketedCode
 
@@ -13,13 +14,10 @@ _ASSERTS = re.compile(
 )
 _HOLDERS = frozenset(("Assert", "Assertions", "assert", "require", "t", "b", "is", "ClassicAssert", "Should"))
 _LOOSE = frozenset(("NotNil", "NotNull", "IsNotNull", "assertNotNull", "NotEmpty", "IsInstanceOf", "IsType"))
-_BOUNDED = frozenset(
-    (
-        *("True", "IsTrue", "False", "IsFalse", "assertTrue", "assertFalse", "NoError", "Nil"),
-        *("Null", "assertNull", "assert", "Contains", "Greater", "Less", "assert_ne", "NotEqual"),
-        *("AreNotEqual", "assertNotEquals", "Error"),
-    )
-)
+_BOUNDED = word_set("""
+True IsTrue False IsFalse assertTrue assertFalse NoError Nil Null assertNull assert Contains Greater Less
+assert_ne NotEqual AreNotEqual assertNotEquals Error
+""")
 _MARKS = {
     "rust": ("test", "rstest", "test_case", "tokio", "async_std", "proptest", "wasm_bindgen_test"),
     "java": ("@Test", "@ParameterizedTest", "@RepeatedTest", "@TestFactory"),

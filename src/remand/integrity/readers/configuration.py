@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from remand.domain.text.words import word_set
 from remand.integrity.readers.source import SourceFile
 
 SettingValue = str | float | bool | tuple[str, ...]
@@ -134,16 +135,12 @@ def _section_prefix(section: str, tool: str) -> str:
     return _SECTIONS.get(section, section) if section not in ("run", "report") else f"{tool}.{section}"
 
 
-_LISTED = frozenset(
-    (
-        *("ignore", "extend-ignore", "extend_ignore", "select", "extend-select", "exclude"),
-        *("extend-exclude", "disable", "enable", "omit", "testpaths", "per-file-ignores"),
-        *("exclude_lines", "exclude_also", "norecursedirs", "source", "files", "include"),
-        *("filterwarnings", "python_files", "python_functions", "python_classes"),
-        *("disable_error_code", "enable_error_code", "sonar.exclusions", "sonar.coverage.exclusions"),
-        *("sonar.test.exclusions", "markers"),
-    )
-)
+_LISTED = word_set("""
+ignore extend-ignore extend_ignore select extend-select exclude extend-exclude disable enable omit testpaths
+per-file-ignores exclude_lines exclude_also norecursedirs source files include filterwarnings python_files
+python_functions python_classes disable_error_code enable_error_code sonar.exclusions
+sonar.coverage.exclusions sonar.test.exclusions markers
+""")
 
 
 def _parse_ini_value(key: str, text: str) -> SettingValue:

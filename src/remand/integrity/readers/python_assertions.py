@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from remand.domain.text.words import word_set
 from remand.integrity.readers.cases import BOUNDED, COUNTED, EXACT, LOOSE, NARROW, NOTHING, Assertion
 from remand.integrity.readers.python_tree import (
     call_argument,
@@ -49,9 +50,7 @@ _CALLED = {
     "assert_not_called": BOUNDED,
     "assert_called": LOOSE,
 }
-_MISTAKEN = frozenset(
-    ("called_with", "called_once_with", "has_calls", "not_called", "called_once", "any_call", "awaited_with")
-)
+_MISTAKEN = word_set("called_with called_once_with has_calls not_called called_once any_call awaited_with")
 """What a mock takes for a call like any other, though it reads like an assertion."""
 _LOOSE_CALLS = frozenset(("isinstance", "hasattr", "callable", "issubclass", "any", "bool", "len"))
 _BROAD = frozenset(("Exception", "BaseException"))

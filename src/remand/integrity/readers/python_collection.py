@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from remand.domain.text.words import word_set
 from remand.integrity.readers.cases import SkipMarker
 from remand.integrity.readers.python_tree import (
     Function,
@@ -190,15 +191,8 @@ def length_of(node: ast.expr, lists: ListLengths) -> int | None:
     return lists.get(last_name(node))
 
 
-_SKIP_MARKS = frozenset(
-    (
-        *("skip", "skipif", "xfail", "skipIf", "skipUnless", "expectedFailure", "nottest", "flaky"),
-        *("disabled", "ignore"),
-    )
-)
-_SKIP_CALLS = frozenset(
-    ("pytest.skip", "pytest.xfail", "self.skipTest", "pytest.importorskip", "unittest.skip", "skip")
-)
+_SKIP_MARKS = word_set("skip skipif xfail skipIf skipUnless expectedFailure nottest flaky disabled ignore")
+_SKIP_CALLS = word_set("pytest.skip pytest.xfail self.skipTest pytest.importorskip unittest.skip skip")
 _FOREIGN = frozenset(("win32", "darwin", "nt", "Windows", "Darwin", "cygwin", "aix", "emscripten"))
 _PIPELINE_VARIABLES = ("CI", "GITHUB_ACTIONS", "PYTEST_CURRENT_TEST", "REMAND")
 

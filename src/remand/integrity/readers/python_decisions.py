@@ -6,35 +6,18 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from remand.domain.text.words import word_set
 from remand.integrity.readers.python_tree import Function, called_name
 from remand.integrity.readers.source import SourceFile
 
 MAX_ROUNDS = 4
 """How often a value may be handed from one name to the next."""
 _CONTAINERS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda)
-_TEXT_QUERIES = frozenset(
-    ("startswith", "endswith", "match", "search", "fullmatch", "find", "index", "count", "__contains__")
-)
-_TRANSPARENT_CALLS = frozenset(
-    (
-        *(
-            "str",
-            "bool",
-            "int",
-            "len",
-            "list",
-            "tuple",
-            "set",
-            "any",
-            "all",
-            "reversed",
-            "enumerate",
-            "next",
-            "iter",
-        ),
-        *("Path", "basename", "dirname", "abspath", "realpath", "normpath", "getpwuid", "fspath", "splitext"),
-    )
-)
+_TEXT_QUERIES = word_set("startswith endswith match search fullmatch find index count __contains__")
+_TRANSPARENT_CALLS = word_set("""
+str bool int len list tuple set any all reversed enumerate next iter Path basename dirname abspath realpath
+normpath getpwuid fspath splitext
+""")
 """Calls whose result says what their argument says."""
 NodePredicate = Callable[[ast.AST], bool]
 

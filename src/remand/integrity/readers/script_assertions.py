@@ -6,34 +6,25 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from remand.domain.text.words import word_set
 from remand.integrity.readers.cases import BOUNDED, COUNTED, EXACT, LOOSE, NOTHING, Assertion
 from remand.integrity.readers.tokens import NAME, NUMBER, PATTERN, STRING, BracketedCode
 
-_LOOSE = frozenset(
-    (
-        *("toBeDefined", "toBeInstanceOf", "toHaveBeenCalled", "toBeCalled", "exist", "ok", "an"),
-        *("a", "instanceOf", "instanceof", "toReturn", "toHaveReturned", "called", "notThrow"),
-        *("doesNotThrow", "pass", "toBeTypeOf", "exists"),
-    )
-)
-_BOUNDED = frozenset(
-    (
-        *("toBeTruthy", "toBeFalsy", "toContain", "toMatch", "toMatchObject", "toBeGreaterThan"),
-        *("toBeLessThan", "true", "toBeGreaterThanOrEqual", "toBeLessThanOrEqual", "toBeNull"),
-        *("toBeUndefined", "toBeNaN", "toHaveProperty", "include", "contain", "match", "property"),
-        *("above", "below", "least", "most", "false", "null", "undefined", "toThrow", "toThrowError"),
-        *("throw", "throws", "rejects", "toContainEqual", "toHaveBeenCalledTimes", "truthy", "falsy"),
-        *("notEqual", "notStrictEqual", "isTrue", "isFalse", "isOk", "not", "keys", "members"),
-        *("notOk", "toBeOneOf"),
-    )
-)
-_T_METHODS = frozenset(
-    (
-        *("is", "not", "deepEqual", "equal", "same", "strictEqual", "notEqual", "ok", "true"),
-        *("false", "truthy", "falsy", "throws", "throwsAsync", "notThrows", "rejects", "like"),
-        *("match", "regex", "snapshot", "pass", "fail", "notOk"),
-    )
-)
+_LOOSE = word_set("""
+toBeDefined toBeInstanceOf toHaveBeenCalled toBeCalled exist ok an a instanceOf instanceof toReturn
+toHaveReturned called notThrow doesNotThrow pass toBeTypeOf exists
+""")
+_BOUNDED = word_set("""
+toBeTruthy toBeFalsy toContain toMatch toMatchObject toBeGreaterThan toBeLessThan true
+toBeGreaterThanOrEqual toBeLessThanOrEqual toBeNull toBeUndefined toBeNaN toHaveProperty include contain
+match property above below least most false null undefined toThrow toThrowError throw throws rejects
+toContainEqual toHaveBeenCalledTimes truthy falsy notEqual notStrictEqual isTrue isFalse isOk not keys
+members notOk toBeOneOf
+""")
+_T_METHODS = word_set("""
+is not deepEqual equal same strictEqual notEqual ok true false truthy falsy throws throwsAsync notThrows
+rejects like match regex snapshot pass fail notOk
+""")
 _HELPER = re.compile(r"(assert|check|verify|expect|ensure)[A-Z]\w*")
 _ANYTHING = frozenset(("anything", "any", "objectContaining", "stringContaining", "arrayContaining"))
 _FLAGS = frozenset(("true", "false", "null", "undefined"))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from remand.domain.gate.control_files import is_nested_control_path
+from remand.domain.text.words import word_set
 from remand.integrity.changed_tests import ChangedFile
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import matches_any
@@ -194,22 +195,15 @@ def _ignored_paths(source: SourceFile | None) -> set[str]:
     return {path for block in blocks for path in re.findall(r"[\w*./-]{1,200}", block)}
 
 
-_TOOLS = frozenset(
-    (
-        *("pytest", "_pytest", "unittest", "mypy", "ruff", "coverage", "flake8", "pylint", "black"),
-        *("tox", "nox", "jest", "vitest", "mocha", "eslint", "tsc", "node", "npm", "npx", "cargo"),
-        *("rustc", "go", "python", "python3", "git", "make", "remand", "pluggy", "hypothesis"),
-        *("pytest_cov", "xdist", "typescript", "prettier", "curl", "golangci-lint", "bash"),
-        *("sh", "env"),
-    )
-)
-_LIBRARIES = frozenset(
-    (
-        *("numpy", "pandas", "requests", "httpx", "django", "flask", "sqlalchemy", "pydantic"),
-        *("attr", "attrs", "yaml", "scipy", "torch", "msgspec", "click", "rich", "jinja2"),
-        *("cryptography", "redis", "boto3", "typing_extensions", "freezegun", "mock", "sklearn"),
-    )
-)
+_TOOLS = word_set("""
+pytest _pytest unittest mypy ruff coverage flake8 pylint black tox nox jest vitest mocha eslint tsc node npm
+npx cargo rustc go python python3 git make remand pluggy hypothesis pytest_cov xdist typescript prettier
+curl golangci-lint bash sh env
+""")
+_LIBRARIES = word_set("""
+numpy pandas requests httpx django flask sqlalchemy pydantic attr attrs yaml scipy torch msgspec click rich
+jinja2 cryptography redis boto3 typing_extensions freezegun mock sklearn
+""")
 _STARTUP = re.compile(r"(^|/)(sitecustomize|usercustomize)\.py$|\.pth$|(^|/)PYTHONSTARTUP")
 _PLACED = re.compile(r"(^|/)(node_modules|\.venv|venv|site-packages|__pycache__|\.tox)/")
 _ROOTS = ("", "src", "tests", "test", "lib", "python")

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from remand.domain.text.words import word_set
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import is_product_path, is_test_setup_path
 from remand.integrity.readers.python_tree import (
@@ -123,17 +124,10 @@ def _is_at_import(code: BracketedCode, place: int, source: SourceFile) -> bool:
     return code.text(blocks[0] - 3) == "init" and code.text(blocks[0] - 4) == "func"
 
 
-_METHODS = frozenset(
-    (
-        *("__eq__", "__le__", "__ge__", "__lt__", "__gt__", "__contains__"),
-        *("__instancecheck__", "__subclasscheck__"),
-    )
-)
+_METHODS = word_set("__eq__ __le__ __ge__ __lt__ __gt__ __contains__ __instancecheck__ __subclasscheck__")
 _NEGATED = frozenset(("__ne__",))
 _SCALARS = frozenset(("int", "float", "str", "list", "dict", "tuple", "set", "bytes", "Decimal"))
-_NAMES = frozenset(
-    ("eq", "equals", "Equals", "Equal", "isEqual", "asymmetricMatch", "partial_cmp", "compareTo", "is_eq")
-)
+_NAMES = word_set("eq equals Equals Equal isEqual asymmetricMatch partial_cmp compareTo is_eq")
 
 
 def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
@@ -284,19 +278,13 @@ _OWNERS = re.compile(
     r"(_pytest|pytest|unittest|builtins|__builtins__|time|random|doctest|coverage|numpy\.testing|sys|math|os)"
     r"(\.[\w.]+)?\.(\w+)"
 )
-_ALLOWED = frozenset(
-    (
-        *("sys.path", "sys.argv", "sys.stdout", "sys.stderr", "sys.stdin", "sys.dont_write_bytecode"),
-        *("os.environ", "sys.excepthook", "sys.ps1", "sys.displayhook", "sys.breakpointhook"),
-        *("sys.tracebacklimit", "sys.unraisablehook", "random.seed", "builtins._", "sys.modules"),
-    )
-)
-_SCRIPT = frozenset(
-    (
-        *("Math.random", "Date.now", "performance.now", "Object.is", "JSON.stringify"),
-        *("Promise.reject", "Array.isArray"),
-    )
-)
+_ALLOWED = word_set("""
+sys.path sys.argv sys.stdout sys.stderr sys.stdin sys.dont_write_bytecode os.environ sys.excepthook sys.ps1
+sys.displayhook sys.breakpointhook sys.tracebacklimit sys.unraisablehook random.seed builtins._ sys.modules
+""")
+_SCRIPT = word_set("""
+Math.random Date.now performance.now Object.is JSON.stringify Promise.reject Array.isArray
+""")
 
 
 def find_runner_patches(changeset: Changeset) -> Iterator[Suspicion]:

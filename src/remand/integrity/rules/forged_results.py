@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from remand.domain.text.words import word_set
 from remand.integrity.changeset import Changeset
 from remand.integrity.readers.python_tree import (
     Function,
@@ -23,12 +24,7 @@ from remand.integrity.readers.source import MAX_LITERAL, SourceFile
 from remand.integrity.readers.tokens import BracketedCode
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
-_RESULTS = frozenset(
-    (
-        *("outcome", "longrepr", "exitstatus", "excinfo", "testsfailed", "passed", "failed"),
-        *("wasxfail", "rep_call"),
-    )
-)
+_RESULTS = word_set("outcome longrepr exitstatus excinfo testsfailed passed failed wasxfail rep_call")
 _RESULT_HOOKS = (
     "makereport",
     "sessionfinish",
@@ -39,32 +35,15 @@ _RESULT_HOOKS = (
     "teststatus",
     "unconfigure",
 )
-_REPLACES = frozenset(
-    ("pytest_pyfunc_call", "pytest_runtest_protocol", "pytest_runtestloop", "pytest_runtest_call")
-)
-_OPTIONS = frozenset(
-    (
-        "keyword",
-        "markexpr",
-        "deselect",
-        "ignore",
-        "ignore_glob",
-        "args",
-        "collectonly",
-        "lf",
-        "cov_fail_under",
-        "no_cov",
-    )
-)
+_REPLACES = word_set("pytest_pyfunc_call pytest_runtest_protocol pytest_runtestloop pytest_runtest_call")
+_OPTIONS = word_set("keyword markexpr deselect ignore ignore_glob args collectonly lf cov_fail_under no_cov")
 """Options by which a run has fewer tests, or asks for less."""
 _APPENDING_METHODS = frozenset(("append", "extend", "insert"))
 _ASSERTS = re.compile(
     r"fail|assert(?:Not)?(?:Equal|True|False|Is|IsNot|IsNone|IsInstance|In|Raises|RaisesRegex|Regex|Greater\w*|Less\w*|Almost\w*"
     r"|Count\w*|List\w*|Dict\w*|Set\w*|Tuple\w*|Sequence\w*|MultiLine\w*)"
 )
-_BUILT_IN = frozenset(
-    ("toBe", "toEqual", "toStrictEqual", "toThrow", "toContain", "toMatch", "toHaveLength", "toBeTruthy")
-)
+_BUILT_IN = word_set("toBe toEqual toStrictEqual toThrow toContain toMatch toHaveLength toBeTruthy")
 _RUNNERS = frozenset(("it", "test", "describe", "expect", "assert", "fail"))
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from remand.domain.text.words import word_set
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import is_product_path
 from remand.integrity.readers.python_decisions import (
@@ -30,21 +31,13 @@ from remand.integrity.readers.python_tree import (
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
-FRAMES = frozenset(
-    (
-        *("inspect.stack", "inspect.currentframe", "sys._getframe", "traceback.extract_stack"),
-        *("traceback.format_stack", "inspect.getouterframes", "traceback.walk_stack"),
-        "sys._getframemodulename",
-    )
-)
+FRAMES = word_set("""
+inspect.stack inspect.currentframe sys._getframe traceback.extract_stack traceback.format_stack
+inspect.getouterframes traceback.walk_stack sys._getframemodulename
+""")
 """Calls that tell who calls."""
 _FRAME_HINT = re.compile(r"stack|currentframe|_getframe|getouterframes")
-_FUNCTION = frozenset(
-    (
-        *("co_name", "co_qualname", "function", "name", "code_context"),
-        *("co_firstlineno", "f_lineno", "lineno"),
-    )
-)
+_FUNCTION = word_set("co_name co_qualname function name code_context co_firstlineno f_lineno lineno")
 """What of a frame tells which function it is of."""
 _MODULE = frozenset(("co_filename", "filename", "f_globals"))
 """What tells which module: honest code asks for one by its whole name."""
@@ -158,9 +151,7 @@ def _is_text(node: ast.AST) -> bool:
 
 _VARIABLES = frozenset(("PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"))
 """What is set for every job."""
-_FLAGS = frozenset(
-    ("sys.dont_write_bytecode", "sys.flags.dont_write_bytecode", "sys.flags.hash_randomization")
-)
+_FLAGS = word_set("sys.dont_write_bytecode sys.flags.dont_write_bytecode sys.flags.hash_randomization")
 _COMPILES = re.compile(r"py_compile|compileall|\.pyc\b|__pycache__|cache_from_source")
 _IDS = re.compile(r"(?:^|\.)(?:gete?[ug]id|getres[ug]id|getuser|getlogin|getpwuid)$")
 _GATE_USERS = frozenset((65534, "nobody"))
@@ -170,12 +161,8 @@ _CHECKOUT = "/remand/checkouts/"
 MIN_PART = 4
 """Letters of a part of a checkout's path by which it can be told from others."""
 _SOCKET_FOLDER = "/run/remand"
-_FILE_ASKS = frozenset(
-    ("exists", "lexists", "isfile", "isdir", "access", "is_file", "is_dir", "is_socket", "stat")
-)
-_SETS = frozenset(
-    ("execv", "execve", "execvp", "execvpe", "setdefault", "warn", "warning", "run", "check_call")
-)
+_FILE_ASKS = word_set("exists lexists isfile isdir access is_file is_dir is_socket stat")
+_SETS = word_set("execv execve execvp execvpe setdefault warn warning run check_call")
 
 
 def environment_questions(source: SourceFile) -> Iterator[tuple[int, str]]:

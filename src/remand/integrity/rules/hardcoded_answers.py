@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from remand.domain.text.words import word_set
 from remand.integrity.changed_tests import ChangedFile
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import is_product_path
@@ -28,21 +29,7 @@ LONG_TEXT = 8
 MAX_LOOKAHEAD = 16
 """Tokens that are looked at for the value of a name."""
 _NAMED = re.compile(r"[a-z][\w.-]*|[A-Z][A-Z0-9_]*")
-_TYPES = frozenset(
-    (
-        "Decimal",
-        "Fraction",
-        "date",
-        "datetime",
-        "time",
-        "timedelta",
-        "Path",
-        "UUID",
-        "frozenset",
-        "int",
-        "float",
-    )
-)
+_TYPES = word_set("Decimal Fraction date datetime time timedelta Path UUID frozenset int float")
 """Types whose values are written out by way of a call."""
 _FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
 _WORK = frozenset(("for", "while", "*", "/", "%", "reduce", "map", "filter", "push", "+", "-"))

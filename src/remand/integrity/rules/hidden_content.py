@@ -8,7 +8,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 
-from remand.domain.text.words import format_count
+from remand.domain.text.words import format_count, word_set
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import LINK, SUBMODULE, FileDiff
 from remand.integrity.harness import MIXED, is_steering_path
@@ -280,12 +280,9 @@ def _present_files(changeset: Changeset) -> Iterator[FileDiff]:
     return (change for change in changeset.comparison.changes if change.status != "D")
 
 
-_DECODES = frozenset(
-    (
-        *("base64.b64decode", "bytes.fromhex", "codecs.decode", "zlib.decompress"),
-        *("marshal.loads", "base64.b85decode"),
-    )
-)
+_DECODES = word_set("""
+base64.b64decode bytes.fromhex codecs.decode zlib.decompress marshal.loads base64.b85decode
+""")
 _SCRIPT_EVAL = re.compile(
     r"\b(?:eval|Function|execScript)\s*\(\s*(?:atob|Buffer\.from|unescape|decodeURIComponent)\b|new Function\(\s*atob"
 )
