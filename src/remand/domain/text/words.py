@@ -11,3 +11,10 @@ def format_count(number: int, noun: str) -> str:
 def word_set(text: str) -> frozenset[str]:
     """The words of a list that are separated by spaces or lines."""
     return frozenset(text.split())
+
+
+def phrase_set(text: str) -> frozenset[str]:
+    """The phrases of a list that are separated by commas or lines."""
+    return frozenset(
+        phrase.strip() for line in text.splitlines() for phrase in line.split(",") if phrase.strip()
+    )

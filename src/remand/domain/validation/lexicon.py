@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from remand.domain.reasons import RejectionReason
+from remand.domain.text.words import phrase_set
 
-DONE = """
+WORD_LISTS = {
+    "done": """
 done merged closed finished completed complete released deployed resolved shipped delivered landed live published
 fertig erledigt gemergt abgeschlossen geschlossen umgesetzt veröffentlicht ausgeliefert
 hecho hecha terminado terminada cerrado cerrada fusionado completado completada resuelto publicado desplegado
@@ -14,8 +16,8 @@ fatto fatta chiuso chiusa completato completata risolto pubblicato unito
 zrobione zamknięte zamknięty scalone scalony gotowe ukończone ukończony wdrożone zakończone
 готово закрыт закрыта закрыто выполнено выполнена слит слито завершено завершена
 完成 合并 已关 关闭 上线 发布 完了 済み 済ん 解決
-"""
-WORKS = """
+""",
+    "works": """
 works work worked working passes passed pass ok okay succeeds succeeded success successful green fine fits identical
 equal same possible reachable available reads loads runs
 läuft lief funktioniert geht ging klappt besteht bestanden grün gleich identisch passt möglich erreichbar vorhanden
@@ -26,8 +28,8 @@ funziona funzionano passano verdi identico identici disponibile
 działa działają przechodzi przechodzą zielone zielony identyczne dostępne możliwe
 работает работают проходит проходят прошли доступен одинаковы одинаково
 成功 通过 正常 可用 一致 相同 可行 没问 動作 動い 動く 同じ 可能 通る 通過
-"""
-FAILS = """
+""",
+    "fails": """
 fails fail failed failing failure failures error errors exception refused refuses denied forbidden timeout timeouts
 timed missing rejected rejects crash crashes crashed unavailable unreachable blocked broken breaks wrong lost overflow
 overflowed unsupported unimplemented unauthorized invalid expired throws aborted aborts conflict prohibited mismatch
@@ -40,8 +42,8 @@ errore fallisce falliscono fallito manca mancano rifiutato negato bloccato vieta
 błąd błędy brak brakuje odrzucony odrzuca odmowa zablokowany niepowodzenie
 ошибка ошибки отказ отказано нет отклонено запрещено сбой падает
 失败 错误 报错 拒绝 超时 缺少 缺失 崩溃 被拒 不存 失敗 エラ 拒否 不足 見つ
-"""
-NOT = """
+""",
+    "not": """
 no not none never nothing cannot can't cant isn't doesn't don't won't without neither nor nobody nowhere zero non
 kein keine keinen keiner keinem nicht nie nichts niemand ohne weder
 sin ningún ninguna ninguno nunca nada nadie tampoco
@@ -50,8 +52,8 @@ não nenhum nenhuma nunca sem nada ninguém
 nessun nessuna nessuno mai niente senza
 nie brak bez żaden żadna żadne nikt nic
 не нет без никто ничего нельзя никогда
-"""
-OPEN = """
+""",
+    "open": """
 open opened pending unmerged review reviews draft planned scheduled started assigned waiting requested progress
 queued approvals approval unreleased unpublished backlog
 offen offene offenen geplant begonnen ausstehend prüfung
@@ -62,8 +64,8 @@ aperto aperta attesa revisione pianificato
 otwarte otwarty otwarta oczekuje przegląd zaplanowane rozpoczęte
 открыт открыта открыто ожидает ревью запланировано начата
 未合 未完 未开 未关 待审 评审 进行 未着 未マ レビ 審査
-"""
-PERMITS = """
+""",
+    "permits": """
 can may could fine ok allowed choice already existing exists exist either or available enough optional ready
 provided supplied contains stored given
 kann können darf erlaubt schon bereits vorhanden vorhandene vorhandenen oder genügt reicht liegt
@@ -74,8 +76,8 @@ può possono già esiste esistente o permesso basta
 może mogą już istnieje istniejący lub albo wystarczy
 может можно уже есть существует или достаточно
 可以 已有 已经 或者 现有 已在 既存 すで 可能 既に
-"""
-RESTRICTS = """
+""",
+    "restricts": """
 no not only all every must same without exactly single full fixed stay stays keep keeps never below above under
 within most least each any entire both always strictly less
 kein keine nur alle jede jeder muss müssen ohne genau einzige bleibt bleiben nie unter über höchstens mindestens immer
@@ -86,8 +88,8 @@ senza solo tutti tutte ogni deve devono esattamente sempre nessun
 bez tylko wszystkie każdy musi muszą dokładnie zawsze żaden poniżej
 без только все каждый должен должна должны ровно всегда
 只能 必须 全部 所有 不能 不得 不许 以内 以下 のみ 必ず すべ 全て なし
-"""
-CHOOSES = """
+""",
+    "chooses": """
 or either otherwise if else instead preferred preferably unless meanwhile alternatively option options
 oder entweder sonst falls wenn andernfalls alternativ solange
 o si sino alternativamente mientras
@@ -97,8 +99,8 @@ oppure altrimenti
 albo lub jeśli inaczej
 или если иначе либо
 或者 否则 如果 要么 または ある もし それ あれ
-"""
-READY = """
+""",
+    "ready": """
 ready prepared drafted attached branch patch prototype prototyped draft pr sketched written implemented built tested
 merged quote
 bereit vorbereitet fertig zweig entwurf geschrieben prototyp angehängt branch
@@ -109,8 +111,8 @@ pronto ramo bozza scritto allegato prototipo
 gotowy gotowa gotowe przygotowany gałąź szkic prototyp
 готов готова готово ветка ветке черновик прототип
 准备 分支 已写 草稿 原型 就绪 準備 ブラ 試作 下書
-"""
-ASKED = """
+""",
+    "asked": """
 asked answered replied reply replies mailed emailed consulted pinged messaged inquired enquired responded phoned
 gefragt fragte antwortete geantwortet angefragt nachgefragt rückfrage rückfragen nachfrage nachfragen anfrage angeschrieben
 angerufen gemailt
@@ -121,23 +123,23 @@ chiesto risposto risposta
 zapytałem zapytałam zapytano odpowiedział odpowiedziała spytałem pytanie odpowiedź odpowiedzi
 спросил спросила спросили ответил ответила ответили ответ ответа уточнил уточнила
 询问 问了 问过 回复 答复 提问 请教 咨询 已问 回答 质问 質問 聞い 聞き 返答 尋ね 問い 回答 返信 返事 照会
-"""
-ANSWERS = """
+""",
+    "answers": """
 answered replied reply replies responded pinged antwortete geantwortet angefragt anfrage respondió contestó respuesta répondu répond
 réponse respondeu resposta risposto risposta odpowiedział odpowiedziała odpowiedź odpowiedzi ответил ответила ответили ответ ответа
 回复 答复 回答 返答 返信 返事
-"""
-CONTACTED = """
+""",
+    "contacted": """
 wrote requested contacted response spoke talked discussed showed shown posted presented raised called met
 antwort besprochen geschrieben gezeigt vorgelegt consulta escribí mostré hablé écrit contacté montré parlé escrevi mostrei falei
 scritto contattato mostrato napisałem napisałam pokazałem написал написала обратился показал 联系 联络 沟通 展示 連絡 相談 見せ
-"""
-ASKS = """
+""",
+    "asks": """
 whether which who whom ob welche welcher welches wer cuál cuáles quién quel quelle quels lequel qui qual quais quem quale
 czy który która które kto ли который кто
 是否 哪个 哪些 哪一 谁来 还是 かど どち どれ 誰が
-"""
-PREFERS = """
+""",
+    "prefers": """
 should prefer preferred preference clean cleaner proper properly nicer convenient elegant modern ugly style worth
 better belongs belong easier comfortable deserves consistent nice taste opinion feel feels
 sollte sollten lieber sauber sauberer besser schöner gehört bequem elegant unschön gefällt
@@ -148,8 +150,8 @@ dovrebbe preferisco meglio pulito comodo elegante
 powinno powinien wolę lepiej czysto wygodniej elegancko ładniej
 следует лучше чище удобнее красивее
 应该 更好 优雅 规范 习惯 方便 喜欢 べき 好み 綺麗 きれ
-"""
-TRIVIAL = """
+""",
+    "trivial": """
 just simply trivial easy easily directly one-line one-liner line lines minute minutes min built-in builtin standard
 flag option default switch
 einfach trivial direkt zeile zeilen minute minuten leicht standard
@@ -160,8 +162,8 @@ semplicemente banale direttamente riga righe minuto minuti
 prosto trywialne łatwo linia linijka linię minuta minut
 просто легко строка строку минута минут
 一行 简单 直接 分钟 只需 標準 簡単 一行 だけ 分で
-"""
-PROTOCOL = """
+""",
+    "protocol": """
 rejection reject rejected blocker blockers evidence evidenced requirement requirements required require requires
 depend depends dependency dependencies conflict conflicts conflicting interpreted interpretation interpretations
 director protocol classified classification classify decomposition decomposed decompose
@@ -178,8 +180,8 @@ prova dipendenza conflitto requisito interpretato analisi
 dowód dowody zależność konflikt wymaganie wymagania analiza przeanalizowano interpretacja
 доказательство зависимость конфликт требование требования анализ
 证据 依赖 冲突 需求 分析 评估 解读 证明 根拠 依存 矛盾 要件 解釈 評価
-"""
-WAITS = """
+""",
+    "waits": """
 wait waits waiting until first afterwards later next
 warten wartet abwarten bis zuerst danach später
 esperar espera hasta primero después luego
@@ -189,19 +191,8 @@ aspettare finché prima dopo poi
 czekać poczekać aż najpierw potem później
 ждать подождать пока сначала потом
 等待 等到 之后 然后 再做 待つ 待っ 待ち まず 後で
-"""
-CONCEDES = """
-but although though however still anyway nevertheless yet admittedly
-aber obwohl trotzdem dennoch jedoch allerdings zwar
-pero aunque embargo
-mais pourtant cependant quoique
-mas embora porém contudo
-ma sebbene tuttavia però
-ale choć jednak chociaż
-но хотя однако
-但是 不过 虽然 可是 しか でも ただ けど
-"""
-VAGUE = """
+""",
+    "vague": """
 complex complicated hard difficult confusing confused unclear missing information info context stuff something anything
 things thing sure problem problems issue issues detail details someone somebody else other others people more some many
 much needs need needed bigger smaller large larger somehow various general various task tasks team teams do does doing
@@ -217,9 +208,8 @@ complesso difficile informazioni contesto qualcosa qualcuno altro
 trudne skomplikowane niejasne informacji kontekst coś ktoś inny więcej zadanie wszystko
 сложно непонятно информации контекст кто-то другой больше задача всё
 复杂 困难 不清 清楚 情况 信息 上下 下文 更多 澄清 任务 提供 问题 复雑 難し 不明 情報 誰か
-"""
-
-GENERIC = """
+""",
+    "generic": """
 code codebase base file files project projects repo repository documentation docs manual ticket tickets system systems module modules
 component components approach approaches option options solution solutions way ways look looks looked looking read reads reading
 review reviewed reviews check checked checking try tried tries trying attempted analyze analyzed analysed analyse analysis examine
@@ -252,8 +242,8 @@ plik pliki projekt dokumentacja rozwiązanie przejrzałem przeczytałem próbowa
 代码 文件 项目 文档 方法 方案 看了 看过 阅读 查看 检查 尝试 试了 试过 考虑 研究 继续 开始 可用 实现 更大 计划 描述 说明 解释 明确 究竟 到底 讨论 完成 恢复 解决
 进行 处理 合适 一些 一下 时间 认真 仔细 了解 范围 变大 大了 必须 先完 寻找 找更 更好 好的 的方
 コー ード ファ イル 文書 方法 確認 検討 調査 調べ 読ん 見た 試し 続け 開始 再開 実装 対応 説明 明確 正確 相談 完了 解決 状況 理解 時間 資料 範囲 大き 必要 要が 先に 別の 要件 明確 確に にす する
-"""
-INTERPRETS = """
+""",
+    "interprets": """
 interpret interprets interpreted interpreting interpretation interpretations reading readings understood variant variants
 either both versus vs whichever alternatively
 interpretiert lesart lesarten verstanden gedeutet deutung deutungen entweder beide beiden beides variante varianten fassungen
@@ -264,8 +254,8 @@ interpretato interpretazione interpretazioni lettura letture entrambi entrambe
 interpretacja interpretacje interpretacji zinterpretowano rozumiem wariant warianty oba obie
 понял поняла трактовка трактовки трактую толкование вариант варианты оба обе либо прочтение прочтения
 理解 解读 解释 两种 三种 方案 口径 还是 或是 解釈 両方 二通 三通 通り
-"""
-OPPOSES = """
+""",
+    "opposes": """
 conflict conflicts conflicting contradict contradicts contradiction contradictory exclude excludes exclusive incompatible versus vs
 against both simultaneously forbid forbids forbidden prohibits neither nor whereas mutually clash clashes violate violates opposite
 irreconcilable together
@@ -277,207 +267,34 @@ conflitto contraddice contraddicono contraddizione esclude escludono incompatibi
 konflikt sprzeczne sprzeczny sprzeczność wyklucza wykluczają niezgodne oba obie zabrania
 противоречит противоречат противоречие исключает исключают несовместимо несовместимы оба одновременно запрещает конфликт
 冲突 矛盾 相悖 互斥 排斥 不能同 同时 抵触 禁止 両立 相反 排他 同時 衝突
-"""
-_LISTS = {
-    "done": DONE,
-    "works": WORKS,
-    "fails": FAILS,
-    "not": NOT,
-    "open": OPEN,
-    "permits": PERMITS,
-    "restricts": RESTRICTS,
-    "chooses": CHOOSES,
-    "ready": READY,
-    "asked": ASKED,
-    "answers": ANSWERS,
-    "contacted": CONTACTED,
-    "asks": ASKS,
-    "prefers": PREFERS,
-    "trivial": TRIVIAL,
-    "protocol": PROTOCOL,
-    "waits": WAITS,
-    "concedes": CONCEDES,
-    "vague": VAGUE,
-    "generic": GENERIC,
-    "interprets": INTERPRETS,
-    "opposes": OPPOSES,
+""",
 }
-
-
-def _classes() -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for name, words in _LISTS.items():
-        for word in dict.fromkeys(words.split()):
-            found.setdefault(word, []).append(name)
-    return {word: tuple(names) for word, names in found.items()}
-
-
-CLASSES = _classes()
+CLASSES: dict[str, tuple[str, ...]] = {}
 """The lists each word stands in."""
-GENERIC_STEMS = frozenset(word[:6] for word in GENERIC.split())
+for _name, _words in WORD_LISTS.items():
+    for _word in dict.fromkeys(_words.split()):
+        CLASSES[_word] = (*CLASSES.get(_word, ()), _name)
+GENERIC_STEMS = frozenset(word[:6] for word in WORD_LISTS["generic"].split())
 """The beginnings of the words that say nothing of this task in particular."""
 
 
-PLACEHOLDERS = frozenset(
-    {
-        "n/a",
-        "na",
-        "n.a",
-        "none",
-        "null",
-        "nil",
-        "nothing",
-        "todo",
-        "to do",
-        "tbd",
-        "tba",
-        "to be done",
-        "to be defined",
-        "to be determined",
-        "fixme",
-        "xxx",
-        "x",
-        "unknown",
-        "empty",
-        "see above",
-        "see below",
-        "see summary",
-        "see the summary",
-        "see detail",
-        "see details",
-        "see attached",
-        "see attachment",
-        "see the attachment",
-        "see task",
-        "see the task",
-        "see ticket",
-        "see the ticket",
-        "as above",
-        "as described above",
-        "same as above",
-        "same",
-        "same as summary",
-        "ditto",
-        "idem",
-        "placeholder",
-        "lorem ipsum",
-        "none given",
-        "not given",
-        "as discussed",
-        "blah",
-        "bla",
-        "no description",
-        "no description provided",
-        "no summary",
-        "no details provided",
-        "to be added",
-        "same as the summary",
-        "see the detail",
-        "see the details",
-        "test",
-        "asdf",
-        "dummy",
-        "text",
-        "summary",
-        "detail",
-        "details",
-        "description",
-        "reason",
-        "will add later",
-        "to follow",
-        "later",
-        "not applicable",
-        "no comment",
-        "no details",
-        "k.a",
-        "keine",
-        "keine angabe",
-        "keine angaben",
-        "siehe oben",
-        "siehe unten",
-        "s.o",
-        "s.u",
-        "wie oben",
-        "wird nachgereicht",
-        "folgt",
-        "entfällt",
-        "offen",
-        "voir ci-dessus",
-        "voir plus haut",
-        "voir résumé",
-        "à faire",
-        "à compléter",
-        "néant",
-        "sans objet",
-        "rien",
-        "aucun",
-        "aucune",
-        "s.o.",
-        "ver arriba",
-        "véase arriba",
-        "ver resumen",
-        "igual que arriba",
-        "por hacer",
-        "pendiente",
-        "ninguno",
-        "ninguna",
-        "nada",
-        "no aplica",
-        "ver acima",
-        "ver resumo",
-        "por fazer",
-        "nenhum",
-        "nenhuma",
-        "não aplicável",
-        "a definir",
-        "pendente",
-        "vedi sopra",
-        "da fare",
-        "da definire",
-        "nessuno",
-        "nessuna",
-        "niente",
-        "non applicabile",
-        "jak wyżej",
-        "patrz wyżej",
-        "do zrobienia",
-        "brak",
-        "nie dotyczy",
-        "do uzupełnienia",
-        "см. выше",
-        "см выше",
-        "смотри выше",
-        "нет",
-        "не применимо",
-        "сделать",
-        "позже",
-        "н/д",
-        "как выше",
-        "无",
-        "没有",
-        "见上",
-        "见上文",
-        "同上",
-        "如上",
-        "待定",
-        "待补充",
-        "暂无",
-        "略",
-        "不适用",
-        "待办",
-        "なし",
-        "無し",
-        "上記参照",
-        "上記の通り",
-        "上記のとおり",
-        "未定",
-        "未記入",
-        "後で",
-        "後ほど",
-        "該当なし",
-        "特になし",
-    }
-)
+PLACEHOLDERS = phrase_set("""
+n/a, na, n.a, none, null, nil, nothing, todo, to do, tbd, tba, to be done, to be defined, to be determined
+fixme, xxx, x, unknown, empty, see above, see below, see summary, see the summary, see detail, see details
+see attached, see attachment, see the attachment, see task, see the task, see ticket, see the ticket
+as above, as described above, same as above, same, same as summary, ditto, idem, placeholder, lorem ipsum
+none given, not given, as discussed, blah, bla, no description, no description provided, no summary
+no details provided, to be added, same as the summary, see the detail, see the details, test, asdf, dummy
+text, summary, detail, details, description, reason, will add later, to follow, later, not applicable
+no comment, no details, k.a, keine, keine angabe, keine angaben, siehe oben, siehe unten, s.o, s.u, wie oben
+wird nachgereicht, folgt, entfällt, offen, voir ci-dessus, voir plus haut, voir résumé, à faire, à compléter
+néant, sans objet, rien, aucun, aucune, s.o., ver arriba, véase arriba, ver resumen, igual que arriba
+por hacer, pendiente, ninguno, ninguna, nada, no aplica, ver acima, ver resumo, por fazer, nenhum, nenhuma
+não aplicável, a definir, pendente, vedi sopra, da fare, da definire, nessuno, nessuna, niente
+non applicabile, jak wyżej, patrz wyżej, do zrobienia, brak, nie dotyczy, do uzupełnienia, см. выше, см выше
+смотри выше, нет, не применимо, сделать, позже, н/д, как выше, 无, 没有, 见上, 见上文, 同上, 如上, 待定, 待补充, 暂无, 略, 不适用
+待办, なし, 無し, 上記参照, 上記の通り, 上記のとおり, 未定, 未記入, 後で, 後ほど, 該当なし, 特になし
+""")
 """What is written where nothing is said."""
 _REASONS = frozenset(
     spelling

@@ -99,10 +99,6 @@ def attempt_asked(view: MeasuredRejection) -> float:
     return float(any(text.count("asked") for text in view.attempts))
 
 
-ATTEMPTS_FOR = (attempt_outcomes, attempt_telling, attempt_fails, attempt_asked)
-ATTEMPTS_AGAINST = (attempt_protocol, attempt_echo, attempt_alike, attempt_theme)
-
-
 def factor_marks(view: MeasuredRejection) -> float:
     """Checkable things in the blocking factor, up to two."""
     return (
@@ -128,10 +124,6 @@ def factor_seen(view: MeasuredRejection) -> float:
 def factor_in_task(view: MeasuredRejection) -> float:
     """How much of the blocking factor the task supplied."""
     return overlap_share(view.reading.factor.stems, view.task_stems)
-
-
-FACTOR_FOR = (factor_marks, factor_telling, factor_seen)
-FACTOR_AGAINST = (factor_protocol, factor_in_task)
 
 
 def detail_marks(view: MeasuredRejection) -> float:
@@ -161,10 +153,6 @@ def volume(view: MeasuredRejection) -> float:
     """How much is told in all: the more it is, the more of it has to be substance."""
     texts = (*view.statements, *view.evidence_texts, view.reading.alternative)
     return min(sum(len(text.words) for text in texts), 300) / 300
-
-
-CLAIM_FOR = (detail_marks,)
-CLAIM_AGAINST = (detail_protocol, detail_prefers, repetition, volume)
 
 
 _ALL_OF = re.compile(r"(?<![\d.,])(\d[\d,.]{0,11})\s?(?:/|of|von|de|sur|di|z|из|中)\s?\1(?![\d])")
@@ -223,11 +211,6 @@ def _is_all(item: ParsedEvidence) -> bool:
     return len(set(counts)) < len(counts) or _ALL_OF.search(item.data.raw) is not None
 
 
-EVIDENCE_FOR = (evidence_telling, evidence_sources, evidence_tied)
-EVIDENCE_SUCCESS = (succeeded, evidence_all)
-EVIDENCE_AGAINST = (evidence_protocol, *EVIDENCE_SUCCESS)
-
-
 _CLAUSE = re.compile(r"[.;:。；](?:\s|$)|[。；]")
 
 
@@ -279,17 +262,6 @@ def alternative_share(view: MeasuredRejection) -> float:
     told = sum(len(text.words) + len(text.figures) for text in view.statements)
     own = len(view.reading.alternative.words) + len(view.reading.alternative.figures)
     return min(own / max(told, 20), 0.5) * 2
-
-
-ALTERNATIVE_FOR = (
-    alternative_share,
-    alternative_marks,
-    alternative_chooses,
-    alternative_ready,
-    alternative_new,
-    alternative_clauses,
-)
-ALTERNATIVE_AGAINST = (alternative_waits, alternative_protocol, alternative_echo)
 
 
 IN_WORDS = 0.8
@@ -378,51 +350,51 @@ def unclear_zero(view: MeasuredRejection) -> float:
     return float(any("0" in text.figures for text in view.evidence_texts))
 
 
-REASON_FOR: dict[RejectionReason, tuple[Callable[[MeasuredRejection], float], ...]] = {
-    RejectionReason.UNCLEAR_REQUIREMENTS: (unclear_asked, unclear_questions),
-    RejectionReason.INFEASIBLE: (infeasible_restricts, infeasible_quotes),
-    RejectionReason.MISSING_DEPENDENCY: (dependency_numbered, dependency_failed),
-    RejectionReason.SCOPE_CREEP: (creep_estimated, creep_sub_task_marks, creep_sub_tasks_new),
-}
-REASON_AGAINST: dict[RejectionReason, tuple[Callable[[MeasuredRejection], float], ...]] = {
-    RejectionReason.UNCLEAR_REQUIREMENTS: (unclear_scope_marks, unclear_answered, unclear_zero),
-    RejectionReason.INFEASIBLE: (infeasible_permits,),
-    RejectionReason.MISSING_DEPENDENCY: (dependency_trivial,),
-}
-REASON_WEAKNESS = {
-    "unclear_asked": "questions_weak",
-    "unclear_questions": "questions_weak",
-    "unclear_scope_marks": "questions_answered",
-    "unclear_answered": "questions_answered",
-    "unclear_zero": "interpretations_weak",
-    "infeasible_restricts": "infeasible_proof_weak",
-    "infeasible_quotes": "infeasible_proof_weak",
-    "infeasible_permits": "infeasible_proof_weak",
-    "dependency_numbered": "dependency_weak",
-    "dependency_failed": "dependency_weak",
-    "dependency_trivial": "hard_requirement_weak",
-    "creep_estimated": "scope_weak",
-    "creep_sub_task_marks": "decomposition_weak",
-    "creep_sub_tasks_new": "decomposition_weak",
-}
-"""The issue each of these measures stands for."""
-
-
 Measure = Callable[[MeasuredRejection], float]
+MeasureGroup = tuple[str, tuple[Measure, ...], tuple[Measure, ...]]
+"""The issue that low values stand for, the measures that count for a rejection, and those that count against it."""
 
-_ALWAYS: tuple[Measure, ...] = (
-    *(*ATTEMPTS_FOR, *ATTEMPTS_AGAINST),
-    *(*FACTOR_FOR, *FACTOR_AGAINST),
-    *(*CLAIM_FOR, *CLAIM_AGAINST),
-    *(*EVIDENCE_FOR, *EVIDENCE_AGAINST),
+_CLAIM = "claim"
+"""Stands for an issue that depends on the reason."""
+_ALWAYS: tuple[MeasureGroup, ...] = (
+    (
+        "effort_weak",
+        (attempt_outcomes, attempt_telling, attempt_fails, attempt_asked),
+        (attempt_protocol, attempt_echo, attempt_alike, attempt_theme),
+    ),
+    ("blocking_factor_weak", (factor_marks, factor_telling, factor_seen), (factor_protocol, factor_in_task)),
+    (_CLAIM, (detail_marks,), (detail_protocol, detail_prefers, repetition, volume)),
+    (
+        "evidence_weak",
+        (evidence_telling, evidence_sources, evidence_tied),
+        (evidence_protocol, succeeded, evidence_all),
+    ),
 )
-_GENERAL: tuple[Measure, ...] = (*_ALWAYS, *ALTERNATIVE_FOR, *ALTERNATIVE_AGAINST)
-_WEAKNESS = {
-    **{measure.__name__: "effort_weak" for measure in (*ATTEMPTS_FOR, *ATTEMPTS_AGAINST)},
-    **{measure.__name__: "blocking_factor_weak" for measure in (*FACTOR_FOR, *FACTOR_AGAINST)},
-    **{measure.__name__: "evidence_weak" for measure in (*EVIDENCE_FOR, *EVIDENCE_AGAINST)},
-    **{measure.__name__: "alternative_weak" for measure in (*ALTERNATIVE_FOR, *ALTERNATIVE_AGAINST)},
-    **REASON_WEAKNESS,
+_ALTERNATIVE: MeasureGroup = (
+    "alternative_weak",
+    (
+        *(alternative_share, alternative_marks, alternative_chooses),
+        *(alternative_ready, alternative_new, alternative_clauses),
+    ),
+    (alternative_waits, alternative_protocol, alternative_echo),
+)
+_OF_REASON: dict[RejectionReason, tuple[MeasureGroup, ...]] = {
+    RejectionReason.UNCLEAR_REQUIREMENTS: (
+        ("questions_weak", (unclear_asked, unclear_questions), ()),
+        ("questions_answered", (), (unclear_scope_marks, unclear_answered)),
+        ("interpretations_weak", (), (unclear_zero,)),
+    ),
+    RejectionReason.INFEASIBLE: (
+        ("infeasible_proof_weak", (infeasible_restricts, infeasible_quotes), (infeasible_permits,)),
+    ),
+    RejectionReason.MISSING_DEPENDENCY: (
+        ("dependency_weak", (dependency_numbered, dependency_failed), ()),
+        ("hard_requirement_weak", (), (dependency_trivial,)),
+    ),
+    RejectionReason.SCOPE_CREEP: (
+        ("scope_weak", (creep_estimated,), ()),
+        ("decomposition_weak", (creep_sub_task_marks, creep_sub_tasks_new), ()),
+    ),
 }
 _WEAK_CLAIM = {
     RejectionReason.SCOPE_CREEP: "scope_weak",
@@ -431,47 +403,44 @@ _WEAK_CLAIM = {
     RejectionReason.UNCLEAR_REQUIREMENTS: "questions_weak",
 }
 _NATURAL_WHEN_OBSOLETE = (
-    attempt_echo,
-    attempt_theme,
-    factor_in_task,
-    repetition,
-    *EVIDENCE_SUCCESS,
+    *(attempt_echo, attempt_theme, factor_in_task, repetition),
+    *(succeeded, evidence_all),
 )
-"""What is done already is told in the words of the task, and works."""
-OF_ONE_REASON = frozenset(REASON_WEAKNESS)
-_EVERY: tuple[Measure, ...] = (
-    *_GENERAL,
-    *(
-        measure
-        for group in (REASON_FOR, REASON_AGAINST)
-        for measures in group.values()
-        for measure in measures
-    ),
-)
-NOTES = {measure.__name__: (measure.__doc__ or "").strip() for measure in _EVERY}
-"""What each measure says, in one sentence."""
-COUNTS_AGAINST = frozenset(
+"""Work that is already done is described in the words of the task, and succeeds."""
+
+_GROUPS = (*_ALWAYS, _ALTERNATIVE, *(group for groups in _OF_REASON.values() for group in groups))
+_WEAKNESS = {
+    measure.__name__: code for code, pro, contra in _GROUPS if code != _CLAIM for measure in (*pro, *contra)
+}
+OF_ONE_REASON = frozenset(
     measure.__name__
-    for measures in (
-        *(ATTEMPTS_AGAINST, FACTOR_AGAINST, CLAIM_AGAINST, EVIDENCE_AGAINST, ALTERNATIVE_AGAINST),
-        *REASON_AGAINST.values(),
-    )
-    for measure in measures
+    for groups in _OF_REASON.values()
+    for _, pro, contra in groups
+    for measure in (*pro, *contra)
 )
+NOTES = {
+    measure.__name__: (measure.__doc__ or "").strip()
+    for _, pro, contra in _GROUPS
+    for measure in (*pro, *contra)
+}
+"""What each measure says, in one sentence."""
+COUNTS_AGAINST = frozenset(measure.__name__ for _, _, contra in _GROUPS for measure in contra)
 """Each measure may only count in the way it is meant: these against a rejection, all others for it."""
 
 
-def measures_for(reason: RejectionReason | None) -> tuple[Measure, ...]:
+def _measures_for(reason: RejectionReason | None) -> tuple[Measure, ...]:
     """The measures that apply to a reason. Where sub-tasks are asked for, they stand for the alternative."""
-    general = _ALWAYS if reason in {RejectionReason.SCOPE_CREEP, RejectionReason.OBSOLETE} else _GENERAL
-    if reason is None:
-        return general
-    if reason is RejectionReason.OBSOLETE:
-        return tuple(measure for measure in general if measure not in _NATURAL_WHEN_OBSOLETE)
-    return (*general, *REASON_FOR.get(reason, ()), *REASON_AGAINST.get(reason, ()))
+    has_alternative = reason not in {RejectionReason.SCOPE_CREEP, RejectionReason.OBSOLETE}
+    groups = (*_ALWAYS, *((_ALTERNATIVE,) if has_alternative else ()))
+    if reason is not None:
+        groups += _OF_REASON.get(reason, ())
+    excluded = _NATURAL_WHEN_OBSOLETE if reason is RejectionReason.OBSOLETE else ()
+    return tuple(
+        measure for _, pro, contra in groups for measure in (*pro, *contra) if measure not in excluded
+    )
 
 
-_MEASURES_BY_REASON = {reason: measures_for(reason) for reason in (*RejectionReason, None)}
+_MEASURES_BY_REASON = {reason: _measures_for(reason) for reason in (*RejectionReason, None)}
 
 
 def measure_rejection(reading: ParsedRejection) -> dict[str, float]:

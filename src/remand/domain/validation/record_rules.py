@@ -9,7 +9,7 @@ from remand.domain.reasons import RejectionReason
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.field_text import bare_name, days_before, names_in, tracker_keys_in
 from remand.domain.validation.issues import issue
-from remand.domain.validation.lexicon import FAILS, GENERIC_STEMS, NOT
+from remand.domain.validation.lexicon import GENERIC_STEMS, WORD_LISTS
 from remand.domain.validation.parsed_rejection import ParsedEvidence, ParsedRejection
 from remand.domain.validation.phrases import HEDGES, IDLE, clauses, gives_reason, is_own_view
 from remand.domain.validation.tokens import (
@@ -271,7 +271,7 @@ SHARED = 2
 FEW = 5
 """How many things evidence has in common with the rest of the record at least, unless it holds but few."""
 _LINE = re.compile(r":[0-9][0-9:,-]*$")
-_ANY_FAILURE = frozenset(word[:6] for word in (*FAILS.split(), *NOT.split()))
+_ANY_FAILURE = frozenset(word[:6] for word in f"{WORD_LISTS['fails']} {WORD_LISTS['not']}".split())
 """What may stand in any error text."""
 FRESH = 7
 
