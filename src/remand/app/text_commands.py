@@ -256,7 +256,13 @@ class _Queries:
                 task = self._task(request.task)
                 return self._result(request, self._task_state(task), task)
             case r.LockoutsTextRequest():
-                return self._lockouts(request)
+                rows = tuple(active_lockouts(self._view, request.task.id if request.task else ""))
+                text = "\n".join(f"{row.agent}: {row.label}, by {row.reviewer}: {row.reason}" for row in rows)
+                return TextCommandResult(
+                    understood=r.describe_request(request),
+                    done=text or "Nobody is locked out.",
+                    lockouts=rows,
+                )
             case r.InboxTextRequest():
                 return self._inbox(request)
             case _:
@@ -308,13 +314,6 @@ class _Queries:
             f"{describe_held_count(len(findings))}; {names} may settle this:",
             settle_lines(task, speaker, findings),
         ]
-
-    def _lockouts(self, request: r.LockoutsTextRequest) -> TextCommandResult:
-        rows = tuple(active_lockouts(self._view, request.task.id if request.task else ""))
-        text = "\n".join(f"{row.agent}: {row.label}, by {row.reviewer}: {row.reason}" for row in rows)
-        return TextCommandResult(
-            understood=r.describe_request(request), done=text or "Nobody is locked out.", lockouts=rows
-        )
 
     def _inbox(self, request: r.InboxTextRequest) -> TextCommandResult:
 

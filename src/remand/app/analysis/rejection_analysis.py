@@ -330,7 +330,14 @@ def analyze(found: RejectionCases, since: Instant = "") -> Analysis:
         blocker_clusters_in_all=blockers.in_all,
         reasons=tally.rows("reason"),
         agents=tally.rows("agent"),
-        time_to_unblock=_unblock_times(found),
+        time_to_unblock=(
+            UnblockTimes(
+                woken=len(found.slept),
+                still_waiting=found.asleep,
+                median_seconds=quantile(found.slept, 0.5),
+                p90_seconds=quantile(found.slept, 0.9),
+            )
+        ),
         outcomes={
             "overridden": _outcome_shares(tally, lambda kind: kind.decision == OVERRIDE),
             "accepted": _outcome_shares(tally, lambda kind: kind.decision.startswith("ACCEPT")),
@@ -412,15 +419,6 @@ def rank_counts(counts: Counter[str]) -> dict[str, int]:
     names = sorted(counts)
     names.sort(key=counts.__getitem__, reverse=True)
     return {name: counts[name] for name in names if counts[name]}
-
-
-def _unblock_times(found: RejectionCases) -> UnblockTimes:
-    return UnblockTimes(
-        woken=len(found.slept),
-        still_waiting=found.asleep,
-        median_seconds=quantile(found.slept, 0.5),
-        p90_seconds=quantile(found.slept, 0.9),
-    )
 
 
 def _outcome_shares(tally: RejectionTally, holds: Callable[[_CaseKind], object]) -> OutcomeShares:

@@ -378,7 +378,7 @@ def _continue_lease(case: DecisionCase) -> PolicyChoice | None:
     if event.ts <= end:
         return PolicyChoice("lease", lease.agent, HELD, HELD, "")
     del case.notes.leases[event.handoff_id]
-    silence = _seconds(lease.since, event.ts)
+    silence = (parse_moment(event.ts) - parse_moment(lease.since)).total_seconds()
     why = f"{silence:,.0f} s without an event, lease = {case.policy.lease_seconds:,.0f} s"
     why += "" if lease.is_offer else "; a heartbeat early in a lease leaves no event"
     return PolicyChoice("lease", lease.agent, HELD, f"{LAPSED if lease.is_offer else EXPIRED} at {end}", why)
@@ -395,10 +395,6 @@ def _end_lease(case: DecisionCase) -> PolicyChoice | None:
     return PolicyChoice(
         "lease", lease.agent, recorded, simulated, f"lease = {case.policy.lease_seconds:,.0f} s"
     )
-
-
-def _seconds(since: Instant, until: Instant) -> float:
-    return (parse_moment(until) - parse_moment(since)).total_seconds()
 
 
 RULES: dict[type[Event], tuple[Rule, ...]] = {

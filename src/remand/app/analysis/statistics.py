@@ -51,14 +51,13 @@ def quantile(values: Iterable[float], at: float) -> Quantile:
     ordered = sorted(values)
     if not ordered:
         return Quantile(value=None, interval=None)
-    return Quantile(value=_value_at(ordered, at), interval=_quantile_interval(ordered, at))
-
-
-def _value_at(ordered: Sequence[float], at: float) -> float:
     place = at * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
-    return round(ordered[below] + (ordered[above] - ordered[below]) * (place - below), 3)
+    return Quantile(
+        value=round(ordered[below] + (ordered[above] - ordered[below]) * (place - below), 3),
+        interval=_quantile_interval(ordered, at),
+    )
 
 
 def _quantile_interval(ordered: Sequence[float], at: float) -> Interval | None:

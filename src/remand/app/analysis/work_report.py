@@ -399,7 +399,16 @@ class _WorkCount:
         if task is not None and story[-1].ts >= self._since:
             self._noes += [replace(no, label=task.label) for no in noes]
             self._questions += [replace(one, label=task.label) for one in questions]
-            self._fates.append(_task_report(task, own))
+            self._fates.append(
+                TaskReport(
+                    task_id=task.id,
+                    label=task.label,
+                    title=task.title,
+                    status=task.status.value,
+                    author=task.submission.agent if task.submission else "",
+                    bill=own.cost(),
+                )
+            )
 
     def result(self) -> WorkReport:
         counted = Counter(fate.status for fate in self._fates)
@@ -437,17 +446,6 @@ class _RunTotals:
             tokens=spent.tokens,
             cost=round(spent.cost, 6),
         )
-
-
-def _task_report(task: Task, own: _RunTotals) -> TaskReport:
-    return TaskReport(
-        task_id=task.id,
-        label=task.label,
-        title=task.title,
-        status=task.status.value,
-        author=task.submission.agent if task.submission else "",
-        bill=own.cost(),
-    )
 
 
 def _with_outcome(no: RejectionEntry, event: Event) -> RejectionEntry:

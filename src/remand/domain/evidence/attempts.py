@@ -154,18 +154,27 @@ class _TokenSorter:
         self._is_called = False
         """True as long as what is read may belong to a call: behind a program, and its words."""
         for token in tokens:
-            self._take(token, token.casefold())
-
-    def _take(self, token: str, lower: str) -> None:
-        program = program_name(lower)
-        if lower in SUBCOMMANDS and self._before:
-            self._order(lower)
-        elif program in UNAMBIGUOUS and "::" not in token and not _LINE.search(token):
-            self.programs.append(program)
-            self._before, self._is_called = program, True
-        else:
-            self._before = program if program in WITH_SUBCOMMANDS else ""
-            self._take_argument(token, lower)
+            lower = token.casefold()
+            program = program_name(lower)
+            if lower in SUBCOMMANDS and self._before:
+                self._order(lower)
+            elif program in UNAMBIGUOUS and "::" not in token and not _LINE.search(token):
+                self.programs.append(program)
+                self._before, self._is_called = program, True
+            else:
+                self._before = program if program in WITH_SUBCOMMANDS else ""
+                if _is_place(lower) or (self._is_called and "/" in lower):
+                    self.places.append(normalise_place(lower))
+                elif lower.startswith("--"):
+                    self.names.append(lower)
+                elif not lower.startswith("-"):
+                    self._is_called = False
+                    if _LINE.search(lower):
+                        self.names.append(normalise_place(_LINE.sub("", lower)))
+                    elif _NAME.search(token) and lower not in _GENERIC:
+                        self.names.append(lower)
+                    elif _FIGURE.fullmatch(lower) and sum(char.isdigit() for char in lower) >= 3:
+                        self.names.append(lower.replace(",", ""))
 
     def _order(self, lower: str) -> None:
         """Takes a word that tells the program before it what to do."""
@@ -176,23 +185,6 @@ class _TokenSorter:
         elif self._before == "…":
             self.orders[-1].append(lower)
         self._is_called = True
-
-    def _take_argument(self, token: str, lower: str) -> None:
-        if _is_place(lower) or (self._is_called and "/" in lower):
-            self.places.append(normalise_place(lower))
-        elif lower.startswith("--"):
-            self.names.append(lower)
-        elif not lower.startswith("-"):
-            self._is_called = False
-            self._take_name(token, lower)
-
-    def _take_name(self, token: str, lower: str) -> None:
-        if _LINE.search(lower):
-            self.names.append(normalise_place(_LINE.sub("", lower)))
-        elif _NAME.search(token) and lower not in _GENERIC:
-            self.names.append(lower)
-        elif _FIGURE.fullmatch(lower) and sum(char.isdigit() for char in lower) >= 3:
-            self.names.append(lower.replace(",", ""))
 
 
 def _is_place(lower: str) -> bool:

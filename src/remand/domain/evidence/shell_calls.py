@@ -259,7 +259,9 @@ def _statement_calls(words: list[_Word], document: str, depth: int) -> list[Shel
     ]
     if handed and programs[-1] in SHELLS:
         return inner
-    if programs[-1] == "cat" and (document or not any(_is_argument(word) for word in rest)):
+    if programs[-1] == "cat" and (
+        document or not any((not word.is_text and not word.text.startswith("-")) for word in rest)
+    ):
         return []
     told = tuple(word.text.casefold() for word in rest if not word.is_text)
     return [ShellCall(programs, told, code if programs[-1] in INTERPRETERS else ""), *inner]
@@ -273,10 +275,6 @@ def _texts(words: list[_Word], program: str) -> list[str]:
         for before, word in zip([_Word(""), *words], words, strict=False)
         if word.is_text or (takes_code and _CODE_OPTION.fullmatch(before.text))
     ]
-
-
-def _is_argument(word: _Word) -> bool:
-    return not word.is_text and not word.text.startswith("-")
 
 
 def _programs(words: list[_Word]) -> tuple[tuple[str, ...], list[_Word]]:

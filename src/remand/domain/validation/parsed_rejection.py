@@ -119,6 +119,9 @@ class ParsedRejection(Record, kw_only=True):
 def parse_rejection(rejection: TaskRejection, context: Any) -> ParsedRejection:
     """Takes a rejection and the context of its task apart."""
     task = context if isinstance(context, Mapping) else {}
+    described = (
+        plain_text(task.get(name)) for name in ("scope", "description", "acceptance", "requirements")
+    )
     return ParsedRejection(
         reason=rejection.reason,
         task_id=plain_text(rejection.task_id),
@@ -140,7 +143,7 @@ def parse_rejection(rejection: TaskRejection, context: Any) -> ParsedRejection:
         has_growth=rejection.scope_growth_factor is not None,
         dependencies=dependency_names(rejection),
         title=tokenise_text(plain_text(task.get("title"))),
-        scope=tokenise_text(_scope_text(task)),
+        scope=tokenise_text("\n".join(text for text in described if text)),
         rejected_on=rejection.rejected_at.date() if isinstance(rejection.rejected_at, datetime) else None,
     )
 
@@ -149,13 +152,6 @@ def _parse_field(value: Any) -> Text:
     """A field of the record, taken apart; what only fills it is nothing."""
     text = plain_text(value)
     return EMPTY_TEXT if is_placeholder(text) else tokenise_text(text)
-
-
-def _scope_text(task: Mapping[Any, Any]) -> str:
-    described = (
-        plain_text(task.get(name)) for name in ("scope", "description", "acceptance", "requirements")
-    )
-    return "\n".join(text for text in described if text)
 
 
 def _parse_evidence(item: Mapping[Any, Any]) -> ParsedEvidence:

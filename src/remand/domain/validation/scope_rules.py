@@ -42,7 +42,10 @@ def contradicts_task_plan(reading: ParsedRejection) -> bool:
 def is_growth_supported(reading: ParsedRejection) -> bool:
     """True when some stated effort is the factor times the original one, and the sub-tasks add up to it roughly."""
     factor = reading.growth or 0.0
-    originals = _original_hours(reading)
+    planned = task_planned_hours(reading)
+    given = (planned,) if planned else agent_planned_hours(reading)
+    found = given or tuple(sorted(set(_stated_hours(reading))))[:1]
+    originals = tuple(hours for hours in found if hours > 0)
     stated = tuple(_revised_hours(reading))
     is_stated = any(
         abs(value / original - factor) <= TOLERANCE * factor for original in originals for value in stated
@@ -63,13 +66,6 @@ def _do_sub_tasks_add_up(reading: ParsedRejection, originals: tuple[float, ...],
     if total is None or not originals:
         return True
     return any(total / original >= LEAST_SHARE * factor for original in originals)
-
-
-def _original_hours(reading: ParsedRejection) -> tuple[float, ...]:
-    planned = task_planned_hours(reading)
-    given = (planned,) if planned else agent_planned_hours(reading)
-    found = given or tuple(sorted(set(_stated_hours(reading))))[:1]
-    return tuple(hours for hours in found if hours > 0)
 
 
 def _revised_hours(reading: ParsedRejection) -> Iterator[float]:

@@ -92,7 +92,7 @@ class _Sorter:
     def take(self, token: str, lower: str) -> None:
         """Takes what is no plain word."""
         if _IS_CJK.match(token):
-            self.words += _character_pairs(token)
+            self.words += [token[start : start + 2] for start in range(len(token) - 1)] or [token]
         elif _FIGURE.fullmatch(token):
             self.figures.append(token.rstrip("%"))
         elif _is_code(token):
@@ -157,10 +157,6 @@ def is_character_pair(word: str) -> bool:
     return not word.isascii() and _IS_CJK.match(word) is not None
 
 
-def _character_pairs(run: str) -> list[str]:
-    return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
-
-
 def _is_code(token: str) -> bool:
     if token[0] in "./-" or token[-1] in "/)" or "_" in token or any(mark in token for mark in ":@#"):
         return True
@@ -177,12 +173,10 @@ def checkable_marks(text: Text, *given: Text) -> float:
     """Counts the checkable things in a text that the given texts do not hold already."""
     figures = {figure for source in given for figure in source.figures}
     codes = {code for source in given for code in source.codes}
-    counted = sum(_figure_weight(figure) for figure in dict.fromkeys(text.figures) if figure not in figures)
+    counted = sum(
+        (0.5 if len(figure) == 1 else 1.0) for figure in dict.fromkeys(text.figures) if figure not in figures
+    )
     return counted + sum(code not in codes for code in dict.fromkeys(text.codes)) + text.quotes
-
-
-def _figure_weight(figure: str) -> float:
-    return 0.5 if len(figure) == 1 else 1.0
 
 
 def specific_word_count(stems: frozenset[str]) -> float:
