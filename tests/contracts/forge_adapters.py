@@ -12,12 +12,12 @@ import pytest
 from remand.adapters.forges.gitea import Gitea
 from remand.adapters.forges.github import GitHub
 from remand.adapters.forges.gitlab import GitLab
-from remand.adapters.forges.transport import GhTransport, HttpTransport
+from remand.adapters.forges.transport import HttpTransport
 from remand.app.forge.ports import CachedAnswer, Forge, ForgeFault, ForgeFaultKind
 from remand.domain.pull_request.records import Account, PullRequest, ReviewState
 from remand.testing.fakes import FakeClock
 from tests.support.forge.gitea import GiteaDialect
-from tests.support.forge.github import FakeGh, GitHubDialect
+from tests.support.forge.github import GitHubDialect
 from tests.support.forge.gitlab import GitLabDialect
 from tests.support.forge.server import Dialect, Fault, ForgeServer
 from tests.support.forge.state import ForgeState, NewLineComment, Person, StoredReview
@@ -108,13 +108,6 @@ def _github(world: World, seconds: float) -> Forge:
     )
 
 
-def _github_by_gh(world: World, seconds: float) -> Forge:
-    carrier = GhTransport(world.server.url, FakeGh(world.server.url, world.state.token, seconds))
-    return GitHub(
-        "octo/demo", clock=world.clock, memory=world.memory, api=world.server.url, transport=carrier
-    )
-
-
 def _gitea(world: World, seconds: float) -> Forge:
     carrier = HttpTransport(world.server.url, seconds)
     return Gitea(
@@ -146,7 +139,6 @@ GITEA_LACKS = frozenset(
         "file comments",
         "marked comment edits",
         "marked edits",
-        "marked resolution",
         "outdated lines",
         "reasons",
         "drafts for some",
@@ -166,19 +158,8 @@ GITLAB_LACKS = frozenset(
         "refused reviewers",
     }
 )
-REST_LACKS = frozenset({"ready", "resolution", "marked edits", "marked resolution"})
 SETUPS = [
-    Setup("github", "github", GitHubDialect, _github, frozenset({"conditional reading"})),
-    Setup(
-        "github-rest", "github", lambda state: GitHubDialect(state, has_graphql=False), _github, REST_LACKS
-    ),
-    Setup(
-        "github-gh",
-        "github",
-        GitHubDialect,
-        _github_by_gh,
-        frozenset({"conditional reading", "redirects", "own token", "sizes"}),
-    ),
+    Setup("github", "github", GitHubDialect, _github, frozenset({"marked edits"})),
     Setup("gitea", "gitea", GiteaDialect, _gitea, GITEA_LACKS),
     Setup("gitlab", "gitlab", GitLabDialect, _gitlab, GITLAB_LACKS),
 ]

@@ -138,7 +138,7 @@ def test_a_comment_whose_line_is_gone_keeps_the_line_it_was_on(world: World) -> 
 
     comment = world.read().reviews[0].comments[0]
 
-    assert (comment.line, comment.is_outdated) == (7, True)
+    assert comment.line == 7
 
 
 @on("file comments")
@@ -147,15 +147,16 @@ def test_a_comment_on_a_file_has_no_line(world: World) -> None:
 
     comment = world.read().reviews[0].comments[0]
 
-    assert (comment.path, comment.line, comment.is_outdated) == ("src/app.py", 0, False)
+    assert (comment.path, comment.line) == ("src/app.py", 0)
 
 
-@on("resolution")
-def test_a_settled_thread_is_told_as_resolved(world: World) -> None:
-    world.rejected(NewLineComment(text="Leaks."), NewLineComment(text="Slow."))
+@on()
+def test_a_resolved_thread_is_read_as_any_other(world: World) -> None:
+    world.rejected(NewLineComment(text="Leaks.", line=7), NewLineComment(text="Slow.", line=9))
+    before = [one.text for one in world.read().reviews[0].comments]
     world.state.resolve(world.pull.threads[0])
 
-    assert [one.is_resolved for one in world.read().reviews[0].comments] == [True, False]
+    assert [one.text for one in world.read().reviews[0].comments] == before == ["Leaks.", "Slow."]
 
 
 @on("rebinding")
@@ -244,7 +245,6 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "edited review": ("marked edits", lambda world: world.state.edit(world.pull.reviews[0], "No.")),
     "edited remark": ("marked edits", lambda world: world.state.edit(world.pull.remarks[0], "No.")),
     "edited comment": ("marked comment edits", lambda world: world.state.edit(world.pull.comments[0], "No.")),
-    "resolution": ("marked resolution", lambda world: world.state.resolve(world.pull.threads[0])),
 }
 CASES = [
     pytest.param(setup, change, id=f"{setup.name}-{name.replace(' ', '-')}")
@@ -407,7 +407,7 @@ def test_a_fault_is_told_in_its_kind_and_the_next_time_all_is_well(world: World,
     assert world.read().number == world.pull.number
 
 
-@on("sizes")
+@on()
 def test_an_answer_without_an_end_is_cut_off(world: World) -> None:
     world.server.faults.add(Fault(status=200, headers=JSON, body=b"[", is_endless=True))
 
@@ -459,7 +459,7 @@ def test_a_token_that_does_not_do_is_said_with_what_to_do(world: World) -> None:
     assert "_TOKEN" in str(fault)
 
 
-@on("own token")
+@on()
 def test_the_token_is_in_no_message(world: World) -> None:
     token = world.state.token
     for status in (400, 401, 403, 404, 409, 418, 422, 500):
@@ -470,7 +470,7 @@ def test_the_token_is_in_no_message(world: World) -> None:
         world.clock.advance(3601)
 
 
-@on("redirects")
+@on()
 def test_a_redirect_to_another_host_is_not_followed(world: World) -> None:
     with ForgeServer() as thief:
         headers = {"location": f"{thief.url}/repos/octo/demo/pulls/1"}
@@ -480,7 +480,7 @@ def test_a_redirect_to_another_host_is_not_followed(world: World) -> None:
         assert thief.requests == []
 
 
-@on("redirects")
+@on()
 def test_a_redirect_within_the_host_is_followed(world: World) -> None:
     place = f"{world.server.url}{_first_path(world)}"
     world.server.faults.add(Fault(status=307, headers={"location": place}))
@@ -488,7 +488,7 @@ def test_a_redirect_within_the_host_is_followed(world: World) -> None:
     assert world.read().number == world.pull.number
 
 
-@on("redirects")
+@on()
 def test_redirects_in_a_circle_end(world: World) -> None:
     world.server.faults.add(Fault(status=307, headers={"location": "/round"}, times=99))
 
@@ -496,8 +496,7 @@ def test_redirects_in_a_circle_end(world: World) -> None:
 
 
 def _first_path(world: World) -> str:
-    """What is asked first, by whom it is known already whether there is GraphQL."""
-    world.read()
+    """What is asked first."""
     before = len(world.server.requests)
     world.another().pull_request(world.pull.number)
     first = world.server.requests[before]

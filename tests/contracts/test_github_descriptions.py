@@ -9,16 +9,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import graphql
 import httpx2
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from remand.adapters.forges import github_graphql as documents
+from remand.adapters.forges.github import READY
 from remand.domain.pull_request.records import ReviewState
 from tests.support.forge.github import GitHubDialect
-from tests.support.forge.github_graphql import SDL
 from tests.support.forge.server import ForgeServer
 from tests.support.forge.state import ForgeState, NewLineComment
 
@@ -213,46 +211,16 @@ def test_an_answer_that_is_otherwise_would_be_noticed(hub: tuple[ForgeServer, ht
 # ----------------------------------------------------------------------------------------------- GraphQL
 
 
-@lru_cache(maxsize=1)
-def schema() -> graphql.GraphQLSchema:
-    text = published("graphql-schema/schema.graphql").read_text(encoding="utf-8")
-    return graphql.build_schema(text, assume_valid=True)
+def test_what_is_asked_by_graphql_is_in_github_s_schema() -> None:
+    schema = published("graphql-schema/schema.graphql").read_text(encoding="utf-8")
+    parts = re.findall(
+        r"^(?:type|input) (?:Mutation|MarkPullRequestReadyForReviewInput|MarkPullRequestReadyForReviewPayload) "
+        r"{$.*?^}$",
+        schema,
+        re.MULTILINE | re.DOTALL,
+    )
 
-
-QUESTIONS = {
-    "whole": documents.WHOLE,
-    "rest of a thread": documents.REST_OF_THREAD,
-    "seen, with threads": documents.changes_query([1, 2, 3]),
-    "seen, a hundred": documents.changes_query(range(1, 101)),
-    "ready": documents.READY,
-}
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_what_is_asked_by_graphql_is_in_github_s_schema(name: str) -> None:
-    assert graphql.validate(schema(), graphql.parse(QUESTIONS[name])) == []
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_what_is_asked_by_graphql_is_in_the_fake_s_schema(name: str) -> None:
-    assert graphql.validate(graphql.build_schema(SDL), graphql.parse(QUESTIONS[name])) == []
-
-
-def test_the_fake_s_schema_is_a_part_of_github_s() -> None:
-    own, theirs = graphql.build_schema(SDL), schema()
-    for name, kind in own.type_map.items():
-        assert name in theirs.type_map
-        if isinstance(kind, graphql.GraphQLObjectType | graphql.GraphQLInterfaceType):
-            fields = theirs.type_map[name].fields  # type: ignore[attr-defined]
-            for field_name, field in kind.fields.items():
-                assert str(field.type) == str(fields[field_name].type), f"{name}.{field_name}"
-                given = {argument: str(one.type) for argument, one in field.args.items()}
-                known = {argument: str(one.type) for argument, one in fields[field_name].args.items()}
-                assert given.items() <= known.items(), f"{name}.{field_name}"
-        if isinstance(kind, graphql.GraphQLInputObjectType):
-            taken = theirs.type_map[name].fields  # type: ignore[attr-defined]
-            assert {one: str(field.type) for one, field in kind.fields.items()} == {
-                one: str(field.type) for one, field in taken.items()
-            }
-        if isinstance(kind, graphql.GraphQLEnumType):
-            assert set(kind.values) <= set(theirs.type_map[name].values)  # type: ignore[attr-defined]
+    assert len(parts) == 3
+    for used in ("markPullRequestReadyForReview", "input", "pullRequestId", "pullRequest"):
+        assert used in READY
+        assert any(re.search(rf"\b{used}\b\s*[:(]", part) for part in parts), used

@@ -53,8 +53,7 @@ class Spoken(NamedTuple):
 
 
 DIALECTS = {
-    "graphql": Spoken("github", GitHubDialect),
-    "rest": Spoken("github", lambda state: GitHubDialect(state, has_graphql=False)),
+    "github": Spoken("github", GitHubDialect),
     "gitea": Spoken("gitea", GiteaDialect),
     "gitlab": Spoken("gitlab", GitLabDialect),
 }

@@ -14,7 +14,7 @@ from tests.integration.forge_work import Yard, yard
 from tests.integration.machine import PATIENCE, REMAND, Machine
 from tests.support.forge.server import Fault
 
-SPOKEN = {name: DIALECTS[name] for name in ("graphql", "gitea", "gitlab")}
+SPOKEN = {name: DIALECTS[name] for name in ("github", "gitea", "gitlab")}
 JSON = {"content-type": "application/json"}
 
 
@@ -28,7 +28,7 @@ def place(
 
 @pytest.fixture
 def hub(near_machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
-    with yard(near_machine, SPOKEN["graphql"], monkeypatch.setenv) as made:
+    with yard(near_machine, SPOKEN["github"], monkeypatch.setenv) as made:
         yield made
 
 
@@ -86,7 +86,7 @@ class TestALife:
     def test_by_default_nothing_goes_there(
         self, near_machine: Machine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with yard(near_machine, SPOKEN["graphql"], monkeypatch.setenv, policy="") as place:
+        with yard(near_machine, SPOKEN["github"], monkeypatch.setenv, policy="") as place:
             place.report()
             task = place.repository.add("By hand", "--alias", "#9")
             head = place.hand_in(task)

@@ -104,17 +104,3 @@ def test_what_has_not_changed_costs_two_requests_and_a_point_at_most(watched: Wa
 
     assert (woken.polled, woken.read, woken.rejections) == (1, 1, 1)
     assert (after.read, after.requests <= 2, after.points <= 1) == (0, True, True)
-
-
-@pytest.mark.parametrize("watched", ["rest"], indirect=True)
-def test_graphql_that_was_missing_is_asked_for_again_after_an_hour(watched: Watched) -> None:
-    watched.poll()
-    paths = len(watched.server.requests)
-    watched.world.clock.advance(3500)
-    watched.poll()
-    before = [one.path for one in watched.server.requests[paths:]]
-    watched.world.clock.advance(101)
-    watched.poll()
-    after = [one.path for one in watched.server.requests[paths + len(before) :]]
-
-    assert ("/graphql" in before, after.count("/graphql")) == (False, 1)

@@ -19,7 +19,7 @@ KEYS = {"polled", "requests", "not_modified", "rejections", "approvals"}
 NOWHERE = "http://127.0.0.1:9"
 
 
-@pytest.fixture(params=["graphql", "gitea", "gitlab"])
+@pytest.fixture(params=["github", "gitea", "gitlab"])
 def scene(near_machine: Machine, request: pytest.FixtureRequest) -> Iterator[Scene]:
     with forge_scene(near_machine, DIALECTS[request.param]) as made:
         yield made

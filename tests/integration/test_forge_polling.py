@@ -151,7 +151,7 @@ class TestWhoIsWho:
 
 
 def test_a_review_that_does_not_count_is_said_where_people_look(near_machine: Machine) -> None:
-    with forge_scene(near_machine, DIALECTS["graphql"]) as scene:
+    with forge_scene(near_machine, DIALECTS["github"]) as scene:
         task, pull = scene.handed_in()
         nits = (NewLineComment(text="nit: spacing"), NewLineComment(text="Question: why 3 times?", line=2))
         scene.state.review(pull, scene.lead, ReviewState.CHANGES_REQUESTED, "", *nits)

@@ -16,7 +16,7 @@ from tests.support.forge.state import NewLineComment, StoredPull
 @pytest.fixture
 def scene(near_machine: Machine) -> Iterator[Scene]:
     """The owner's account opens the pull requests, and the token is of that account."""
-    with forge_scene(near_machine, DIALECTS["graphql"], report=("review", "status", "comment")) as made:
+    with forge_scene(near_machine, DIALECTS["github"], report=("review", "status", "comment")) as made:
         made.state.viewer = made.owner
         yield made._replace(bot=made.owner)
 

@@ -1,25 +1,22 @@
-"""GitHub's own ways: two APIs that must tell the same, what a poll costs, and limits in every disguise."""
+"""GitHub's own ways: what a poll costs, limits in every disguise, and the one call by GraphQL."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from remand.adapters.forges.github import GitHub
-from remand.adapters.forges.github_api import GitHubRepository
+from remand.adapters.forges.github import GitHub, gh_token, graphql_address
 from remand.app.errors import UsageError
 from remand.app.forge.ports import CachedAnswer, ForgeFault, ForgeFaultKind
 from remand.domain.instant import add_seconds
-from remand.domain.pull_request.records import Account, ReviewState
+from remand.domain.pull_request.records import Account
 from remand.testing.fakes import FakeClock
 from tests.support.forge.github import GitHubDialect
 from tests.support.forge.server import Fault, ForgeServer, HttpAnswer, HttpRequest, json_answer
-from tests.support.forge.state import ForgeState, NewLineComment
+from tests.support.forge.state import ForgeState
 
 JSON = {"content-type": "application/json"}
 SECONDARY = b'{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}'
@@ -78,19 +75,7 @@ def hub() -> Iterator[Hub]:
             forge.close()
 
 
-def test_a_hundred_unchanged_pull_requests_cost_two_requests_and_one_point(hub: Hub) -> None:
-    before = hub.forge().change_marks(hub.numbers)
-    spent, asked = sum(hub.dialect.used.values()), len(hub.server.requests)
-    poll = hub.forge()
-
-    assert poll.change_marks(hub.numbers) == before
-    assert len(hub.server.requests) - asked == poll.usage.requests == 2
-    assert sum(hub.dialect.used.values()) - spent == poll.usage.points == 1
-    assert poll.usage.not_modified == 1
-
-
-def test_without_graphql_they_cost_no_point_at_all(hub: Hub) -> None:
-    hub.dialect.has_graphql = False
+def test_a_hundred_unchanged_pull_requests_cost_two_requests_and_no_point(hub: Hub) -> None:
     forge = hub.forge()
     before = forge.change_marks(hub.numbers)
     spent, asked, told = hub.dialect.used["core"], len(hub.server.requests), forge.usage
@@ -100,71 +85,7 @@ def test_without_graphql_they_cost_no_point_at_all(hub: Hub) -> None:
     assert hub.dialect.used["core"] - spent == forge.usage.points - told.points == 0
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        Fault(status=404, headers=JSON, body=b'{"message": "Not Found"}'),
-        Fault(status=403, headers=JSON, body=b'{"message": "Resource not accessible by integration"}'),
-        Fault(
-            status=200,
-            headers=JSON,
-            body=b'{"errors": [{"message": "Field \'x\' doesn\'t exist", "extensions": {"code": "undefinedField"}}]}',
-        ),
-    ],
-    ids=["missing", "forbidden", "older"],
-)
-def test_where_graphql_is_not_to_be_had_rest_is_asked_from_then_on(hub: Hub, refusal: Fault) -> None:
-    hub.server.faults.add(refusal)
-    forge = hub.forge()
-
-    assert set(forge.change_marks(hub.numbers)) == set(hub.numbers)
-    assert forge.pull_request(1).number == 1
-    assert [one.path for one in hub.server.requests].count("/graphql") == 1
-
-
-def test_both_apis_tell_the_same(hub: Hub) -> None:
-    pull = hub.pulls[0]
-    robot = hub.state.person("checker", is_bot=True)
-    hub.state.review(
-        pull,
-        hub.ann,
-        ReviewState.CHANGES_REQUESTED,
-        "No.",
-        NewLineComment(text="a"),
-        NewLineComment(text="b", line=None),
-    )
-    hub.state.push(pull, "f" * 40)
-    hub.state.reply(pull, pull.threads[0], hub.bob, "Why?")
-    hub.state.review(pull, robot, ReviewState.COMMENTED, "beep")
-    hub.state.dismiss(pull, pull.reviews[0])
-    hub.state.review(pull, hub.ann, ReviewState.PENDING, "draft")
-    hub.state.remark(pull, robot, "boop")
-    hub.state.delete(hub.bob)
-    hub.state.merge(pull, hub.ann)
-
-    by_graphql = hub.forge().pull_request(pull.number)
-    hub.dialect.has_graphql = False
-    by_rest = hub.forge().pull_request(pull.number)
-
-    assert _without_addresses(by_graphql) == _without_addresses(by_rest)
-
-
-def _without_addresses(value: object) -> object:
-    """Everything told but where it is shown, and when a review was edited, which REST does not tell."""
-    plain = msgspec.to_builtins(value)
-
-    def stripped(part: object) -> object:
-        if isinstance(part, dict):
-            is_review = "state" in part and "number" not in part
-            left_out = {"url", "updated_at"} if is_review else {"url"}
-            return {name: stripped(inner) for name, inner in part.items() if name not in left_out}
-        return [stripped(inner) for inner in part] if isinstance(part, list | tuple) else part
-
-    return stripped(plain)
-
-
 def test_a_page_that_was_full_is_followed_although_it_did_not_change(hub: Hub) -> None:
-    hub.dialect.has_graphql = False
     pull = hub.pulls[0]
     for number in range(100):
         hub.state.remark(pull, hub.bob, f"remark {number}")
@@ -176,7 +97,6 @@ def test_a_page_that_was_full_is_followed_although_it_did_not_change(hub: Hub) -
 
 
 def test_what_is_remembered_is_a_fraction_of_what_was_sent(hub: Hub) -> None:
-    hub.dialect.has_graphql = False
     hub.forge().change_marks(hub.numbers)
 
     kept = sum(len(answer.body) for answer in hub.memory.kept.values())
@@ -184,7 +104,6 @@ def test_what_is_remembered_is_a_fraction_of_what_was_sent(hub: Hub) -> None:
 
 
 def test_a_memory_that_was_damaged_is_asked_anew(hub: Hub) -> None:
-    hub.dialect.has_graphql = False
     before = hub.forge().change_marks(hub.numbers)
     for address, answer in hub.memory.kept.items():
         hub.memory.kept[address] = CachedAnswer(etag=answer.etag, body=answer.body[:-9])
@@ -208,16 +127,6 @@ LIMITS = {
     "secondary, 429": Fault(status=429, headers={**JSON, "retry-after": "120"}, body=SECONDARY),
     "abuse": Fault(
         status=403, headers=JSON, body=b'{"message": "You have triggered an abuse detection mechanism."}'
-    ),
-    "graphql": Fault(
-        status=200,
-        headers={**JSON, "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1794740400"},
-        body=b'{"errors": [{"type": "RATE_LIMITED", "message": "API rate limit exceeded for user ID 1."}]}',
-    ),
-    "graphql, secondary": Fault(
-        status=200,
-        headers={**JSON, "retry-after": "120"},
-        body=b'{"data": null, "errors": [{"message": "You have exceeded a secondary rate limit."}]}',
     ),
 }
 
@@ -251,11 +160,11 @@ def test_limits_without_a_time_in_a_row_are_waited_for_longer(hub: Hub) -> None:
 
 
 def test_after_the_last_request_of_the_limit_nothing_more_is_asked(hub: Hub) -> None:
-    hub.dialect.used["graphql"] = 4999
+    hub.dialect.used["core"] = 4999
     forge = hub.forge()
 
     assert hub.fault(forge).trouble is ForgeFaultKind.LIMITED
-    assert [one.path for one in hub.server.requests] == ["/graphql"]
+    assert [one.path for one in hub.server.requests] == ["/repos/octo/demo/pulls"]
 
 
 def test_a_refusal_that_is_no_limit_does_not_hold_the_next_question_back(hub: Hub) -> None:
@@ -270,39 +179,7 @@ def test_a_refusal_that_is_no_limit_does_not_hold_the_next_question_back(hub: Hu
     assert len(forge.change_marks(hub.numbers)) == 100
 
 
-def test_errors_of_graphql_that_are_no_absence_are_a_fault(hub: Hub) -> None:
-    for kind, trouble in (
-        (b"FORBIDDEN", ForgeFaultKind.DENIED),
-        (b"", ForgeFaultKind.UNREACHABLE),
-        (b"SERVICE_UNAVAILABLE", ForgeFaultKind.UNREACHABLE),
-    ):
-        body = b'{"data": {"repository": null}, "errors": [{"type": "' + kind + b'", "message": "no"}]}'
-        hub.server.faults.add(Fault(status=200, headers=JSON, body=body))
-
-        assert hub.fault(hub.forge()).trouble is trouble
-
-
-def test_something_missing_within_a_pull_request_makes_it_no_whole_one(hub: Hub) -> None:
-    body = {
-        "data": {"repository": {"pullRequest": None}},
-        "errors": [
-            {
-                "type": "NOT_FOUND",
-                "message": "no",
-                "path": ["repository", "pullRequest", "reviews", "nodes", 3],
-            }
-        ],
-    }
-    hub.server.faults.add(Fault(status=200, headers=JSON, body=msgspec.json.encode(body)))
-    with pytest.raises(ForgeFault) as raised:
-        hub.forge().pull_request(1)
-
-    assert raised.value.trouble is ForgeFaultKind.UNREACHABLE
-
-
-@pytest.mark.parametrize("has_graphql", [True, False])
-def test_a_repository_that_is_not_there_is_missing(hub: Hub, *, has_graphql: bool) -> None:
-    hub.dialect.has_graphql = has_graphql
+def test_a_repository_that_is_not_there_is_missing(hub: Hub) -> None:
     hub.state.name = "gone"
     hub.server.faults.add(Fault(status=404, headers=JSON, where="/repos/", times=9))
 
@@ -359,11 +236,15 @@ class Elsewhere:
         self._thief = thief
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
-        if request.path == "/graphql":
-            return json_answer({"message": "Not Found"}, 404)
         headers = {"link": f'<{self._thief}{request.path}?page=2>; rel="next"'}
         empty = request.path.rsplit("/", 1)[-1] in {"reviews", "comments"}
-        pull = {"number": 1, "state": "open", "head": {"sha": "a" * 40}, "updated_at": "2026-11-15T09:00:00Z"}
+        pull = {
+            "id": 1,
+            "number": 1,
+            "state": "open",
+            "head": {"sha": "a" * 40},
+            "updated_at": "2026-11-15T09:00:00Z",
+        }
         return json_answer([] if empty else pull, 200, headers if request.query.get("page") == "1" else {})
 
 
@@ -375,44 +256,6 @@ def test_a_next_page_on_another_host_is_not_asked_for(hub: Hub) -> None:
 
         assert found.number == 1
         assert thief.requests == []
-
-
-def test_without_a_token_gh_is_asked(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "gh"
-    record = tmp_path / "called"
-    program.write_text(
-        f"#!{sys.executable}\n"
-        "import sys\n"
-        f"open({str(record)!r}, 'a').write(' '.join(sys.argv[1:]) + '\\n')\n"
-        "told = sys.stdin.read()\n"
-        "sys.stdout.write('HTTP/2.0 404 Not Found\\r\\nContent-Type: application/json\\r\\n\\r\\n{}')\n"
-        "sys.exit(1)\n"
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    forge = GitHub("octo/demo", clock=hub.clock, memory=Notes(), api=hub.server.url)
-    hub.opened.append(forge)
-
-    with pytest.raises(ForgeFault) as raised:
-        forge.pull_request(7)
-
-    assert raised.value.trouble is ForgeFaultKind.MISSING
-    called = record.read_text().splitlines()
-    assert called[0].startswith("api graphql --include --method POST --hostname 127.0.0.1")
-    assert called[0].endswith("--input -")
-    assert called[1].startswith("api repos/octo/demo/pulls/7 --include --method GET")
-
-
-def test_without_a_token_and_without_gh_it_is_said_what_to_do(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert shutil.which("gh") is None
-
-    with pytest.raises(ForgeFault, match=r"GITHUB_TOKEN.*gh auth login") as raised:
-        GitHub("octo/demo", clock=hub.clock, memory=Notes())
-
-    assert raised.value.trouble is ForgeFaultKind.DENIED
 
 
 @pytest.mark.parametrize("token", ["two\nlines", "schlüssel", "\x00"])
@@ -430,8 +273,78 @@ def test_what_is_no_repository_is_refused_with_how_to_write_it(hub: Hub, reposit
         GitHub(repository, clock=hub.clock, memory=hub.memory, token="x")
 
 
+# ------------------------------------------------------------------------------------------- ready drafts
+
+
 def test_an_enterprise_server_has_graphql_beside_its_rest() -> None:
-    assert (
-        GitHubRepository("https://git.example/api/v3", "o", "r").graphql == "https://git.example/api/graphql"
-    )
-    assert GitHubRepository("https://api.github.com", "o", "r").graphql == "https://api.github.com/graphql"
+    assert graphql_address("https://git.example/api/v3") == "https://git.example/api/graphql"
+    assert graphql_address("https://api.github.com") == "https://api.github.com/graphql"
+
+
+READY_FAULTS = {
+    "limited": (b'{"errors": [{"type": "RATE_LIMITED", "message": "no"}]}', ForgeFaultKind.LIMITED),
+    "limited in words": (
+        b'{"data": null, "errors": [{"message": "You have exceeded a secondary rate limit."}]}',
+        ForgeFaultKind.LIMITED,
+    ),
+    "forbidden": (b'{"errors": [{"type": "FORBIDDEN", "message": "no"}]}', ForgeFaultKind.DENIED),
+    "unnamed": (b'{"data": {}, "errors": [{"message": "no"}]}', ForgeFaultKind.UNREACHABLE),
+    "other": (
+        b'{"errors": [{"type": "SERVICE_UNAVAILABLE", "message": "no"}]}',
+        ForgeFaultKind.UNREACHABLE,
+    ),
+    "no GraphQL": (b"", ForgeFaultKind.REFUSED),
+}
+
+
+@pytest.mark.parametrize("name", READY_FAULTS)
+def test_an_error_of_graphql_is_a_fault_though_its_status_says_ok(hub: Hub, name: str) -> None:
+    body, trouble = READY_FAULTS[name]
+    hub.pulls[0].is_draft = True
+    status = 200 if body else 404
+    hub.server.faults.add(Fault(status=status, headers=JSON, body=body, where="/graphql"))
+    with pytest.raises(ForgeFault) as raised:
+        hub.forge().mark_ready(hub.numbers[0])
+
+    assert raised.value.trouble is trouble
+
+
+# ------------------------------------------------------------------------------------------ the token of gh
+
+
+def fake_gh(folder: Path, body: str) -> None:
+    program = folder / "gh"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("api", "host"),
+    [
+        ("", "github.com"),
+        ("https://api.github.com", "github.com"),
+        ("https://git.example/api/v3", "git.example"),
+    ],
+)
+def test_without_a_token_gh_is_asked_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str, host: str
+) -> None:
+    fake_gh(tmp_path, 'echo "$*" > "$0.called"; echo gho_token')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    assert gh_token(api) == "gho_token"
+    assert (tmp_path / "gh.called").read_text() == f"auth token --hostname {host}\n"
+
+
+@pytest.mark.parametrize("body", ["", "exit 1", "echo; exit 0", "echo oops; exit 4"])
+def test_without_a_token_it_is_said_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    if body:
+        fake_gh(tmp_path, body)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(ForgeFault, match=r"GITHUB_TOKEN.*gh auth login") as raised:
+        gh_token("")
+
+    assert raised.value.trouble is ForgeFaultKind.DENIED

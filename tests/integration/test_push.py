@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from base64 import b64encode
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -257,15 +256,3 @@ class TestTheToken:
             found = fault(remote, site.first, BRANCH, "")
 
             assert (found.trouble, thief.paths) == (ForgeFaultKind.DENIED, [])
-
-    def test_where_there_is_none_the_forges_own_tool_is_asked(self, site: Site) -> None:
-        helper = Path(site.machine.folder, "bin with space")
-        helper.mkdir()
-        program = helper / "gh"
-        program.write_text(f"#!/bin/sh\necho username=x-access-token\necho password={TOKEN}\n")
-        program.chmod(0o755)
-        with git_server(site.bare.parent, self.word()) as server:
-            remote = site.remote(f"{server.url}/demo.git", origin=server.url, helper=str(program))
-            remote.push(site.first, BRANCH, "")
-
-        assert site.there() == site.first

@@ -60,7 +60,7 @@ class Serving(NamedTuple):
         return before
 
 
-@pytest.fixture(params=["graphql"])
+@pytest.fixture(params=["github"])
 def scene(near_machine: Machine, request: pytest.FixtureRequest) -> Iterator[Scene]:
     with forge_scene(near_machine, DIALECTS[request.param]) as made:
         yield made
@@ -79,7 +79,7 @@ def serving(scene: Scene) -> Iterator[Serving]:
     end(process)
 
 
-@pytest.mark.parametrize("scene", ["rest", "gitea", "gitlab"], indirect=True)
+@pytest.mark.parametrize("scene", ["github", "gitea", "gitlab"], indirect=True)
 def test_a_delivery_wakes_the_poll(serving: Serving) -> None:
     task, pull = serving.scene.handed_in()
     serving.scene.state.review(pull, serving.scene.lead, ReviewState.CHANGES_REQUESTED, "No")
@@ -102,13 +102,13 @@ def test_a_delivery_is_worth_one_poll_and_a_forged_one_none(serving: Serving) ->
     ]
     assert (forged, serving.polls()) == ([401, 401, 401, 404], first)
     assert serving.deliver(pull.number, "1") == 202
-    wait_for(lambda: serving.polls() >= first + 2, "a glance, and the pull request")
+    wait_for(lambda: serving.polls() >= first + 3, "a glance, and the pull request")
     replayed = [serving.deliver(pull.number, name) for name in ("1", "1", "another-id")]
     asked = serving.settled()
 
     assert replayed == [202, 202, 202]
-    about = [one for one in scene.server.requests[first:asked] if one.path == "/graphql"]
-    assert len(about) == 2, "and nothing more"
+    about = [one.path.partition("/octo/demo")[2] for one in scene.server.requests[first:asked]]
+    assert (about.count("/pulls"), about.count(f"/pulls/{pull.number}")) == (1, 1), "and nothing more"
     assert scene.shown(task)["status"] == "provisional"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
@@ -170,13 +169,11 @@ class Forges:
 
     def _remote(self, settings: ForgeSettings) -> Remote:
         """Where work is pushed to, with the token that the forge is asked with."""
-        token = self._environment.get(TOKENS[settings.kind], "").strip()
         parts = urlsplit(settings.home)
         access = Access(
             origin=f"{parts.scheme}://{parts.netloc}",
             user="x-access-token" if settings.kind == "github" else "oauth2",
-            token=token,
-            helper=(shutil.which("gh") or "") if settings.kind == "github" and not token else "",
+            token=self._token(settings),
         )
         return GitRemote(self._opened.place, settings.remote, access, self._environment)
 
@@ -209,16 +206,26 @@ class Forges:
             ) from None
 
     def _forge(self, settings: ForgeSettings) -> Any:
-        """The forge, loaded when it is asked. Without a token none says who may write; GitHub's own tool may have one."""
-        token = self._environment.get(TOKENS[settings.kind], "").strip()
-        if not token and settings.kind != "github":
-            raise ForgeFault(
-                ForgeFaultKind.DENIED, f"There is no token for {settings.api}. Set {TOKENS[settings.kind]}."
-            )
+        """The forge, loaded when it is asked."""
         make = _CLASSES[settings.kind]()
         memory = StoredAnswers(FileCache(os.path.join(_folder(self._opened), "answers")))
         return make(
-            settings.repository, clock=self._opened.ledger.clock, memory=memory, api=settings.api, token=token
+            settings.repository,
+            clock=self._opened.ledger.clock,
+            memory=memory,
+            api=settings.api,
+            token=self._token(settings),
+        )
+
+    def _token(self, settings: ForgeSettings) -> str:
+        """The token of the environment, or for GitHub the one that `gh` has. Without one no forge says who may write."""
+        token = self._environment.get(TOKENS[settings.kind], "").strip()
+        if token:
+            return token
+        if settings.kind == "github":
+            return github.gh_token(settings.api)
+        raise ForgeFault(
+            ForgeFaultKind.DENIED, f"There is no token for {settings.api}. Set {TOKENS[settings.kind]}."
         )
 
     def _run_comment_command(self, actor: Actor, text: str, key: str) -> str:

@@ -1,21 +1,16 @@
-"""GitHub's API: REST with ETags, pages and limits, and GraphQL; and a `gh` that asks it."""
+"""GitHub's API: REST with ETags, pages and limits, and the one mutation that REST does not have."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
-from itertools import pairwise
+from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from remand.adapters.forges.transport import MAX_ANSWER, NOT_LOGGED_IN, ProgramResult
 from remand.app.forge.ports import CheckState
 from remand.domain.instant import add_seconds, parse_moment
 from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.fakes import START
 from tests.support.forge.actions import ForgeRefusal, RefusalReason, RepositoryActions
-from tests.support.forge.github_graphql import GraphQLApi, cost
 from tests.support.forge.github_json import GitHubJson, Json
 from tests.support.forge.server import HttpAnswer, HttpRequest, json_answer, page_of, with_etag
 from tests.support.forge.state import CommitStatus, ForgeState, NewLineComment
@@ -46,9 +41,8 @@ ANSWERS: dict[RefusalReason, tuple[int, str]] = {
 class GitHubDialect:
     """Answers as GitHub does, for whoever has the token."""
 
-    def __init__(self, state: ForgeState, *, has_graphql: bool = True) -> None:
+    def __init__(self, state: ForgeState) -> None:
         self._state = state
-        self.has_graphql = has_graphql
         self.used = {"core": 0, "graphql": 0}
         own: tuple[tuple[str, str, Route], ...] = (
             ("GET", "/pulls", self._pulls),
@@ -106,14 +100,14 @@ class GitHubDialect:
         }
 
     def _graphql(self, request: HttpRequest) -> HttpAnswer:
-        if not self.has_graphql:
-            return _not_found()
+        self.used["graphql"] += 1
         asked = request.fields()
-        document, variables = str(asked.get("query")), _mapping(asked.get("variables"))
-        points = cost(document, variables)
-        self.used["graphql"] += points
-        rate = {"cost": points, "limit": LIMIT, "used": self.used["graphql"], "remaining": LIMIT}
-        return json_answer(GraphQLApi(self._state, rate).answer(document, variables))
+        document, name = str(asked.get("query")), str(_mapping(asked.get("variables")).get("id"))
+        pull = self._state.pulls.get(int(name.removeprefix("PR_")))
+        if "markPullRequestReadyForReview" not in document or pull is None:
+            return json_answer({"errors": [{"type": "NOT_FOUND", "message": f"Could not resolve {name}"}]})
+        pull.is_draft = False
+        return json_answer({"data": {"markPullRequestReadyForReview": {"pullRequest": {"isDraft": False}}}})
 
     def _pulls(self, request: HttpRequest) -> HttpAnswer:
         ordered = sorted(self._state.pulls.values(), key=lambda pull: pull.updated_at, reverse=True)
@@ -258,32 +252,6 @@ class GitHubActionRoutes:
         return json_answer({"sha": pull.head, "merged": True, "message": "Pull Request successfully merged"})
 
 
-class FakeGh:
-    """A `gh` without a program: asks one address with a token of its own, and prints what `gh api` would."""
-
-    def __init__(self, url: str, token: str, seconds: float = 5.0) -> None:
-        self._host, self._token, self._seconds = urlsplit(url).netloc, token, seconds
-        self.commands: list[list[str]] = []
-
-    async def run(self, command: Sequence[str], given: bytes) -> ProgramResult | None:
-        """The answer with its headers first; nothing when none came, or too much."""
-        self.commands.append(list(command))
-        if not self._token:
-            return ProgramResult(NOT_LOGGED_IN, b"")
-        path, options = command[2], list(pairwise(command[3:]))
-        method = next(value for name, value in options if name == "--method")
-        headers = dict(value.split(": ", 1) for name, value in options if name == "--header")
-        headers["authorization"] = f"token {self._token}"
-        connection = HTTPConnection(self._host, timeout=self._seconds)
-        try:
-            connection.request(method, f"/{path}", given or None, headers)
-            return _gh_output(connection)
-        except (OSError, HTTPException):
-            return None
-        finally:
-            connection.close()
-
-
 def _not_found() -> HttpAnswer:
     return json_answer({"message": "Not Found", "documentation_url": "", "status": "404"}, 404)
 
@@ -309,13 +277,3 @@ def _refusal_answer(refused: ForgeRefusal, **words: str) -> HttpAnswer:
             {"message": "Validation Failed", "documentation_url": "", "errors": errors}, status
         )
     return json_answer({"message": text, "documentation_url": ""}, status)
-
-
-def _gh_output(connection: HTTPConnection) -> ProgramResult | None:
-    answer = connection.getresponse()
-    body = answer.read(MAX_ANSWER + 1)
-    if len(body) > MAX_ANSWER:
-        return None
-    head = f"HTTP/1.1 {answer.status} {answer.reason}\r\n"
-    head += "".join(f"{name.title()}: {value}\r\n" for name, value in answer.getheaders())
-    return ProgramResult(0 if answer.status < 300 else 1, f"{head}\r\n".encode() + body)

@@ -1,16 +1,17 @@
-"""What the clients of all forges share: REST requests with pages, blocking calls over an asynchronous writer, and texts that fit a forge."""
+"""What the clients of all forges share: conditional REST requests, pages, and what they do alike once a forge's own calls are known."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from remand.adapters.forges.transport import (
     ForgeReply,
+    HttpTransport,
     RateLimits,
     Transport,
     error_text,
@@ -24,30 +25,35 @@ from remand.app.forge.ports import (
     ForgeFault,
     ForgeFaultKind,
     ForgeIssue,
-    OpenPull,
     Usage,
 )
-from remand.domain.pull_request.records import ForgeComment
+from remand.app.ports import Clock
+from remand.domain.instant import Instant, parse_instant
+from remand.domain.pull_request.records import ForgeComment, ReviewState
 
 MAX_PAGES = 200
 MAX_LISTED = 64 << 20
+MAX_TEXT = 65_000
+MAX_TITLE = 250
+CHECK_NAME = "remand"
+_UNREAD = ("_links", "reactions", "diff_hunk", "repository", "body_html", "body_text")
+_KEPT_ADDRESSES = ("html_url", "pull_request_url", "web_url")
 
 Shape = TypeVar("Shape")
 
 
 class HasId(Protocol):
-    """Something that a list holds once."""
+    """An item that a list contains once."""
 
     @property
-    def id(self) -> int | str:
-        """What tells it from the others."""
+    def id(self) -> int | str: ...
 
 
 Item = TypeVar("Item", bound=HasId)
 
 
 class ForgeService(NamedTuple):
-    """Where a forge is, and how it is asked."""
+    """Where a forge is, and what every request to it needs."""
 
     forge: str
     """Its name in messages."""
@@ -55,71 +61,90 @@ class ForgeService(NamedTuple):
     token: str
     token_name: str
     headers: Mapping[str, str]
-    """What every request carries, the token among it."""
-    page_size: str
-    """The query that asks for long pages."""
+    """Of every request, the token among them."""
+    page_parameter: str
+    page_size: int
 
 
 class RestClient:
-    """One forge, asked with one token. Whatever goes wrong is a `ForgeFault`."""
+    """The REST API of one forge, asked with one token. Every failure is a `ForgeFault`.
+
+    Every GET is conditional on the answer kept from the last time: what has not changed is not sent again, and
+    costs nothing of GitHub's rate limit.
+    """
 
     def __init__(
-        self, service: ForgeService, transport: Transport, limits: RateLimits, memory: AnswerCache
+        self, service: ForgeService, clock: Clock, memory: AnswerCache, transport: Transport | None = None
     ) -> None:
         self.usage = Usage()
-        self._service, self._transport = service, transport
-        self._limits, self._memory = limits, memory
+        self.limits = RateLimits(clock, memory, service.api)
+        self._service, self._memory = service, memory
+        self._transport = transport or HttpTransport(service.api)
 
-    async def get(self, path: str, shape: type[Shape]) -> Shape:
-        """What is at a path."""
-        return self.read(await self._request("GET", path), shape)
+    def get(self, path: str, shape: type[Shape]) -> Shape:
+        return self.read(self.fetch(path), shape)
 
-    async def get_if_changed(self, path: str) -> ForgeReply:
-        """What is at a path, asked for on condition that it has changed."""
+    def get_if_present(self, path: str, shape: type[Shape]) -> Shape | None:
+        """None when the forge has nothing there."""
+        try:
+            return self.get(path, shape)
+        except ForgeFault as fault:
+            if fault.trouble is ForgeFaultKind.MISSING:
+                return None
+            raise
+
+    def fetch(self, path: str) -> ForgeReply:
+        """The answer to a GET. One that has not changed has the status 304, and body and links from memory."""
         url = self._service.api + path
         known = self._memory.get(url)
-        is_known = known is not None and bool(known.etag)
-        reply = await self._request("GET", path, {"if-none-match": known.etag} if known and is_known else {})
+        if known is not None and not (known.etag and _is_json(known.body)):
+            known = None
+        reply = self._request("GET", url, {"if-none-match": known.etag} if known is not None else {})
         if known is not None and reply.status == 304:
             self.usage = self.usage._replace(not_modified=self.usage.not_modified + 1)
-            return ForgeReply(200, {"link": known.next_page, **reply.headers}, known.body.encode())
-        etag, link = reply.headers.get("etag", ""), reply.headers.get("link", "")
-        if etag:
-            body = reply.body.decode("utf-8", "replace")
+            return ForgeReply(304, {"link": known.next_page, **reply.headers}, known.body.encode())
+        if etag := reply.headers.get("etag", ""):
+            body = msgspec.json.encode(_without_unread(self.read(reply, object))).decode()
+            link = reply.headers.get("link", "")
             self._memory.put(url, CachedAnswer(etag=etag, body=body, next_page=link))
         return reply
 
-    async def list_all(self, path: str, shape: type[Item]) -> list[Item]:
-        """Everything in a list, in the order it is told.
+    def list_all(self, path: str, shape: type[Item]) -> list[Item]:
+        """Every item of a list, in the order of the forge.
 
-        One that grows while it is read tells some items twice: they are taken once. One that never ends, or tells
-        the same page again and again, is a fault.
+        A list that grows while it is read repeats some items: each is taken once. One that never ends, or repeats
+        the same page, is a fault.
         """
         found: dict[int | str, Item] = {}
-        left = MAX_LISTED
-        async for reply in self._pages(path):
+        left, join, service = MAX_LISTED, "&" if "?" in path else "?", self._service
+        for number in range(1, MAX_PAGES + 1):
+            reply = self.fetch(f"{path}{join}{service.page_parameter}={service.page_size}&page={number}")
             items: list[Item] = self.read(reply, list[shape])  # type: ignore[valid-type]
             before, left = len(found), left - len(reply.body)
             found.update((item.id, item) for item in items)
             if left < 0:
                 raise self.garbled_fault(f"lists more than {MAX_LISTED >> 20} MB at once")
-            if not has_more(reply, len(found), len(items)):
+            # A full page keeps its ETag when another page follows it, so what it said of a next page may be old.
+            is_old_full_page = reply.status == 304 and len(items) >= service.page_size
+            if not is_old_full_page and not has_more(reply, len(found), len(items)):
                 return list(found.values())
-            if len(found) == before:
+            if len(found) == before and items:
                 raise self.garbled_fault("returns the same page of a list again and again")
         raise self.garbled_fault(f"has more than {MAX_PAGES} pages of one list")
 
-    async def send(self, path: str, data: object, method: str = "POST") -> ForgeReply:
-        """Leaves or changes something there."""
-        content = {"content-type": "application/json"}
-        return await self._request(method, path, content, msgspec.json.encode(data))
+    def send(self, path: str, data: object, method: str = "POST") -> ForgeReply:
+        """Creates or changes something; the path may be a whole address of the same origin."""
+        url = path if "://" in path else self._service.api + path
+        reply = self._request(method, url, {"content-type": "application/json"}, msgspec.json.encode(data))
+        if reply.body:
+            self.read(reply, object)
+        return reply
 
-    async def close(self) -> None:
-        """Lets go of connections."""
-        await self._transport.close()
+    def close(self) -> None:
+        self._transport.close()
 
     def read(self, reply: ForgeReply, shape: type[Shape]) -> Shape:
-        """An answer in the shape it must have; fields nobody asks for may hold anything."""
+        """An answer's body in the shape it must have; other fields may contain anything."""
         try:
             return msgspec.json.decode(reply.body, type=shape)
         except (ValueError, RecursionError) as error:
@@ -128,186 +153,175 @@ class RestClient:
             ) from None
 
     def garbled_fault(self, what: str) -> ForgeFault:
-        """What the forge says makes no sense."""
         return ForgeFault(ForgeFaultKind.GARBLED, f"{self._service.forge} {what}.")
 
-    async def _pages(self, path: str) -> AsyncIterator[ForgeReply]:
-        join = "&" if "?" in path else "?"
-        for number in range(1, MAX_PAGES + 1):
-            yield await self._request("GET", f"{path}{join}{self._service.page_size}&page={number}")
-
-    async def _request(
-        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b""
-    ) -> ForgeReply:
-        """Sends a request unless a limit forbids it, and lets only answers through."""
+    def _request(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> ForgeReply:
+        """Sends a request unless a rate limit forbids it; anything but a good answer in JSON is a fault."""
         service = self._service
-        self._limits.check()
+        self.limits.check()
         self.usage = self.usage._replace(requests=self.usage.requests + 1)
-        sent = {**service.headers, "accept": "application/json", "user-agent": "remand", **(headers or {})}
-        reply = await self._transport.send(method, service.api + path, sent, body)
-        said = error_text(reply, service.token) if reply.status >= 400 else ""
-        if is_rate_limited(reply, said):
-            raise self._limits.note_limit(reply)
-        self._limits.note_reply(reply)
-        if "ratelimit-remaining" in reply.headers:
+        sent = {"accept": "application/json", "user-agent": "remand", **service.headers, **headers}
+        reply = self._transport.send(method, url, sent, body)
+        message = error_text(reply, service.token) if reply.status >= 400 else ""
+        if is_rate_limited(reply, message):
+            raise self.limits.note_limit(reply)
+        self.limits.note_reply(reply)
+        # GitHub does not count a 304 against its limit.
+        is_counted = "x-ratelimit-remaining" in reply.headers and reply.status != 304
+        if is_counted or "ratelimit-remaining" in reply.headers:
             self.usage = self.usage._replace(points=self.usage.points + 1)
-        fault = status_fault(reply, service.forge, service.token_name, said)
+        fault = status_fault(reply, service.forge, service.token_name, message)
         if fault is not None:
             raise fault
+        is_expected = 200 <= reply.status < 300 or (reply.status == 304 and "if-none-match" in headers)
+        if not is_expected or (reply.body and "json" not in reply.headers.get("content-type", "")):
+            raise self.garbled_fault(f"does not answer in JSON ({reply.status})")
         return reply
 
 
-def has_more(reply: ForgeReply, seen: int, on_page: int) -> bool:
-    """True when another page follows: by the link to it, else by how many there are in all.
+def has_more(reply: ForgeReply, read_so_far: int, on_page: int) -> bool:
+    """True when another page follows: by the link to it, else by how many items there are in all.
 
-    A total may be counted before what the token may not see is taken out, so an empty page ends a list too.
+    A total may include what the token may not see, so an empty page ends a list too.
     """
     if not on_page:
         return False
     if "link" in reply.headers or "x-next-page" in reply.headers:
         return 'rel="next"' in reply.headers.get("link", "") or bool(reply.headers.get("x-next-page"))
     total = reply.headers.get("x-total-count", "")
-    return total.isdecimal() and seen < int(total[:9])
+    return total.isdecimal() and read_so_far < int(total[:9])
 
 
-MAX_TITLE = 250
-
-Result = TypeVar("Result")
-
-
-class ForgeWriter(Protocol):
-    """How one kind of forge is asked to do things; see `Pulls` and `Issues`."""
-
-    async def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
-        """The open pull request of a branch into the base."""
-
-    async def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
-        """Opens one."""
-
-    async def mark_ready(self, number: int) -> None:
-        """Makes a draft one that is to be reviewed."""
-
-    async def ask_reviewers(self, number: int, names: Sequence[str]) -> None:
-        """Asks all of these accounts at once, or none."""
-
-    async def merge(self, number: int, commit: str) -> None:
-        """Merges it while the commit is its head."""
-
-    async def issues(self, label: str) -> list[ForgeIssue]:
-        """The open issues, at least those with the label."""
-
-    async def issue(self, number: int) -> ForgeIssue:
-        """One issue."""
-
-    async def comments(self, number: int) -> list[str]:
-        """What was said about an issue."""
-
-    async def add_comment(self, number: int, text: str) -> None:
-        """Says something about an issue."""
-
-    async def close_issue(self, number: int, *, is_done: bool) -> None:
-        """Closes an issue."""
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
-class ForgeClient:
-    """Does what a forge's hand does, from outside of any loop."""
+def _without_unread(data: object) -> object:
+    """An answer without the fields that nobody reads, which are most of it."""
+    if isinstance(data, list):
+        return [_without_unread(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    repository = data.get("repo")
+    own_name = {"repo": {"full_name": repository.get("full_name")}} if isinstance(repository, dict) else {}
+    return {
+        name: _without_unread(value)
+        for name, value in data.items()
+        if name not in _UNREAD and (not name.endswith("_url") or name in _KEPT_ADDRESSES)
+    } | own_name
 
-    _runner: asyncio.Runner
-    _hand: ForgeWriter
 
-    def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
-        """The open pull request of a branch of this very repository into the base."""
-        return self._run(self._hand.find_open_pull(branch, base))
+class ForgeClient(ABC):
+    """What the clients of all forges do alike."""
 
-    def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
-        """Opens a pull request as a draft."""
-        return self._run(self._hand.open_draft(branch, base, title[:MAX_TITLE], text))
+    _rest: RestClient
 
-    def mark_ready(self, number: int) -> None:
-        """Makes a draft one that is to be reviewed."""
-        self._run(self._hand.mark_ready(number))
+    @property
+    def usage(self) -> Usage:
+        """The requests so far."""
+        return self._rest.usage
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._rest.close()
 
     def request_review(self, number: int, names: Sequence[str]) -> None:
-        """Asks accounts to review; whom the forge does not let be asked is left out."""
-        if names:
-            self._run(self._request_review(number, names))
-
-    def merge(self, number: int, commit: str) -> None:
-        """Merges a pull request while the commit is its head."""
-        self._run(self._hand.merge(number, commit))
+        """Asks accounts to review: all at once, or one by one when the forge refuses because of some of them."""
+        if not names:
+            return
+        refusals: list[ForgeFault] = []
+        for some in [names, *([name] for name in names if len(names) > 1)]:
+            try:
+                self._ask_reviewers(number, some)
+            except ForgeFault as fault:
+                if fault.trouble is not ForgeFaultKind.REFUSED:
+                    raise
+                refusals.append(fault)
+            else:
+                if some is names:
+                    return
+        if len(refusals) > len(names) or len(names) == 1:
+            raise refusals[0]
 
     def issues(self, label: str) -> list[ForgeIssue]:
-        """The open issues with a label. What a forge makes of a label it does not know, the label itself tells."""
-        found = self._run(self._hand.issues(label))
-        return [issue for issue in found if issue.is_open and label in issue.labels]
-
-    def issue(self, number: int) -> ForgeIssue:
-        """One issue."""
-        return self._run(self._hand.issue(number))
+        """The open issues with a label. A forge may list all issues for a label that it does not know."""
+        return [issue for issue in self._issues(label) if issue.is_open and label in issue.labels]
 
     def close_issue(self, number: int, text: str, *, is_done: bool) -> None:
-        """Closes an issue with a comment, which is left once."""
-        self._run(self._close_issue(number, text, is_done=is_done))
-
-    async def _close_issue(self, number: int, text: str, *, is_done: bool) -> None:
+        """Closes an issue with a comment, which is posted once."""
         first = text.partition("\n")[0]
-        if text and not any(first in said for said in await self._hand.comments(number)):
-            await self._hand.add_comment(number, text)
-        await self._hand.close_issue(number, is_done=is_done)
+        if text and not any(first in comment for comment in self._issue_comments(number)):
+            self._comment_on_issue(number, text)
+        self._close_issue(number, is_done=is_done)
 
-    async def _request_review(self, number: int, names: Sequence[str]) -> None:
-        """Asks all at once, or one by one when the forge refuses: it does so for one that cannot be asked."""
-        refused = await self._review_request_fault(number, names)
-        if refused is None:
-            return
-        each = (
-            [await self._review_request_fault(number, [name]) for name in names]
-            if len(names) > 1
-            else [refused]
-        )
-        if None not in each:
-            raise refused
+    @abstractmethod
+    def _ask_reviewers(self, number: int, names: Sequence[str]) -> None:
+        """Asks all of these accounts, or none."""
 
-    async def _review_request_fault(self, number: int, names: Sequence[str]) -> ForgeFault | None:
-        """Asks accounts; the fault when the forge understood, and will not."""
+    @abstractmethod
+    def _issues(self, label: str) -> Iterable[ForgeIssue]:
+        """The open issues, at least those with the label."""
+
+    @abstractmethod
+    def _issue_comments(self, number: int) -> list[str]: ...
+
+    @abstractmethod
+    def _comment_on_issue(self, number: int, text: str) -> None: ...
+
+    @abstractmethod
+    def _close_issue(self, number: int, *, is_done: bool) -> None: ...
+
+
+def try_each(methods: Sequence[str], merge: Callable[[str], object], not_allowed: str) -> None:
+    """Merges by the first method that the repository allows; a refusal with these words says that it does not allow one."""
+    *most, last = methods
+    for method in most:
         try:
-            await self._hand.ask_reviewers(number, names)
-        except ForgeFault as fault:
-            if fault.trouble is not ForgeFaultKind.REFUSED:
-                raise
-            return fault
-        return None
-
-    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return self._runner.run(work)
-
-
-async def try_each_way(ways: Sequence[str], do: Callable[[str], Awaitable[None]], not_allowed: str) -> None:
-    """Does something in the first of some ways that the forge allows; it says in these words that it allows one not."""
-    *most, last = ways
-    for way in most:
-        try:
-            return await do(way)
+            merge(method)
         except ForgeFault as fault:
             if fault.trouble is not ForgeFaultKind.REFUSED or not_allowed not in str(fault).casefold():
                 raise
-    return await do(last)
+        else:
+            return
+    merge(last)
 
 
-CONTEXT = "remand"
-ASKED = "Changes are asked for."
+def submit_review(
+    comments: Sequence[ForgeComment], submit: Callable[[str, Sequence[ForgeComment]], object]
+) -> ReviewState:
+    """Submits a review that requests changes, with comments on lines.
+
+    Forges refuse comments on lines that the diff does not show, and requests for changes of one's own work: what is
+    refused is submitted again without the former, then as a comment.
+    """
+    placed = [comment for comment in comments if is_placed(comment)]
+    states = {"REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED, "COMMENT": ReviewState.COMMENTED}
+    *attempts, (event, lines) = [
+        (event, lines) for event in states for lines in ([placed, []] if placed else [[]])
+    ]
+    for first_event, first_lines in attempts:
+        try:
+            submit(first_event, first_lines)
+        except ForgeFault as fault:
+            if fault.trouble is not ForgeFaultKind.REFUSED:
+                raise
+        else:
+            return states[first_event]
+    submit(event, lines)
+    return states[event]
 
 
 def review_text(text: str, comments: Iterable[ForgeComment]) -> str:
-    """A review's text with the comments that have no place of their own."""
-    parts = (text, *(located_comment(comment) for comment in comments))
-    return "\n\n".join(part for part in parts if part) or ASKED
-
-
-def located_comment(comment: ForgeComment) -> str:
-    """A comment with its place in front."""
-    line = f":{comment.line}" if comment.line else ""
-    return f"`{comment.path}{line}`: {comment.text}" if comment.path else comment.text
+    """A review's text, with the comments that are not on a line."""
+    parts = [text]
+    for comment in comments:
+        line = f":{comment.line}" if comment.line else ""
+        parts.append(f"`{comment.path}{line}`: {comment.text}" if comment.path else comment.text)
+    return "\n\n".join(part for part in parts if part) or "Changes are asked for."
 
 
 def is_placed(comment: ForgeComment) -> bool:
@@ -315,8 +329,13 @@ def is_placed(comment: ForgeComment) -> bool:
     return bool(comment.path) and comment.line > 0
 
 
-def without_draft_prefix(title: str, sign: re.Pattern[str]) -> str:
-    """A title without the signs that it begins with, however many."""
-    while (found := sign.match(title)) is not None:
+def without_draft_prefix(title: str, prefix: re.Pattern[str]) -> str:
+    """A title without the draft prefixes that it begins with, however many."""
+    while (found := prefix.match(title)) is not None:
         title = title[found.end() :]
     return title
+
+
+def parse_time(text: str | None) -> Instant:
+    """A time as an instant; empty when it is none."""
+    return parse_instant(text or "") or ""

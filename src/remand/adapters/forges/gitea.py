@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 import msgspec
 
-from remand.adapters.forges import gitea_records as shapes
 from remand.adapters.forges.client import (
-    CONTEXT,
+    CHECK_NAME,
+    MAX_TEXT,
+    MAX_TITLE,
     ForgeClient,
     ForgeService,
     RestClient,
     has_more,
-    is_placed,
+    parse_time,
     review_text,
-    try_each_way,
+    submit_review,
+    try_each,
     without_draft_prefix,
 )
-from remand.adapters.forges.gitea_records import GiteaComment, GiteaUser, account, parse_time
-from remand.adapters.forges.transport import HttpTransport, RateLimits, Transport, none_if_missing
+from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
 from remand.app.forge.ports import (
     AnswerCache,
@@ -33,23 +32,57 @@ from remand.app.forge.ports import (
     ForgeFaultKind,
     ForgeIssue,
     OpenPull,
-    Usage,
 )
 from remand.app.ports import Clock
 from remand.domain.instant import Instant
-from remand.domain.pull_request.records import Account, ForgeComment, ForgeReview, PullRequest, ReviewState
+from remand.domain.pull_request.records import (
+    Account,
+    ForgeComment,
+    ForgeReview,
+    PullRequest,
+    PullState,
+    ReviewState,
+)
 from remand.domain.record import Record
 from remand.domain.text.visible import shorten
 
-MAX_TEXT = 65_000
-DRAFT = "WIP: "
-"""How the title of a draft begins; the first of the two that servers know by themselves."""
-_DRAFT = re.compile(r"\s*(?:WIP:|\[WIP\])\s*", re.IGNORECASE)
-STYLES = ("merge", "squash", "rebase")
+API = "/api/v1"
+TOKEN_NAME = "GITEA_TOKEN"  # noqa: S105 - the name of the variable
+KIND = "gitea"
+"""Forgejo's accounts have this prefix too."""
+GHOST = -1
+"""The id of a deleted account. The forge's own automation has ids below zero too."""
+STATES = {
+    "APPROVED": ReviewState.APPROVED,
+    "COMMENT": ReviewState.COMMENTED,
+    "REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED,
+}
+"""A review that is only requested (`REQUEST_REVIEW`), or not submitted yet (`PENDING`), is none."""
+MAX_STATUS = 255
+PAGE_SIZE = 50
+"""As long as pages are unless the server's settings say otherwise."""
+RECENT_PAGES = 4
+"""How far the latest changes are read before pull requests are asked for one by one."""
+WRITERS = ("write", "admin", "owner")
+MERGE_STYLES = ("merge", "squash", "rebase")
 NOT_ALLOWED = "merge style"
+DRAFT = "WIP: "
+"""How the title of a draft begins; the first of the two prefixes that servers know by default."""
+_DRAFT = re.compile(r"\s*(?:WIP:|\[WIP\])\s*", re.IGNORECASE)
 
 
-class GiteaPullEnd(Record, kw_only=True):
+class GiteaUser(Record, kw_only=True):
+    id: int
+    login: str = ""
+
+
+class GiteaUsers(Record, kw_only=True):
+    """The result of a search."""
+
+    data: tuple[GiteaUser, ...] = ()
+
+
+class GiteaBranch(Record, kw_only=True):
     """One end of a pull request."""
 
     ref: str = ""
@@ -57,39 +90,130 @@ class GiteaPullEnd(Record, kw_only=True):
     repo_id: int = 0
 
 
-class GiteaOpenPull(Record, kw_only=True):
-    """A pull request, as far as acts go."""
+class GiteaPull(Record, kw_only=True):
+    """A pull request, in a list or alone."""
 
-    id: int
     number: int
     state: str
+    id: int
     title: str = ""
-    head: GiteaPullEnd | None = None
-    base: GiteaPullEnd | None = None
+    user: GiteaUser | None = None
+    merged: bool | None = None
+    merged_at: str | None = None
+    merged_by: GiteaUser | None = None
+    head: GiteaBranch | None = None
+    base: GiteaBranch | None = None
+    updated_at: str | None = None
+    comments: int | None = None
+    review_comments: int | None = None
     html_url: str | None = None
 
+    @property
+    def change_mark(self) -> str:
+        """Changes with every push, review, dismissal and comment. Times have no fractions of a second: the counts help."""
+        head = self.head.sha if self.head is not None else ""
+        counts = f"{self.comments or 0} {self.review_comments or 0}"
+        return f"{self.updated_at or ''} {head} {self.state} {bool(self.merged)} {counts}"
+
     def open_pull(self) -> OpenPull:
-        """The pull request."""
-        head = self.head or GiteaPullEnd()
+        head = self.head or GiteaBranch()
         is_draft = _DRAFT.match(self.title) is not None
         return OpenPull(number=self.number, head=head.sha, url=self.html_url or "", is_draft=is_draft)
 
     def is_from(self, branch: str, base: str) -> bool:
         """True when it is open, and brings this branch of the same repository into the base."""
-        head, into = self.head or GiteaPullEnd(), self.base or GiteaPullEnd()
+        head, into = self.head or GiteaBranch(), self.base or GiteaBranch()
         is_own = head.repo_id == into.repo_id != 0
         return is_own and (self.state, head.ref, into.ref) == ("open", branch, base)
 
 
-class GiteaLabel(Record, kw_only=True):
-    """A label."""
+class GiteaComment(Record, kw_only=True):
+    """A comment in the discussion of a pull request or an issue."""
 
+    id: int
+    user: GiteaUser | None = None
+    body: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    html_url: str | None = None
+
+    def comment(self) -> ForgeComment:
+        return ForgeComment(
+            id=str(self.id),
+            text=self.body or "",
+            author=_account(self.user),
+            created_at=parse_time(self.created_at),
+            updated_at=parse_time(self.updated_at),
+            is_edited=self.updated_at != self.created_at,
+            url=self.html_url or "",
+        )
+
+
+class GiteaLineComment(GiteaComment, kw_only=True):
+    """A comment of a review. A position is a line, of the new file or else of the old."""
+
+    path: str | None = None
+    position: int | None = None
+    original_position: int | None = None
+
+
+class GiteaReview(Record, kw_only=True):
+    id: int
+    state: str
+    user: GiteaUser | None = None
+    body: str | None = None
+    commit_id: str | None = None
+    dismissed: bool | None = None
+    comments_count: int | None = None
+    submitted_at: str | None = None
+    updated_at: str | None = None
+    html_url: str | None = None
+
+    def review(self, comments: Sequence[GiteaLineComment]) -> ForgeReview:
+        return ForgeReview(
+            id=str(self.id),
+            state=ReviewState.DISMISSED if self.dismissed else STATES[self.state],
+            author=_account(self.user),
+            text=self.body or "",
+            commit=self.commit_id or "",
+            submitted_at=parse_time(self.submitted_at),
+            updated_at=parse_time(self.updated_at) or parse_time(self.submitted_at),
+            comments=tuple(self._line_comments(comments)),
+            url=self.html_url or "",
+        )
+
+    def _line_comments(self, comments: Sequence[GiteaLineComment]) -> Iterator[ForgeComment]:
+        """Comments, the oldest first. Those at one place are one thread, also where they belong to the review itself."""
+        threads: dict[tuple[str, int, int], GiteaLineComment] = {}
+        for comment in sorted(comments, key=lambda comment: comment.id):
+            place = (comment.path or "", comment.position or 0, comment.original_position or 0)
+            first = threads.setdefault(place, comment)
+            is_same = comment.user is not None and self.user is not None and comment.user.id == self.user.id
+            # What its author wrote until it was submitted is part of the review, and no reply.
+            is_later = not is_same or parse_time(comment.created_at) > parse_time(self.submitted_at)
+            yield ForgeComment(
+                id=str(comment.id),
+                text=comment.body or "",
+                author=_account(comment.user),
+                path=comment.path or "",
+                line=comment.position or comment.original_position or 0,
+                created_at=parse_time(comment.created_at),
+                updated_at=parse_time(comment.updated_at),
+                reply_to=str(first.id) if comment is not first and is_later else "",
+                url=comment.html_url or "",
+            )
+
+
+class GiteaPermission(Record, kw_only=True):
+    permission: str
+    user: GiteaUser | None = None
+
+
+class GiteaLabel(Record, kw_only=True):
     name: str
 
 
 class GiteaIssue(Record, kw_only=True):
-    """An issue."""
-
     id: int
     number: int
     title: str
@@ -102,12 +226,11 @@ class GiteaIssue(Record, kw_only=True):
     pull_request: dict[str, object] | None = None
 
     def issue(self) -> ForgeIssue:
-        """The issue."""
         return ForgeIssue(
             number=self.number,
             title=self.title,
             text=self.body or "",
-            author=account(self.user),
+            author=_account(self.user),
             labels=tuple(label.name for label in self.labels or ()),
             opened_at=parse_time(self.created_at),
             is_open=self.state == "open",
@@ -115,135 +238,22 @@ class GiteaIssue(Record, kw_only=True):
         )
 
 
-class GiteaUsers(Record, kw_only=True):
-    """Accounts that were looked for."""
-
-    data: tuple[GiteaUser, ...] = ()
-
-
-class GiteaWriter:
-    """Implements `Hand`."""
-
-    def __init__(self, rest: RestClient, repository: str) -> None:
-        self._rest, self._repository = rest, repository
-
-    async def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
-        """The open pull request of a branch, looked for in the list of all that are open."""
-        found = await self._rest.list_all(f"{self._repository}/pulls?state=open", GiteaOpenPull)
-        return next((pull.open_pull() for pull in found if pull.is_from(branch, base)), None)
-
-    async def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
-        """Opens a pull request whose title says that it is a draft."""
-        data = {"title": f"{DRAFT}{title}", "head": branch, "base": base, "body": shorten(text, MAX_TEXT)}
-        reply = await self._rest.send(f"{self._repository}/pulls", data)
-        return self._rest.read(reply, GiteaOpenPull).open_pull()
-
-    async def mark_ready(self, number: int) -> None:
-        """Takes the sign of a draft out of the title."""
-        path = f"{self._repository}/pulls/{number}"
-        title = (await self._rest.get(path, GiteaOpenPull)).title
-        ready = without_draft_prefix(title, _DRAFT)
-        if ready != title:
-            title = ready or f"Pull request {number}"
-            self._rest.read(await self._rest.send(path, {"title": title}, "PATCH"), GiteaOpenPull)
-
-    async def ask_reviewers(self, number: int, names: Sequence[str]) -> None:
-        """Asks accounts to review."""
-        logins = [await self._login(name) for name in names]
-        path = f"{self._repository}/pulls/{number}/requested_reviewers"
-        self._rest.read(await self._rest.send(path, {"reviewers": logins}), list[object])
-
-    async def _login(self, name: str) -> str:
-        if not name.isdecimal():
-            return name
-        found = await self._rest.get(f"/users/search?uid={name}&limit=1", GiteaUsers)
-        for user in found.data:
-            if str(user.id) == name:
-                return user.login
-        raise ForgeFault(ForgeFaultKind.REFUSED, f"Gitea has no account with the id {name}.")
-
-    async def merge(self, number: int, commit: str) -> None:
-        """Merges in the first of the ways that the repository allows."""
-        path = f"{self._repository}/pulls/{number}/merge"
-
-        async def merge_by(way: str) -> None:
-            await self._rest.send(path, {"Do": way, "head_commit_id": commit})
-
-        await try_each_way(STYLES, merge_by, NOT_ALLOWED)
-
-    async def issues(self, label: str) -> list[ForgeIssue]:
-        """The open issues with a label; for one that is not there the server lists all."""
-        path = f"{self._repository}/issues?state=open&type=issues&labels={quote(label, safe='')}"
-        found = await self._rest.list_all(path, GiteaIssue)
-        return [one.issue() for one in found if one.pull_request is None]
-
-    async def issue(self, number: int) -> ForgeIssue:
-        """One issue."""
-        return (await self._rest.get(f"{self._repository}/issues/{number}", GiteaIssue)).issue()
-
-    async def comments(self, number: int) -> list[str]:
-        """What was said about an issue."""
-        said = await self._rest.list_all(f"{self._repository}/issues/{number}/comments", GiteaComment)
-        return [one.body or "" for one in said]
-
-    async def add_comment(self, number: int, text: str) -> None:
-        """Says something about an issue."""
-        path = f"{self._repository}/issues/{number}/comments"
-        self._rest.read(await self._rest.send(path, {"body": shorten(text, MAX_TEXT)}), GiteaComment)
-
-    async def close_issue(self, number: int, *, is_done: bool) -> None:  # noqa: ARG002 - others tell it
-        """Closes an issue; the server has no word for why."""
-        path = f"{self._repository}/issues/{number}"
-        self._rest.read(await self._rest.send(path, {"state": "closed"}, "PATCH"), GiteaIssue)
-
-
-API = "/api/v1"
-TOKEN_NAME = "GITEA_TOKEN"  # noqa: S105 - the name of the variable
-MAX_STATUS = 255
-PAGE_SIZE = "limit=50"
-"""As long as pages are unless the server's settings say otherwise."""
-RECENT_PAGES = 4
-"""How far the latest changes are read before pull requests are asked for one by one."""
-WRITERS = ("write", "admin", "owner")
-EVENTS = {"REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED, "COMMENT": ReviewState.COMMENTED}
-
-
 class GiteaMarks(Record, kw_only=True):
-    """What was last seen of pull requests: true of all that did not change since."""
+    """The marks of the last poll: still right for all pull requests that did not change since."""
 
     since: Instant = ""
     seen: dict[int, str] = msgspec.field(default_factory=dict)
 
 
-class GiteaLineData(Record, kw_only=True):
-    """A comment to leave at a line of the new file."""
-
-    path: str
-    new_position: int
-    body: str
-
-
-class GiteaReviewData(Record, kw_only=True):
-    """A review to leave."""
-
-    event: str
-    commit_id: str
-    body: str
-    comments: tuple[GiteaLineData, ...]
-
-
-class LatestPulls(NamedTuple):
-    """The pull requests that changed last."""
-
-    pulls: tuple[shapes.GiteaPull, ...]
-    is_all: bool = False
-    """There are no others."""
-    reaches_known: bool = False
-    """Everything that changed since the marks were made is among them."""
+def _account(user: GiteaUser | None) -> Account | None:
+    """None when the account is gone."""
+    if user is None or user.id == GHOST:
+        return None
+    return Account(id=f"{KIND}:{user.id}", login=f"{KIND}:{user.login}", is_bot=user.id < 0)
 
 
 class Gitea(ForgeClient):
-    """Implements `Forge`. It waits for each answer, and keeps its connections until it is closed."""
+    """Implements `Forge`. It keeps its connections until it is closed."""
 
     def __init__(
         self,
@@ -258,97 +268,65 @@ class Gitea(ForgeClient):
         owner, _, name = repository.partition("/")
         if not owner or not name or "/" in name:
             raise UsageError(f"{repository} is not a repository on Gitea or Forgejo. Write it as OWNER/NAME.")
-        service = _service(api, token)
-        self._rest = RestClient(
-            service, transport or HttpTransport(service.api), RateLimits(clock, memory, service.api), memory
+        address = api.rstrip("/")
+        service = ForgeService(
+            forge="Gitea",
+            api=address if address.endswith(API) else address + API,
+            token=token,
+            token_name=TOKEN_NAME,
+            headers={"authorization": f"token {token}"} if token else {},
+            page_parameter="limit",
+            page_size=PAGE_SIZE,
         )
+        self._rest = RestClient(service, clock, memory, transport)
         self._memory = memory
         self._repository = f"/repos/{quote(owner, safe='')}/{quote(name, safe='')}"
         self._marks = f"{service.api}{self._repository}/pulls#marks"
-        self._hand = GiteaWriter(self._rest, self._repository)
-        self._runner = asyncio.Runner()
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked so far."""
-        return self._rest.usage
 
     def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
-        """A mark of each pull request, made of the list of those that changed last.
+        """A mark of each pull request, from the list of those that changed last.
 
         Only as much of the list is read as changed since the last time. The server does not call a pull request
-        changed when a comment is edited or settled.
+        changed when a comment is edited.
         """
-        return self._run(self._glance(sorted(set(numbers)))) if numbers else {}
-
-    def pull_request(self, number: int) -> PullRequest:
-        """A pull request, whole."""
-        return self._run(self._pull_request(number))
-
-    def may_write(self, account: Account) -> bool:
-        """True when the account may write, by the forge's word of this moment. The token must be a repository admin's."""
-        return self._run(self._may_write(account))
-
-    def set_status(self, commit: str, state: CheckState, text: str) -> None:
-        """Leaves a status."""
-        data = {"context": CONTEXT, "state": state.value, "description": shorten(text, MAX_STATUS)}
-        self._run(self._rest.send(f"{self._repository}/statuses/{quote(commit, safe='')}", data))
-
-    def request_changes(
-        self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
-    ) -> ReviewState:
-        """Leaves a review; says whether it could ask for changes."""
-        return self._run(self._request_changes(number, commit, text, comments))
-
-    def comment(self, number: int, text: str) -> None:
-        """Leaves a comment."""
-        self._run(
-            self._rest.send(f"{self._repository}/issues/{number}/comments", {"body": shorten(text, MAX_TEXT)})
-        )
-
-    def close(self) -> None:
-        """Lets go of connections."""
-        self._run(self._rest.close())
-        self._runner.close()
-
-    async def _glance(self, numbers: Sequence[int]) -> dict[int, str]:
+        wanted = sorted(set(numbers))
+        if not wanted:
+            return {}
         known = self._stored_marks()
-        latest = await self._latest(known, numbers)
-        seen = {pull.number: pull.change_mark for pull in latest.pulls}
-        if latest.reaches_known:
+        pulls, is_all, reaches_known = self._latest_pulls(known, wanted)
+        seen = {pull.number: pull.change_mark for pull in pulls}
+        if reaches_known:
             seen = {**known.seen, **seen}
-        for number in numbers:
-            if number not in seen and not latest.is_all:
-                seen.update(await self._mark_of(number))
-        since = max((known.since, *(shapes.parse_time(pull.updated_at) for pull in latest.pulls)))
-        kept = {*numbers, *known.seen} & seen.keys()
+        for number in wanted:
+            if number not in seen and not is_all:
+                pull = self._rest.get_if_present(f"{self._repository}/pulls/{number}", GiteaPull)
+                seen |= {number: pull.change_mark} if pull is not None else {}
+        since = max((known.since, *(parse_time(pull.updated_at) for pull in pulls)))
+        kept = {*wanted, *known.seen} & seen.keys()
         marks = GiteaMarks(since=since, seen={number: seen[number] for number in sorted(kept)})
         if marks != known:
             self._memory.put(self._marks, CachedAnswer(etag="", body=msgspec.json.encode(marks).decode()))
-        return {number: seen[number] for number in numbers if number in seen}
+        return {number: seen[number] for number in wanted if number in seen}
 
-    async def _latest(self, known: GiteaMarks, numbers: Sequence[int]) -> LatestPulls:
+    def _latest_pulls(self, known: GiteaMarks, numbers: Sequence[int]) -> tuple[list[GiteaPull], bool, bool]:
         """Pull requests from the latest change back, until no more of them can matter.
 
-        Times are told in seconds: what changed in the last second that is known is read again.
+        Also whether these are all of them, and whether everything that changed since the last poll is among them.
         """
-        found: dict[int, shapes.GiteaPull] = {}
+        found: dict[int, GiteaPull] = {}
         reaches_known = False
         for page in range(1, RECENT_PAGES + 1):
-            query = f"state=all&sort=recentupdate&{PAGE_SIZE}&page={page}"
-            reply = await self._rest.get_if_changed(f"{self._repository}/pulls?{query}")
-            pulls = self._rest.read(reply, list[shapes.GiteaPull])
+            query = f"state=all&sort=recentupdate&limit={PAGE_SIZE}&page={page}"
+            reply = self._rest.fetch(f"{self._repository}/pulls?{query}")
+            pulls = self._rest.read(reply, list[GiteaPull])
             found.update((pull.number, pull) for pull in pulls)
             if not has_more(reply, len(found), len(pulls)):
-                return LatestPulls(tuple(found.values()), is_all=True)
-            reaches_known = shapes.parse_time(pulls[-1].updated_at) < known.since
+                return list(found.values()), True, False
+            # Times have no fractions: what changed in the last second of the last poll is read again.
+            reaches_known = parse_time(pulls[-1].updated_at) < known.since
             if all(number in found or (reaches_known and number in known.seen) for number in numbers):
                 break
-        return LatestPulls(tuple(found.values()), reaches_known=reaches_known)
-
-    async def _mark_of(self, number: int) -> dict[int, str]:
-        pull = await none_if_missing(self._rest.get(f"{self._repository}/pulls/{number}", shapes.GiteaPull))
-        return {} if pull is None else {number: pull.change_mark}
+        return list(found.values()), False, reaches_known
 
     def _stored_marks(self) -> GiteaMarks:
         kept = self._memory.get(self._marks)
@@ -357,82 +335,144 @@ class Gitea(ForgeClient):
         except (msgspec.DecodeError, RecursionError):
             return GiteaMarks()
 
-    async def _pull_request(self, number: int) -> PullRequest:
+    def pull_request(self, number: int) -> PullRequest:
+        """A pull request with every page."""
         place = f"{self._repository}/pulls/{number}"
-        pull = await self._rest.get(place, shapes.GiteaPull)
-        given = await self._rest.list_all(f"{place}/reviews", shapes.GiteaReview)
-        remarks = await self._rest.list_all(
-            f"{self._repository}/issues/{number}/comments", shapes.GiteaComment
+        pull = self._rest.get(place, GiteaPull)
+        given = self._rest.list_all(f"{place}/reviews", GiteaReview)
+        discussion = self._rest.list_all(f"{self._issue(number)}/comments", GiteaComment)
+        reviews = []
+        for review in given:
+            if review.state in STATES:
+                path = f"{place}/reviews/{review.id}/comments"
+                has_comments = review.comments_count != 0
+                reviews.append(
+                    review.review(self._rest.list_all(path, GiteaLineComment) if has_comments else [])
+                )
+        head = pull.head or GiteaBranch()
+        state = PullState.CLOSED if pull.state == "closed" else PullState.OPEN
+        return PullRequest(
+            number=pull.number,
+            head=head.sha,
+            state=PullState.MERGED if pull.merged else state,
+            branch=head.ref,
+            author=_account(pull.user),
+            merged_by=_account(pull.merged_by),
+            merged_at=parse_time(pull.merged_at),
+            url=pull.html_url or "",
+            reviews=tuple(reviews),
+            remarks=tuple(
+                comment.comment() for comment in sorted(discussion, key=lambda comment: comment.id)
+            ),
         )
-        reviews = [await self._review(place, one) for one in given if one.is_review]
-        said = [shapes.discussion_comment(one) for one in sorted(remarks, key=lambda one: one.id)]
-        return shapes.pull_request(pull, reviews, said)
 
-    async def _review(self, place: str, given: shapes.GiteaReview) -> ForgeReview:
-        comments: list[shapes.GiteaLineComment] = []
-        if given.comments_count != 0:
-            comments = await self._rest.list_all(
-                f"{place}/reviews/{given.id}/comments", shapes.GiteaLineComment
-            )
-        return shapes.review(given, comments)
-
-    async def _may_write(self, account: Account) -> bool:
-        login = account.login.removeprefix(f"{shapes.KIND}:")
-        if not login or not account.id.startswith(f"{shapes.KIND}:"):
+    def may_write(self, account: Account) -> bool:
+        """True when the account may write now. The token must be a repository admin's."""
+        login = account.login.removeprefix(f"{KIND}:")
+        if not login or not account.id.startswith(f"{KIND}:"):
             return False
         path = f"{self._repository}/collaborators/{quote(login, safe='')}/permission"
-        told = await none_if_missing(self._rest.get(path, shapes.GiteaPermission))
-        if told is None:
+        permission = self._rest.get_if_present(path, GiteaPermission)
+        if permission is None:
             return False
-        found = shapes.account(told.user)
-        return told.permission in WRITERS and found is not None and found.id == account.id
+        found = _account(permission.user)
+        return permission.permission in WRITERS and found is not None and found.id == account.id
 
-    async def _request_changes(
+    def set_status(self, commit: str, state: CheckState, text: str) -> None:
+        data = {"context": CHECK_NAME, "state": state.value, "description": shorten(text, MAX_STATUS)}
+        self._rest.send(f"{self._repository}/statuses/{quote(commit, safe='')}", data)
+
+    def request_changes(
         self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
     ) -> ReviewState:
-        """Hands a review in; what is refused at lines, or as a request, is told another way."""
-        placed = [one for one in comments if is_placed(one)]
-        lines = [placed, []] if placed else [[]]
-        *ways, last = [
-            _review_data(commit, event, text, some, comments) for event in EVENTS for some in lines
-        ]
-        for way in ways:
-            try:
-                return await self._submit_review(number, way)
-            except ForgeFault as fault:
-                if fault.trouble is not ForgeFaultKind.REFUSED:
-                    raise
-        return await self._submit_review(number, last)
+        def submit(event: str, placed: Sequence[ForgeComment]) -> None:
+            others = [comment for comment in comments if comment not in placed]
+            review = {
+                "event": event,
+                "commit_id": commit,
+                "body": shorten(review_text(text, others), MAX_TEXT),
+                "comments": [
+                    {
+                        "path": comment.path,
+                        "new_position": comment.line,
+                        "body": shorten(comment.text, MAX_TEXT),
+                    }
+                    for comment in placed
+                ],
+            }
+            self._rest.send(f"{self._repository}/pulls/{number}/reviews", review)
 
-    async def _submit_review(self, number: int, review: GiteaReviewData) -> ReviewState:
-        await self._rest.send(f"{self._repository}/pulls/{number}/reviews", review)
-        return EVENTS[review.event]
+        return submit_review(comments, submit)
 
+    def comment(self, number: int, text: str) -> None:
+        data = {"body": shorten(text, MAX_TEXT)}
+        self._rest.read(self._rest.send(f"{self._issue(number)}/comments", data), GiteaComment)
 
-def _review_data(
-    commit: str, event: str, text: str, placed: Sequence[ForgeComment], comments: Sequence[ForgeComment]
-) -> GiteaReviewData:
-    """A review with comments on lines; the others stand in its text."""
-    others = (one for one in comments if one not in placed)
-    return GiteaReviewData(
-        event=event,
-        commit_id=commit,
-        body=shorten(review_text(text, others), MAX_TEXT),
-        comments=tuple(
-            GiteaLineData(path=one.path, new_position=one.line, body=shorten(one.text, MAX_TEXT))
-            for one in placed
-        ),
-    )
+    def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
+        """The open pull request of a branch, looked for in the list of all that are open."""
+        found = self._rest.list_all(f"{self._repository}/pulls?state=open", GiteaPull)
+        return next((pull.open_pull() for pull in found if pull.is_from(branch, base)), None)
 
+    def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
+        """Opens a pull request whose title says that it is a draft."""
+        data = {
+            "title": f"{DRAFT}{title[:MAX_TITLE]}",
+            "head": branch,
+            "base": base,
+            "body": shorten(text, MAX_TEXT),
+        }
+        reply = self._rest.send(f"{self._repository}/pulls", data)
+        return self._rest.read(reply, GiteaPull).open_pull()
 
-def _service(address: str, token: str) -> ForgeService:
-    """How the server is asked; its API is found below its address."""
-    api = address.rstrip("/")
-    return ForgeService(
-        forge="Gitea",
-        api=api if api.endswith(API) else api + API,
-        token=token,
-        token_name=TOKEN_NAME,
-        headers={"authorization": f"token {token}"} if token else {},
-        page_size=PAGE_SIZE,
-    )
+    def mark_ready(self, number: int) -> None:
+        """Removes the draft prefix from the title."""
+        path = f"{self._repository}/pulls/{number}"
+        title = self._rest.get(path, GiteaPull).title
+        ready = without_draft_prefix(title, _DRAFT)
+        if ready != title:
+            data = {"title": ready or f"Pull request {number}"}
+            self._rest.read(self._rest.send(path, data, "PATCH"), GiteaPull)
+
+    def merge(self, number: int, commit: str) -> None:
+        path = f"{self._repository}/pulls/{number}/merge"
+        try_each(
+            MERGE_STYLES,
+            lambda style: self._rest.send(path, {"Do": style, "head_commit_id": commit}),
+            NOT_ALLOWED,
+        )
+
+    def issue(self, number: int) -> ForgeIssue:
+        return self._rest.get(self._issue(number), GiteaIssue).issue()
+
+    def _ask_reviewers(self, number: int, names: Sequence[str]) -> None:
+        logins = [self._login(name) for name in names]
+        path = f"{self._repository}/pulls/{number}/requested_reviewers"
+        self._rest.read(self._rest.send(path, {"reviewers": logins}), list[object])
+
+    def _login(self, name: str) -> str:
+        """The login of an account that is named by its login or its id."""
+        if not name.isdecimal():
+            return name
+        for user in self._rest.get(f"/users/search?uid={name}&limit=1", GiteaUsers).data:
+            if str(user.id) == name:
+                return user.login
+        raise ForgeFault(ForgeFaultKind.REFUSED, f"Gitea has no account with the id {name}.")
+
+    def _issues(self, label: str) -> Iterator[ForgeIssue]:
+        """The open issues with a label; for an unknown label the server lists all."""
+        path = f"{self._repository}/issues?state=open&type=issues&labels={quote(label, safe='')}"
+        found = self._rest.list_all(path, GiteaIssue)
+        return (issue.issue() for issue in found if issue.pull_request is None)
+
+    def _issue_comments(self, number: int) -> list[str]:
+        found = self._rest.list_all(f"{self._issue(number)}/comments", GiteaComment)
+        return [comment.body or "" for comment in found]
+
+    def _comment_on_issue(self, number: int, text: str) -> None:
+        self.comment(number, text)
+
+    def _close_issue(self, number: int, *, is_done: bool) -> None:  # noqa: ARG002 - Gitea has no field for the reason
+        self._rest.read(self._rest.send(self._issue(number), {"state": "closed"}, "PATCH"), GiteaIssue)
+
+    def _issue(self, number: int) -> str:
+        return f"{self._repository}/issues/{number}"

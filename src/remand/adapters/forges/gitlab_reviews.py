@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from math import inf
 from typing import NamedTuple
 
-from remand.domain.instant import Instant, parse_instant, parse_moment
+from remand.adapters.forges.client import parse_time
+from remand.domain.instant import Instant, parse_moment
 from remand.domain.pull_request.records import Account, ForgeComment, ForgeReview, PullState, ReviewState
 from remand.domain.record import Record
 
 KIND = "gitlab"
 GHOST = "ghost"
-"""Who has said what was said by accounts that are gone."""
+"""The author of everything that deleted accounts wrote."""
 BOT = re.compile(r"(project|group)_\d+_bot(_[0-9a-z]+)?")
-"""The accounts that project and group tokens go by."""
+"""The accounts of project and group tokens."""
 DEVELOPER = 30
 """From this access level on a member may push."""
 STATES = {"merged": PullState.MERGED, "closed": PullState.CLOSED}
 
 
 class GitLabUser(Record, kw_only=True):
-    """An account."""
-
     id: int
     username: str = ""
     bot: bool | None = None
@@ -58,7 +58,6 @@ class MergeRequest(Record, kw_only=True):
 
     @property
     def head(self) -> str:
-        """The commit at its tip."""
         refs = self.diff_refs or DiffRefs()
         return self.sha or refs.head_sha or ""
 
@@ -78,9 +77,8 @@ class Version(Record, kw_only=True):
 
 
 class Position(Record, kw_only=True):
-    """Where in a diff a note stands. One whose line has changed since keeps the commits it was written for."""
+    """Where in a diff a note is."""
 
-    head_sha: str | None = None
     new_path: str | None = None
     old_path: str | None = None
     new_line: int | None = None
@@ -88,7 +86,7 @@ class Position(Record, kw_only=True):
 
 
 class GitLabNote(Record, kw_only=True):
-    """Something said, by a person or (`system`) by GitLab about what a person did."""
+    """A note by a person, or (`system`) by GitLab about what a person did."""
 
     id: int
     created_at: str
@@ -96,8 +94,6 @@ class GitLabNote(Record, kw_only=True):
     author: GitLabUser | None = None
     updated_at: str | None = None
     system: bool = False
-    resolvable: bool | None = None
-    resolved: bool | None = None
     position: Position | None = None
 
 
@@ -110,25 +106,23 @@ class Discussion(Record, kw_only=True):
 
 
 class Reviewer(Record, kw_only=True):
-    """Somebody who is asked to review, and where they are with it."""
+    """Somebody who is asked to review, and what came of it."""
 
     state: str
     user: GitLabUser | None = None
     created_at: str | None = None
-    """When they were asked, which says nothing of the state."""
+    """When they were asked, not when the state changed."""
 
 
 class Approval(Record, kw_only=True):
-    """An approval that stands."""
+    """An approval that is in force."""
 
     user: GitLabUser | None = None
     approved_at: str | None = None
-    """Not told by older servers."""
+    """Missing on older servers."""
 
 
 class Approvals(Record, kw_only=True):
-    """Who approves of a merge request now."""
-
     approved_by: tuple[Approval, ...]
 
 
@@ -154,11 +148,6 @@ def account(user: GitLabUser | None) -> Account | None:
     return Account(id=f"{KIND}:{user.id}", login=f"{KIND}:{user.username}", is_bot=is_bot)
 
 
-def parse_time(time: str | None) -> Instant:
-    """A time as an instant; empty when it is none."""
-    return parse_instant(time or "") or ""
-
-
 OPINIONS = {
     "requested changes": ReviewState.CHANGES_REQUESTED,
     "approved this merge request": ReviewState.APPROVED,
@@ -167,21 +156,13 @@ TOGETHER = 5.0
 """Seconds at most between a review's own text and the note of the system about it; either may come first."""
 BATCH = 60.0
 """Seconds at most between threads that were begun together."""
+Thread = tuple[GitLabNote, ...]
+"""What people wrote in one discussion."""
 LAST: Instant = "9999-12-31T23:59:59.999999Z"
 
 
-class MergeRequestData(NamedTuple):
-    """What was asked of GitLab about one merge request."""
-
-    request: MergeRequest
-    discussions: Sequence[Discussion]
-    versions: Sequence[Version]
-    reviewers: Sequence[Reviewer]
-    approvals: Sequence[Approval]
-
-
 class Opinion(NamedTuple):
-    """A note of the system that says what somebody thinks of the work."""
+    """A system note that says that somebody approved or requested changes."""
 
     author: GitLabUser
     state: ReviewState
@@ -189,79 +170,76 @@ class Opinion(NamedTuple):
     time: Instant
 
 
-class GitLabThread(NamedTuple):
-    """What people said in a discussion that was begun by the first of them."""
-
-    notes: tuple[GitLabNote, ...]
-
-    @property
-    def first(self) -> GitLabNote:
-        """What it begins with."""
-        return self.notes[0]
-
-    @property
-    def is_resolved(self) -> bool:
-        """True when everything in it that can be settled is."""
-        settled = [bool(note.resolved) for note in self.notes if note.resolvable]
-        return bool(settled) and all(settled)
-
-
 class GitLabReviews:
     """The reviews of one merge request."""
 
-    def __init__(self, material: MergeRequestData) -> None:
-        self._material = material
-        self._opinions = sorted(_opinions(material.discussions), key=lambda one: (one.time, one.note))
-        self._plain = sorted(_plain_notes(material.discussions), key=lambda note: note.id)
-        self._texts = {one.note: note for one in self._opinions for note in self._notes_with(one)}
-        """What was said along with each opinion, by its note."""
-        self._threads: dict[int, list[GitLabThread]] = {}
+    def __init__(
+        self,
+        request: MergeRequest,
+        *,
+        discussions: Sequence[Discussion],
+        versions: Sequence[Version],
+        reviewers: Sequence[Reviewer],
+        approvals: Sequence[Approval],
+    ) -> None:
+        self._request, self._versions = request, versions
+        self._reviewers, self._approvals = reviewers, approvals
+        self._opinions = sorted(_opinions(discussions), key=lambda opinion: (opinion.time, opinion.note))
+        plain = [note for one in discussions for note in one.notes if one.individual_note and not note.system]
+        self._plain = sorted(plain, key=lambda note: note.id)
+        self._texts = {opinion.note: note for opinion in self._opinions for note in self._notes_with(opinion)}
+        """The note that was written along with each opinion, by the opinion's note."""
+        self._threads: dict[int, list[Thread]] = defaultdict(list)
         """Threads by the opinion that followed them; by 0 those that none did."""
-        for thread in _threads(material.discussions):
-            self._threads.setdefault(self._opinion_after(thread.first), []).append(thread)
+        for one in discussions:
+            thread = tuple(note for note in one.notes if not note.system)
+            if thread and not one.individual_note:
+                self._threads[self._opinion_after(thread[0])].append(thread)
 
     def reviews(self) -> tuple[ForgeReview, ...]:
-        """Every review, oldest first. Of no known time, an approval is the first and a rejection the last word."""
+        """Every review, the oldest first. Without a known time, an approval comes first and a rejection last."""
         found = (*map(self._review, self._opinions), *self._comment_reviews(), *self._reviews_without_notes())
-        return tuple(sorted(found, key=_order))
+
+        def order(review: ForgeReview) -> Instant:
+            is_rejection = review.state is ReviewState.CHANGES_REQUESTED
+            return review.submitted_at or (LAST if is_rejection else "")
+
+        return tuple(sorted(found, key=order))
 
     def remarks(self) -> tuple[ForgeComment, ...]:
-        """What was said outside of reviews and threads."""
+        """Comments outside of reviews and threads."""
         used = {note.id for note in self._texts.values()}
-        return tuple(_comment(self._material.request, note) for note in self._plain if note.id not in used)
+        return tuple(_comment(self._request, note) for note in self._plain if note.id not in used)
 
     def _notes_with(self, opinion: Opinion) -> list[GitLabNote]:
         """The one note that its author wrote next to an opinion, if any."""
-        by_author = [note for note in self._plain if _is_by(note, opinion)]
-        nearest = sorted(
-            by_author, key=lambda note: _seconds_between(opinion.time, parse_time(note.created_at))
-        )[:1]
-        return [
-            note
-            for note in nearest
-            if _seconds_between(opinion.time, parse_time(note.created_at)) <= TOGETHER
-        ]
+
+        def distance(note: GitLabNote) -> float:
+            return _seconds_between(opinion.time, parse_time(note.created_at))
+
+        own = [note for note in self._plain if note.author and note.author.id == opinion.author.id]
+        return [note for note in sorted(own, key=distance)[:1] if distance(note) <= TOGETHER]
 
     def _opinion_after(self, note: GitLabNote) -> int:
         """The first opinion that its author gave after a note, unless that is about another commit."""
-        time, versions = parse_time(note.created_at), self._material.versions
+        time = parse_time(note.created_at)
         found = next((one for one in self._opinions_of(note.author) if one.time >= time), None)
         if found is None:
             return 0
-        heads = {head_at(versions, time), head_at(versions, found.time)} - {""}
+        heads = {head_at(self._versions, time), head_at(self._versions, found.time)} - {""}
         return found.note if len(heads) < 2 else 0
 
     def _opinions_of(self, author: GitLabUser | None) -> Iterator[Opinion]:
         return (one for one in self._opinions if author is not None and one.author.id == author.id)
 
     def _review(self, opinion: Opinion) -> ForgeReview:
-        text, url = self._texts.get(opinion.note), self._material.request.web_url
+        text, url = self._texts.get(opinion.note), self._request.web_url
         return ForgeReview(
             id=f"{opinion.state}-{opinion.author.id}-{opinion.note}",
             state=opinion.state if self._is_in_force(opinion) else ReviewState.DISMISSED,
             author=account(opinion.author),
             text=text.body or "" if text is not None else "",
-            commit=head_at(self._material.versions, opinion.time),
+            commit=head_at(self._versions, opinion.time),
             submitted_at=opinion.time,
             updated_at=max(opinion.time, parse_time(text.updated_at) if text is not None else ""),
             comments=self._comments(self._threads.get(opinion.note, ())),
@@ -269,47 +247,46 @@ class GitLabReviews:
         )
 
     def _is_in_force(self, opinion: Opinion) -> bool:
-        """False for an approval that was taken back or reset, by its giver or by a push."""
+        """False for an approval that was revoked or reset, by its author or by a push."""
         if opinion.state is not ReviewState.APPROVED:
             return True
-        approving = {one.user.id for one in self._material.approvals if one.user is not None}
+        approving = {one.user.id for one in self._approvals if one.user is not None}
         last = [one for one in self._opinions_of(opinion.author) if one.state is opinion.state][-1]
         return opinion.author.id in approving and opinion is last
 
     def _comment_reviews(self) -> Iterator[ForgeReview]:
-        """Threads that no opinion followed yet: those that one person began together are a review of comments."""
-        batches: dict[tuple[int, str], list[list[GitLabThread]]] = {}
+        """Threads that no opinion followed yet: those that one person started together are a review of comments."""
+        batches: dict[tuple[int, str], list[list[Thread]]] = {}
         for thread in self._threads.get(0, ()):
-            author, time = thread.first.author, parse_time(thread.first.created_at)
-            key = (author.id if author is not None else 0, head_at(self._material.versions, time))
+            author, time = thread[0].author, parse_time(thread[0].created_at)
+            key = (author.id if author is not None else 0, head_at(self._versions, time))
             batch = batches.setdefault(key, [[]])
-            if batch[-1] and _seconds_between(parse_time(batch[-1][-1].first.created_at), time) > BATCH:
+            if batch[-1] and _seconds_between(parse_time(batch[-1][-1][0].created_at), time) > BATCH:
                 batch.append([])
             batch[-1].append(thread)
         for (author_id, head), found in batches.items():
-            yield from (self._comment_review(author_id, head, threads) for threads in found)
-
-    def _comment_review(self, author_id: int, head: str, threads: Sequence[GitLabThread]) -> ForgeReview:
-        first = threads[0].first
-        return ForgeReview(
-            id=f"{ReviewState.COMMENTED}-{author_id}-{first.id}",
-            state=ReviewState.COMMENTED,
-            author=account(first.author),
-            commit=head,
-            submitted_at=parse_time(first.created_at),
-            updated_at=parse_time(first.created_at),
-            comments=self._comments(threads),
-        )
+            for threads in found:
+                first = threads[0][0]
+                yield ForgeReview(
+                    id=f"{ReviewState.COMMENTED}-{author_id}-{first.id}",
+                    state=ReviewState.COMMENTED,
+                    author=account(first.author),
+                    commit=head,
+                    submitted_at=parse_time(first.created_at),
+                    updated_at=parse_time(first.created_at),
+                    comments=self._comments(threads),
+                )
 
     def _reviews_without_notes(self) -> Iterator[ForgeReview]:
-        """What reviewers' states and approvals say and no note does. Only an approval's time may be known."""
+        """Reviews that only reviewers' states and approvals show. Only an approval's time may be known."""
         noted = {(one.author.id, one.state) for one in self._opinions}
-        for one in self._material.reviewers:
-            if one.user is None or one.state != "requested_changes":
+        for reviewer in self._reviewers:
+            if reviewer.user is None or reviewer.state != "requested_changes":
                 continue
-            if (one.user.id, ReviewState.CHANGES_REQUESTED) not in noted:
-                yield self._review_at(one.user, ReviewState.CHANGES_REQUESTED, parse_time(one.created_at), "")
-        for approval in self._material.approvals:
+            if (reviewer.user.id, ReviewState.CHANGES_REQUESTED) not in noted:
+                mark = parse_time(reviewer.created_at)
+                yield self._review_at(reviewer.user, ReviewState.CHANGES_REQUESTED, mark, "")
+        for approval in self._approvals:
             if approval.user is not None and (approval.user.id, ReviewState.APPROVED) not in noted:
                 time = parse_time(approval.approved_at)
                 yield self._review_at(approval.user, ReviewState.APPROVED, time, time)
@@ -319,31 +296,21 @@ class GitLabReviews:
             id=f"{state}-{author.id}-{mark}",
             state=state,
             author=account(author),
-            commit=head_at(self._material.versions, time),
+            commit=head_at(self._versions, time),
             submitted_at=time,
             updated_at=time,
         )
 
-    def _comments(self, threads: Iterable[GitLabThread]) -> tuple[ForgeComment, ...]:
+    def _comments(self, threads: Iterable[Thread]) -> tuple[ForgeComment, ...]:
         return tuple(
-            _comment(
-                self._material.request,
-                note,
-                is_resolved=thread.is_resolved,
-                reply_to=str(thread.first.id) if note is not thread.first else "",
-            )
+            _comment(self._request, note, reply_to=str(thread[0].id) if note is not thread[0] else "")
             for thread in threads
-            for note in thread.notes
+            for note in thread
         )
 
 
-def _order(review: ForgeReview) -> Instant:
-    is_rejection = review.state is ReviewState.CHANGES_REQUESTED
-    return review.submitted_at or (LAST if is_rejection else "")
-
-
 def head_at(versions: Iterable[Version], time: Instant) -> str:
-    """The commit that was the head at a time; empty when that cannot be told for certain."""
+    """The commit that was the head at a time; empty when that is not certain."""
     dated = sorted((parse_time(one.created_at), one.id, one.head_commit_sha or "") for one in versions)
     if not time or any(not when or when == time for when, _, _ in dated):
         return ""
@@ -357,32 +324,13 @@ def _opinions(discussions: Iterable[Discussion]) -> Iterator[Opinion]:
             yield Opinion(note.author, state, note.id, time)
 
 
-def _is_by(note: GitLabNote, opinion: Opinion) -> bool:
-    return note.author is not None and note.author.id == opinion.author.id
-
-
 def _seconds_between(one: Instant, other: Instant) -> float:
-    """Seconds between two times; more than any when one is not known."""
+    """Seconds between two times; infinite when one is unknown."""
     return abs((parse_moment(one) - parse_moment(other)).total_seconds()) if one and other else inf
 
 
-def _plain_notes(discussions: Iterable[Discussion]) -> Iterator[GitLabNote]:
-    for one in discussions:
-        yield from (note for note in one.notes if one.individual_note and not note.system)
-
-
-def _threads(discussions: Iterable[Discussion]) -> Iterator[GitLabThread]:
-    for one in discussions:
-        said = tuple(note for note in one.notes if not note.system)
-        if said and not one.individual_note:
-            yield GitLabThread(said)
-
-
-def _comment(
-    request: MergeRequest, note: GitLabNote, *, is_resolved: bool = False, reply_to: str = ""
-) -> ForgeComment:
+def _comment(request: MergeRequest, note: GitLabNote, reply_to: str = "") -> ForgeComment:
     place = note.position or Position()
-    is_outdated = place.head_sha is not None and bool(request.head) and place.head_sha != request.head
     return ForgeComment(
         id=str(note.id),
         text=note.body or "",
@@ -392,8 +340,6 @@ def _comment(
         created_at=parse_time(note.created_at),
         updated_at=parse_time(note.updated_at),
         is_edited=_seconds_between(parse_time(note.created_at), parse_time(note.updated_at)) > 1,
-        is_resolved=is_resolved,
-        is_outdated=is_outdated,
         reply_to=reply_to,
         url=f"{request.web_url}#note_{note.id}" if request.web_url else "",
     )

@@ -1,15 +1,13 @@
-"""Requests to a forge: over HTTP or through `gh`, with bounded answers, rate limits, and every failure as a ForgeFault."""
+"""HTTP requests to a forge, with bounded answers, rate limits, and every failure as a ForgeFault."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -27,7 +25,7 @@ REDIRECTS = (301, 302, 307, 308)
 
 
 class ForgeReply(NamedTuple):
-    """What was answered, whatever it is."""
+    """An HTTP answer, whatever its status."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,17 +34,17 @@ class ForgeReply(NamedTuple):
 
 
 class Transport(Protocol):
-    """Carries one request to a forge and its answer back."""
+    """Sends one request to a forge."""
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
+    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         """The answer; a `ForgeFault` when there is none."""
 
-    async def close(self) -> None:
-        """Lets go of connections."""
+    def close(self) -> None:
+        """Closes connections."""
 
 
 class HttpTransport:
-    """Asks one origin, and no other: neither a link nor a redirect leads a request away from it."""
+    """Sends requests to one origin and no other: neither a link nor a redirect leads a request away from it."""
 
     def __init__(self, api: str, seconds: float = SECONDS) -> None:
         self._origin = origin_of(api)
@@ -60,16 +58,13 @@ class HttpTransport:
         self._client = httpx2.AsyncClient(
             timeout=seconds, follow_redirects=False, verify=is_encrypted, trust_env=is_encrypted
         )
+        # Only an event loop can end a whole exchange after some seconds, however slowly it drips in.
+        self._runner = asyncio.Runner()
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
+    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         """The answer, after redirects within the origin."""
         try:
-            async with asyncio.timeout(self._seconds):
-                for _ in range(MAX_HOPS):
-                    reply = await self._send_once(method, url, headers, body)
-                    if reply.status not in REDIRECTS:
-                        return reply
-                    url = urljoin(url, reply.headers.get("location", ""))
+            return self._runner.run(self._send(method, url, headers, body))
         except (httpx2.DecodingError, httpx2.InvalidURL, UnicodeError) as error:
             raise ForgeFault(
                 ForgeFaultKind.GARBLED, f"The forge's answer cannot be read ({type(error).__name__})."
@@ -82,25 +77,33 @@ class HttpTransport:
             raise ForgeFault(
                 ForgeFaultKind.UNREACHABLE, f"The forge cannot be reached ({type(error).__name__})."
             ) from None
+
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
+        async with asyncio.timeout(self._seconds):
+            for _ in range(MAX_HOPS):
+                if origin_of(url) != self._origin:
+                    raise ForgeFault(
+                        ForgeFaultKind.GARBLED, "The forge leads to another host; it is not followed."
+                    )
+                async with self._client.stream(method, url, headers=dict(headers), content=body) as response:
+                    content = bytearray()
+                    async for part in response.aiter_bytes():
+                        content += part
+                        if len(content) > MAX_ANSWER:
+                            raise ForgeFault(
+                                ForgeFaultKind.GARBLED,
+                                f"The forge's answer is longer than {MAX_ANSWER >> 20} MB.",
+                            )
+                    named = {name.lower(): value for name, value in response.headers.items()}
+                if response.status_code not in REDIRECTS:
+                    return ForgeReply(response.status_code, named, bytes(content))
+                url = urljoin(url, named.get("location", ""))
         raise ForgeFault(ForgeFaultKind.GARBLED, f"The forge redirects more than {MAX_HOPS} times.")
 
-    async def _send_once(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
-        if origin_of(url) != self._origin:
-            raise ForgeFault(ForgeFaultKind.GARBLED, "The forge leads to another host; it is not followed.")
-        async with self._client.stream(method, url, headers=dict(headers), content=body) as response:
-            content = bytearray()
-            async for part in response.aiter_bytes():
-                content += part
-                if len(content) > MAX_ANSWER:
-                    raise ForgeFault(
-                        ForgeFaultKind.GARBLED, f"The forge's answer is longer than {MAX_ANSWER >> 20} MB."
-                    )
-            named = {name.lower(): value for name, value in response.headers.items()}
-            return ForgeReply(response.status_code, named, bytes(content))
-
-    async def close(self) -> None:
-        """Lets go of connections."""
-        await self._client.aclose()
+    def close(self) -> None:
+        """Closes connections."""
+        self._runner.run(self._client.aclose())
+        self._runner.close()
 
 
 def origin_of(url: str) -> tuple[str, str, int] | None:
@@ -121,124 +124,6 @@ def _is_this_machine(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-PROGRAM = "gh"
-NOT_LOGGED_IN = 4
-"""The exit status of `gh` when it has no token."""
-OWN_HEADERS = ("authorization", "user-agent", "content-length")
-
-
-class ProgramResult(NamedTuple):
-    """How the program ended, and what it printed."""
-
-    exit_status: int
-    output: bytes
-
-
-class ProgramRunner(Protocol):
-    """Runs a program that is given something on its standard input."""
-
-    async def run(self, command: Sequence[str], given: bytes) -> ProgramResult | None:
-        """How it ended; None when it could not be started, took too long or printed too much."""
-
-
-class GhProcessRunner:
-    """Runs programs for real."""
-
-    async def run(self, command: Sequence[str], given: bytes) -> ProgramResult | None:
-        """How it ended; None when it could not be started, took too long or printed too much."""
-        try:
-            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
-        except OSError:
-            return None
-        try:
-            async with asyncio.timeout(SECONDS):
-                return await _communicate(process, given)
-        except TimeoutError:
-            return None
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
-
-async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> ProgramResult | None:
-    if process.stdin is None or process.stdout is None:
-        return None
-    with suppress(ConnectionError):
-        process.stdin.write(given)
-        await process.stdin.drain()
-    process.stdin.close()
-    output = bytearray()
-    while part := await process.stdout.read(1 << 16):
-        output += part
-        if len(output) > MAX_ANSWER:
-            return None
-    return ProgramResult(await process.wait(), bytes(output))
-
-
-class GhTransport:
-    """Sends requests as `gh api` does, with its token and to its host."""
-
-    def __init__(self, api: str, runner: ProgramRunner, program: str = PROGRAM) -> None:
-        self._api, self._runner, self._program = api, runner, program
-        host = urlsplit(api).hostname or ""
-        self._host = "github.com" if host == "api.github.com" else host
-
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
-        """The answer, read from what the program prints."""
-        command = [
-            self._program,
-            "api",
-            self._path(url),
-            "--include",
-            "--method",
-            method,
-            "--hostname",
-            self._host,
-        ]
-        for name, value in headers.items():
-            if name not in OWN_HEADERS:
-                command += ["--header", f"{name}: {value}"]
-        if body:
-            command += ["--input", "-"]
-        ran = await self._runner.run(command, body)
-        if ran is None:
-            raise ForgeFault(
-                ForgeFaultKind.UNREACHABLE, f"`{self._program} api` did not answer within {SECONDS:g} s."
-            )
-        if ran.exit_status == NOT_LOGGED_IN:
-            raise ForgeFault(
-                ForgeFaultKind.DENIED,
-                f"There is no token for {self._host}. Set GITHUB_TOKEN, or log in with `gh auth login`.",
-            )
-        return parse_printed_reply(ran.output)
-
-    async def close(self) -> None:
-        """There is nothing to let go of."""
-
-    def _path(self, url: str) -> str:
-        """The part of an address that `gh` adds to its host's."""
-        if url.endswith("/graphql"):
-            return "graphql"
-        if not url.startswith(f"{self._api}/"):
-            raise ForgeFault(ForgeFaultKind.GARBLED, "GitHub leads to another host; it is not followed.")
-        return url[len(self._api) + 1 :]
-
-
-def parse_printed_reply(output: bytes) -> ForgeReply:
-    """Status, headers and body as `gh api --include` prints them."""
-    head, _, body = output.replace(b"\r\n", b"\n", output[:65536].count(b"\r\n")).partition(b"\n\n")
-    status, *lines = head.decode("utf-8", "replace").split("\n")
-    words = status.split(" ")
-    if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdecimal():
-        raise ForgeFault(
-            ForgeFaultKind.UNREACHABLE,
-            "`gh api` answered nothing. Look whether it works: `gh api rate_limit`.",
-        )
-    pairs = (line.partition(":") for line in lines)
-    return ForgeReply(int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}, body)
 
 
 PAUSE = 60.0
@@ -342,8 +227,6 @@ def _epoch(value: Instant) -> float:
 
 MAX_SAID = 200
 
-Found = TypeVar("Found")
-
 
 def status_fault(reply: ForgeReply, forge: str, token_name: str, said: str) -> ForgeFault | None:
     """The fault behind a status; None when the answer is one."""
@@ -392,13 +275,3 @@ def printable_text(text: str, *secrets: str) -> str:
     for secret in filter(None, secrets):
         text = text.replace(secret, "…")
     return "".join(sign if sign.isprintable() else " " for sign in text[:MAX_SAID])
-
-
-async def none_if_missing(answer: Awaitable[Found]) -> Found | None:
-    """What the forge answers; None when it has nothing there."""
-    try:
-        return await answer
-    except ForgeFault as fault:
-        if fault.trouble is ForgeFaultKind.MISSING:
-            return None
-        raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 from base64 import b64encode
@@ -119,8 +118,6 @@ class Access(Record, kw_only=True):
     user: str = "x-access-token"
     """The name that goes with the token; forges take any, or this one."""
     token: str = ""
-    helper: str = ""
-    """A program that has a token where we have none: `gh`."""
 
 
 class GitRemote:
@@ -217,13 +214,9 @@ class GitRemote:
             ("http.lowSpeedTime", "30"),
             ("credential.helper", ""),
         ]
-        if address.origin and address.origin == access.origin:
-            if access.token:
-                word = b64encode(f"{access.user}:{access.token}".encode()).decode()
-                pairs.append((f"http.{address.origin}/.extraHeader", f"Authorization: Basic {word}"))
-            elif access.helper:
-                program = f"!{shlex.quote(access.helper)} auth git-credential"
-                pairs.append((f"credential.{address.origin}.helper", program))
+        if access.token and address.origin and address.origin == access.origin:
+            word = b64encode(f"{access.user}:{access.token}".encode()).decode()
+            pairs.append((f"http.{address.origin}/.extraHeader", f"Authorization: Basic {word}"))
         named = {f"GIT_CONFIG_KEY_{number}": name for number, (name, _) in enumerate(pairs)}
         values = {f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in enumerate(pairs)}
         return {"GIT_CONFIG_COUNT": str(len(pairs)), **named, **values}

@@ -42,8 +42,6 @@ class ForgeComment(Record, kw_only=True):
     updated_at: Instant = ""
     is_edited: bool = False
     """Changed since it was made; on some forges by others than its author."""
-    is_resolved: bool = False
-    is_outdated: bool = False
     reply_to: str = ""
     """The id of the comment that its thread begins with; empty when it begins one."""
     url: str = ""

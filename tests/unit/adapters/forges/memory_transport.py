@@ -55,7 +55,7 @@ class Table:
     answers: dict[str, list[ForgeReply] | ForgeReply] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
+    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         parts = urlsplit(url)
         asked = Asked(method, parts.path, parse_qs(parts.query), headers, body)
         self.asked.append(asked)
@@ -65,7 +65,7 @@ class Table:
             return found[min(page, len(found)) - 1]
         return found if found is not None else reply({"message": "not found"}, 404)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Nothing is open."""
 
 
@@ -76,7 +76,7 @@ class Spoken:
     dialect: Dialect
     asked: list[Asked] = field(default_factory=list)
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
+    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         parts = urlsplit(url)
         query = parse_qs(parts.query)
         self.asked.append(Asked(method, parts.path, query, headers, body))
@@ -87,5 +87,5 @@ class Spoken:
         assert answer is not None
         return ForgeReply(answer.status, answer.headers, answer.body)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Nothing is open."""

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from remand.adapters.forges import client as module
 from remand.adapters.forges.client import ForgeService, RestClient
-from remand.adapters.forges.transport import ForgeReply, RateLimits
+from remand.adapters.forges.transport import ForgeReply
 from remand.app.forge.ports import ForgeFault, ForgeFaultKind
 from remand.domain.record import Record
 from remand.testing.fakes import FakeClock
@@ -24,8 +22,8 @@ class Thing(Record, kw_only=True):
 def rest_over(table: Table, memory: Notes | None = None) -> RestClient:
     notes = memory or Notes()
     headers = {"authorization": "token secret"}
-    service = ForgeService("Forge", API, "secret", "FORGE_TOKEN", headers, "limit=2")
-    return RestClient(service, table, RateLimits(FakeClock(), notes, API), notes)
+    service = ForgeService("Forge", API, "secret", "FORGE_TOKEN", headers, "limit", 2)
+    return RestClient(service, FakeClock(), notes, table)
 
 
 def things(*ids: int) -> list[dict[str, int]]:
@@ -34,7 +32,7 @@ def things(*ids: int) -> list[dict[str, int]]:
 
 def listed(*pages: ForgeReply) -> list[int]:
     rest = rest_over(Table({"GET /api/things": list(pages)}))
-    return [thing.id for thing in asyncio.run(rest.list_all("/things", Thing))]
+    return [thing.id for thing in rest.list_all("/things", Thing)]
 
 
 def test_a_list_is_read_along_its_links_to_the_last_page() -> None:
@@ -92,9 +90,9 @@ def test_what_did_not_change_is_taken_from_memory() -> None:
     table, memory = Table(), Notes()
     rest = rest_over(table, memory)
     table.answers["GET /api/things"] = reply(things(1), etag='W/"a"')
-    first = asyncio.run(rest.get_if_changed("/things"))
+    first = rest.fetch("/things")
     table.answers["GET /api/things"] = ForgeReply(304, {}, b"")
-    second = asyncio.run(rest_over(table, memory).get_if_changed("/things"))
+    second = rest_over(table, memory).fetch("/things")
 
     assert table.asked[-1].headers["if-none-match"] == 'W/"a"'
     assert second.body == first.body
@@ -102,7 +100,7 @@ def test_what_did_not_change_is_taken_from_memory() -> None:
 
 def test_an_answer_without_a_validator_is_not_remembered() -> None:
     table, memory = Table({"GET /api/things": reply(things(1))}), Notes()
-    asyncio.run(rest_over(table, memory).get_if_changed("/things"))
+    rest_over(table, memory).fetch("/things")
 
     assert memory.kept == {}
 
@@ -110,7 +108,7 @@ def test_an_answer_without_a_validator_is_not_remembered() -> None:
 def test_every_request_carries_the_token_and_no_message_does() -> None:
     table = Table({"GET /api/things": reply({"message": "token secret is bad"}, 401)})
     with pytest.raises(ForgeFault) as raised:
-        asyncio.run(rest_over(table).get("/things", Thing))
+        rest_over(table).get("/things", Thing)
 
     assert table.asked[0].headers["authorization"] == "token secret"
     assert "secret" not in str(raised.value)

@@ -167,7 +167,7 @@ def test_a_comment_on_a_removed_line_is_on_the_line_of_the_old_file(opened: Open
     assert found.reviews[0].comments[0].line == 12
 
 
-def test_answers_in_a_thread_are_replies_and_settled_with_it(opened: Open) -> None:
+def test_answers_in_a_thread_are_replies(opened: Open) -> None:
     comments = [
         line_comment(62, user=BOB, created_at="2026-11-15T09:40:00Z"),
         line_comment(60, resolver=BOB),
@@ -176,18 +176,15 @@ def test_answers_in_a_thread_are_replies_and_settled_with_it(opened: Open) -> No
     ]
     found = opened(table([review(50, "REQUEST_CHANGES", comments_count=4)], comments)).pull_request(3)
 
-    told = [(one.id, one.is_reply, one.is_resolved) for one in found.reviews[0].comments]
-    assert told == [("60", False, True), ("61", False, False), ("62", True, True), ("63", True, True)]
+    replies = [(one.id, one.reply_to) for one in found.reviews[0].comments]
+    assert replies == [("60", ""), ("61", ""), ("62", "60"), ("63", "60")]
 
 
 def test_two_findings_of_one_review_on_one_line_are_both_findings(opened: Open) -> None:
     comments = [line_comment(60, resolver=BOB), line_comment(61, body="And slow.")]
     found = opened(table([review(50, "REQUEST_CHANGES", comments_count=2)], comments)).pull_request(3)
 
-    assert [(one.is_reply, one.is_resolved) for one in found.reviews[0].comments] == [
-        (False, True),
-        (False, False),
-    ]
+    assert [one.is_reply for one in found.reviews[0].comments] == [False, False]
 
 
 def test_a_ghost_is_nobody_and_the_server_s_own_accounts_are_bots(opened: Open) -> None:

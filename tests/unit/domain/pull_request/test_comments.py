@@ -17,7 +17,7 @@ def test_comments_are_findings_with_their_place_and_weight() -> None:
         ForgeComment(id="1", text="Fork start uses raw svgPos", author=LEAD, path="a.tsx", line=1709),
         ForgeComment(id="2", text="suggestion: compute once", author=LEAD, path="a.tsx", line=1826),
         ForgeComment(id="3", text="I disagree", author=STRANGER, path="a.tsx", line=1709, reply_to="1"),
-        ForgeComment(id="4", text="Settled", author=LEAD, path="b.tsx", line=1, is_resolved=True),
+        ForgeComment(id="4", text="Leaks", author=LEAD, path="b.tsx", line=1),
     )
     found = findings_from_review(a_review(LEAD, SHA, text="", comments=comments))
 
