@@ -23,18 +23,16 @@ from remand.app.forge.actions import (
     ForgeActionHandler,
     ForgeActions,
     action_handlers,
-    forge_action_fault,
+    waits_of_tasks,
 )
 from remand.app.forge.issue_import import IssueImport, IssueImporter, IssueSource
-from remand.app.forge.poll import ForgeReporter, Poller, PollResult, failed_poll, forge_wait
+from remand.app.forge.poll import ForgeReporter, Poller, PollResult, failed_poll
 from remand.app.forge.ports import Forge, ForgeFault, ForgeFaultKind, Remote
 from remand.app.forge.review_import import Accounts, ReviewImporter
 from remand.app.text_commands import TextCommands
 from remand.config import ForgeSettings
 from remand.config.forge import LABEL
 from remand.domain.access.team import Actor
-from remand.domain.decisions.forge_actions import allowed_actions, due_action
-from remand.domain.decisions.forge_actions import describe_forge_wait as act_waits
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.task import ForgeAction
 from remand.wiring.ledger import open_at
@@ -249,26 +247,8 @@ def forge_waits(opened: OpenLedger, task_ids: Iterable[str]) -> dict[str, str]:
     """What tasks wait for on the forge, by the last poll: those that wait for something, where there is a forge."""
     if not opened.settings.settings().forge.kind:
         return {}
-    marks = poll_marks(opened)
-    return {
-        name: text
-        for name in task_ids
-        if (text := forge_wait(marks, name) or _pending_action(opened, marks, name))
-    }
-
-
-def _pending_action(opened: OpenLedger, marks: StoredMarks, task_id: str) -> str:
-    """What keeps something from being done there for a task that it is due for."""
-    with opened.store.read() as view:
-        task = view.tasks.get(task_id)
-    if task is None:
-        return ""
-    is_due = (
-        task.forge.intent is not None
-        or due_action(task, allowed_actions(opened.settings.rules().policy)) is not None
-    )
-    trouble = forge_action_fault(marks, opened.ledger.clock.now()) if is_due else ""
-    return act_waits(task) or (f"the forge: {trouble}" if trouble else "")
+    policy = opened.settings.rules().policy
+    return waits_of_tasks(opened.ledger, poll_marks(opened), policy, task_ids)
 
 
 def reopen_if_replaced(opened: OpenLedger) -> OpenLedger:

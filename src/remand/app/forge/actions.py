@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from remand.app.forge.poll import ForgeWait
+from remand.app.forge.poll import FORGE_PREFIX, ForgeWait, forge_wait
 from remand.app.forge.ports import Forge, ForgeFault, ForgeFaultKind, Issues, PollMarks, Pulls, Remote
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
@@ -526,6 +526,22 @@ class _ActionRound:
         return False
 
 
-def forge_action_fault(marks: PollMarks, now: Instant) -> str:
-    """Why nothing can be done on the forge now; empty when something can."""
-    return marks.get(ACTION_FAULT) if marks.get(ACTION_PAUSED_UNTIL) > now else ""
+def waits_of_tasks(
+    ledger: Ledger, marks: PollMarks, policy: Policy, task_ids: Iterable[str]
+) -> dict[str, str]:
+    """What tasks wait for on the forge, by the last poll and the last actions: those that wait for something."""
+    is_paused = marks.get(ACTION_PAUSED_UNTIL) > ledger.clock.now()
+    fault = marks.get(ACTION_FAULT) if is_paused else ""
+    waits: dict[str, str] = {}
+    for task_id in task_ids:
+        text = forge_wait(marks, task_id)
+        if not text:
+            with ledger.store.read() as view:
+                task = view.tasks.get(task_id)
+            if task is None:
+                continue
+            is_due = task.forge.intent is not None or due_action(task, allowed_actions(policy)) is not None
+            text = describe_forge_wait(task) or (f"{FORGE_PREFIX}{fault}" if is_due and fault else "")
+        if text:
+            waits[task_id] = text
+    return waits
