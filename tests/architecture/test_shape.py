@@ -42,8 +42,6 @@ WIDE_PROTOCOLS = {
     "EventTable": 12,
     "Exchange": 6,
     "FileTable": 8,
-    "Forge": 8,
-    "ForgeWriter": 10,
     "GroupTable": 10,
     "HeldProcesses": 6,
     "JobConnection": 15,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
-from remand.app.forge.ports import CheckState, Forge, ForgeFault, ForgeFaultKind, PollMarks, Usage
+from remand.app.forge.ports import (
+    CheckState,
+    ForgeFault,
+    ForgeFaultKind,
+    PollMarks,
+    PullReader,
+    ReviewWriter,
+    Usage,
+)
 from remand.app.forge.review_import import ReviewImportResult
 from remand.app.history.task_history import UncountedReview
 from remand.app.ledger import Ledger
@@ -33,7 +41,7 @@ class ForgeReporter:
 
     def __init__(
         self,
-        forge: Forge,
+        forge: ReviewWriter,
         marks: PollMarks,
         kind: str,
         report: Collection[str],
@@ -174,7 +182,7 @@ class Poller:
     def __init__(
         self,
         ledger: Ledger,
-        forge: Forge,
+        forge: PullReader,
         marks: PollMarks,
         take: Callable[[Task, PullRequest], ReviewImportResult],
         report: Callable[[Task, PullRequest | None], str] = lambda *_: "",

@@ -109,6 +109,42 @@ class PollMarks(Protocol):
         """Notes it."""
 
 
+class PullReader(Protocol):
+    """Pull requests and what people wrote there, as a poll reads them."""
+
+    @property
+    def usage(self) -> Usage:
+        """The requests since the forge was opened."""
+
+    def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
+        """A text for each pull request that changes whenever the pull request may have; those not there are left out."""
+
+    def pull_request(self, number: int) -> PullRequest:
+        """A pull request, whole: every page of it, or a fault."""
+
+
+class Permissions(Protocol):
+    """Who may do what in the repository."""
+
+    def may_write(self, account: Account) -> bool:
+        """True when the account may write to the repository now."""
+
+
+class ReviewWriter(Protocol):
+    """What is posted to a pull request or a commit."""
+
+    def set_status(self, commit: str, state: CheckState, text: str) -> None:
+        """Posts a status at a commit, as the check `remand`."""
+
+    def request_changes(
+        self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
+    ) -> ReviewState:
+        """Posts a review that requests changes; a comment where the forge refuses one of one's own work."""
+
+    def comment(self, number: int, text: str) -> None:
+        """Posts a comment in the discussion."""
+
+
 class Pulls(Protocol):
     """What is done with pull requests. Whoever does not know whether something was done looks before doing it again."""
 
@@ -119,12 +155,12 @@ class Pulls(Protocol):
         """Opens one, as a draft where the forge has drafts. A second one of the same branch is refused."""
 
     def mark_ready(self, number: int) -> None:
-        """Makes a draft one that is to be reviewed; any other stays as it is."""
+        """Makes a draft ready for review; any other stays as it is."""
 
     def request_review(self, number: int, names: Sequence[str]) -> None:
         """Asks accounts to review, by login or, when it is a number, by id.
 
-        Whom the forge does not let be asked is left out; it is a fault when that is everybody.
+        Accounts that the forge does not accept are left out; it is a fault when it accepts none.
         """
 
     def merge(self, number: int, commit: str) -> None:
@@ -132,47 +168,22 @@ class Pulls(Protocol):
 
 
 class Issues(Protocol):
-    """What people want done."""
+    """The issues that tasks are made from."""
 
     def issues(self, label: str) -> list[ForgeIssue]:
-        """The open issues with a label, every page of them; pull requests are none."""
+        """The open issues with a label, every page of them, without pull requests."""
 
-    def issue(self, number: int) -> ForgeIssue:
-        """One issue."""
+    def issue(self, number: int) -> ForgeIssue: ...
 
     def close_issue(self, number: int, text: str, *, is_done: bool) -> None:
-        """Closes an issue with a comment, whose first line tells whether it was left there before."""
+        """Closes an issue with a comment, unless one with the same first line is there already."""
 
 
-class Forge(Pulls, Issues, Protocol):
-    """One repository on a forge. Every method raises `ForgeFault` when the forge cannot be asked."""
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked so far."""
-
-    def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Of each pull request a text that changes whenever something of it may have; those not there are left out."""
-
-    def pull_request(self, number: int) -> PullRequest:
-        """A pull request, whole: every page of it, or a fault."""
-
-    def may_write(self, account: Account) -> bool:
-        """True when the account may write to the repository now, by the forge's own word."""
-
-    def set_status(self, commit: str, state: CheckState, text: str) -> None:
-        """Leaves a status at a commit, as the check `remand`."""
-
-    def request_changes(
-        self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
-    ) -> ReviewState:
-        """Leaves a review that asks for changes; a comment where the forge refuses one on one's own work."""
-
-    def comment(self, number: int, text: str) -> None:
-        """Leaves a comment."""
+class Forge(PullReader, Permissions, ReviewWriter, Pulls, Issues, Protocol):
+    """One repository on a forge. Every method raises `ForgeFault` when the forge does not answer."""
 
     def close(self) -> None:
-        """Lets go of connections."""
+        """Closes connections."""
 
 
 class Remote(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from remand.app.forge.ports import Forge, PollMarks
+from remand.app.forge.ports import Permissions, PollMarks
 from remand.app.history.task_history import UncountedReview, uncounted_review
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
@@ -37,7 +37,7 @@ from remand.domain.task import Task
 class Accounts:
     """Knows whose word an account's is. In doubt it is nobody's."""
 
-    def __init__(self, team: Team, forge: Forge, marks: PollMarks) -> None:
+    def __init__(self, team: Team, forge: Permissions, marks: PollMarks) -> None:
         self._team = team
         self._forge = forge
         self._marks = marks
