@@ -26,14 +26,7 @@ class PathPattern:
         names = path.split("/")
         reached = {0}
         for name in names:
-            reached = set()
-            for part in self._skip_wildcards(reached):
-                if part == len(self._parts):
-                    continue
-                if self._parts[part] == "**":
-                    reached.add(part)
-                elif matches_name(self._parts[part], name):
-                    reached.add(part + 1)
+            reached = self._step(self._skip_wildcards(reached), name)
             if not reached:
                 return False
         return len(self._parts) in self._skip_wildcards(reached)
@@ -45,6 +38,17 @@ class PathPattern:
             while part < len(self._parts) and self._parts[part] == "**":
                 part += 1  # noqa: PLW2901 - the walk along the parts
                 found.add(part)
+        return found
+
+    def _step(self, reached: set[int], name: str) -> set[int]:
+        found = set()
+        for part in reached:
+            if part == len(self._parts):
+                continue
+            if self._parts[part] == "**":
+                found.add(part)
+            elif matches_name(self._parts[part], name):
+                found.add(part + 1)
         return found
 
 
