@@ -45,18 +45,17 @@ def loaded_modules(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("name", sorted(LAZY_MODULES))
-def test_every_module_of_the_table_exists_and_someone_imports_it_whole(name: str) -> None:
-    package, _, module = name.rpartition(".")
-    imports = [
-        node
+def test_every_module_of_the_table_exists_and_someone_imports_it_whole() -> None:
+    imported = {
+        f"{node.module}.{alias.name}"
         for tree in trees().values()
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == package
-    ]
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
-    assert find_spec(name) is not None
-    assert any(alias.name == module for node in imports for alias in node.names)
+    assert not [name for name in sorted(LAZY_MODULES) if find_spec(name) is None]
+    assert not sorted(LAZY_MODULES - imported)
 
 
 def test_only_registries_import_by_a_string() -> None:
