@@ -14,9 +14,10 @@ TYPE_CHECKING = False  # as in typing, which takes longer to load than all that 
 LAZY_MODULES = frozenset(
     f"remand.{name}"
     for package, names in {
+        "adapters.coordinator": "remote_ledger",
         "adapters.forges": "gitea github gitlab",
         "adapters.gates": "background_runs",
-        "adapters.git": "mirror repository",
+        "adapters.git": "event_publisher mirror repository",
         "adapters.hosts": "claude codex copilot cursor gemini mcp_entries openhands qwen",
         "adapters.parsers": "cargo cargo_test cobertura coverage_json eslint exit go junit lcov mypy ruff sarif tap tsc",
         "adapters.stores": "sqlite_migrations",
@@ -26,6 +27,7 @@ LAZY_MODULES = frozenset(
         "config": "missing_base",
         "domain.access": "confusables tool_calls",
         "domain.decisions": "rejections",
+        "domain.pull_request": "reviews",
         "domain.text": "redaction",
         "interfaces.cli": "main",
         "interfaces.cli.agent_socket": "client",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from remand.domain.gate.control_files import ControlChange
 from remand.domain.gate.verdict import RUNNER_GATE
 from remand.domain.instant import Instant
 from remand.domain.policy import IGNORE
+from remand.domain.record import NamedTuple
 from remand.domain.task import Objection, Task
 from remand.ledger.store import Transaction
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ from remand.domain.events.event import Event, KnownBy, Meta
 from remand.domain.evolve import evolve, replay
 from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
 from remand.domain.preconditions import require_trusted_key
+from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.domain.requests import oversized_event_refusal, reused_key_refusal
 from remand.domain.task import Status, Task

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from remand.domain.access.keys import PublicKey
 from remand.domain.instant import Instant
+from remand.domain.record import NamedTuple
 from remand.domain.validation.assessment import EvidenceGrade
 from remand.ledger.event_tables import FileMark
 from remand.ledger.store import LedgerHead

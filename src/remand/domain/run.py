@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from remand.domain.events.work import How, RunEnded
 from remand.domain.instant import Instant
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple, Record
 
 _SHORT_SECONDS = 600.0
 

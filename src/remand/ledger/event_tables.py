@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from remand.domain.decisions.objections import objected_work
 from remand.domain.events.event import Event
 from remand.domain.events.log import MissingLines
 from remand.domain.instant import Instant
+from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.ledger.problems import Problem, TableDifference
 from remand.ledger.signatures import MAX_SEQ, Doubt, EventGroup

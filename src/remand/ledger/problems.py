@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple, Record
 
 LEDGER = ".got/ledger.db"
 """How the ledger's own file is called where something is wrong with it."""

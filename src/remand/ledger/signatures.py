@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
-from typing import NamedTuple
 
 import msgspec
 
 from remand.domain.instant import Instant, is_instant
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple, Record
 from remand.ledger.problems import BadLine
 
 GROUP_EVENT = "log.sign"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from remand.domain.access.team import Actor
 from remand.domain.instant import BEGINNING, Instant
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple, Record
 from remand.domain.task import Status, Task
 from remand.ledger.event_tables import (
     EventTable,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from remand.domain.events.event import Event
 from remand.domain.events.log import LinesGivenUp
@@ -18,6 +18,7 @@ from remand.domain.events.tasks import (
 )
 from remand.domain.instant import Instant
 from remand.domain.reasons import DecisionType, parse_decision_type, parse_reason
+from remand.domain.record import NamedTuple
 
 FILED, INVALID, ANSWERED = "handoff.reject", "handoff.reject.invalid", "handoff.reject.response"
 WOKEN, LOCKED_OUT, ESCALATED = "task.wake", "lockout.set", "escalation.open"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from functools import cached_property
 
+from remand.adapters.coordinator import remote_ledger
 from remand.adapters.coordinator.protocol import CoordinatorUnavailable
-from remand.adapters.coordinator.remote_ledger import RemoteLedger
-from remand.adapters.git.event_publisher import GitPublisher
+from remand.adapters.git import event_publisher
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import GitRepository
 from remand.adapters.system.clock import RandomIds
@@ -45,9 +45,9 @@ class Gateway:
         return self._has_sent or (opened is not None and opened.ledger.written > self._written_before)
 
     @cached_property
-    def publisher(self) -> GitPublisher:
+    def publisher(self) -> event_publisher.GitPublisher:
         """Commits event files."""
-        return GitPublisher(self.place)
+        return event_publisher.GitPublisher(self.place)
 
     def ask(self, request: Request) -> Answer:
         """Answers an ask. Should the coordinator go away meanwhile, the key keeps it from happening twice."""
@@ -57,7 +57,7 @@ class Gateway:
         if path:
             self._read_own_files()
             try:
-                remote = RemoteLedger(path)
+                remote = remote_ledger.RemoteLedger(path)
                 try:
                     answer = remote.ask(request)
                 finally:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.ledger import Ledger
+from remand.domain.record import NamedTuple
 from remand.wiring.settings import SettingsSource
 
 

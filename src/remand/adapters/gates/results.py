@@ -9,10 +9,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from typing import NamedTuple
 
 from remand.app.gates.ports import ResultCache
 from remand.domain.instant import Instant, add_seconds, is_instant
+from remand.domain.record import NamedTuple
 
 KEPT_RESULTS = 2000
 _RESULT_KEY = re.compile(r"[0-9a-f]{64}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import NamedTuple
+
+from remand.domain.record import NamedTuple
 
 VARIABLE = "REMAND_NOTIFY"
 AGENTS_MARK = "REMAND_TASK"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from remand.app.events.signatures import Verifier
 from remand.app.ports import Commit, Repository
@@ -16,6 +16,7 @@ from remand.domain.gate.control_files import (
     is_event_file,
     make_control_change,
 )
+from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.ledger import codec, signatures
 from remand.ledger.problems import BadLine

@@ -6,7 +6,6 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,6 +25,7 @@ from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.instant import END, Instant, latest_event_time
 from remand.domain.policy import Policy
+from remand.domain.record import NamedTuple
 from remand.ledger import codec, signatures
 from remand.ledger.event_tables import EventEntry, FileMark, SignedGroup
 from remand.ledger.order import next_time

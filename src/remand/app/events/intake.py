@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -45,6 +44,7 @@ from remand.domain.events.event import Event
 from remand.domain.events.log import VOIDS, EventsVoided, LinesImported
 from remand.domain.evolve import replay
 from remand.domain.instant import BEGINNING, END, Instant
+from remand.domain.record import NamedTuple
 from remand.ledger import codec, signatures
 from remand.ledger.event_tables import (
     EventEntry,

@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
-from typing import NamedTuple
 
 from remand.app.ports import Exchange, History, Rewrite
 from remand.app.tasks.lookup import Lineage
 from remand.domain.events.event import Event
 from remand.domain.events.log import AbandonedLines, LinesGivenUp, MissingLines
 from remand.domain.instant import Instant
+from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.event_tables import EventEntry, RewrittenLine

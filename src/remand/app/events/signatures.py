@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, Meta
 from remand.domain.events.log import VOIDS
 from remand.domain.instant import Instant
+from remand.domain.record import NamedTuple
 from remand.ledger import codec
 from remand.ledger.event_tables import EventEntry, SignedGroup, UnconfirmedEvent
 from remand.ledger.order import VoidedEvents

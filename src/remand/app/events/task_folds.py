@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from remand.app.events.missing_lines import given_up_repairs
 from remand.app.events.signatures import Verifier, last_counted_number
@@ -16,6 +15,7 @@ from remand.domain.events.log import VOIDS, AbandonedLines, MissingLines
 from remand.domain.events.tasks import HandoffInitiated, TaskAdded, TaskClaimed
 from remand.domain.evolve import evolve, replay
 from remand.domain.instant import Instant
+from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.event_tables import FileMark

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from hashlib import sha256
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +16,7 @@ from remand.domain.access.team import THE_COORDINATOR
 from remand.domain.gate.gate import GatePolicy, policy_digest
 from remand.domain.gate.state import broken_gate_names, find_measured_gates
 from remand.domain.gate.verdict import UNMEASURED, Verdict
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple, Record
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
 from remand.domain.gate.gate import Measurement
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple, Record
 
 MIB = 1 << 20
 

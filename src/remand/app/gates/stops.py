@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from remand.app.gates.done_claims import ClaimOutcome
 from remand.app.ledger import Ledger
@@ -12,6 +12,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR
 from remand.domain.decisions.stops import StopMeaning, StopState, stop_meaning
 from remand.domain.events.event import KnownBy
+from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
 

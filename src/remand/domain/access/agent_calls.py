@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from remand.domain.access.team import fold_name
+from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.domain.text.visible import remove_invisible
 

@@ -24,7 +24,7 @@ from remand.domain.events.reviews import (
 from remand.domain.events.tasks import TaskCancelled, TaskClaimed
 from remand.domain.gate.state import RETRY, GateAlert
 from remand.domain.instant import add_seconds
-from remand.domain.pull_request.reviews import is_merge_of
+from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.record import Record
 from remand.domain.references import unknown_option_refusal
 from remand.domain.refusals import Refused
@@ -101,7 +101,11 @@ def _find_merged_submission(task: Task) -> Submission | None:
     work, escalation = task.submission, task.open_escalation
     if work is None or escalation is None or escalation.kind != "bypassed" or is_still_rejected(task):
         return None
-    return work if any(is_merge_of(source, work.commit) for source in task.sources) else None
+    return (
+        work
+        if any(pull_request_reviews.is_merge_of(source, work.commit) for source in task.sources)
+        else None
+    )
 
 
 def require_agent_left(task: Task, command: c.Command) -> None:

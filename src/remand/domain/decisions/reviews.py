@@ -29,7 +29,7 @@ from remand.domain.events.reviews import (
     ReviewRetracted,
     first_blocking,
 )
-from remand.domain.pull_request.reviews import make_forge_review_id
+from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.references import unknown_commit_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Review, Status, Submission, Task
@@ -124,7 +124,9 @@ def reject_review(task: Task, ask: c.RejectReview, command: c.Command) -> Events
         findings=_require_valid_findings(
             ask.findings if is_forges else _without_forge_ids(ask.findings), command.actor
         ),
-        review_id=make_forge_review_id(task.id, ask.source) if is_forges else command.facts.fresh_review_id,
+        review_id=pull_request_reviews.make_forge_review_id(task.id, ask.source)
+        if is_forges
+        else command.facts.fresh_review_id,
         patch=command.facts.patch,
         source=ask.source,
         author=submission.agent,

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from operator import itemgetter
-from typing import NamedTuple
 
+from remand.domain.record import NamedTuple
 from remand.domain.text.words import word_set
 
 RemovalCounts = defaultdict[str, int]

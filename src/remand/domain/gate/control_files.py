@@ -6,10 +6,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import NamedTuple
 
 from remand.domain.gate.gate import GateFinding
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple, Record
 from remand.domain.text.visible import remove_invisible
 
 CONTROL_FOLDER = ".got"

@@ -67,6 +67,7 @@ def run(arguments: list[str]) -> int:
             sys.stderr.write(views.read_remarks(call.folder, is_users=not os.environ.get("REMAND_TASK")))
             return 0
     environment = {name: os.environ.get(name, "") for name in FORWARDED_VARIABLES}
+    startup.load_msgspec()
     return cli.run(arguments, cli.CallOrigin.of_this_process(environment))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -155,7 +154,9 @@ def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
 def unknown_command_message(call: CommandCall) -> str:
     """What to say of a command that there is not."""
     group = [name for name in COMMANDS if name.split(" ")[0] == call.command.split(" ")[0]]
-    close = difflib.get_close_matches(call.command, COMMANDS, 1)
+    from difflib import get_close_matches  # loaded for a mistyped command alone
+
+    close = get_close_matches(call.command, COMMANDS, 1)
     if close:
         return f"There is no command `{clean(call.command)}`; did you mean `remand {close[0]}`?"
     if group:

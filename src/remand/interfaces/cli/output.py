@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from remand.domain.record import NamedTuple
 from remand.domain.text.visible import remove_invisible, shorten
 from remand.interfaces.terminal.styles import STATUS_STYLES
 
