@@ -80,7 +80,7 @@ def _task(rng: random.Random, dress: Callable[[str], str]) -> tuple[Task, list[E
             events.append(_review(rng, dress, number, commit))
     events = stamp_events(*events)
     task = replay(events)
-    if task is None or task.rejection_count != ROUNDS:
+    if task is None or task.reviews.rejection_count != ROUNDS:
         raise AssertionError(f"the task was not rejected {ROUNDS} times: {task}")
     return task, events
 

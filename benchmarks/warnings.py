@@ -28,7 +28,7 @@ from remand.domain.events.tasks import (
     TaskClaimed,
     TaskWaiting,
 )
-from remand.domain.task import Task
+from remand.domain.task import Task, make_task
 from remand.wiring.ledger import OpenLedger, open_ledger
 
 CLI = (sys.executable, "-m", "remand.interfaces.cli.entry")
@@ -179,7 +179,7 @@ def _new_tasks(said: list[tuple[str, str]], texts: Texts) -> Iterator[Task]:
         rng.shuffle(words)
         new = f"{' '.join(words[:5])} {texts.text(1)}"
         half = scope[: len(scope) // 2]
-        yield Task(
+        yield make_task(
             id="T-new", title=new, scope=f"{half} {texts.text(15)}", created_at="2026-01-02T00:00:00.000000Z"
         )
 
@@ -195,7 +195,9 @@ def _full_text(said: list[tuple[str, str]]) -> apsw.Connection:
 
 
 def _best_of(connection: apsw.Connection, task: Task) -> object:
-    words = " OR ".join(f'"{word}"' for word in {*task.title.split(), *task.scope.split()} if word.isalnum())
+    words = " OR ".join(
+        f'"{word}"' for word in {*task.title.split(), *task.details.scope.split()} if word.isalnum()
+    )
     found = connection.execute("SELECT rowid FROM past WHERE past MATCH ? ORDER BY rank LIMIT 5", (words,))
     return found.fetchall()
 
@@ -211,7 +213,7 @@ class _Scan:
 
     def best(self, task: Task) -> list[tuple[float, int]]:
         """The five most alike."""
-        own = {word for word in f"{task.title} {task.scope}".lower().split() if word in self._weights}
+        own = {word for word in f"{task.title} {task.details.scope}".lower().split() if word in self._weights}
         squares = {word: self._weights[word] ** 2 for word in own}
         found = (
             (sum(map(squares.__getitem__, own & words)) / length, place)

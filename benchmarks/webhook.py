@@ -93,7 +93,7 @@ class _Place:
             opened.ledger.refresh()
             with opened.store.read() as view:
                 found = view.tasks.get(task)
-            if found is not None and found.status == Status.REJECTED and found.feedback:
+            if found is not None and found.status == Status.REJECTED and found.reviews.feedback:
                 opened.store.close()
                 return time.perf_counter() - start
             time.sleep(0.002)

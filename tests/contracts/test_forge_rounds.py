@@ -162,7 +162,7 @@ def test_single_comments_before_the_request_for_changes_are_its_findings(
     assert marked(told, "Computed three times") == "**src/b.tsx:22** (BLOCKING)"
     assert marked(told, "nit: spacing") == "**src/b.tsx:30** (suggestion)"
     assert marked(told, "See my comments.") == "(suggestion)"
-    assert (reviewed.task.status, reviewed.task.rejection_count) == (Status.REJECTED, 1)
+    assert (reviewed.task.status, reviewed.task.reviews.rejection_count) == (Status.REJECTED, 1)
 
 
 @on()
@@ -177,7 +177,7 @@ def test_both_of_two_requests_for_changes_are_told(reviewed: Reviewed, often: bo
     for text in ("one", "two", "First place", "Second place"):
         assert "(BLOCKING)" in marked(told, text)
         assert told.splitlines().count(text) == 1
-    assert reviewed.task.rejection_count == 1
+    assert reviewed.task.reviews.rejection_count == 1
 
 
 @on()
@@ -225,7 +225,7 @@ def test_another_reviewers_comments_are_told_by_name_and_block_when_they_say_so(
     assert "(BLOCKING)" in marked(told, "no test of the edge")
     assert "(suggestion)" in marked(told, "Rather long")
     assert "(suggestion)" in marked(told, "BLOCKING: beyond my paths")
-    assert (reviewed.task.rejection_count, reviewed.task.reviewers) == (1, ("Lead",))
+    assert (reviewed.task.reviews.rejection_count, reviewed.task.people.reviewers) == (1, ("Lead",))
 
 
 @on()
@@ -240,7 +240,7 @@ def test_a_comment_blocks_once_its_reviewer_requests_changes_as_well(reviewed: R
 
     assert "(BLOCKING)" in marked(told, "The edge has no test")
     assert told.splitlines().count("The edge has no test") == 1
-    assert reviewed.task.rejection_count == 1
+    assert reviewed.task.reviews.rejection_count == 1
 
 
 STEPS: tuple[Step, ...] = (
@@ -292,7 +292,7 @@ def test_comments_after_the_no_reach_whoever_works_on_it_and_have_to_be_read(rev
     assert (polled.comments, refused.code) == (2, "feedback_unread")
     assert marked(told, "and the migration is missing") == "**src/m.py:4** (BLOCKING)"
     assert "Use snapResult.pos" in told
-    assert (reviewed.task.status, reviewed.task.rejection_count) == (Status.PROVISIONAL, 1)
+    assert (reviewed.task.status, reviewed.task.reviews.rejection_count) == (Status.PROVISIONAL, 1)
 
 
 @on()
@@ -312,7 +312,7 @@ def test_nothing_is_told_twice_in_another_poll_or_round(reviewed: Reviewed) -> N
     latest, _, earlier = told.partition("### Earlier rounds")
 
     assert unchanged == before
-    assert reviewed.task.rejection_count == 2
+    assert reviewed.task.reviews.rejection_count == 2
     assert "The lock is gone." in latest
     assert ("Never snaps" in latest, earlier.count("Never snaps")) == (False, 1)
 
@@ -431,7 +431,7 @@ def test_comments_alone_send_nothing_back(reviewed: Reviewed) -> None:
         is_polled_often=True,
     )
 
-    assert (reviewed.task.status, reviewed.task.feedback) == (Status.PROVISIONAL, 0)
+    assert (reviewed.task.status, reviewed.task.reviews.feedback) == (Status.PROVISIONAL, 0)
 
 
 # ------------------------------------------------------------------------- what was seen and does not count
@@ -502,7 +502,7 @@ def test_a_rejection_given_here_takes_the_comments_on_the_forge_along(reviewed: 
     told = reviewed.play(is_polled_often=False)
 
     assert marked(told, "never snaps") == "**src/a.tsx:11** (BLOCKING)"
-    assert reviewed.task.rejection_count == 1
+    assert reviewed.task.reviews.rejection_count == 1
 
 
 @on()

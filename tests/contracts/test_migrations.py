@@ -5,8 +5,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite import SqliteStore
+from remand.adapters.stores.sqlite_views import VERSION
 from remand.app.errors import EnvironmentFault
 from remand.ledger.traces import TRACED_NAMES, Trace
 from remand.testing.builders import (
@@ -87,7 +87,7 @@ def test_a_ledger_of_version_1_gets_the_traces_of_its_events(tmp_path: Path) -> 
         with store.read() as view:
             assert sorted(view.traces.every(*TRACED_NAMES)) == traces
             assert [one.decision for one in sorted(view.traces.filed_rejections(""))] == ["", "OVERRIDE", ""]
-        assert store.connection.pragma("user_version") == sql.VERSION
+        assert store.connection.pragma("user_version") == VERSION
         store.close()
 
 
@@ -95,7 +95,7 @@ def test_a_ledger_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     made(path)
     connection = apsw.Connection(str(path))
-    connection.pragma("user_version", sql.VERSION + 1)
+    connection.pragma("user_version", VERSION + 1)
     connection.close()
 
     with pytest.raises(EnvironmentFault, match="Update remand"):

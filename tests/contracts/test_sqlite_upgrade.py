@@ -8,7 +8,8 @@ from remand.adapters.stores.sqlite import SqliteStore
 from remand.domain import commands as c
 from remand.domain.access.team import look_keys, name_key
 from remand.domain.events.reviews import Finding, ReviewApproved, ReviewRejected
-from remand.domain.task import ForgeAction, Status, Task, TaskForgeState
+from remand.domain.forge_state import ForgeAction, TaskForgeState
+from remand.domain.task import Status, Task
 from remand.ledger.signatures import Doubt
 from remand.testing.builders import FakeLedger, Session, a_task
 from remand.testing.builders import task_id as numbered
@@ -97,7 +98,7 @@ def test_a_ledger_of_version_4_is_folded_anew_when_it_is_next_used(tmp_path: Pat
     world.reopen().ask_all([])
 
     assert world.task(task_id) == before
-    assert before.rounds
+    assert before.reviews.rounds
     world.store.close()
 
 

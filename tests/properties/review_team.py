@@ -218,10 +218,10 @@ def require_rightly_accepted(
     task, ask = answer.task, request.ask
     known = before[task.id]
     actor = world.rules.team.actor(request.actor)
-    require(len(task.conflicts) <= len(known.conflicts), "what was accepted did not apply", ask)
+    require(len(task.inbox.conflicts) <= len(known.inbox.conflicts), "what was accepted did not apply", ask)
     match ask:
         case c.ClaimTask() | c.AcceptHandoff() | c.SubmitTask():
-            barred = locked_above(known, before) | {lockout.agent for lockout in known.lockouts}
+            barred = locked_above(known, before) | {lockout.agent for lockout in known.people.lockouts}
             require(actor.name not in barred, "a locked-out agent got through a door", (ask, known))
         case c.ApproveReview() if answer.events:
             commit = world.repository.commits[ask.commit]
@@ -246,19 +246,21 @@ def require_rightly_accepted(
 def locked_above(task: Task, tasks: dict[str, Task]) -> set[str]:
     """Who is locked out of a task above this one, and was not let back to this very one."""
     found: set[str] = set()
-    above = tasks.get(task.parent)
+    above = tasks.get(task.links.parent)
     while above is not None:
         found |= {lockout.agent for lockout in above.active_lockouts}
-        above = tasks.get(above.parent)
-    return found - set(task.unlocked)
+        above = tasks.get(above.links.parent)
+    return found - set(task.people.unlocked)
 
 
 def require_sound_task(task: Task) -> None:
     """What is true of every task at all times, whatever led to it."""
     locked = {lockout.agent for lockout in task.active_lockouts}
     require(task.claim is None or task.claim.agent not in locked, "a locked-out agent holds a claim", task)
-    require(locked.isdisjoint(o.target for o in task.offers), "a locked-out agent has an offer", task)
-    require(task.rejection_count == len(task.standing_rounds), "the count is not that of the rounds", task)
+    require(locked.isdisjoint(o.target for o in task.claims.offers), "a locked-out agent has an offer", task)
+    require(
+        task.reviews.rejection_count == len(task.standing_rounds), "the count is not that of the rounds", task
+    )
     require((task.claim is not None) == (task.status == Status.CLAIMED), "a claim without its status", task)
 
 
@@ -296,7 +298,7 @@ def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
             yield c.RejectReview(task_id=task.id, commit=task.submission.commit, findings=LEAKS), name
     if task.status == Status.ESCALATED:
         yield c.AnswerEscalation(task_id=task.id, option="fix"), OWNER
-    for name in (*(offer.target for offer in task.offers), *AUTHORS, "Lea"):
+    for name in (*(offer.target for offer in task.claims.offers), *AUTHORS, "Lea"):
         yield c.ClaimTask(agent=name, task_id=task.id), name
         yield c.ReassignTask(task_id=task.id, target=name), OWNER
         yield c.Unlock(task_id=task.id, agent=name, reason="Because"), OWNER
@@ -319,7 +321,7 @@ def _claim(play: Play, step: Step) -> None:
 
 
 def _accept(play: Play, step: Step) -> None:
-    offers = play.task(step).offers
+    offers = play.task(step).claims.offers
     handoff = offers[-1].handoff_id if offers else "H-none"
     play.ask(step, c.AcceptHandoff(handoff_id=handoff, agent=step.who))
 
@@ -353,7 +355,7 @@ def _reject(play: Play, step: Step) -> None:
 
 def _retract(play: Play, step: Step) -> None:
     task = play.task(step)
-    reviews = [review.id for one in task.rounds for review in one.reviews]
+    reviews = [review.id for one in task.reviews.rounds for review in one.reviews]
     name = reviews[int(step.what) % len(reviews)] if step.what and reviews else ""
     play.ask(step, c.RetractReview(task_id=task.id, reason="It was right", review_id=name))
 
@@ -405,7 +407,7 @@ def _measure(play: Play, step: Step) -> None:
 
 def _settle(play: Play, step: Step) -> None:
     task = play.task(step)
-    for name in task.gating.held[:1]:
+    for name in task.gates.held[:1]:
         play.ask(step, c.SettleFinding(task_id=task.id, finding=name, is_accepted=step.what != "no"))
 
 
@@ -481,7 +483,7 @@ def _likely(chance: random.Random, task: Task) -> list[tuple[str, str, str]]:
         ("look", chance.choice(REVIEWERS), ""),
         ("lock out", chance.choice(("Lea", OWNER)), chance.choice(NAMES)),
         ("retract", chance.choice(REVIEWERS), chance.choice(("", "0", "1", "2"))),
-        ("unlock", OWNER, chance.choice([lock.agent for lock in task.lockouts] or ["Alice"])),
+        ("unlock", OWNER, chance.choice([lock.agent for lock in task.people.lockouts] or ["Alice"])),
         ("push", "", chance.choice(WORK)),
         ("pass", "", chance.choice(("1", "60", "2000"))),
         ("again", "", chance.choice(("", "elsewhere"))),
@@ -514,9 +516,9 @@ def _likely(chance: random.Random, task: Task) -> list[tuple[str, str, str]]:
         return [*[("answer", OWNER, chance.choice(OPTIONS))] * 4, *extra]
     if task.status in CLAIMABLE:
         return [
-            *[("claim", chance.choice([o.target for o in task.offers] or [name]), "")] * 4,
+            *[("claim", chance.choice([o.target for o in task.claims.offers] or [name]), "")] * 4,
             ("claim", name, chance.choice(("", "next"))),
-            ("accept", chance.choice([o.target for o in task.offers] or [name]), ""),
+            ("accept", chance.choice([o.target for o in task.claims.offers] or [name]), ""),
             ("initiate", chance.choice(("Lea", OWNER)), name),
             ("reassign", chance.choice(("Lea", OWNER)), name),
             ("reject", chance.choice(REVIEWERS), ""),
@@ -600,7 +602,7 @@ def next_moves(task: Task) -> Iterator[tuple[c.Ask, str]]:
     """What brings a task nearer to done from where it is."""
     if task.claim is not None:
         holder = task.claim.agent
-        if task.claim.read < task.feedback:
+        if task.claim.read < task.reviews.feedback:
             yield c.FetchFeedback(task_id=task.id, agent=holder), holder
         yield c.SubmitTask(task_id=task.id, agent=holder, commit="last", branch=BRANCH), holder
     elif task.status == Status.PROVISIONAL and task.submission is not None:
@@ -610,7 +612,7 @@ def next_moves(task: Task) -> Iterator[tuple[c.Ask, str]]:
     elif task.status == Status.ESCALATED:
         yield c.AnswerEscalation(task_id=task.id, option="fix"), OWNER
     elif task.status in CLAIMABLE:
-        for name in (*(offer.target for offer in task.offers), *AUTHORS, "Lea"):
+        for name in (*(offer.target for offer in task.claims.offers), *AUTHORS, "Lea"):
             yield c.ClaimTask(agent=name, task_id=task.id), name
         yield c.EscalateTask(task_id=task.id, reason="Nobody may take it"), OWNER
     else:

@@ -100,7 +100,11 @@ class Account:
         work = self.work
         require(work is not None, "nothing was handed in, and it was approved", event)
         assert work is not None
-        is_same = (event.commit, event.tree) == (work.commit, work.tree) == (task.approved_commit, work.tree)
+        is_same = (
+            (event.commit, event.tree)
+            == (work.commit, work.tree)
+            == (task.reviews.approved_commit, work.tree)
+        )
         require(is_same, "an approval counted for another commit", (event, work))
         named = [one for one in self.standing.values() if one.work.tree == work.tree]
         require(not named or bool(self.let_pass), "rejected code was approved", (event, named))
@@ -119,8 +123,8 @@ class Account:
     def _not_counted(self, event: ReviewRejected, task: Task) -> None:
         """A rejection of what was handed in last counts, whatever happened meanwhile, unless the task has ended."""
         is_about = self.work is not None and self.work.tree == event.tree
-        is_repeated = event.source in task.sources
-        has_ended = task.is_terminal and not task.approved_commit
+        is_repeated = event.source in task.reviews.sources
+        has_ended = task.is_terminal and not task.reviews.approved_commit
         require(not is_about or is_repeated or has_ended, "a rejection was lost", (event, task))
 
     def _retracted(self, review_id: str) -> None:
@@ -165,7 +169,7 @@ class Account:
 
 
 def _reviews(task: Task) -> list[str]:
-    return [review.id for one in task.rounds for review in one.reviews]
+    return [review.id for one in task.reviews.rounds for review in one.reviews]
 
 
 def audited(events: Iterable[Event]) -> Task:
@@ -182,22 +186,22 @@ def audited(events: Iterable[Event]) -> Task:
 
 
 def _require_agreement(account: Account, task: Task, event: Event) -> None:
-    locked = {lockout.agent for lockout in task.lockouts}
+    locked = {lockout.agent for lockout in task.people.lockouts}
     require(
         locked == account.locked,
         "the lockouts are not those the events tell",
         (event, locked, account.reasons),
     )
     require(
-        task.rejection_count == account.count,
+        task.reviews.rejection_count == account.count,
         "the count is not that of the rejections that stand",
         (event, task),
     )
     holder = task.claim.agent if task.claim else ""
     require(holder not in account.locked, "a locked-out agent holds a claim", (event, task))
-    offered = {offer.target for offer in task.offers}
+    offered = {offer.target for offer in task.claims.offers}
     require(offered.isdisjoint(account.locked), "a locked-out agent has an offer", (event, task))
-    if task.status == Status.DONE and task.approved_commit:
+    if task.status == Status.DONE and task.reviews.approved_commit:
         work = account.work
-        is_last = work is not None and work.commit == task.approved_commit
+        is_last = work is not None and work.commit == task.reviews.approved_commit
         require(is_last, "the task is done at another commit than was handed in last", (event, task))

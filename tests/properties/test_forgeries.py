@@ -139,7 +139,7 @@ def state(world: FakeLedger) -> tuple[object, ...]:
     with world.store.read() as view:
         tasks = list(view.tasks.every())
         claims = [task.claim.handoff_id for task in tasks if task.claim]
-        offers = [offer.handoff_id for task in tasks for offer in task.offers]
+        offers = [offer.handoff_id for task in tasks for offer in task.claims.offers]
         return (
             [encoded(task) for task in tasks],
             view.queue.ready(),

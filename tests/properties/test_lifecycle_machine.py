@@ -53,7 +53,7 @@ from remand.domain.ids import task_node_id
 from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType
 from remand.domain.refusals import MEANINGS, Refused
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, make_task, update_task
 from remand.ledger.store import Transaction
 from remand.testing.builders import FakeLedger, Session, a_result, a_verdict, member
 from remand.testing.fakes import ProcessKilled
@@ -142,7 +142,9 @@ class Lifecycle(RuleBasedStateMachine):
             return answer
         for task in self.world.tasks().values():
             known = before.get(task.id)
-            assert task.conflicts == (known.conflicts if known else ()), "what was accepted did not apply"
+            assert task.inbox.conflicts == (known.inbox.conflicts if known else ()), (
+                "what was accepted did not apply"
+            )
         self.written += any(isinstance(event, TaskAdded) for event in answer.events)
         return answer
 
@@ -284,16 +286,16 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(task=tasks, by=leaders, finding=st.sampled_from(["f1", "f2"]), is_accepted=mostly, as_held=mostly)
     def settle(self, *, task: str, by: str, finding: str, is_accepted: bool, as_held: bool) -> None:
-        held = [found for found in self.world.tasks().values() if found.gating.held]
+        held = [found for found in self.world.tasks().values() if found.gates.held]
         if as_held and held:
-            task, by = held[-1].id, "Lea" if "Lea" in held[-1].gating.questioned else by
+            task, by = held[-1].id, "Lea" if "Lea" in held[-1].gates.decisions.questioned else by
         self.ask(c.SettleFinding(task_id=task, finding=finding, is_accepted=is_accepted), by)
 
     @rule(
         task=tasks, by=leaders, gate=st.sampled_from(["tests", "tests", INTEGRITY_GATE]), as_standing=mostly
     )
     def override(self, task: str, by: str, gate: str, as_standing: bool) -> None:
-        standing = [found.id for found in self.world.tasks().values() if found.gating.standing]
+        standing = [found.id for found in self.world.tasks().values() if found.gates.blocking]
         task = standing[-1] if as_standing and standing else task
         self.ask(c.OverrideGate(task_id=task, gate=gate, reason="Because"), by)
 
@@ -332,11 +334,11 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(target=handoffs, task=tasks, by=leaders, to=anybody)
     def initiate(self, task: str, by: str, to: str) -> object:
         answer = self.ask(c.InitiateHandoff(task_id=task, target=to), by)
-        return answer.task.offers[-1].handoff_id if isinstance(answer, Acceptance) else multiple()
+        return answer.task.claims.offers[-1].handoff_id if isinstance(answer, Acceptance) else multiple()
 
     @rule(handoff=handoffs, by=agents, as_target=mostly)
     def accept(self, handoff: str, by: str, as_target: bool) -> None:
-        offers = [offer for task in self.world.tasks().values() for offer in task.offers]
+        offers = [offer for task in self.world.tasks().values() for offer in task.claims.offers]
         if as_target and offers:
             handoff, by = offers[0].handoff_id, offers[0].target
         self.ask(c.AcceptHandoff(handoff_id=handoff, agent=by), by)
@@ -373,7 +375,11 @@ class Lifecycle(RuleBasedStateMachine):
     def answer_rejection(
         self, *, handoff: str, by: str, decision: str, created: list[str], to: str, as_asked: bool
     ) -> object:
-        filed = [task.filed.handoff_id for task in self.world.tasks().values() if task.filed]
+        filed = [
+            task.rejections.last_rejection.handoff_id
+            for task in self.world.tasks().values()
+            if task.rejections.last_rejection
+        ]
         ask = c.AnswerRejection(
             handoff_id=filed[-1] if as_asked and filed else handoff,
             decision=decision,
@@ -391,7 +397,7 @@ class Lifecycle(RuleBasedStateMachine):
     def held(self) -> list[tuple[str, str]]:
         """The handoffs that agents have, and whose each is."""
         tasks = self.world.tasks().values()
-        offers = [(offer.handoff_id, offer.target) for task in tasks for offer in task.offers]
+        offers = [(offer.handoff_id, offer.target) for task in tasks for offer in task.claims.offers]
         return [*offers, *((task.claim.handoff_id, task.claim.agent) for task in tasks if task.claim)]
 
     def created_by(self, answer: Answer) -> object:
@@ -407,7 +413,9 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(task=tasks, agent=agents, by=leaders, as_locked=mostly)
     def unlock(self, task: str, agent: str, by: str, as_locked: bool) -> None:
         locked = [
-            (found.id, found.lockouts[0].agent) for found in self.world.tasks().values() if found.lockouts
+            (found.id, found.people.lockouts[0].agent)
+            for found in self.world.tasks().values()
+            if found.people.lockouts
         ]
         task, agent = locked[0] if as_locked and locked else (task, agent)
         self.ask(c.Unlock(task_id=task, agent=agent, reason="Because"), by)
@@ -442,7 +450,7 @@ class Lifecycle(RuleBasedStateMachine):
     def retract(self, task: str, by: str, as_sent_back: bool, which: int) -> None:
         sent_back = [found for found in self.world.tasks().values() if found.standing_rounds]
         known = sent_back[0] if as_sent_back and sent_back else self.world.tasks().get(task)
-        reviews = [review.id for one in known.rounds for review in one.reviews] if known else []
+        reviews = [review.id for one in known.reviews.rounds for review in one.reviews] if known else []
         name = reviews[which] if 0 <= which < len(reviews) else ""
         self.ask(c.RetractReview(task_id=known.id if known else task, reason="Because", review_id=name), by)
 
@@ -525,22 +533,24 @@ class Lifecycle(RuleBasedStateMachine):
     @invariant()
     def nobody_is_offered_a_task_that_they_are_locked_out_of(self) -> None:
         for task in self.world.tasks().values():
-            assert not any(task.is_locked_out(offer.target) for offer in task.offers), task
+            assert not any(task.is_locked_out(offer.target) for offer in task.claims.offers), task
 
     @invariant()
     def rejections_are_counted_by_the_submissions_that_a_review_rejects_still(self) -> None:
         for task in self.world.tasks().values():
-            standing = [one for one in task.rounds if any(not review.is_retracted for review in one.reviews)]
-            assert task.rejection_count == len(standing), task
+            standing = [
+                one for one in task.reviews.rounds if any(not review.is_retracted for review in one.reviews)
+            ]
+            assert task.reviews.rejection_count == len(standing), task
             if self.is_alone:
                 assert len({one.handoff_id for one in standing}) == len(standing), "counted twice"
 
     @invariant()
     def an_approval_counts_for_the_submission_it_names_alone(self) -> None:
         for task in self.world.tasks().values():
-            if task.approved_commit:
+            if task.reviews.approved_commit:
                 assert task.submission is not None
-                assert task.submission.commit == task.approved_commit, task
+                assert task.submission.commit == task.reviews.approved_commit, task
                 assert task.status == Status.DONE, task
 
     @invariant()
@@ -559,7 +569,11 @@ class Lifecycle(RuleBasedStateMachine):
         with self.world.store.read() as view:
             for task in view.tasks.every():
                 claim = task.claim
-                if claim is not None and claim.read < task.feedback and task.fixer != claim.agent:
+                if (
+                    claim is not None
+                    and claim.read < task.reviews.feedback
+                    and task.people.fixer != claim.agent
+                ):
                     ask = c.SubmitTask(task_id=task.id, agent=claim.agent, commit="first")
                     assert not self._may(view, task, ask, claim.agent), task
 
@@ -575,7 +589,7 @@ class Lifecycle(RuleBasedStateMachine):
             for task in view.tasks.every():
                 if not task.is_terminal:
                     has_way = view.queue.open_blockers(task.id) or self._is_due(view, task)
-                    relaxed = replace(task, skills=())
+                    relaxed = update_task(task, skills=())
                     assert has_way or any(self._may(view, relaxed, *way) for way in ways_out(task)), task
 
     @invariant()
@@ -584,7 +598,7 @@ class Lifecycle(RuleBasedStateMachine):
             return
         with self.world.store.read() as view:
             for task in view.tasks.every():
-                filed = task.filed
+                filed = task.rejections.last_rejection
                 assert filed is None or filed.is_valid or filed.decision, "an invalid rejection waits"
                 if filed is not None and not filed.decision and task.status == Status.BLOCKED:
                     ask = c.AnswerRejection(handoff_id=filed.handoff_id, decision="ACCEPT")
@@ -596,13 +610,13 @@ class Lifecycle(RuleBasedStateMachine):
         unlocked = {event.agent for event in self.world.events() if isinstance(event, LockoutCleared)}
         for task in self.world.tasks().values() if self.is_alone else ():
             holder = task.claim.agent if task.claim else ""
-            assert task.invalid_by.count(holder) < limit or holder in unlocked, task
+            assert task.rejections.invalid_by.count(holder) < limit or holder in unlocked, task
 
     @invariant()
     def nothing_is_handed_in_that_no_release_of_that_very_code_precedes(self) -> None:
         with self.world.store.read() as view:
             for task in view.tasks.every():
-                if task.status == Status.PROVISIONAL or task.approved_commit:
+                if task.status == Status.PROVISIONAL or task.reviews.approved_commit:
                     assert task.submission is not None
                     work = (task.submission.commit, task.submission.tree)
                     assert work in released_before(task, task_events(view, task.id)), task
@@ -612,14 +626,14 @@ class Lifecycle(RuleBasedStateMachine):
         limit = self.world.rules.policy.escalate_after_gates
         for task in self.world.tasks().values() if self.is_alone else ():
             if task.claim is not None:
-                assert task.gating.count < limit, task
-                assert task.gating.stalled < MAX_STALLED, task
+                assert task.gates.progress.count < limit, task
+                assert task.gates.progress.stalled < MAX_STALLED, task
 
     @invariant()
     def rejections_of_the_gates_are_counted_once_each(self) -> None:
         rejected = [event_task_id(event) for event in self.world.events() if isinstance(event, GateRejected)]
         for task in self.world.tasks().values() if self.is_alone else ():
-            assert task.gate_rejection_count == rejected.count(task.id), task
+            assert task.gates.rejection_count == rejected.count(task.id), task
 
     @invariant()
     def nobody_settles_what_was_found_in_their_own_work(self) -> None:
@@ -645,7 +659,7 @@ class Lifecycle(RuleBasedStateMachine):
                 ]
                 # The queue itself knows no lockouts from above a task; `Handler` steps over those.
                 above = Lineage(view).inherited_lockouts(
-                    view.tasks.get(found) or Task(id="", title="", created_at="")
+                    view.tasks.get(found) or make_task(id="", title="", created_at="")
                 )
                 if found == "" or not any(agent == name for agent, _ in above):
                     assert found == (claimable[0] if claimable else "")
@@ -701,7 +715,7 @@ def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
     for name in AGENTS:
         yield c.ClaimTask(agent=name, task_id=task.id), name
         yield c.ReleaseTask(agent=name, task_id=task.id), name
-    for lockout in task.lockouts:
+    for lockout in task.people.lockouts:
         yield c.Unlock(task_id=task.id, agent=lockout.agent, reason="Because"), "owner"
     yield c.ReopenTask(task_id=task.id), "owner"
     yield c.AnswerEscalation(task_id=task.id, option="fix"), "owner"
@@ -712,7 +726,7 @@ def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
 
 
 def tables(tx: Transaction) -> tuple[object, ...]:
-    names = ["#1", "#2", *{offer.handoff_id for task in tx.tasks.every() for offer in task.offers}]
+    names = ["#1", "#2", *{offer.handoff_id for task in tx.tasks.every() for offer in task.claims.offers}]
     return (
         [encoded(task) for task in tx.tasks.every()],
         tx.queue.ready(),

@@ -85,7 +85,7 @@ def rejecting(rng: random.Random, task: Task, other: str) -> tuple[c.Ask, str]:
 
 def answering(rng: random.Random, tasks: list[Task], other: str) -> tuple[c.Ask, str]:
     """A director's answer to some rejection, one that waits for it when there is one."""
-    filed = [task.filed for task in tasks if task.filed]
+    filed = [task.rejections.last_rejection for task in tasks if task.rejections.last_rejection]
     waiting = [one for one in filed if not one.decision] or filed
     handoff = rng.choice(waiting).handoff_id if waiting else "H-none"
     created = rng.choice([(), (), (other,), (other, tasks[0].id)])
@@ -341,21 +341,23 @@ def test_of_two_answers_to_one_rejection_the_first_wins_in_any_order_of_merging(
     outcomes = [merged(rng, lines) for _ in range(4)]
     assert all(state(one) == state(outcomes[0]) for one in outcomes)
 
-    task = next(task for task in outcomes[0].tasks().values() if task.filed)
+    task = next(task for task in outcomes[0].tasks().values() if task.rejections.last_rejection)
     alone = earlier.task(task.id)
-    assert task.filed is not None
+    assert task.rejections.last_rejection is not None
     if first[0].startswith("OVERRIDE"):
-        assert task.filed.decision == second[0].partition(" ")[0], "an override does not end the matter"
+        assert task.rejections.last_rejection.decision == second[0].partition(" ")[0], (
+            "an override does not end the matter"
+        )
         return
-    assert task.filed.decision == first[0]
-    assert (task.status, task.claim, task.offers, task.children, task.superseded_by) == (
+    assert task.rejections.last_rejection.decision == first[0]
+    assert (task.status, task.claim, task.claims.offers, task.links.children, task.links.superseded_by) == (
         alone.status,
         alone.claim,
-        alone.offers,
-        alone.children,
-        alone.superseded_by,
+        alone.claims.offers,
+        alone.links.children,
+        alone.links.superseded_by,
     )
-    assert "handoff.reject.response" in [conflict.event for conflict in task.conflicts]
+    assert "handoff.reject.response" in [conflict.event for conflict in task.inbox.conflicts]
     with outcomes[0].store.read() as view:
         (told,) = task_rejections(task_events(view, task.id))
     assert told.decision is not None

@@ -145,16 +145,16 @@ def _question_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
 
 def _claim_alerts(task: Task, policy: Policy, now: Instant) -> Iterator[BoardAlert]:
     """A holder that was not heard of, or whom the gates reject again and again."""
-    claim, gating = task.claim, task.gating
+    claim, gates = task.claim, task.gates
     if claim is None:
         return
     if claim.lease_expires_at <= now:
         yield _task_alert(task, f"{claim.agent}'s lease has ended", claim.lease_expires_at)
     elif claim.lease_expires_at < add_seconds(now, LEASE_WARNING_SHARE * policy.lease_seconds):
         yield _task_alert(task, f"{claim.agent}'s lease ends at {claim.lease_expires_at[11:19]}")
-    is_current = gating.handoff_id == claim.handoff_id
-    if is_current and gating.count >= policy.alert_after_gates:
-        yield _task_alert(task, f"the gates rejected {claim.agent}'s work {gating.count} times")
+    is_current = gates.handoff_id == claim.handoff_id
+    if is_current and gates.progress.count >= policy.alert_after_gates:
+        yield _task_alert(task, f"the gates rejected {claim.agent}'s work {gates.progress.count} times")
     if task.spent.faults:
         runs = f"{task.spent.faults} runs" if task.spent.faults > 1 else "run"
         yield _task_alert(task, f"its last {runs} failed", task.spent.last_fault)
@@ -171,8 +171,13 @@ def _review_alerts(task: Task, policy: Policy) -> Iterator[BoardAlert]:
 
 def _idle_reason(task: Task) -> str:
     """Why nothing happens to a task that has failed or is blocked."""
-    if task.status == Status.BLOCKED and task.filed and task.filed.is_valid and not task.filed.decision:
-        return f"{task.filed.agent} rejected it, and a director has to answer"
+    if (
+        task.status == Status.BLOCKED
+        and task.rejections.last_rejection
+        and task.rejections.last_rejection.is_valid
+        and not task.rejections.last_rejection.decision
+    ):
+        return f"{task.rejections.last_rejection.agent} rejected it, and a director has to answer"
     return f"is {task.status.value}, and comes back by `remand task reopen` alone"
 
 
@@ -289,12 +294,16 @@ def _inbox_questions(
     """What waits for the user or alerts them, the oldest first; what was tried is read for a few of them."""
     blocked = active[Status.BLOCKED]
     alerted = list(filter(open_alert, active[Status.CLAIMED]))
-    asked = [(task.escalation, task) for task in view.tasks.escalated_tasks() if task.escalation]
+    asked = [(task.inbox.escalation, task) for task in view.tasks.escalated_tasks() if task.inbox.escalation]
     asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MAX_TASKS]
     told = {task.id for _, task in asked[:MAX_WITH_HISTORY]}
     told |= {task.id for escalation, task in asked if escalation.id == focus}
     told |= {task.id for task in filter(pending_rejection, blocked[:MAX_WITH_HISTORY])}
-    told |= {task.id for task in blocked if task.filed and task.filed.rejection_id == focus}
+    told |= {
+        task.id
+        for task in blocked
+        if task.rejections.last_rejection and task.rejections.last_rejection.rejection_id == focus
+    }
     told |= {task.id for task in tasks_with_held_findings(view)[:MAX_WITH_HISTORY]} | {
         focus.partition("/")[0]
     }
@@ -335,7 +344,7 @@ def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) 
     if claim is None:
         raise AssertionError(f"nobody holds {task.id}")
     run = next((one for one in task.runs if one.handoff_id == claim.handoff_id), None)
-    is_current = task.gating.handoff_id == claim.handoff_id
+    is_current = task.gates.handoff_id == claim.handoff_id
     return ActiveWork(
         task_id=task.id,
         label=task.label,
@@ -344,8 +353,8 @@ def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) 
         purpose="work",
         since=claim.claimed_at,
         lease_until=claim.lease_expires_at,
-        attempt=task.attempt_count,
-        gate_rejections=task.gating.count if is_current else 0,
+        attempt=task.claims.attempt_count,
+        gate_rejections=task.gates.progress.count if is_current else 0,
         waits_for=_waits_for(task),
         run_id=run.id if run else "",
         tier=run.tier if run else "",
@@ -356,7 +365,7 @@ def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) 
 
 def _waits_for(task: Task) -> str:
     """What the holder of a task waits for: something outside, or a reviewer's word on what the gates found."""
-    return task.waiting_for or ("a reviewer's word on findings" if open_findings(task) else "")
+    return task.claims.waiting_for or ("a reviewer's word on findings" if open_findings(task) else "")
 
 
 def _work_of_run(task: Task, run: Run, lines: Mapping[str, str]) -> ActiveWork:
@@ -407,8 +416,8 @@ def _waiting_for_settlement(task: Task, team: Team) -> WaitingTask:
         status="held",
         whom=possible_settlers(task, team),
         author=task.claim.agent if task.claim else "",
-        rejection_count=task.rejection_count,
-        pr=task.gating.pr or task.pr,
+        rejection_count=task.reviews.rejection_count,
+        pr=task.gates.pr or task.pr,
     )
 
 
@@ -419,10 +428,10 @@ def _waiting_for_review(task: Task) -> WaitingTask:
         label=task.label,
         title=task.title,
         status=task.status.value,
-        whom=task.requested,
+        whom=task.reviews.requested,
         since=submission.at if submission else "",
         author=submission.agent if submission else "",
-        rejection_count=task.rejection_count,
+        rejection_count=task.reviews.rejection_count,
         pr=task.pr,
     )
 
@@ -436,6 +445,6 @@ def _waiting_for_rework(task: Task, now: Instant) -> WaitingTask:
         status=task.status.value,
         whom=(reserved.target,) if reserved else (),
         author=task.submission.agent if task.submission else "",
-        rejection_count=task.rejection_count,
+        rejection_count=task.reviews.rejection_count,
         pr=task.pr,
     )

@@ -65,7 +65,7 @@ class DirectorCommands:
     def _is_waiting(self, task_id: str, handoff_id: str) -> bool:
         with self._ledger.store.read() as view:
             task = view.tasks.get(task_id)
-        filed = task.filed if task else None
+        filed = task.rejections.last_rejection if task else None
         return filed is not None and filed.handoff_id == handoff_id and not filed.decision
 
     def _brief(self, task_id: str, handoff_id: str) -> bytes:

@@ -98,7 +98,7 @@ class FactLookup:
             on_branch=seen.on_branch,
             base_branch=self._rules.base_branch,
             deadline_seconds=self._rules.policy.deadline_seconds,
-            inherited=self._family.inherited_lockouts(task) if task and task.parent else (),
+            inherited=self._family.inherited_lockouts(task) if task and task.links.parent else (),
             open_blockers=self.open_blockers(task) if task and task.blockers else (),
             missing=self.missing_lines(task) if task else (),
         )
@@ -173,7 +173,7 @@ class FactLookup:
         """What is known of gates that could not be measured for other tasks."""
         others = [one for one in self._tx.tasks.with_outages() if task is None or one.id != task.id]
         return {
-            "outages": tuple(outage for one in others for outage in one.gating.outages),
+            "outages": tuple(outage for one in others for outage in one.gates.outages),
             "asked_gates": tuple(gate for one in others for gate in one.gates_asked_about),
         }
 
@@ -283,7 +283,7 @@ class FactLookup:
         named = (
             one
             for one in self._tx.tasks.every()
-            if one.branch == ask.branch and not related & {one.id, one.parent} and not one.is_terminal
+            if one.branch == ask.branch and not related & {one.id, one.links.parent} and not one.is_terminal
         )
         return next((one.id for one in conflicting_tasks(task, named)), "")
 

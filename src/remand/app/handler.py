@@ -146,8 +146,10 @@ class RequestHandler:
         ask = _DUE_COMMANDS.get(task.status, c.ExpireLease)(task_id=task_id)
         policy = self._rules.policy
         facts = c.Facts(
-            open_blockers=tuple(name for name in self._lookup.open_blockers(task) if name in task.waits_for),
-            child_statuses=tuple(self._status(child) for child in task.children),
+            open_blockers=tuple(
+                name for name in self._lookup.open_blockers(task) if name in task.links.waits_for
+            ),
+            child_statuses=tuple(self._status(child) for child in task.links.children),
             deadline_seconds=policy.deadline_seconds,
             lease_seconds=policy.lease_seconds,
             budget=policy.budget,
@@ -313,11 +315,11 @@ class RequestHandler:
         """False when lines of the task are missing, or the agent is locked out under an older name or from above."""
         team = self._team(task)
         name = team.actor(actor.name).name
-        if task.is_locked_out(name) or name in task.reviewers or self._lookup.missing_lines(task):
+        if task.is_locked_out(name) or name in task.people.reviewers or self._lookup.missing_lines(task):
             return False
         if any(name == who for who, _ in may_be_locked_out(self.tx, team, task)):
             return False
-        if not task.parent or name in task.unlocked:
+        if not task.links.parent or name in task.people.unlocked:
             return True
         return all(agent != name for agent, _ in Lineage(self.tx, self._source.get).inherited_lockouts(task))
 

@@ -92,7 +92,7 @@ class _PendingNotices:
         found = [
             (asked.opened_at, task.id, task)
             for task in self._view.tasks.escalated_tasks()
-            if (asked := task.escalation) and not asked.acknowledged_by and self._is_new(asked.notified)
+            if (asked := task.inbox.escalation) and not asked.acknowledged_by and self._is_new(asked.notified)
         ]
         tasks = [task for _, _, task in sorted(found, key=lambda one: one[:2])]
         if len(tasks) <= MAX_SINGLE:
@@ -101,7 +101,7 @@ class _PendingNotices:
         told = [
             (self._delivery(task.id, asked.id), f"- {asked.id} {_task_text(task)}")
             for task in tasks
-            if (asked := task.escalation)
+            if (asked := task.inbox.escalation)
         ]
         yield from self._combined_notices(
             f"{len(tasks)} questions wait for you", told, "Answer with `remand inbox`."
@@ -134,7 +134,7 @@ class _PendingNotices:
         found = [
             (notice.at, task.id, notice, task)
             for task in self._view.tasks.with_errand([NOTICE_DUE])
-            for notice in task.notices
+            for notice in task.inbox.notices
             if self._is_new(notice.notified)
         ]
         found.sort(key=lambda one: one[:2])
@@ -198,7 +198,7 @@ def _answer_rows(asked: Question) -> list[str]:
 
 
 def _task_text(task: Task) -> str:
-    alias = f" ({single_line(task.aliases[0], MAX_TITLE)})" if task.aliases else ""
+    alias = f" ({single_line(task.details.aliases[0], MAX_TITLE)})" if task.details.aliases else ""
     return f"{task.id}{alias}: {single_line(task.title, MAX_TITLE)}"
 
 

@@ -137,10 +137,10 @@ def _tasks_leading_to(
     view: Transaction, task: Task, events: list[Event], seen: set[str]
 ) -> Iterator[tuple[Task, list[Event], RejectionView]]:
     """The tasks whose rejection led to this one, each with its events: what it was split from, else who waits for it."""
-    parent = view.tasks.get(task.parent) if task.parent else None
+    parent = view.tasks.get(task.links.parent) if task.links.parent else None
     others = [parent] if parent is not None else []
     others += sorted(view.tasks.predecessors(task.id, _MOST_READ), key=lambda one: _distance(one, events))
-    candidates = (one for one in others if one.accepted_by and one.id not in seen)
+    candidates = (one for one in others if one.rejections.accepted_by and one.id not in seen)
     for other in islice(candidates, MAX_WAITERS):
         told = task_events(view, other.id)
         found = next(
@@ -156,7 +156,7 @@ def _distance(other: Task, events: list[Event]) -> int:
 
     Of several tasks that wait for one, the nearest is the one that it was created for.
     """
-    meta, filed = events[0].meta if events else UNSTAMPED, other.filed
+    meta, filed = events[0].meta if events else UNSTAMPED, other.rejections.last_rejection
     if filed is None or filed.answer[0] != meta.session or filed.answer[1] < meta.seq:
         return sys.maxsize
     return filed.answer[1] - meta.seq
@@ -206,7 +206,7 @@ def _related_task(view: Transaction, task_id: str, *, has_outcome: bool = False)
 
 def _outcome_rows(task: Task, events: list[Event]) -> Iterator[str]:
     """What a task came to: its work, what was said when it was handed in, and why it will not be done."""
-    commit = task.approved_commit or (task.submission.commit if task.submission else "")
+    commit = task.reviews.approved_commit or (task.submission.commit if task.submission else "")
     if commit and task.status in (Status.DONE, Status.PROVISIONAL):
         on = f" on branch {task.branch}" if task.branch else ""
         yield f"commit {commit}{on}{f', pull request #{task.pr}' if task.pr else ''}"
@@ -220,8 +220,8 @@ def _outcome_rows(task: Task, events: list[Event]) -> Iterator[str]:
                 break
             case _:
                 pass
-    if task.superseded_by:
-        yield f"replaced by {task.superseded_by}"
+    if task.links.superseded_by:
+        yield f"replaced by {task.links.superseded_by}"
     guidance = [one.guidance for one in events if isinstance(one, EscalationAnswered) and one.guidance]
     if guidance:
         yield f"the user's answer: {guidance[-1]}"
@@ -448,12 +448,12 @@ def render_prompt(
 
 def _gate_section(task: Task, events: list[Event]) -> str:
     """The last verdict of the gates, as long as it stands in the way."""
-    if task.gating.is_released or not task.gating.standing:
+    if task.gates.is_released or not task.gates.blocking:
         return ""
     told = [
         event
         for event in events
-        if isinstance(event, GateRejected | GateHeld) and event.verdict.tree == task.gating.tree
+        if isinstance(event, GateRejected | GateHeld) and event.verdict.tree == task.gates.tree
     ]
     if not told:
         return ""
@@ -465,7 +465,7 @@ def _gate_section(task: Task, events: list[Event]) -> str:
         text = message.render_rejection(last.verdict, alert=alert)
     else:
         text = message.render_verdict(last.verdict)
-    return f"## Gate feedback (rejection #{task.gate_rejection_count})\n\n{_quote(text)}"
+    return f"## Gate feedback (rejection #{task.gates.rejection_count})\n\n{_quote(text)}"
 
 
 def _alert_text(task: Task, last: GateRejected) -> str:
@@ -477,7 +477,7 @@ def _alert_text(task: Task, last: GateRejected) -> str:
 
 def _override_section(task: Task) -> str:
     """What the director said when it did not accept this agent's rejection."""
-    filed, claim = task.filed, task.claim
+    filed, claim = task.rejections.last_rejection, task.claim
     if filed is None or claim is None or filed.agent != claim.agent or filed.decision != "OVERRIDE":
         return ""
     return f"## Your rejection was overridden\n\n{_quote(filed.message)}"
@@ -492,11 +492,11 @@ def _current_handoff(task: Task, events: list[Event]) -> HandoffInitiated | None
 
 def _task_section(task: Task) -> str:
     title = flatten(task.title)
-    return f"## Task {task.id}: {title}\n\n{chr(10).join(plain_lines(remove_invisible(task.scope)))}".rstrip()
+    return f"## Task {task.id}: {title}\n\n{chr(10).join(plain_lines(remove_invisible(task.details.scope)))}".rstrip()
 
 
 def _progress_section(task: Task) -> str:
-    rows = [f"- attempt {task.attempt_count}"]
+    rows = [f"- attempt {task.claims.attempt_count}"]
     if task.branch:
         rows.append(f"- branch `{task.branch}`: continue there")
     if task.submission:

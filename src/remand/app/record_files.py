@@ -99,10 +99,10 @@ def task_page(task: Task, events: list[Event]) -> str:
     locked_out = ", ".join(lockout.agent for lockout in task.active_lockouts)
     facts = (
         ("status", task.status.value),
-        ("alias", ", ".join(task.aliases)),
+        ("alias", ", ".join(task.details.aliases)),
         ("branch", task.branch),
         ("PR", f"#{task.pr}" if task.pr else ""),
-        ("rejections", str(task.rejection_count)),
+        ("rejections", str(task.reviews.rejection_count)),
         ("locked out", locked_out),
         ("asks the user", task.open_escalation.id if task.open_escalation else ""),
     )
@@ -187,7 +187,7 @@ class RecordFileUpdater:
             question = escalation_question(tx, self._team(), task, lambda _: events)
             self._files.put(RecordKind.MESSAGE, asked.id, question_page(question))
             yield RecordKind.MESSAGE, asked.id
-        if (task.feedback or task.escalation) and _PLAIN.fullmatch(task.id):
+        if (task.reviews.feedback or task.inbox.escalation) and _PLAIN.fullmatch(task.id):
             self._files.put(RecordKind.TASK, task.id, task_page(task, events))
             yield RecordKind.TASK, task.id
 

@@ -333,10 +333,10 @@ def describe_named_task(
         is_self=known.id == task.id,
         is_descendant=is_descendant,
         is_open=not known.is_terminal,
-        created_by=known.created_by,
+        created_by=known.details.created_by,
         is_related=are_related(
-            f"{task.title}\n{task.scope}",
-            f"{known.title}\n{known.scope}",
+            f"{task.title}\n{task.details.scope}",
+            f"{known.title}\n{known.details.scope}",
             is_lenient=known.status == Status.DONE,
         ),
     )
@@ -397,9 +397,9 @@ class RejectionLookup:
             return "the policy names another director"
         if self._depth(task) >= MAX_CUTS:
             return f"the task was split from others {MAX_CUTS} times"
-        if agent in task.accepted_by:
+        if agent in task.rejections.accepted_by:
             return f"a rejection of this task by {agent} was accepted before"
-        if len(task.accepted_by) >= MAX_ACCEPTED:
+        if len(task.rejections.accepted_by) >= MAX_ACCEPTED:
             return f"the task was rejected with cause {MAX_ACCEPTED} times"
         return ""
 
@@ -426,7 +426,7 @@ class RejectionLookup:
     def _open_blockers(self, task_id: str, task: Task) -> tuple[str, ...]:
         """What the other task waits for to have its blocker resolved, and what this one may wait for too."""
         other = self._tx.tasks.get(task_id)
-        names = other.waits_for if other else ()
+        names = other.links.waits_for if other else ()
         known = filter(None, (self._describe_task(name, task) for name in names))
         return tuple(one.task_id for one in known if may_wait_for(one))
 
@@ -456,7 +456,7 @@ class RejectionLookup:
 
     def _filed_record(self, task: Task) -> dict[str, Any]:
         """The last rejection of the task, as its agent filed it."""
-        wanted = task.filed.rejection_id if task.filed else ""
+        wanted = task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""
         if not wanted:
             return {}
         for line in reversed(self._tx.events.of_task(task.id)):
@@ -484,7 +484,9 @@ class RejectionLookup:
 
     def _next_agent(self, task: Task, agent: str, now: Instant) -> str:
         """Of the other members that may take the task over, the one that could take on most; then the first."""
-        barred = {name for name, _ in self._family.inherited_lockouts(task)} - set(task.unlocked) | {agent}
+        barred = {name for name, _ in self._family.inherited_lockouts(task)} - set(task.people.unlocked) | {
+            agent
+        }
         barred |= {name for name, _ in may_be_locked_out(self._tx, self._rules.team, task)}
         actors = [self._rules.team.actor(member.name) for member in self._rules.team.members]
         able = [

@@ -61,7 +61,9 @@ class NamedTasks:
                 return tuple(task for task in self._view.tasks.every() if fold_letters(task.title) == wanted)
             case ReferenceKind.ESCALATION:
                 tasks = self._view.tasks.every()
-                return tuple(task for task in tasks if task.escalation and task.escalation.id == text)
+                return tuple(
+                    task for task in tasks if task.inbox.escalation and task.inbox.escalation.id == text
+                )
 
     def _by_name(self, name: str) -> tuple[Task, ...]:
         task = self._view.tasks.get(find_task_id(self._view, name))
@@ -71,7 +73,9 @@ class NamedTasks:
         """By an issue's number; where none is plain, by those of any repository."""
         ending = f"#{int(number)}"
         return self._by_name(ending) or tuple(
-            task for task in self._view.tasks.every() if any(alias.endswith(ending) for alias in task.aliases)
+            task
+            for task in self._view.tasks.every()
+            if any(alias.endswith(ending) for alias in task.details.aliases)
         )
 
     def _by_pull_request(self, number: str) -> tuple[Task, ...]:
@@ -93,7 +97,12 @@ class NamedTasks:
 
 def task_name(task: Task) -> TaskName:
     """A task as people call it."""
-    return TaskName(id=task.id, label=task.label, alias=task.aliases[0] if task.aliases else "", pr=task.pr)
+    return TaskName(
+        id=task.id,
+        label=task.label,
+        alias=task.details.aliases[0] if task.details.aliases else "",
+        pr=task.pr,
+    )
 
 
 def vocabulary(view: Transaction, team: Team, speaker: Actor) -> Vocabulary:
@@ -107,8 +116,8 @@ def _known_people(view: Transaction) -> Iterator[Member]:
     seen = {USER}
     for task in view.tasks.every():
         claimed = (task.claim.agent,) if task.claim else ()
-        locked = (lockout.agent for lockout in task.lockouts)
-        for name in (*task.authors, *task.holders, *claimed, *locked):
+        locked = (lockout.agent for lockout in task.people.lockouts)
+        for name in (*task.people.authors, *task.people.holders, *claimed, *locked):
             if name not in seen and is_agent_name(name) and " " not in name:
                 seen.add(name)
                 yield Member(name=name)
@@ -225,7 +234,7 @@ def _outcome_text(request: r.TextRequest, answer: Acceptance, view: Transaction,
     held = f" It is reserved for {reserved.target_agent} for now." if reserved else ""
     match request:
         case r.ReviewTextRequest():
-            return f"{task.label} awaits a review by {', '.join(task.requested)}."
+            return f"{task.label} awaits a review by {', '.join(task.reviews.requested)}."
         case r.UnlockTextRequest():
             return f"{request.agent} may work on {task.label} again.{held}"
         case r.ReassignTextRequest():
@@ -291,9 +300,9 @@ class _Queries:
         rows = [
             f"{task.label}, {single_line(task.title)!r}, is {task.status}{f' ({holder})' if holder else ''}."
         ]
-        if task.rejection_count or task.gate_rejection_count:
+        if task.reviews.rejection_count or task.gates.rejection_count:
             rows.append(
-                f"Rejected by reviewers: {task.rejection_count}, by gates: {task.gate_rejection_count}."
+                f"Rejected by reviewers: {task.reviews.rejection_count}, by gates: {task.gates.rejection_count}."
             )
         if task.active_lockouts:
             rows.append(f"Locked out: {', '.join(lockout.agent for lockout in task.active_lockouts)}.")

@@ -168,18 +168,18 @@ def _edit_task(task: Task, ask: c.EditTask, command: c.Command) -> Events:
     )
     node = ids.task_node_id(task.id)
     edited = (TaskEdited(id=node, changes=changes),) if changes != TaskChanges() else ()
-    linked = tuple(_dependency(node, on) for on in _unique(ask.depends_on) if on not in task.depends_on)
+    linked = tuple(_dependency(node, on) for on in _unique(ask.depends_on) if on not in task.links.depends_on)
     dropped = tuple(
         EdgeDeleted(src=node, tgt=ids.task_node_id(on), type="DEPENDS_ON")
         for on in _unique(ask.drop_depends_on)
-        if on in task.depends_on
+        if on in task.links.depends_on
     )
     return (*edited, *linked, *dropped)
 
 
 def _claim_task(task: Task, ask: c.ClaimTask, command: c.Command) -> tuple[TaskClaimed | HandoffAccepted]:
     r.require_claimable(task, command.actor, command)
-    offer = next((o for o in task.offers if o.target == ask.agent and o.lapses_at > command.at), None)
+    offer = next((o for o in task.claims.offers if o.target == ask.agent and o.lapses_at > command.at), None)
     if offer is not None:
         return (h.accept_offer(task, offer, command),)
     return (
@@ -187,8 +187,8 @@ def _claim_task(task: Task, ask: c.ClaimTask, command: c.Command) -> tuple[TaskC
             task_id=task.id,
             handoff_id=command.facts.fresh_handoff_id,
             agent=command.actor.name,
-            attempt=task.attempt_count + 1,
-            epoch=task.epoch + 1,
+            attempt=task.claims.attempt_count + 1,
+            epoch=task.claims.epoch + 1,
             lease_expires_at=add_seconds(command.at, command.facts.lease_seconds),
             branch=task.branch,
             base=command.facts.base,
@@ -212,7 +212,7 @@ def _assign_task(task: Task, ask: c.AssignTask, command: c.Command) -> Events:
 def _check_staff(task: Task, ask: c.CheckStaff, command: c.Command) -> Events:
     """The question to the user, should nobody be left for a task that waits, or an agent have given it up."""
     if task.status is Status.FAILED:
-        who = task.invalid_by[-1] if task.invalid_by else "Its agent"
+        who = task.rejections.invalid_by[-1] if task.rejections.invalid_by else "Its agent"
         return (
             ask_user(task, "given_up", f"{who} gave up {task.label} without a justified rejection", command),
         )
@@ -326,7 +326,7 @@ def _defer_task(task: Task, ask: c.DeferTask, command: c.Command) -> Events:
 def _expire_lease(task: Task, ask: c.ExpireLease, command: c.Command) -> Events:
     lapsed = tuple(
         HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id)
-        for offer in task.offers
+        for offer in task.claims.offers
         if offer.lapses_at <= command.at
     )
     claim = task.claim
@@ -339,15 +339,15 @@ def _expire_lease(task: Task, ask: c.ExpireLease, command: c.Command) -> Events:
 
 def _question_after_return(task: Task, command: c.Command) -> Events:
     """The question once more, when the user who took a task on does not finish it: maybe nobody else may have it."""
-    if task.claim is None or task.claim.agent != task.fixer:
+    if task.claim is None or task.claim.agent != task.people.fixer:
         return ()
-    return (ask_user(task, "asked", f"{task.fixer} returned {task.label} unfinished", command),)
+    return (ask_user(task, "asked", f"{task.people.fixer} returned {task.label} unfinished", command),)
 
 
 def _wake_task(task: Task, ask: c.WakeTask, command: c.Command) -> Events:
     if task.status != Status.DEFERRED or command.facts.open_blockers:
         return ()
-    return (TaskWoken(task_id=task.id, because=task.waits_for),)
+    return (TaskWoken(task_id=task.id, because=task.links.waits_for),)
 
 
 def _settle_task(task: Task, ask: c.SettleTask, command: c.Command) -> Events:

@@ -93,7 +93,9 @@ from remand.domain.task import (
     Task,
     advance_task,
     bound_lease,
+    make_task,
     record_conflict,
+    update_task,
     with_name,
 )
 
@@ -132,7 +134,7 @@ def replay(events: Iterable[Event]) -> Task | None:
 def _create_task(event: TaskAdded) -> Task:
     data = event.data
     is_legacy = event.is_legacy
-    return Task(
+    return make_task(
         id=ids.parse_task_id(event.id) or event.id,
         title=data.title,
         created_at=event.ts,
@@ -166,7 +168,7 @@ def _apply_task_added_again(task: Task, event: TaskAdded) -> Task:
     if task.is_legacy and not event.is_legacy:
         # Lines of GoT tools carry any date; they reach no task that has a lifecycle.
         return record_conflict(_create_task(event), event, "a line of a GoT tool told of this task, too")
-    if event.data.title == task.title and event.data.description == task.scope:
+    if event.data.title == task.title and event.data.description == task.details.scope:
         return task
     return record_conflict(task, event, "another task with this id was written down first")
 
@@ -195,7 +197,7 @@ def _apply_task_edited(task: Task, event: TaskEdited) -> Task:
                 task, event, "an edit cannot change the status of a task that has a lifecycle"
             )
         new["status"] = LEGACY_STATUS.get(changes.status, task.status)
-    return replace(task, **new)
+    return update_task(task, **new)
 
 
 def _apply_task_deleted(task: Task, event: TaskDeleted) -> Task:
@@ -206,22 +208,22 @@ def _apply_task_deleted(task: Task, event: TaskDeleted) -> Task:
 
 def _apply_edge_created(task: Task, event: EdgeCreated) -> Task:
     on = ids.parse_task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
-    if on is None or on in task.depends_on:
+    if on is None or on in task.links.depends_on:
         return task
     if event.is_legacy and not task.is_legacy:
         return record_conflict(task, event, "a line of a GoT tool links no task that has a lifecycle")
     if on == task.id:
         return record_conflict(task, event, "a task cannot wait for itself")
-    return replace(task, depends_on=(*task.depends_on, on))
+    return update_task(task, depends_on=(*task.links.depends_on, on))
 
 
 def _apply_edge_deleted(task: Task, event: EdgeDeleted) -> Task:
     on = ids.parse_task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
     if event.is_legacy and not task.is_legacy:
         return record_conflict(task, event, "a line of a GoT tool unlinks no task that has a lifecycle")
-    if on not in task.depends_on:
+    if on not in task.links.depends_on:
         return record_conflict(task, event, f"there was no such dependency on {on}")
-    return replace(task, depends_on=tuple(other for other in task.depends_on if other != on))
+    return update_task(task, depends_on=tuple(other for other in task.links.depends_on if other != on))
 
 
 def _apply_claim(task: Task, event: TaskClaimed | HandoffAccepted) -> Task:
@@ -235,7 +237,7 @@ def _apply_claim(task: Task, event: TaskClaimed | HandoffAccepted) -> Task:
     claim = Claim(
         handoff_id=event.handoff_id,
         agent=event.agent,
-        epoch=task.epoch + 1,
+        epoch=task.claims.epoch + 1,
         claimed_at=event.ts,
         lease_expires_at=bound_lease(event.lease_expires_at, event.ts),
         base=event.base,
@@ -245,11 +247,11 @@ def _apply_claim(task: Task, event: TaskClaimed | HandoffAccepted) -> Task:
         event,
         claim=claim,
         offers=(),
-        epoch=task.epoch + 1,
-        attempt_count=task.attempt_count + 1,
+        epoch=task.claims.epoch + 1,
+        attempt_count=task.claims.attempt_count + 1,
         waiting_for="",
-        gating=work.reset_for_new_claim(task.gating),
-        holders=with_name(task.holders, event.agent),
+        gates=work.reset_for_new_claim(task.gates),
+        holders=with_name(task.people.holders, event.agent),
     )
 
 
@@ -267,11 +269,11 @@ def _apply_handoff_initiated(task: Task, event: HandoffInitiated) -> Task:
         instructions=event.instructions,
         lapses_at=bound_lease(event.lapses_at, event.ts),
     )
-    return replace(task, offers=(*task.offers, offer), is_legacy=False)
+    return update_task(task, offers=(*task.claims.offers, offer), is_legacy=False)
 
 
 def _apply_handoff_lapsed(task: Task, event: HandoffLapsed) -> Task:
-    return replace(task, offers=tuple(o for o in task.offers if o.handoff_id != event.handoff_id))
+    return update_task(task, offers=tuple(o for o in task.claims.offers if o.handoff_id != event.handoff_id))
 
 
 def _require_current_claim(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
@@ -321,7 +323,7 @@ def _apply_task_waiting(task: Task, event: TaskWaiting) -> Task:
 
 def _with_exit(task: Task, event: ClaimEvent) -> tuple[tuple[str, str], ...]:
     way = (event.agent, event.name)
-    return task.exits if way in task.exits else (*task.exits, way)
+    return task.claims.exits if way in task.claims.exits else (*task.claims.exits, way)
 
 
 def _apply_submission(task: Task, event: TaskSubmitted | HandoffCompleted) -> Task:
@@ -348,7 +350,7 @@ def _apply_submission(task: Task, event: TaskSubmitted | HandoffCompleted) -> Ta
         branch=event.branch if is_moved else task.branch or event.branch,
         pr=event.pr or (0 if is_moved and task.forge.pushed else task.pr),
         forge=work.forge_state_after_submission(task, event),
-        authors=with_name(task.authors, event.agent),
+        authors=with_name(task.people.authors, event.agent),
         requested=(),
     )
 

@@ -141,7 +141,7 @@ def require_claim(task: Task, ask: c.ClaimAsk, at: str) -> Claim:
     """The claim the agent acts under; refuses when it is another's, or was lost."""
     claim = task.claim
     if claim is None:
-        if ask.handoff_id or ask.agent in task.authors:
+        if ask.handoff_id or ask.agent in task.people.authors:
             raise Refused(
                 "lease_lost", f"{ask.agent} no longer holds task {task.id}: {_describe_holder(task)}."
             )
@@ -195,7 +195,7 @@ def require_may_work(task: Task, agent: Actor, facts: c.Facts) -> None:
 
 def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
     """Refuses an agent that may not work on the task any more, or on one it was cut from, and says why."""
-    lockout = next((lockout for lockout in task.lockouts if lockout.agent == agent), None)
+    lockout = next((lockout for lockout in task.people.lockouts if lockout.agent == agent), None)
     if lockout is not None:
         why = flatten(lockout.reason)[:200] or "rejected"
         raise Refused(
@@ -203,7 +203,7 @@ def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
             f"{agent} may no longer work on task {task.id}. Reason: “{why}”. It can claim other tasks.",
         )
     above = next((name for who, name in facts.inherited if who == agent), "")
-    if above and agent not in task.unlocked:
+    if above and agent not in task.people.unlocked:
         raise Refused(
             "locked_out",
             f"{agent} is locked out of task {above}, which task {task.id} was split from. It can claim other tasks.",
@@ -228,7 +228,7 @@ def require_leader(task: Task, actor: Actor) -> None:
 def require_unused_exit(task: Task, agent: str, way: type[Event]) -> None:
     """Refuses to let an agent leave a task the same way twice without handing anything in."""
     name = str(way.__struct_config__.tag)
-    if (agent, name) in task.exits:
+    if (agent, name) in task.claims.exits:
         raise Refused(
             "exit_used",
             f"{agent} has used `{name}` on task {task.id} before, and may use it only once. Finish the task, or reject it with a record of what blocks it.",
@@ -240,7 +240,11 @@ def require_disinterested(task: Task, actor: Actor) -> None:
     if actor.is_user:
         return
     holds = task.claim is not None and task.claim.agent == actor.name
-    waits = task.filed is not None and not task.filed.decision and task.filed.agent == actor.name
+    waits = (
+        task.rejections.last_rejection is not None
+        and not task.rejections.last_rejection.decision
+        and task.rejections.last_rejection.agent == actor.name
+    )
     if holds or waits or task.is_locked_out(actor.name):
         raise Refused("own_work", f"{actor.name} is involved in task {task.id} and cannot settle it.")
 
@@ -256,9 +260,9 @@ def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
     """Refuses an agent that is none, or lacks a skill the task asks for."""
     if Role.AGENT not in agent.roles:
         raise Refused("not_eligible", f"{agent.name} is not an agent on this team.")
-    if agent.name in task.reviewers:
+    if agent.name in task.people.reviewers:
         raise Refused("not_eligible", f"{agent.name} reviews task {task.id} and cannot work on it.")
-    missing = [skill for skill in task.skills if skill not in agent.skills] if has_team else []
+    missing = [skill for skill in task.details.skills if skill not in agent.skills] if has_team else []
     if missing:
         raise Refused(
             "not_eligible", f"Task {task.id} requires {', '.join(missing)}, which {agent.name} lacks."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import dataclass_transform
+from collections.abc import Mapping
+from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
+from msgspec.structs import replace
 
 from remand.startup import TYPE_CHECKING
 
@@ -37,3 +39,16 @@ else:
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A value without identity: equal when its fields are equal."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+def update_parts(record: R, part_of: Mapping[str, str], changes: dict[str, Any]) -> R:
+    """A record composed of others with changed fields, each in the part that has it."""
+    inner: dict[str, dict[str, Any]] = {}
+    for name in part_of.keys() & changes.keys():
+        inner.setdefault(part_of[name], {})[name] = changes.pop(name)
+    for part, values in inner.items():
+        changes[part] = replace(getattr(record, part), **values)
+    return replace(record, **changes)

@@ -5,72 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from msgspec.structs import replace
-
 from remand.domain.events.catalogue import NATIVE
 from remand.domain.events.event import Event
+from remand.domain.forge_state import TaskForgeState
 from remand.domain.gate.state import GateState
 from remand.domain.instant import Instant, add_seconds, is_instant
-from remand.domain.record import Record
+from remand.domain.record import Record, update_parts
 from remand.domain.run import Run, RunCosts
-
-
-class ForgeAction(StrEnum):
-    """Something that is done on the forge, in the order in which it comes."""
-
-    PUSH = "push"
-    """The submitted commit goes to the task's branch there."""
-    OPEN = "open"
-    """A draft pull request of that branch."""
-    REQUEST = "request"
-    """The pull request is ready, and reviewers are asked."""
-    MERGE = "merge"
-    CLOSE = "close"
-    """The issue that the task was made from."""
-
-
-class PlannedAction(Record, kw_only=True):
-    """An act that is begun, and not known to have happened."""
-
-    act: ForgeAction
-    about: str = ""
-    """The commit; empty when it is about an issue."""
-    tries: int = 0
-    """How often it failed."""
-    until: Instant = ""
-    """Before this it is not tried again."""
-    why: str = ""
-    """What was wrong the last time."""
-
-
-class AbandonedAction(Record, kw_only=True):
-    """An act that is not tried any more, unless the user has it tried again."""
-
-    act: ForgeAction
-    about: str = ""
-    why: str = ""
-
-
-class TaskForgeState(Record, kw_only=True):
-    """How far a task has come on the forge, by our own doing."""
-
-    issue: int = 0
-    """The number of the issue it was made from."""
-    pushed: str = ""
-    """The commit that was pushed last."""
-    requested: str = ""
-    """The commit that reviewers were asked to look at."""
-    merged: str = ""
-    is_closed: bool = False
-    """The issue is."""
-    is_branch_agents: bool = False
-    """An agent named the branch when it handed in, and nobody before."""
-    intent: PlannedAction | None = None
-    given_up: tuple[AbandonedAction, ...] = ()
-
-    def find_abandoned(self, act: ForgeAction, about: str) -> AbandonedAction | None:
-        """The act, when it is not tried any more."""
-        return next((one for one in self.given_up if (one.act, one.about) == (act, about)), None)
 
 
 class RejectionSlip(Record, kw_only=True):
@@ -363,74 +304,117 @@ class EventConflict(Record, kw_only=True):
     why: str
 
 
-class Task(Record, kw_only=True):
-    """All that the rules need to know of one task, folded from its own events alone."""
+class TaskDetails(Record, kw_only=True):
+    """What the task is about, and who added it when."""
 
-    id: str
-    title: str
-    created_at: Instant
+    created_at: Instant = ""
     created_by: str = ""
     scope: str = ""
     priority: Priority = Priority.MEDIUM
     category: str = ""
     skills: tuple[str, ...] = ()
-    branch: str = ""
     aliases: tuple[str, ...] = ()
-    pr: int = 0
+
+
+class TaskLinks(Record, kw_only=True):
+    """How the task depends on others."""
+
     parent: str = ""
-    status: Status = Status.INCOMING
-    queue: Status = Status.INCOMING
-    """The queue the task waits in, or returns to when its claim ends."""
-    claim: Claim | None = None
+    """The task it was split from."""
+    depends_on: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    """The tasks it was deferred for."""
+    children: tuple[str, ...] = ()
+    superseded_by: str = ""
+
+
+class ClaimHistory(Record, kw_only=True):
+    """The claims on the task so far, and the offers of it."""
+
     offers: tuple[Offer, ...] = ()
     epoch: int = 0
     attempt_count: int = 0
-    rejection_count: int = 0
-    gate_rejection_count: int = 0
-    depends_on: tuple[str, ...] = ()
-    waits_for: tuple[str, ...] = ()
-    children: tuple[str, ...] = ()
     waiting_for: str = ""
-    submission: Submission | None = None
-    approved_commit: str = ""
+    exits: tuple[tuple[str, str], ...] = ()
+    """Who has left the task without submitting it, and how: each way once per agent."""
+
+
+class TaskPeople(Record, kw_only=True):
+    """Who has had which part in the task, and who may not work on it."""
+
+    holders: tuple[str, ...] = ()
+    """Everyone who ever held the task."""
     authors: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
+    fixer: str = ""
+    """The user who took the task on to fix it by hand."""
     lockouts: tuple[Lockout, ...] = ()
     unlocked: tuple[str, ...] = ()
     """Whom the user let work on this very task again, whatever tasks above it say."""
+
+
+class ReviewHistory(Record, kw_only=True):
+    """The reviews of the task's submissions."""
+
+    approved_commit: str = ""
+    rejection_count: int = 0
     rounds: tuple[ReviewRound, ...] = ()
     feedback: int = 0
     """How many pieces of feedback there are for whoever works on the task."""
-    holders: tuple[str, ...] = ()
-    """Everyone who ever held the task."""
     requested: tuple[str, ...] = ()
     """The reviewers who were asked to look at the current submission."""
     sources: tuple[str, ...] = ()
-    """The reviews of a forge that were taken in, counted or not."""
-    escalation: Escalation | None = None
-    """The last question to the user; it is open while the task is escalated."""
-    fixer: str = ""
-    """The user who took it on to mend the task by hand."""
-    filed: LastRejection | None = None
+    """The forge reviews that were imported, counted or not."""
+
+
+class RejectionHistory(Record, kw_only=True):
+    """The rejections of the task by agents."""
+
+    last_rejection: LastRejection | None = None
     invalid_by: tuple[str, ...] = ()
     """Who rejected the task without having earned it, or gave up: a name for each time."""
     slips: tuple[RejectionSlip, ...] = ()
     """The rejections that were sent back for a missing part only, which does not count as one without cause."""
     accepted_by: tuple[str, ...] = ()
     """Whose rejections of the task were accepted: a name for each time."""
-    superseded_by: str = ""
-    gating: GateState = GateState()
-    runs: tuple[Run, ...] = ()
-    """The agents at work on it now."""
-    spent: RunCosts = RunCosts()
-    forge: TaskForgeState = TaskForgeState()
-    exits: tuple[tuple[str, str], ...] = ()
-    """Who has left the task without handing it in, and how: each way once per agent."""
+
+
+class TaskInbox(Record, kw_only=True):
+    """What the user has to see or to answer, and has answered."""
+
+    escalation: Escalation | None = None
+    """The last question to the user; it is open while the task is escalated."""
     conflicts: tuple[EventConflict, ...] = ()
     notices: tuple[OverrideNotice, ...] = ()
     """The overrides that the user has yet to be told of."""
     dismissals: tuple[Dismissal, ...] = ()
     """What the user answered to objections under keys that are not trusted."""
+
+
+class Task(Record, kw_only=True):
+    """All that the rules need to know of one task, folded from its own events alone."""
+
+    id: str
+    title: str
+    details: TaskDetails = TaskDetails()
+    branch: str = ""
+    pr: int = 0
+    status: Status = Status.INCOMING
+    queue: Status = Status.INCOMING
+    """The queue the task waits in, or returns to when its claim ends."""
+    claim: Claim | None = None
+    submission: Submission | None = None
+    links: TaskLinks = TaskLinks()
+    claims: ClaimHistory = ClaimHistory()
+    people: TaskPeople = TaskPeople()
+    reviews: ReviewHistory = ReviewHistory()
+    rejections: RejectionHistory = RejectionHistory()
+    inbox: TaskInbox = TaskInbox()
+    gates: GateState = GateState()
+    runs: tuple[Run, ...] = ()
+    """The agents at work on it now."""
+    spent: RunCosts = RunCosts()
+    forge: TaskForgeState = TaskForgeState()
     is_legacy: bool = False
     """Written by a GoT tool and untouched by ours: its status follows the old events."""
 
@@ -442,22 +426,22 @@ class Task(Record, kw_only=True):
     @property
     def blockers(self) -> tuple[str, ...]:
         """The tasks that must end before this one goes on: dependencies, what it was deferred for, sub-tasks."""
-        return self.depends_on + self.waits_for + self.children
+        return self.links.depends_on + self.links.waits_for + self.links.children
 
     @property
     def active_lockouts(self) -> tuple[Lockout, ...]:
         """The lockouts that hold: they end when the task is done, or will not be."""
-        return () if self.status in (Status.DONE, Status.CANCELLED) else self.lockouts
+        return () if self.status in (Status.DONE, Status.CANCELLED) else self.people.lockouts
 
     @property
     def inheritable_lockouts(self) -> tuple[Lockout, ...]:
         """The lockouts that hold for what was cut from the task: they end when it is done, not when it is cancelled."""
-        return () if self.status == Status.DONE else self.lockouts
+        return () if self.status == Status.DONE else self.people.lockouts
 
     @property
     def standing_rounds(self) -> tuple[ReviewRound, ...]:
         """The rejections that count."""
-        return tuple(one for one in self.rounds if one.stands)
+        return tuple(one for one in self.reviews.rounds if one.stands)
 
     def find_rejected_round(self, handoff_id: str, tree: str) -> ReviewRound | None:
         """The rejection that stands of that code, handed in under that claim; two ledgers may have taken in two."""
@@ -466,22 +450,22 @@ class Task(Record, kw_only=True):
 
     def has_imported_review(self, source: str) -> bool:
         """True when that review of a forge was taken in before, counted or not."""
-        return bool(source) and source in self.sources
+        return bool(source) and source in self.reviews.sources
 
     def author_of(self, review_id: str) -> str:
         """Whose work a rejection was of; empty when there is no such rejection."""
-        found = (one for one in self.rounds if any(review.id == review_id for review in one.reviews))
+        found = (one for one in self.reviews.rounds if any(review.id == review_id for review in one.reviews))
         return next((one.agent for one in found), "")
 
     @property
     def open_escalation(self) -> Escalation | None:
         """The question that waits for the user now."""
-        return self.escalation if self.status == Status.ESCALATED else None
+        return self.inbox.escalation if self.status == Status.ESCALATED else None
 
     @property
     def label(self) -> str:
         """How people call the task: by its issue, or by its id."""
-        return f"issue {self.aliases[0]}" if self.aliases else f"task {self.id}"
+        return f"issue {self.details.aliases[0]}" if self.details.aliases else f"task {self.id}"
 
     @property
     def gates_asked_about(self) -> tuple[str, ...]:
@@ -490,15 +474,15 @@ class Task(Record, kw_only=True):
 
     def slips_by(self, agent: str) -> list[tuple[str, ...]]:
         """What was missing in each rejection of an agent that only lacked a part."""
-        return [slip.codes for slip in self.slips if slip.agent == agent]
+        return [slip.codes for slip in self.rejections.slips if slip.agent == agent]
 
     def is_locked_out(self, agent: str) -> bool:
         """True when the agent may not work on this task."""
-        return any(lockout.agent == agent for lockout in self.lockouts)
+        return any(lockout.agent == agent for lockout in self.people.lockouts)
 
     def find_offer(self, handoff_id: str) -> Offer | None:
         """The open offer with that id."""
-        return next((offer for offer in self.offers if offer.handoff_id == handoff_id), None)
+        return next((offer for offer in self.claims.offers if offer.handoff_id == handoff_id), None)
 
     def is_held_under(self, handoff_id: str, agent: str) -> bool:
         """True when the agent holds that handoff: it claimed under it, or it was offered it."""
@@ -513,7 +497,33 @@ class Task(Record, kw_only=True):
 
     def reserved_for(self, now: Instant) -> Offer | None:
         """The offer that reserves the task at this time."""
-        return next((offer for offer in reversed(self.offers) if offer.lapses_at > now), None)
+        return next((offer for offer in reversed(self.claims.offers) if offer.lapses_at > now), None)
+
+
+_PART_OF = {
+    name: part
+    for part, kind in (
+        ("details", TaskDetails),
+        ("links", TaskLinks),
+        ("claims", ClaimHistory),
+        ("people", TaskPeople),
+        ("reviews", ReviewHistory),
+        ("rejections", RejectionHistory),
+        ("inbox", TaskInbox),
+    )
+    for name in kind.__struct_fields__
+}
+
+
+def make_task(**fields: Any) -> Task:
+    """A task with these fields, each in the part that has it."""
+    own = {name: fields.pop(name) for name in ("id", "title")}
+    return update_task(Task(**own), **fields)
+
+
+def update_task(task: Task, **changes: Any) -> Task:
+    """The task with other values of its fields, each in the part that has it."""
+    return update_parts(task, _PART_OF, changes)
 
 
 MAX_CONFLICTS = 50
@@ -522,7 +532,7 @@ MAX_LEASE_SECONDS = 7 * 86400.0
 
 def record_conflict(task: Task, event: Event, why: str) -> Task:
     found = EventConflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
-    return replace(task, conflicts=(*task.conflicts, found)[-MAX_CONFLICTS:])
+    return update_task(task, conflicts=(*task.inbox.conflicts, found)[-MAX_CONFLICTS:])
 
 
 def with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -538,7 +548,7 @@ def advance_task(task: Task, event: Event, **changes: Any) -> Task:
     status = target or task.queue
     if status in TERMINAL:
         changes |= {"claim": None, "offers": ()}
-    return replace(task, status=status, is_legacy=False, **changes)
+    return update_task(task, status=status, is_legacy=False, **changes)
 
 
 def bound_lease(until: Instant, since: Instant) -> Instant:

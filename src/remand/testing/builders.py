@@ -49,6 +49,7 @@ from remand.domain.task import (
     ReviewRound,
     Submission,
     Task,
+    make_task,
 )
 from remand.ledger import codec, signatures
 from remand.ledger.event_tables import EventEntry
@@ -117,7 +118,7 @@ def member(name: str, *roles: Role, **fields: Any) -> Member:
 
 def a_task(task_id: str = T1, **fields: Any) -> Task:
     """A task in the queue, with these fields."""
-    return Task(**{"id": task_id, "title": "Mend the roof", "created_at": NOW, **fields})
+    return make_task(**{"id": task_id, "title": "Mend the roof", "created_at": NOW, **fields})
 
 
 def a_claim(agent: str = "Alice", handoff_id: str = H1, until: Instant = LATER, epoch: int = 1) -> Claim:

@@ -126,9 +126,9 @@ class RecordsContract:
     def test_the_tasks_for_which_a_gate_could_not_be_measured_are_found(self, store: Store) -> None:
         outage = Outage(gate="tests", cause="no pytest", text="no pytest")
         with store.write() as tx:
-            tx.tasks.put(a_task(T1, gating=GateState(outages=(outage,))))
+            tx.tasks.put(a_task(T1, gates=GateState(outages=(outage,))))
             tx.tasks.put(a_task(T2, title='"outages":['))
-            tx.tasks.put(a_task(T3, gating=GateState(outages=(outage,))))
+            tx.tasks.put(a_task(T3, gates=GateState(outages=(outage,))))
             tx.tasks.put(a_task(T3))
 
             assert [task.id for task in tx.tasks.with_outages()] == [T1]

@@ -52,7 +52,7 @@ _WORDS = [
 def rejected_task(number: int, title: str, scope: str = "") -> Task:
     """A task that an agent has rejected."""
     filed = LastRejection(rejection_id="R-1", handoff_id=H1, agent="Bob")
-    return a_task(task_id(number), title=title, scope=scope, filed=filed)
+    return a_task(task_id(number), title=title, scope=scope, last_rejection=filed)
 
 
 class RejectedTasksContract:
@@ -117,7 +117,7 @@ class RejectedTasksContract:
                 )
                 tasks[task.id] = task
                 tx.tasks.put(task)
-            kept = [task for task in tasks.values() if task.filed]
+            kept = [task for task in tasks.values() if task.rejections.last_rejection]
             every = {word for task in kept for word in all_words_of(task)}
             expected = {word: sum(word in all_words_of(task) for task in kept) for word in every}
 

@@ -30,7 +30,9 @@ def look_up_evidence(
             pages=HostPages(policy.hosts) if policy.hosts else None,
             journal=journal_reader(ledger_id, task, settings),
         )
-        return witness.check_rejection(rejection, f"{task.title}\n{task.scope}", task.id, _holder(task))
+        return witness.check_rejection(
+            rejection, f"{task.title}\n{task.details.scope}", task.id, _holder(task)
+        )
 
 
 def journal_reader(
@@ -56,4 +58,4 @@ def _holder(task: Task) -> str:
     """Who has the task in hand: the one who claimed it, or else the one it is offered to."""
     if task.claim is not None:
         return task.claim.agent
-    return task.offers[-1].target if task.offers else ""
+    return task.claims.offers[-1].target if task.claims.offers else ""

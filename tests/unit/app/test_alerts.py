@@ -209,7 +209,7 @@ def test_an_override_is_told_through_every_channel_and_says_how_to_look() -> Non
     world.ask(c.OverrideGate(task_id=task, gate="tests", reason="It must go out."), "owner")
 
     told(world, chat, mail)
-    assert len(world.task(task).notices) == 1
+    assert len(world.task(task).inbox.notices) == 1
     mail.is_down = False
     assert told(world, chat, mail).notices == 1
     assert told(world, chat, mail) == DeliveryReport(0, (), ())
@@ -220,7 +220,7 @@ def test_an_override_is_told_through_every_channel_and_says_how_to_look() -> Non
     assert "owner let the gate tests pass" in body
     assert "It must go out." in body
     assert f"remand task show {task}" in body
-    assert world.task(task).notices == ()
+    assert world.task(task).inbox.notices == ()
 
 
 def test_an_override_is_told_when_its_task_is_done_already() -> None:

@@ -11,7 +11,7 @@ from remand.app.requests import Rules
 from remand.app.scheduler.status import ActiveAgent, ActiveMeasurement, BreachStatus, SchedulerStatus
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
-from remand.domain.gate.state import GateState
+from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
@@ -273,20 +273,20 @@ def test_a_lease_that_is_about_to_end_is_a_trouble(now: str, expected: list[str]
 
 @pytest.mark.parametrize(("count", "is_told"), [(2, False), (3, True)])
 def test_gates_that_reject_again_and_again_are_a_trouble_from_the_alert_on(count: int, is_told: bool) -> None:
-    task = held(gating=GateState(handoff_id=H1, count=count, status=GateStatus.FAILED))
+    task = held(gates=update_gates(GateState(), handoff_id=H1, count=count, status=GateStatus.FAILED))
 
     assert told(task) == [f"task {T1}: the gates rejected Alice's work {count} times"] * is_told
 
 
 def test_the_gates_rejections_of_an_earlier_claim_are_none_of_the_holders() -> None:
-    task = held(claim=a_claim("Bob", H2), gating=GateState(handoff_id=H1, count=5))
+    task = held(claim=a_claim("Bob", H2), gates=update_gates(GateState(), handoff_id=H1, count=5))
 
     assert told(task) == []
     assert shown(task).at_work[0].gate_rejections == 0
 
 
 def test_findings_that_wait_for_a_reviewer_are_a_trouble() -> None:
-    task = held(gating=GateState(handoff_id=H1, status=GateStatus.HELD, held=("S-1",)))
+    task = held(gates=GateState(handoff_id=H1, status=GateStatus.HELD, held=("S-1",)))
 
     assert told(task) == [f"task {T1}: findings in Alice's work wait for a reviewer"]
 
@@ -308,7 +308,7 @@ def test_a_task_whose_next_rejection_goes_to_the_user_is_a_trouble(status: Statu
 
 
 def test_what_failed_or_is_blocked_is_a_trouble_that_says_what_to_do() -> None:
-    rejected = a_task(T3, status=Status.BLOCKED, filed=a_filed_rejection())
+    rejected = a_task(T3, status=Status.BLOCKED, last_rejection=a_filed_rejection())
 
     assert told(a_task(T1, status=Status.FAILED), a_task(T2, status=Status.BLOCKED), rejected) == [
         "One question waits for the user.",

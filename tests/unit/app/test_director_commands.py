@@ -74,7 +74,7 @@ def test_a_command_may_override_with_a_message() -> None:
     for word in ("message", "override_message"):
         scene = Scene({"decision_type": "override", word: "The token is in the vault"})
         scene.direct()
-        filed = scene.world.task(scene.task).filed
+        filed = scene.world.task(scene.task).rejections.last_rejection
         assert filed is not None
         assert (scene.status, filed.message) == (Status.CLAIMED, "The token is in the vault")
 
@@ -127,7 +127,10 @@ def test_a_command_that_gives_no_decision_leaves_the_rejection_waiting_and_says_
     assert scene.status == Status.BLOCKED
     assert scene.told.decision is None
     assert (
-        scene.world.ask(c.AnswerRejection(handoff_id=scene.handoff, decision="ACCEPT")).task.filed is not None
+        scene.world.ask(
+            c.AnswerRejection(handoff_id=scene.handoff, decision="ACCEPT")
+        ).task.rejections.last_rejection
+        is not None
     )
 
 

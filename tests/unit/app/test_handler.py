@@ -102,10 +102,10 @@ def test_the_tasks_an_ask_names_answer_to_every_name_too(form: str) -> None:
     name = form.format(blocker)
 
     task = world.add("Later", depends_on=(name,))
-    assert world.task(task).depends_on == (blocker,)
+    assert world.task(task).links.depends_on == (blocker,)
 
-    assert world.ask(c.EditTask(task_id=task, drop_depends_on=(name,))).task.depends_on == ()
-    assert world.ask(c.DeferTask(task_id=task, waits_for=(name,))).task.waits_for == (blocker,)
+    assert world.ask(c.EditTask(task_id=task, drop_depends_on=(name,))).task.links.depends_on == ()
+    assert world.ask(c.DeferTask(task_id=task, waits_for=(name,))).task.links.waits_for == (blocker,)
 
 
 def test_an_alias_is_one_tasks() -> None:
@@ -113,7 +113,7 @@ def test_an_alias_is_one_tasks() -> None:
     task = world.add(aliases=("#42",))
 
     assert world.refusal(c.AddTask(title="Other", aliases=("#42",))).code == "taken"
-    assert world.ask(c.EditTask(task_id=task, aliases=("#42", "#43"))).task.aliases == ("#42", "#43")
+    assert world.ask(c.EditTask(task_id=task, aliases=("#42", "#43"))).task.details.aliases == ("#42", "#43")
 
 
 def test_an_agent_acts_under_its_own_name_whatever_alias_it_used() -> None:
@@ -135,13 +135,13 @@ def test_lockouts_know_an_agent_by_every_name() -> None:
     world.ask(c.LockOut(task_id=task, agent="al", reason="It leaks"), "Boss")
 
     assert world.refusal(c.ClaimTask(task_id=task, agent="Alice"), "Alice").code == "locked_out"
-    assert world.ask(c.Unlock(task_id=task, agent="al", reason="Taught"), "Boss").task.lockouts == ()
+    assert world.ask(c.Unlock(task_id=task, agent="al", reason="Taught"), "Boss").task.people.lockouts == ()
 
 
 def test_a_handoff_answers_to_its_id_with_and_without_prefix() -> None:
     world = FakeLedger()
     task = world.add()
-    (offer,) = world.ask(c.InitiateHandoff(task_id=task, target="Alice")).task.offers
+    (offer,) = world.ask(c.InitiateHandoff(task_id=task, target="Alice")).task.claims.offers
 
     accepted = world.ask(c.AcceptHandoff(handoff_id=f"handoff:{offer.handoff_id}", agent="Alice"), "Alice")
 
@@ -624,7 +624,7 @@ def test_whatever_is_asked_is_answered(data: st.DataObject) -> None:
 
     assert isinstance(answer, Acceptance | Refused)
     if isinstance(answer, Acceptance):
-        assert not answer.task.conflicts
+        assert not answer.task.inbox.conflicts
     else:
         assert answer.message
     assert world.add("The ledger goes on")

@@ -67,7 +67,7 @@ def test_a_renamed_reviewer_takes_its_rejection_back() -> None:
     world.rules = replace(
         world.rules, team=Team((member("Alice"), member("Kim", Role.LEAD, aliases=("Lea",))))
     )
-    assert not world.ask(c.RetractReview(task_id=task, reason="It was right"), "Kim").task.lockouts
+    assert not world.ask(c.RetractReview(task_id=task, reason="It was right"), "Kim").task.people.lockouts
 
 
 def test_the_user_unlocks_a_renamed_agent_by_any_name() -> None:
@@ -76,7 +76,7 @@ def test_the_user_unlocks_a_renamed_agent_by_any_name() -> None:
         task = a_rejected_task(world)
         renamed(world)
         world.ask(c.Unlock(task_id=task, agent=name, reason="Again"))
-        assert not world.task(task).lockouts
+        assert not world.task(task).people.lockouts
 
 
 def test_the_next_task_is_none_from_which_the_agent_was_locked_out_under_an_older_name() -> None:
@@ -97,7 +97,9 @@ def test_who_is_locked_out_of_a_task_does_not_review_what_was_cut_from_it() -> N
     claim = world.claim(task, "Bob").claim
     assert claim is not None
     world.reject(claim.handoff_id, a_rejection("SCOPE_CREEP"), "Bob")
-    part = next(name for name, one in world.tasks().items() if one.parent == task and not one.depends_on)
+    part = next(
+        name for name, one in world.tasks().items() if one.links.parent == task and not one.links.depends_on
+    )
     world.claim(part, "Bob")
     world.submit(part, "Bob", "part")
     for name in ("Alice", "Eve"):

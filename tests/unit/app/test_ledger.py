@@ -155,7 +155,7 @@ def test_a_killed_command_repeated_under_its_key_happens_once() -> None:
 
     answer = world.ask(c.ClaimTask(agent="Alice"), "Alice", "k")
 
-    assert answer.task.attempt_count == 1
+    assert answer.task.claims.attempt_count == 1
     assert len(world.events()) == 2
     assert_sound(world)
 
@@ -214,7 +214,7 @@ def test_a_command_torn_in_its_last_line_has_not_happened() -> None:
     world.add("Three")
 
     assert size < len(whole)
-    assert [(task.title, task.depends_on) for task in world.tasks().values()] == [
+    assert [(task.title, task.links.depends_on) for task in world.tasks().values()] == [
         ("One", ()),
         ("Three", ()),
     ]
@@ -578,7 +578,7 @@ def test_an_offer_stands_as_long_when_the_log_is_ahead_of_the_clock() -> None:
     world.ask(c.InitiateHandoff(task_id=T1, target="Alice"))
 
     assert world.refusal(c.ClaimTask(task_id=T1, agent="Bob"), "Bob").code == "waits_on_other"
-    assert world.claim(T1, "Alice").conflicts == ()
+    assert world.claim(T1, "Alice").inbox.conflicts == ()
 
 
 def test_an_event_too_far_ahead_is_held_back_shown_and_counts_later() -> None:

@@ -120,9 +120,9 @@ def test_somebody_elses_name_is_read_like_ones_own(rules: Rules) -> None:
     task_id = world.add("The second")
 
     locked = world.ask(c.LockOut(task_id=task_id, agent="fenster", reason="no")).task
-    assert [lockout.agent for lockout in locked.lockouts] == ["Fenster"]
+    assert [lockout.agent for lockout in locked.people.lockouts] == ["Fenster"]
     free = world.ask(c.Unlock(task_id=task_id, agent=" FENSTER", reason="yes")).task
-    assert free.lockouts == ()
+    assert free.people.lockouts == ()
     refusal = world.refusal(c.LockOut(task_id=task_id, agent="Fenst\u0435r", reason="no"))
     assert (refusal.code, "Fenster" in refusal.message) == ("name_taken", True)
     refusal = world.refusal(c.InitiateHandoff(task_id=task_id, target="Fenst\u0435r"))

@@ -31,7 +31,7 @@ class Asking:
         return deliver_notices(self.world.ledger, self.channels, Team(), "house")
 
     def notified(self, task: str) -> tuple[str, ...]:
-        asked = self.world.task(task).escalation
+        asked = self.world.task(task).inbox.escalation
         assert asked is not None
         return asked.notified
 
@@ -58,7 +58,7 @@ def test_a_channel_that_is_down_keeps_no_other_from_telling_and_is_told_later() 
     assert asking.tell().problems == ("chat: it is down",)
     assert asking.notified(task) == ("mail",)
     chat.is_down = False
-    assert asking.tell().delivered == ((asking.world.task(task).escalation.id, "chat"),)  # type: ignore[union-attr]
+    assert asking.tell().delivered == ((asking.world.task(task).inbox.escalation.id, "chat"),)  # type: ignore[union-attr]
     assert (len(chat.notices), len(mail.notices)) == (1, 1)
 
 

@@ -187,5 +187,7 @@ def test_after_any_mix_of_commands_the_log_is_what_follows_from_the_ledger(kept:
     assert kept.written_log() == kept.whole_log()
     assert len(kept.files.of(RecordKind.LOG)) > 1, "one file a day"
     assert set(kept.files.of(RecordKind.MESSAGE)) == {
-        one.escalation.id for one in kept.world.tasks().values() if one.open_escalation and one.escalation
+        one.inbox.escalation.id
+        for one in kept.world.tasks().values()
+        if one.open_escalation and one.inbox.escalation
     }

@@ -97,7 +97,7 @@ def test_a_task_that_missed_a_dependency_wakes_when_that_is_done() -> None:
     world.reject(taken, with_dependency(a_rejection("MISSING_DEPENDENCY"), dependency))
 
     assert world.task(task).status == Status.DEFERRED
-    assert world.task(task).waits_for == world.task(task).depends_on == (dependency,)
+    assert world.task(task).links.waits_for == world.task(task).links.depends_on == (dependency,)
     world.finish(dependency, "Bob")
     assert world.task(task).status == Status.INCOMING
 
@@ -133,9 +133,13 @@ def test_a_decomposed_task_is_done_when_its_sub_tasks_are_in_their_order() -> No
     world.reject(taken, a_rejection("SCOPE_CREEP"))
 
     layout, renderer, mail = created(world, task)
-    assert (layout.depends_on, renderer.depends_on, mail.depends_on) == ((), (layout.id,), (renderer.id,))
+    assert (layout.links.depends_on, renderer.links.depends_on, mail.links.depends_on) == (
+        (),
+        (layout.id,),
+        (renderer.id,),
+    )
     assert world.ready() == [layout.id]
-    assert {one.parent for one in (layout, renderer, mail)} == {task}
+    assert {one.links.parent for one in (layout, renderer, mail)} == {task}
     for one in (layout, renderer, mail):
         assert world.task(task).status == Status.DECOMPOSED
         world.finish(one.id, "Bob")
@@ -161,8 +165,11 @@ def test_a_reformulated_task_is_over_and_its_successor_is_free() -> None:
     world.reject(taken, a_rejection("INFEASIBLE"))
 
     (successor,) = created(world, task)
-    assert (world.task(task).status, world.task(task).superseded_by) == (Status.INFEASIBLE, successor.id)
-    assert (successor.title, successor.priority, successor.category) == (
+    assert (world.task(task).status, world.task(task).links.superseded_by) == (
+        Status.INFEASIBLE,
+        successor.id,
+    )
+    assert (successor.title, successor.details.priority, successor.details.category) == (
         f"Reformulated: {TITLE}",
         "high",
         "reports",
@@ -177,7 +184,7 @@ def test_an_obsolete_task_is_cancelled_in_favour_of_the_other() -> None:
 
     world.reject(taken, with_dependency(a_rejection("OBSOLETE"), other))
 
-    assert (world.task(task).status, world.task(task).superseded_by) == (Status.CANCELLED, other)
+    assert (world.task(task).status, world.task(task).links.superseded_by) == (Status.CANCELLED, other)
 
 
 # What the ledger knows better.
@@ -253,7 +260,7 @@ def test_a_dependency_is_known_by_every_name_it_has(form: str) -> None:
 
     world.reject(taken, with_dependency(a_rejection("MISSING_DEPENDENCY"), form.format(dependency)))
 
-    assert world.task(task).waits_for == (dependency,)
+    assert world.task(task).links.waits_for == (dependency,)
 
 
 def test_one_open_dependency_among_several_is_reason_enough_and_only_that_is_waited_for() -> None:
@@ -268,7 +275,7 @@ def test_one_open_dependency_among_several_is_reason_enough_and_only_that_is_wai
 
     world.reject(taken, record)
 
-    assert world.task(task).waits_for == (unfinished,)
+    assert world.task(task).links.waits_for == (unfinished,)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +355,7 @@ def test_then_the_next_eligible_agent_of_the_team_is_offered_the_task() -> None:
 
     world.reject(taken, LAZY)
 
-    (offer,) = world.task(task).offers
+    (offer,) = world.task(task).claims.offers
     assert offer.target == "Bob"
     decision = told(world, task)[-1].decision
     assert decision is not None
@@ -364,7 +371,7 @@ def test_then_a_human_is_asked_when_nobody_else_of_the_team_can_do_it() -> None:
     world.reject(taken, LAZY, "Carol")
 
     assert world.task(task).status == Status.ESCALATED
-    assert world.task(task).offers == ()
+    assert world.task(task).claims.offers == ()
 
 
 def test_each_agent_of_the_team_is_asked_once_and_then_a_human() -> None:
@@ -373,7 +380,7 @@ def test_each_agent_of_the_team_is_asked_once_and_then_a_human() -> None:
     for agent in ("Alice", "Bob", "Carol", "Both"):
         world.reject(taken, LAZY, agent)
         world.reject(taken, LAZY, agent)
-        offers = world.task(task).offers
+        offers = world.task(task).claims.offers
         taken = offers[0].handoff_id if offers else ""
 
     assert world.task(task).status == Status.ESCALATED
@@ -438,7 +445,7 @@ def test_an_overridden_blocker_leaves_no_task_and_no_link() -> None:
     world.reject(taken, LAZY)
 
     assert list(world.tasks()) == [task]
-    assert world.task(task).depends_on == ()
+    assert world.task(task).links.depends_on == ()
 
 
 # A human director.
@@ -496,13 +503,13 @@ def test_what_was_overridden_may_be_rejected_again() -> None:
 def test_an_override_offers_a_rejected_offer_again() -> None:
     world = a_world(HUMAN)
     task = world.add(TITLE, scope=SCOPE)
-    (offer,) = world.ask(c.InitiateHandoff(task_id=task, target="Alice")).task.offers
+    (offer,) = world.ask(c.InitiateHandoff(task_id=task, target="Alice")).task.claims.offers
     world.reject(offer.handoff_id, a_rejection())
     assert world.task(task).status == Status.BLOCKED
 
     world.ask(answer(offer.handoff_id, "OVERRIDE", message="Do it"))
 
-    (again,) = world.task(task).offers
+    (again,) = world.task(task).claims.offers
     assert (again.handoff_id, again.target) == (offer.handoff_id, "Alice")
     assert handoff(world, offer.handoff_id).override_message == "Do it"
     claim = world.claim(task).claim
@@ -515,7 +522,7 @@ def test_an_override_can_pass_the_task_on() -> None:
 
     world.ask(answer(taken, "OVERRIDE", reassign_to="Bob"), "Boss")
 
-    (offer,) = world.task(task).offers
+    (offer,) = world.task(task).claims.offers
     assert offer.target == "Bob"
     assert world.refusal(c.ClaimTask(agent="Alice", task_id=task), "Alice").code == "waits_on_other"
     assert world.claim(task, "Bob").claim is not None
@@ -534,7 +541,11 @@ def test_a_director_may_name_the_tasks(decision: str, form: str) -> None:
 
     assert [one.id for one in created(world, task)] == list(given.values())
     after = world.task(task)
-    assert list(given.values()) in (list(after.waits_for), list(after.children), [after.superseded_by])
+    assert list(given.values()) in (
+        list(after.links.waits_for),
+        list(after.links.children),
+        [after.links.superseded_by],
+    )
 
 
 def test_a_director_who_is_an_agent_too_does_not_answer_its_own() -> None:
@@ -611,7 +622,7 @@ def test_a_blocker_that_the_agent_has_met_before_is_joined_and_not_created_again
 
     world.reject(second_taken, a_rejection())
 
-    assert world.task(second).waits_for == (blocker.id,)
+    assert world.task(second).links.waits_for == (blocker.id,)
     assert created(world, second) == []
     world.finish(blocker.id, "Bob")
     assert {world.task(task).status for task in (first, second)} == {Status.INCOMING}
@@ -644,7 +655,7 @@ def test_no_task_joins_itself() -> None:
 
     assert world.task(blocker).status == Status.DEFERRED
     assert blocker not in world.task(blocker).blockers
-    assert world.task(blocker).conflicts == ()
+    assert world.task(blocker).inbox.conflicts == ()
 
 
 def test_a_task_that_was_cut_again_and_again_is_left_to_a_human() -> None:
@@ -657,7 +668,7 @@ def test_a_task_that_was_cut_again_and_again_is_left_to_a_human() -> None:
         assert claim is not None
         world.ask(c.EditTask(task_id=task, scope=SCOPE))
         statuses.append(world.reject(claim.handoff_id, a_rejection("INFEASIBLE"), agent).task.status)
-        task = world.task(task).superseded_by
+        task = world.task(task).links.superseded_by
 
     assert statuses == [Status.INFEASIBLE] * 3 + [Status.BLOCKED]
 
@@ -700,7 +711,7 @@ def test_an_answer_is_to_the_rejection_that_counts_and_not_to_one_that_lost_a_me
         rejection=a_rejection("OBSOLETE"),
     )
     foreign(world, lost)
-    assert [conflict.event for conflict in world.task(task).conflicts] == ["handoff.reject"]
+    assert [conflict.event for conflict in world.task(task).inbox.conflicts] == ["handoff.reject"]
 
     assert world.ask(answer(taken, "ACCEPT")).task.status == Status.BLOCKED, "it is not the obsolete one"
 
@@ -826,7 +837,7 @@ def test_a_record_too_long_for_an_event_is_kept_shortened() -> None:
 
     world.reject(taken, a_rejection(reason_detail=a_rejection()["reason_detail"] + " and so on" * 30_000))
 
-    assert world.task(task).filed is not None
+    assert world.task(task).rejections.last_rejection is not None
     assert len(told(world, task)) == 1
 
 
@@ -896,10 +907,10 @@ def test_a_dependency_named_in_words_becomes_a_task_and_its_end_wakes_the_task()
 
     world.reject(taken, a_rejection("MISSING_DEPENDENCY", **IN_WORDS))
 
-    (made,) = world.task(task).waits_for
+    (made,) = world.task(task).links.waits_for
     assert world.task(task).status == Status.DEFERRED
-    assert world.task(task).depends_on == (made,)
-    assert world.task(made).category == "dependency"
+    assert world.task(task).links.depends_on == (made,)
+    assert world.task(made).details.category == "dependency"
     assert "PDF export" in world.task(made).title
     world.finish(made, "Bob")
     assert world.task(task).status == Status.INCOMING
@@ -913,8 +924,8 @@ def test_a_dependency_named_in_the_same_words_again_is_not_created_again() -> No
     world.reject(one, record)
     world.reject(other, record, "Bob")
 
-    (made,) = world.task(first).waits_for
-    assert world.task(second).waits_for == (made,)
+    (made,) = world.task(first).links.waits_for
+    assert world.task(second).links.waits_for == (made,)
 
 
 def test_hostile_words_make_a_task_of_plain_text() -> None:
@@ -926,7 +937,7 @@ def test_hostile_words_make_a_task_of_plain_text() -> None:
 
     world.reject(taken, a_rejection("MISSING_DEPENDENCY", **{**IN_WORDS, "blocking_factor": factor}))
 
-    (made,) = world.task(task).waits_for
+    (made,) = world.task(task).links.waits_for
     title = world.task(made).title
     assert title.isprintable()
     assert len(title) <= 160

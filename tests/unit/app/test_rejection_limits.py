@@ -85,7 +85,7 @@ def test_of_a_team_the_next_agent_gets_what_is_not_acted_upon() -> None:
 
     assert view.decision is not None
     assert view.decision.reassign_to == "Bob"
-    assert [offer.target for offer in world.task(task).offers] == ["Bob"]
+    assert [offer.target for offer in world.task(task).claims.offers] == ["Bob"]
 
 
 def test_that_is_the_one_with_the_most_room() -> None:

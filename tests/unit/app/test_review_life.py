@@ -67,12 +67,12 @@ def test_a_lockout_holds_under_any_name(name: str) -> None:
     task = handed_in(world, name)
     world.ask(rejecting(task), "lea-on-the-forge")
 
-    assert [lockout.agent for lockout in world.task(task).lockouts] == ["Alice"]
+    assert [lockout.agent for lockout in world.task(task).people.lockouts] == ["Alice"]
     for one in ("Alice", "al", "alice-on-the-forge"):
         assert world.refusal(c.ClaimTask(agent=one, task_id=task), one).code == "locked_out"
         assert world.refusal(c.ReassignTask(task_id=task, target=one)).code == "locked_out"
     world.ask(c.Unlock(task_id=task, agent=name, reason="Taught"), "owner")
-    assert world.task(task).lockouts == ()
+    assert world.task(task).people.lockouts == ()
 
 
 def test_a_reviewers_rejection_is_its_own_under_any_name() -> None:
@@ -80,7 +80,7 @@ def test_a_reviewers_rejection_is_its_own_under_any_name() -> None:
     task = handed_in(world)
     world.ask(rejecting(task), "lea-on-the-forge")
 
-    assert world.task(task).reviewers == ("Lea",)
+    assert world.task(task).people.reviewers == ("Lea",)
     world.ask(c.RetractReview(task_id=task, reason="It was right"), "le")
     assert world.task(task).status == Status.PROVISIONAL
 
@@ -92,7 +92,7 @@ def test_an_answer_names_an_agent_by_any_name() -> None:
 
     world.ask(c.AnswerEscalation(task_id=task, option="unlock:al"), "owner")
 
-    assert [offer.target for offer in world.task(task).offers] == ["Alice"]
+    assert [offer.target for offer in world.task(task).claims.offers] == ["Alice"]
 
 
 # What follows.
@@ -116,7 +116,7 @@ def passed_to(world: FakeLedger, text: str = "It leaks") -> str:
     """Who goes on with a task of Alice's that is rejected now."""
     commit = f"work {len(world.tasks())}"
     task = handed_in(world, commit=commit)
-    return world.ask(rejecting(task, commit, text=text), "Lea").task.offers[-1].target
+    return world.ask(rejecting(task, commit, text=text), "Lea").task.claims.offers[-1].target
 
 
 def test_rework_goes_to_whom_has_the_most_room() -> None:
@@ -152,8 +152,8 @@ def test_the_third_rejection_asks_the_user_who_lets_an_agent_back_with_guidance(
         world.clock.advance(1801)
     found = send_back(world, task, "Carol", "Carol's", "Lea")
 
-    assert found.escalation is not None
-    assert (found.status, found.escalation.kind, found.rejection_count) == (
+    assert found.inbox.escalation is not None
+    assert (found.status, found.inbox.escalation.kind, found.reviews.rejection_count) == (
         Status.ESCALATED,
         "reviews",
         3,
@@ -162,15 +162,15 @@ def test_the_third_rejection_asks_the_user_who_lets_an_agent_back_with_guidance(
     assert world.refusal(c.ClaimTask(agent="Alice", task_id=task), "Alice").code == "locked_out"
     claim = world.claim(task, "Bob").claim
     assert claim is not None
-    assert world.task(task).feedback == 4, "the guidance is to be read as well"
+    assert world.task(task).reviews.feedback == 4, "the guidance is to be read as well"
 
 
 def test_in_a_deadlock_the_user_mends_it_by_hand_and_may_approve_that() -> None:
     world = a_world(ALONE)
     task = handed_in(world)
     found = world.ask(rejecting(task), "Lea").task
-    assert found.escalation is not None
-    assert (found.status, found.escalation.kind) == (Status.ESCALATED, "deadlock")
+    assert found.inbox.escalation is not None
+    assert (found.status, found.inbox.escalation.kind) == (Status.ESCALATED, "deadlock")
 
     world.ask(c.AnswerEscalation(task_id=task, option="fix"), "owner")
     world.clock.advance(6 * 86_400)
@@ -204,7 +204,7 @@ def test_the_same_review_seen_a_hundred_times_is_one_rejection() -> None:
     world.ask(rejecting(task, "better", source="forge:1"), "Lea")
 
     assert world.task(task).status == Status.PROVISIONAL
-    assert world.task(task).rejection_count == 1
+    assert world.task(task).reviews.rejection_count == 1
     names = [event.name for event in world.events()]
     assert (names.count("review.reject"), names.count("lockout.set")) == (1, 1)
 
@@ -218,7 +218,7 @@ def test_a_review_that_was_retracted_is_not_counted_when_it_is_seen_again() -> N
 
     found = world.task(task)
 
-    assert (found.status, found.rejection_count, found.lockouts) == (Status.PROVISIONAL, 0, ())
+    assert (found.status, found.reviews.rejection_count, found.people.lockouts) == (Status.PROVISIONAL, 0, ())
 
 
 def test_a_question_nobody_saw_is_repeated_at_its_deadline_and_not_once_it_was_seen() -> None:
@@ -228,7 +228,7 @@ def test_a_question_nobody_saw_is_repeated_at_its_deadline_and_not_once_it_was_s
 
     def repeats() -> int:
         world.ledger.ask_all([])
-        escalation = world.task(task).escalation
+        escalation = world.task(task).inbox.escalation
         return escalation.repeats if escalation else -1
 
     assert repeats() == 0
@@ -271,7 +271,7 @@ def test_one_review_of_a_forge_about_two_tasks_is_a_review_of_each() -> None:
     for task, commit in zip(tasks, ("roof", "wall"), strict=True):
         world.ask(replace(rejecting(task, commit), source="forge:1", findings=(LEAKS,)), "Lea")
 
-    ids = {world.task(task).rounds[0].reviews[0].id for task in tasks}
+    ids = {world.task(task).reviews.rounds[0].reviews[0].id for task in tasks}
 
     assert len(ids) == 2
 
@@ -285,7 +285,7 @@ def held_again(world: FakeLedger) -> tuple[str, str]:
     world.ask(rejecting(task), "Lea")
     world.claim(task, "Bob")
     assert hold(world, task, "Bob", "copied")
-    return task, world.task(task).gating.held[0]
+    return task, world.task(task).gates.held[0]
 
 
 def hold(world: FakeLedger, task: str, agent: str, commit: str) -> str:
@@ -297,7 +297,7 @@ def hold(world: FakeLedger, task: str, agent: str, commit: str) -> str:
     name = find_rejected_change(world.task(task), "tree of work", "")
     verdict = hold_for_rejected_change(a_verdict(commit=sha, tree="tree of work"), name)
     world.ledger.ask_as(THE_COORDINATOR, c.RecordVerdict(task_id=task, agent=agent, verdict=verdict))
-    return name if code == "not_measured" and world.task(task).gating.held == (name,) else ""
+    return name if code == "not_measured" and world.task(task).gates.held == (name,) else ""
 
 
 def test_a_rejected_change_handed_in_by_another_agent_waits_for_the_user_alone() -> None:
@@ -324,7 +324,7 @@ def test_a_reviewer_may_refuse_it() -> None:
     world.ask(c.SettleFinding(task_id=task, finding=name, is_accepted=False, reason="Again"), "Lea")
 
     assert world.task(task).status == Status.ESCALATED
-    assert dict(world.task(task).gating.refused) == {name: "Again"}
+    assert dict(world.task(task).gates.decisions.refused) == {name: "Again"}
 
 
 def test_what_the_user_let_pass_once_and_was_rejected_again_waits_for_the_user_again() -> None:
@@ -355,7 +355,7 @@ def test_the_same_change_is_known_on_other_code_by_its_patch() -> None:
 
     ask = c.SubmitTask(task_id=task, agent="Bob", commit="moved")
 
-    assert world.task(task).rounds[0].patch == "p1"
+    assert world.task(task).reviews.rounds[0].patch == "p1"
     assert world.refusal(ask, "Bob").code == "not_measured"
     world.repository.differences[moved] = CommitDifference(("roof.py",), "p2")
     assert world.ask(ask, "Bob").task.status == Status.PROVISIONAL

@@ -62,10 +62,14 @@ def test_the_same_forge_review_taken_in_by_two_clones_counts_once() -> None:
 
     found = first.task(task)
 
-    assert (found.rejection_count, len(found.rounds[0].reviews), len(found.lockouts)) == (1, 1, 1)
+    assert (
+        found.reviews.rejection_count,
+        len(found.reviews.rounds[0].reviews),
+        len(found.people.lockouts),
+    ) == (1, 1, 1)
     second.ask(c.RetractReview(task_id=task, reason="It was right"), "Lea")
     meet(first, second)
-    assert (first.task(task).status, first.task(task).lockouts) == (Status.PROVISIONAL, ())
+    assert (first.task(task).status, first.task(task).people.lockouts) == (Status.PROVISIONAL, ())
 
 
 def test_a_forge_review_that_one_clone_retracted_before_the_other_saw_it_stays_retracted() -> None:
@@ -77,7 +81,7 @@ def test_a_forge_review_that_one_clone_retracted_before_the_other_saw_it_stays_r
 
     found = first.task(task)
 
-    assert (found.rejection_count, found.lockouts) == (0, ())
+    assert (found.reviews.rejection_count, found.people.lockouts) == (0, ())
 
 
 def test_two_reviewers_who_reject_in_two_clones_reject_once() -> None:
@@ -88,11 +92,15 @@ def test_two_reviewers_who_reject_in_two_clones_reject_once() -> None:
 
     found = first.task(task)
 
-    assert (found.rejection_count, len(found.rounds), len(found.rounds[0].reviews)) == (1, 1, 2)
+    assert (
+        found.reviews.rejection_count,
+        len(found.reviews.rounds),
+        len(found.reviews.rounds[0].reviews),
+    ) == (1, 1, 2)
     first.ask(c.RetractReview(task_id=task, reason="It was right"), "Lea")
     assert first.task(task).is_locked_out("Alice"), "the other's rejection stands"
     first.ask(c.RetractReview(task_id=task, reason="It was right"), "owner")
-    assert first.task(task).lockouts == ()
+    assert first.task(task).people.lockouts == ()
 
 
 @pytest.mark.parametrize("approves_first", [True, False])
@@ -105,7 +113,11 @@ def test_of_an_approval_and_a_rejection_in_two_clones_the_rejection_counts(appro
 
     found = first.task(task)
 
-    assert (found.status, found.rejection_count, found.approved_commit) == (Status.REJECTED, 1, "")
+    assert (found.status, found.reviews.rejection_count, found.reviews.approved_commit) == (
+        Status.REJECTED,
+        1,
+        "",
+    )
     assert found.is_locked_out("Alice")
 
 
@@ -114,7 +126,7 @@ def test_who_took_the_task_over_in_one_clone_keeps_it_when_another_passed_it_on_
     first.ask(rejecting(task), "Lea")
     first.claim(task, "Bob")
     second.ask(rejecting(task, text="Accessibility issues"), "owner")
-    assert [offer.target for offer in second.task(task).offers] == ["Carol"]
+    assert [offer.target for offer in second.task(task).claims.offers] == ["Carol"]
     meet(first, second)
 
     claim = first.task(task).claim

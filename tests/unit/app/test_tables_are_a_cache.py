@@ -126,7 +126,7 @@ def locked_out(place: Place) -> str:
 
 
 def without_lockouts(state: dict[str, Any]) -> None:
-    state.pop("lockouts")
+    state["people"].pop("lockouts")
 
 
 def doubt_group_of(place: Place, name: str, doubt: str) -> None:
@@ -243,12 +243,12 @@ def rejected_by_gates(place: Place) -> str:
         THE_COORDINATOR,
         c.RecordVerdict(task_id=task, agent="Alice", handoff_id=claim.handoff_id, verdict=verdict),
     )
-    assert not place.world.task(task).gating.is_released
+    assert not place.world.task(task).gates.is_released
     return task
 
 
 def released(state: dict[str, Any]) -> None:
-    state["gating"] |= {"is_released": True, "status": "passed", "standing": []}
+    state["gates"] |= {"is_released": True, "status": "passed", "blocking": []}
 
 
 def test_work_is_not_handed_in_on_a_verdict_that_only_a_row_has(gated: Place) -> None:
@@ -263,7 +263,7 @@ def test_work_is_not_handed_in_on_a_verdict_that_only_a_row_has(gated: Place) ->
 
 def test_no_other_commit_of_the_same_code_takes_over_a_verdict_that_only_a_row_has(gated: Place) -> None:
     task = rejected_by_gates(gated)
-    gated.edit_state(task, lambda state: (released(state), state["gating"].update(commit="0" * 40)))
+    gated.edit_state(task, lambda state: (released(state), state["gates"].update(commit="0" * 40)))
 
     assert gated.world.refusal(c.SubmitTask(task_id=task, agent="Alice", commit="bad"), "Alice").code == (
         "not_measured"
@@ -376,8 +376,8 @@ def test_an_event_that_was_put_into_the_tables_with_a_group_of_a_stranger_settle
 def test_held_work_is_not_let_through_on_a_finding_that_only_a_row_has(gated: Place) -> None:
     """The machine itself would sign the release of work that the gates rejected."""
     task = rejected_by_gates(gated)
-    held = {"status": "held", "held": ["f1"], "standing": ["integrity"]}
-    gated.edit_state(task, lambda state: state["gating"].update(held))
+    held = {"status": "held", "held": ["f1"], "blocking": ["integrity"]}
+    gated.edit_state(task, lambda state: state["gates"].update(held))
 
     assert gated.world.refusal(c.SettleFinding(task_id=task, finding="f1", is_accepted=True)).code == (
         "nothing_held"
@@ -387,7 +387,7 @@ def test_held_work_is_not_let_through_on_a_finding_that_only_a_row_has(gated: Pl
 
 def test_a_gate_is_not_overridden_that_only_a_row_says_is_the_last_one(gated: Place) -> None:
     task = rejected_by_gates(gated)
-    gated.edit_state(task, lambda state: state["gating"].update(status="held", standing=["integrity"]))
+    gated.edit_state(task, lambda state: state["gates"].update(status="held", blocking=["integrity"]))
 
     assert gated.world.refusal(c.OverrideGate(task_id=task, gate="integrity", reason="It is fine")).code == (
         "nothing_to_override"
@@ -425,7 +425,7 @@ def test_work_that_only_a_row_says_was_handed_in_is_not_approved(gated: Place) -
 def test_a_rejection_that_was_removed_still_bars_the_approval_of_that_code(place: Place) -> None:
     task = locked_out(place)
     place.edit_event("review.reject", "DELETE FROM event")
-    place.edit_state(task, lambda state: (state.update(status="provisional"), state.pop("rounds")))
+    place.edit_state(task, lambda state: (state.update(status="provisional"), state["reviews"].pop("rounds")))
 
     code = place.world.refusal(c.ApproveReview(task_id=task, commit="one")).code
 

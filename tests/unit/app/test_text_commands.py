@@ -63,7 +63,7 @@ def test_an_unlock_is_asked_with_its_reason(room: Room) -> None:
     ]
     assert answer.understood == "Unlock Fenster for issue #42."
     assert answer.done == "Fenster may work on issue #42 again."
-    assert not room.world.task(room.task).lockouts
+    assert not room.world.task(room.task).people.lockouts
 
 
 def test_without_a_reason_what_was_said_is_the_reason(room: Room) -> None:

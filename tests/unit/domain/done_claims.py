@@ -69,7 +69,7 @@ class Story:
     @property
     def task(self) -> Task:
         task = task_after(*self.events)
-        assert task.conflicts == (), "what was decided did not apply"
+        assert task.inbox.conflicts == (), "what was decided did not apply"
         return task
 
     def ask(self, ask: c.Ask, by: Actor = THE_COORDINATOR, **facts: Any) -> tuple[Event, ...]:

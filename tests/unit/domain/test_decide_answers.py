@@ -12,7 +12,7 @@ from remand.domain.events.reviews import LockoutSet
 from remand.domain.events.tasks import EdgeCreated, HandoffResumed, RejectionAnswered, TaskCancelled
 from remand.domain.reasons import DecisionType
 from remand.domain.rejection import TaskRejection
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.domain.validation.assessment import NamedTask, ValidationFacts
 from remand.testing.builders import (
     ALICE,
@@ -41,13 +41,13 @@ from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 N1, N2, N3 = task_id(91), task_id(92), task_id(93)
 DIRECTOR = actor("Boss", Role.DIRECTOR)
-WAITING = a_task(title=TITLE, scope=SCOPE, status=Status.BLOCKED, filed=a_filed_rejection())
+WAITING = a_task(title=TITLE, scope=SCOPE, status=Status.BLOCKED, last_rejection=a_filed_rejection())
 OVERRIDDEN = a_task(
     title=TITLE,
     scope=SCOPE,
     status=Status.CLAIMED,
     claim=a_claim("Alice", H1),
-    filed=a_filed_rejection("OVERRIDE", is_valid=False),
+    last_rejection=a_filed_rejection("OVERRIDE", is_valid=False),
     invalid_by=("Alice",),
 )
 
@@ -154,7 +154,7 @@ def test_reformulating_takes_the_suggestion_or_the_named_task() -> None:
 
 @pytest.mark.parametrize("decision", ["ACCEPT_AND_DECOMPOSE", "ACCEPT_AND_REFORMULATE"])
 def test_a_lockout_holds_for_the_tasks_a_director_names_too(decision: str) -> None:
-    task = replace(WAITING, lockouts=(a_lockout("Bob"),))
+    task = update_task(WAITING, lockouts=(a_lockout("Bob"),))
     created = (T2, T3) if decision.endswith("DECOMPOSE") else (T2,)
 
     found = follows(answering(decision, *created), task)
@@ -174,7 +174,7 @@ def test_overriding_gives_the_claim_back_under_the_same_handoff() -> None:
 
 
 def test_overriding_a_rejected_offer_offers_it_again_under_the_same_handoff() -> None:
-    task = replace(WAITING, filed=a_filed_rejection(was_claimed=False))
+    task = update_task(WAITING, last_rejection=a_filed_rejection(was_claimed=False))
 
     found = follows(answering("OVERRIDE", message="Do it"), task)
 
@@ -215,7 +215,9 @@ def test_a_rejection_that_was_overridden_can_be_accepted_while_the_agent_holds_t
 
 
 def test_a_rejected_offer_that_was_overridden_can_be_accepted_too() -> None:
-    task = a_task(offers=(an_offer("Alice", H1),), filed=a_filed_rejection("OVERRIDE", was_claimed=False))
+    task = a_task(
+        offers=(an_offer("Alice", H1),), last_rejection=a_filed_rejection("OVERRIDE", was_claimed=False)
+    )
 
     assert names(follows(answering("ACCEPT"), task, reason="LAZY")) == [
         "handoff.reject.response",
@@ -264,21 +266,25 @@ def test_nobody_answers_a_rejection_of_their_own() -> None:
         pytest.param(None, "unknown_handoff", id="no such handoff"),
         pytest.param(a_task(status=Status.BLOCKED), "nothing_to_answer", id="never rejected"),
         pytest.param(
-            replace(WAITING, filed=a_filed_rejection(handoff_id=H2)),
+            update_task(WAITING, last_rejection=a_filed_rejection(handoff_id=H2)),
             "nothing_to_answer",
             id="another handoff was rejected",
         ),
         pytest.param(
-            replace(WAITING, filed=a_filed_rejection("ACCEPT")), "nothing_to_answer", id="accepted already"
+            update_task(WAITING, last_rejection=a_filed_rejection("ACCEPT")),
+            "nothing_to_answer",
+            id="accepted already",
         ),
         pytest.param(
-            replace(WAITING, status=Status.DEFERRED, filed=a_filed_rejection("ACCEPT_AND_DEFER")),
+            update_task(
+                WAITING, status=Status.DEFERRED, last_rejection=a_filed_rejection("ACCEPT_AND_DEFER")
+            ),
             "nothing_to_answer",
             id="deferred already",
         ),
         pytest.param(replace(WAITING, status=Status.INCOMING), "handoff_closed", id="reopened since"),
         pytest.param(
-            replace(WAITING, filed=a_filed_rejection("OVERRIDE")),
+            update_task(WAITING, last_rejection=a_filed_rejection("OVERRIDE")),
             "handoff_closed",
             id="overridden and blocked since",
         ),
@@ -338,16 +344,18 @@ def test_tasks_that_wait_for_this_one_are_refused(decision: str) -> None:
 def test_the_task_is_not_passed_to_someone_who_may_not_have_it() -> None:
     ask = answering("OVERRIDE", reassign_to="Bob")
 
-    locked = replace(WAITING, lockouts=(a_lockout("Bob"),))
+    locked = update_task(WAITING, lockouts=(a_lockout("Bob"),))
     assert refusal_code(locked, ask, DIRECTOR, **facts(target=BOB)) == "locked_out"
     assert refusal_code(WAITING, ask, DIRECTOR, **facts(target=Actor(name="Bob"))) == "not_eligible"
-    skilled = replace(WAITING, skills=("paint",))
+    skilled = update_task(WAITING, skills=("paint",))
     assert refusal_code(skilled, ask, DIRECTOR, **facts(target=BOB, has_team=True)) == "not_eligible"
 
 
 @pytest.mark.parametrize("was_claimed", [True, False])
 def test_an_override_does_not_give_the_task_back_to_an_agent_locked_out_since(was_claimed: bool) -> None:
-    task = replace(WAITING, filed=a_filed_rejection(was_claimed=was_claimed), lockouts=(a_lockout("Alice"),))
+    task = update_task(
+        WAITING, last_rejection=a_filed_rejection(was_claimed=was_claimed), lockouts=(a_lockout("Alice"),)
+    )
 
     assert refusal_code(task, answering("OVERRIDE"), DIRECTOR, **facts()) == "locked_out"
     assert (

@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain.decide import decide
 from remand.domain.events.tasks import TaskSubmitted
 from remand.domain.evolve import evolve
+from remand.domain.forge_state import TaskForgeState
 from remand.domain.refusals import Refused
-from remand.domain.task import Status, Task, TaskForgeState
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
     ALICE,
     H1,
@@ -102,7 +102,7 @@ def test_a_checked_out_branch_without_the_commit_is_not_taken_for_the_works() ->
 
 def test_the_base_is_not_proposed_and_the_user_who_mends_it_by_hand_may_use_any_branch() -> None:
     on_base = refusal(submit("main", given=False), on_branch=False)
-    mended = replace(HELD, fixer="Alice")
+    mended = update_task(HELD, fixer="Alice")
 
     assert "--branch main" not in on_base.message
     assert after(mended, submit("main", given=False), on_branch=False).status == Status.PROVISIONAL

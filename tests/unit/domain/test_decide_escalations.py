@@ -21,7 +21,7 @@ from remand.domain.events.reviews import (
 )
 from remand.domain.events.tasks import HandoffInitiated, TaskCancelled, TaskClaimed
 from remand.domain.instant import add_seconds, parse_moment
-from remand.domain.task import TERMINAL, Status
+from remand.domain.task import TERMINAL, Status, update_task
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -50,7 +50,7 @@ from remand.testing.builders import (
 )
 
 ASKED = a_task(status=Status.ESCALATED, escalation=an_escalation("reviews"), submission=a_submission("Alice"))
-LOCKED = replace(ASKED, lockouts=(a_lockout("Alice"),))
+LOCKED = update_task(ASKED, lockouts=(a_lockout("Alice"),))
 ESCALATE = c.EscalateTask(task_id=T1, reason="What now?")
 CAROL = actor("Carol")
 TEAM = {"has_team": True, "agents": (ALICE, BOB, CAROL)}
@@ -80,7 +80,7 @@ def test_leaders_bring_a_task_before_the_user(who: Actor) -> None:
 
 def test_the_agent_that_holds_a_task_does_so_once() -> None:
     held = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1))
-    again = replace(held, exits=(("Alice", "escalation.open"),))
+    again = update_task(held, exits=(("Alice", "escalation.open"),))
 
     assert names(decide_events(held, ESCALATE, ALICE)) == ["escalation.open"]
     assert refusal_code(again, ESCALATE, ALICE) == "exit_used"
@@ -132,7 +132,7 @@ def test_at_its_deadline_a_question_is_repeated() -> None:
 
 def test_a_question_that_was_seen_is_not_repeated() -> None:
     ask = c.AcknowledgeEscalation(task_id=T1)
-    seen = replace(ASKED, escalation=replace(an_escalation(), acknowledged_by="user"))
+    seen = update_task(ASKED, escalation=replace(an_escalation(), acknowledged_by="user"))
 
     assert decide_events(ASKED, ask) == (EscalationAcknowledged(task_id=T1, escalation_id=E1),)
     assert decide_events(seen, ask) == ()
@@ -153,7 +153,7 @@ def test_only_the_question_that_is_open_is_seen_and_answered() -> None:
 
 def test_a_channel_that_took_the_notice_is_noted_once() -> None:
     ask = c.NoteDelivery(task_id=T1, escalation_id=E1, channel="mail")
-    told = replace(ASKED, escalation=replace(an_escalation(), notified=("mail",)))
+    told = update_task(ASKED, escalation=replace(an_escalation(), notified=("mail",)))
 
     assert decide_events(ASKED, ask, THE_COORDINATOR) == (
         EscalationNotified(task_id=T1, escalation_id=E1, channel="mail"),
@@ -180,9 +180,9 @@ def test_the_user_is_let_in_whoever_had_locked_the_user_out() -> None:
     above = {"inherited": (("user", T2),)}
     freed = ["lockout.clear", "escalation.answer", "task.claim"]
 
-    assert names(decide_events(replace(ASKED, lockouts=(a_lockout("user"),)), answer("fix"))) == freed
+    assert names(decide_events(update_task(ASKED, lockouts=(a_lockout("user"),)), answer("fix"))) == freed
     assert names(decide_events(ASKED, answer("fix"), **above)) == freed
-    assert names(decide_events(replace(ASKED, unlocked=("user",)), answer("fix"), **above)) == freed[1:]
+    assert names(decide_events(update_task(ASKED, unlocked=("user",)), answer("fix"), **above)) == freed[1:]
 
 
 def test_an_agent_is_unlocked_with_guidance_and_has_the_task() -> None:
@@ -213,7 +213,7 @@ def test_another_agent_gets_the_task_with_the_users_words() -> None:
 def test_the_last_agent_is_announced_here_as_well() -> None:
     for task, is_last in (
         (LOCKED, False),
-        (replace(LOCKED, lockouts=(a_lockout(), a_lockout("Carol"))), True),
+        (update_task(LOCKED, lockouts=(a_lockout(), a_lockout("Carol"))), True),
     ):
         reassigned = decide_events(task, answer("reassign:Bob"), target=BOB, **TEAM)[1]
         assert isinstance(reassigned, TaskReassigned)
@@ -270,7 +270,7 @@ def test_the_options_are_those_of_the_requirement() -> None:
     assert keys(*escalation_options(ASKED, [])) == ["fix", "wontfix"]
 
 
-MERGED = replace(ASKED, escalation=an_escalation("bypassed"), sources=(f"github:merge-12@{SHA}",))
+MERGED = update_task(ASKED, escalation=an_escalation("bypassed"), sources=(f"github:merge-12@{SHA}",))
 
 
 def test_a_merge_past_the_rules_of_what_was_handed_in_is_accepted_with_one_answer() -> None:
@@ -293,22 +293,22 @@ def test_a_merge_past_the_rules_of_what_was_handed_in_is_accepted_with_one_answe
     ids=["another commit", "a review", "nothing handed in", "another question", "rejected"],
 )
 def test_no_other_merge_can_be_accepted(fields: dict[str, Any]) -> None:
-    task = replace(MERGED, **fields)
+    task = update_task(MERGED, **fields)
 
     assert refusal_code(task, answer("accept")) == "bad_value"
     assert "accept" not in keys(*escalation_options(task, [BOB]))
 
 
 def test_who_did_the_work_does_not_accept_its_merge() -> None:
-    own = replace(MERGED, authors=(THE_USER.name,))
+    own = update_task(MERGED, authors=(THE_USER.name,))
 
     assert refusal_code(own, answer("accept")) == "own_work"
-    assert decide_events(replace(own, fixer=THE_USER.name), answer("accept"))
+    assert decide_events(update_task(own, fixer=THE_USER.name), answer("accept"))
 
 
 def test_who_is_locked_out_of_a_task_above_can_be_unlocked_here() -> None:
     above = (("Alice", T2), ("Bob", T2), ("Carol", T2))
-    task = replace(LOCKED, unlocked=("Carol",))
+    task = update_task(LOCKED, unlocked=("Carol",))
 
     assert keys(*escalation_options(task, [], above))[1:3] == ["unlock:Alice", "unlock:Bob"]
     assert "unlock:Carol" not in keys(*escalation_options(task, [], above))

@@ -22,7 +22,7 @@ def test_each_way_out_is_there_once_per_task_and_agent(kind: type[c.ClaimAsk]) -
     others = [way for way in (c.ReleaseTask, c.ContinueTask, c.WaitTask) if way is not kind]
     for way in others:
         assert decide_events(story.task, way(task_id=T1, agent="Alice", reason="Because"), ALICE)
-    assert story.task.exits == (("Alice", event.name),)
+    assert story.task.claims.exits == (("Alice", event.name),)
 
 
 @pytest.mark.parametrize("kind", [c.ReleaseTask, c.ContinueTask, c.WaitTask])

@@ -22,10 +22,11 @@ from remand.domain.decisions.forge_actions import (
 )
 from remand.domain.events.tasks import TaskAdded
 from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
+from remand.domain.forge_state import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
 from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.task import AbandonedAction, ForgeAction, PlannedAction, Status, Task, TaskForgeState
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
     ALICE,
     LATER,
@@ -48,7 +49,7 @@ from remand.testing.builders import (
 ALL = {"acts": ALL_ACTIONS}
 UNDER_REVIEW = a_task(status=Status.PROVISIONAL, submission=a_submission(), branch="work/1")
 SHOWN = replace(UNDER_REVIEW, pr=7, forge=TaskForgeState(pushed=SHA))
-DONE = replace(SHOWN, status=Status.DONE, approved_commit=SHA)
+DONE = update_task(SHOWN, status=Status.DONE, approved_commit=SHA)
 OF_AN_ISSUE = a_task(forge=TaskForgeState(issue=12))
 PUSH = c.IntendAct(task_id=T1, act=ForgeAction.PUSH, about=SHA, base="main")
 OPEN = replace(PUSH, act=ForgeAction.OPEN)
@@ -145,18 +146,18 @@ def test_only_the_approved_commit_of_a_task_that_is_done_is_merged() -> None:
     for status in Status:
         if status != Status.DONE:
             assert no(replace(DONE, status=status), MERGE) == "not_approved", status
-    assert no(replace(DONE, approved_commit=""), MERGE) == "not_approved"
+    assert no(update_task(DONE, approved_commit=""), MERGE) == "not_approved"
     assert no(DONE, replace(MERGE, about=OTHER_SHA)) == "not_approved"
     assert no(DONE, replace(MERGE, about="")) == "not_approved"
     assert no(replace(DONE, submission=a_submission(commit=OTHER_SHA)), MERGE) == "not_approved"
 
 
 def test_nothing_is_merged_while_a_rejection_of_it_stands() -> None:
-    rejected = replace(DONE, rounds=(a_round(V1),))
+    rejected = update_task(DONE, rounds=(a_round(V1),))
 
     assert no(rejected, MERGE) == "rejected_before"
     assert due_action(rejected, ALL_ACTIONS) is None
-    assert intended(replace(DONE, rounds=(a_round(V1, tree="older"),)), MERGE).act == ForgeAction.MERGE
+    assert intended(update_task(DONE, rounds=(a_round(V1, tree="older"),)), MERGE).act == ForgeAction.MERGE
 
 
 def test_an_issue_is_closed_with_the_task_that_was_made_from_it() -> None:
@@ -165,7 +166,7 @@ def test_an_issue_is_closed_with_the_task_that_was_made_from_it() -> None:
     assert no(a_task(status=Status.DONE, aliases=("#12",)), CLOSE) == "not_due"
     for status in set(Status) - {Status.DONE, Status.CANCELLED}:
         assert no(replace(OF_AN_ISSUE, status=status), CLOSE) == "not_due", status
-    superseded = replace(OF_AN_ISSUE, status=Status.CANCELLED, superseded_by=T2)
+    superseded = update_task(OF_AN_ISSUE, status=Status.CANCELLED, superseded_by=T2)
     assert no(superseded, CLOSE) == "not_due"
 
 

@@ -8,7 +8,7 @@ from remand.domain.access.team import Role
 from remand.domain.decisions.reviews import MAX_COMMENTS
 from remand.domain.events.reviews import Finding, ReviewCommented, ReviewRejected
 from remand.domain.preconditions import MAX_FINDINGS
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
     ALICE,
     H1,
@@ -50,7 +50,7 @@ def added(*findings: Finding, reviewer: str = "Lead") -> ReviewCommented:
 
 
 def with_comments(*names: str) -> Task:
-    return replace(SENT_BACK, rounds=(replace(SENT_BACK.rounds[0], comments=names),))
+    return update_task(SENT_BACK, rounds=(replace(SENT_BACK.reviews.rounds[0], comments=names),))
 
 
 def test_comments_are_added_to_the_rejection_of_the_work_they_are_about() -> None:
@@ -84,7 +84,7 @@ def test_beyond_a_reviewers_paths_a_comment_is_a_suggestion() -> None:
         (SENT_BACK, actor("Alice", Role.LEAD), "own_work"),
         (a_task(status=Status.PROVISIONAL, submission=a_submission("Alice")), LEAD, "nothing_to_review"),
         (replace(SENT_BACK, status=Status.CANCELLED), LEAD, "nothing_to_review"),
-        (replace(SENT_BACK, rounds=(a_round(handoff_id="H-other"),)), LEAD, "nothing_to_review"),
+        (update_task(SENT_BACK, rounds=(a_round(handoff_id="H-other"),)), LEAD, "nothing_to_review"),
     ],
     ids=["an agent", "the author", "not rejected", "over", "other work"],
 )
@@ -104,15 +104,15 @@ def test_comments_that_two_ledgers_added_are_feedback_once() -> None:
     once = task_after_review(review_rejected(V1), added(a_comment()))
     twice = task_after_review(review_rejected(V1), added(a_comment()), added(a_comment()))
 
-    assert (once.feedback, twice.feedback) == (2, 2)
-    assert once.rounds[0].comments == twice.rounds[0].comments == ("github:comment-1",)
-    assert (once.rejection_count, once.status) == (1, Status.REJECTED)
+    assert (once.reviews.feedback, twice.reviews.feedback) == (2, 2)
+    assert once.reviews.rounds[0].comments == twice.reviews.rounds[0].comments == ("github:comment-1",)
+    assert (once.reviews.rejection_count, once.status) == (1, Status.REJECTED)
 
 
 def test_comments_keep_no_rejection_standing() -> None:
     task = task_after_review(review_rejected(V1), added(a_comment()), review_retracted(V1))
 
-    assert (task.status, task.rejection_count) == (Status.PROVISIONAL, 0)
+    assert (task.status, task.reviews.rejection_count) == (Status.PROVISIONAL, 0)
 
 
 def test_comments_without_their_rejection_change_nothing() -> None:

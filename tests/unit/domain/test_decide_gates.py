@@ -11,7 +11,7 @@ from remand.domain.decisions.gates import has_progress
 from remand.domain.events.reviews import EscalationOpened
 from remand.domain.events.tasks import LeaseExpired
 from remand.domain.events.work import GateAlerted, GateErrored, GatePassed, GateRejected
-from remand.domain.gate.state import ANY_CAUSE, GateState, find_outages
+from remand.domain.gate.state import ANY_CAUSE, GateState, find_outages, update_gates
 from remand.domain.gate.verdict import GateStatus, Verdict
 from remand.domain.task import Status
 from remand.testing.builders import (
@@ -135,7 +135,7 @@ def test_a_later_verdict_that_is_no_release_takes_an_earlier_one_away(verdict: V
     story.ask(recording(passed()))
     story.ask(recording(verdict))
     claim = story.task.claim or a_claim()
-    task = a_task(status=Status.CLAIMED, claim=claim, gating=story.task.gating)
+    task = a_task(status=Status.CLAIMED, claim=claim, gates=story.task.gates)
 
     assert refusal_code(task, SUBMIT, ALICE, **WORK) == "not_measured"
 
@@ -190,8 +190,8 @@ def test_a_rejection_is_counted_and_the_claim_goes_on() -> None:
     assert (event.number, event.has_progress, event.stalled, event.because) == (1, True, 0, "")
     assert (event.agent, event.handoff_id) == ("Alice", H1)
     assert story.task.status == Status.CLAIMED
-    assert story.task.gate_rejection_count == 1
-    assert story.task.rejection_count == 0
+    assert story.task.gates.rejection_count == 1
+    assert story.task.reviews.rejection_count == 0
 
 
 def test_the_third_rejection_of_a_claim_alerts_and_no_other() -> None:
@@ -241,7 +241,7 @@ def test_what_stalled_before_the_alert_does_not_count() -> None:
     story.rejected(5, 5, 5)
 
     assert story.rejected(5) == [["gate.reject"]]
-    assert story.task.gating.stalled == 1
+    assert story.task.gates.progress.stalled == 1
     rejections = [event for event in story.events if isinstance(event, GateRejected)]
     assert [event.has_progress for event in rejections] == [True, False, False, False]
 
@@ -270,7 +270,7 @@ def test_progress_begins_the_count_of_stalls_again() -> None:
 def test_progress_is_fewer_failing_tests_or_a_smaller_sum(
     failing: int, excess: float, expected: bool
 ) -> None:
-    task = a_task(gating=GateState(count=1, failing=5, excess=10))
+    task = a_task(gates=update_gates(GateState(), count=1, failing=5, excess=10))
 
     assert has_progress(task, failed(failing, excess)) == expected
 
@@ -297,8 +297,8 @@ def test_after_an_escalation_the_claim_has_ended_without_a_lockout() -> None:
 
     assert story.task.status == Status.ESCALATED
     assert story.task.claim is None
-    assert story.task.lockouts == ()
-    assert story.task.authors == ()
+    assert story.task.people.lockouts == ()
+    assert story.task.people.authors == ()
 
     story.ask(c.ReopenTask(task_id=T1), THE_USER)
     story.ask(c.ClaimTask(task_id=T1, agent="Alice"), ALICE, fresh_handoff_id=H2)
@@ -315,7 +315,7 @@ def test_another_claim_is_counted_anew_and_the_tasks_history_goes_on() -> None:
     assert story.rejected(9, 9) == [["gate.reject"], ["gate.reject"]]
     numbers = [event.number for event in story.events if isinstance(event, GateRejected)]
     assert numbers == [1, 2, 1, 2]
-    assert story.task.gate_rejection_count == 4
+    assert story.task.gates.rejection_count == 4
 
 
 # What could not be measured.
@@ -333,7 +333,7 @@ def test_what_could_not_be_measured_goes_to_another_session_and_counts_against_n
     assert isinstance(event, GateErrored)
     assert story.task.status == Status.NEEDS_CONTINUATION
     assert story.task.claim is None
-    assert (story.task.gate_rejection_count, story.task.lockouts) == (1, ())
+    assert (story.task.gates.rejection_count, story.task.people.lockouts) == (1, ())
 
 
 def test_a_failure_beside_what_could_not_be_measured_is_a_rejection() -> None:
@@ -354,7 +354,7 @@ def test_where_nothing_is_enforced_everything_is_recorded_and_nothing_stopped(ve
     assert isinstance(event, GatePassed)
     assert (event.is_observed, event.verdict) == (True, verdict)
     assert names(story.ask(SUBMIT, ALICE, **WORK)) == ["task.submit"]
-    assert story.task.gate_rejection_count == 0
+    assert story.task.gates.rejection_count == 0
 
 
 def test_a_pass_is_no_mere_observation() -> None:

@@ -18,7 +18,7 @@ from remand.domain.events.reviews import (
     TaskReassigned,
 )
 from remand.domain.events.tasks import HandoffInitiated, HandoffLapsed
-from remand.domain.task import TERMINAL, ReviewRound, Status, Task
+from remand.domain.task import TERMINAL, ReviewRound, Status, Task, update_task
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -60,7 +60,7 @@ def names(events: tuple[Event, ...]) -> list[str]:
 
 
 def after(*rounds: ReviewRound, **fields: Any) -> Task:
-    return replace(HANDED_IN, rounds=rounds, **fields)
+    return update_task(HANDED_IN, rounds=rounds, **fields)
 
 
 def following(task: Task, by: Actor = LEAD, ask: c.Ask = REJECT, **facts: Any) -> tuple[Event, ...]:
@@ -100,11 +100,11 @@ def test_only_the_agents_own_rejections_count_for_its_lockout() -> None:
 
 
 def test_who_is_locked_out_is_not_locked_out_again() -> None:
-    assert following(replace(HANDED_IN, lockouts=(a_lockout("Alice"),))) == ()
+    assert following(update_task(HANDED_IN, lockouts=(a_lockout("Alice"),))) == ()
 
 
 def test_the_user_who_mends_a_task_by_hand_is_not_locked_out() -> None:
-    task = replace(HANDED_IN, submission=a_submission("user"), authors=("user",), fixer="user")
+    task = update_task(HANDED_IN, submission=a_submission("user"), authors=("user",), fixer="user")
 
     assert following(task) == ()
     assert names(following(task, **TEAM)) == ["task.reassign", "handoff.initiate"]
@@ -135,7 +135,7 @@ def test_the_agent_goes_on_that_knows_what_the_findings_are_about() -> None:
 def test_neither_who_is_locked_out_nor_a_reviewer_of_the_task_goes_on() -> None:
     lead = actor("Lead", Role.LEAD, Role.AGENT)
     team = {"has_team": True, "agents": (lead, ALICE, BOB, CAROL, DAVE)}
-    task = replace(HANDED_IN, lockouts=(a_lockout("Bob"),), reviewers=("Carol",))
+    task = update_task(HANDED_IN, lockouts=(a_lockout("Bob"),), reviewers=("Carol",))
 
     reassigned = following(task, lead, **team)[1]
 
@@ -146,7 +146,7 @@ def test_neither_who_is_locked_out_nor_a_reviewer_of_the_task_goes_on() -> None:
 def test_who_is_locked_out_of_a_task_above_does_not_go_on_unless_let_back_here() -> None:
     above = {**TEAM, "inherited": (("Bob", T2), ("Carol", T3))}
 
-    for task, expected in ((HANDED_IN, "Dave"), (replace(HANDED_IN, unlocked=("Carol",)), "Carol")):
+    for task, expected in ((HANDED_IN, "Dave"), (update_task(HANDED_IN, unlocked=("Carol",)), "Carol")):
         reassigned = following(task, **above)[1]
         assert isinstance(reassigned, TaskReassigned)
         assert reassigned.target == expected
@@ -184,13 +184,13 @@ def test_an_author_who_may_go_on_is_left_to() -> None:
 def test_an_author_who_may_not_go_on_for_another_reason_is_replaced(
     barred: dict[str, Any], after_so_many: int
 ) -> None:
-    found = names(following(replace(HANDED_IN, **barred), lockout_after=after_so_many, **TEAM))
+    found = names(following(update_task(HANDED_IN, **barred), lockout_after=after_so_many, **TEAM))
 
     assert found[-2:] == ["task.reassign", "handoff.initiate"]
 
 
 def test_with_nobody_left_for_an_author_who_may_not_go_on_the_user_is_asked() -> None:
-    task = replace(HANDED_IN, lockouts=(a_lockout("Alice"),))
+    task = update_task(HANDED_IN, lockouts=(a_lockout("Alice"),))
 
     assert names(following(task, has_team=True, agents=(ALICE,))) == ["escalation.open"]
 
@@ -246,7 +246,7 @@ def test_nobody_is_locked_out_of_a_task_that_has_ended(status: Status) -> None:
     [
         {"status": Status.CLAIMED, "claim": a_claim("Lead", H1)},
         {"lockouts": (a_lockout("Lead"),)},
-        {"filed": a_filed_rejection(agent="Lead")},
+        {"last_rejection": a_filed_rejection(agent="Lead")},
     ],
     ids=["holds it", "is locked out", "rejected it"],
 )
@@ -365,7 +365,9 @@ def reassign(to: str = "Bob", source: str = "", reason: str = "") -> c.ReassignT
 
 
 HELD = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1))
-SENT_BACK = replace(HANDED_IN, status=Status.REJECTED, rounds=(a_round(),), lockouts=(a_lockout("Alice"),))
+SENT_BACK = update_task(
+    HANDED_IN, status=Status.REJECTED, rounds=(a_round(),), lockouts=(a_lockout("Alice"),)
+)
 
 
 def test_a_leader_lets_another_agent_go_on() -> None:
@@ -387,10 +389,11 @@ def test_without_a_reason_it_is_said_who_reassigned() -> None:
 
 def test_a_task_goes_to_nobody_who_may_not_work_on_it() -> None:
     assert (
-        refusal_code(replace(SENT_BACK, lockouts=(a_lockout("Bob"),)), reassign(), target=BOB) == "locked_out"
+        refusal_code(update_task(SENT_BACK, lockouts=(a_lockout("Bob"),)), reassign(), target=BOB)
+        == "locked_out"
     )
     assert refusal_code(SENT_BACK, reassign(), target=BOB, inherited=(("Bob", T2),)) == "locked_out"
-    assert refusal_code(replace(SENT_BACK, reviewers=("Bob",)), reassign(), target=BOB) == "not_eligible"
+    assert refusal_code(update_task(SENT_BACK, reviewers=("Bob",)), reassign(), target=BOB) == "not_eligible"
     assert refusal_code(SENT_BACK, reassign("Lead"), target=LEAD) == "not_eligible"
     assert refusal_code(SENT_BACK, reassign(), target=None) == "bad_value"
     assert refusal_code(SENT_BACK, reassign(), target=BOB, open_blockers=(T2,)) == "waits_on_other"
@@ -414,14 +417,14 @@ def test_only_a_task_that_waits_or_is_held_is_reassigned(status: Status) -> None
 
 
 def test_the_task_is_taken_from_whom_it_is_said_to_be() -> None:
-    locked = replace(HELD, lockouts=(a_lockout("Carol"),))
+    locked = update_task(HELD, lockouts=(a_lockout("Carol"),))
 
     assert decide_events(HELD, reassign(source="Alice"), target=BOB)
     assert decide_events(SENT_BACK, reassign(source="Alice"), target=BOB)
     assert refusal_code(HELD, reassign(source="Carol"), target=BOB) == "bad_value"
     assert refusal_code(SENT_BACK, reassign(source="Carol"), target=BOB) == "bad_value"
     assert refusal_code(locked, reassign(source="Carol"), target=BOB) == "bad_value", "Alice has it now"
-    earlier = replace(SENT_BACK, lockouts=(a_lockout("Carol"),))
+    earlier = update_task(SENT_BACK, lockouts=(a_lockout("Carol"),))
     (reassigned, _) = decide_events(earlier, reassign(source="Carol"), target=BOB)
     assert isinstance(reassigned, TaskReassigned)
     assert reassigned.source == "Carol", "one who was locked out before may be named"

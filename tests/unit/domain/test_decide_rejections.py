@@ -25,7 +25,7 @@ from remand.domain.events.tasks import (
 from remand.domain.folds.rejections import apply_rejection_filed
 from remand.domain.ids import task_node_id
 from remand.domain.reasons import RejectionReason
-from remand.domain.task import Offer, RejectionSlip, Status, Task
+from remand.domain.task import Offer, RejectionSlip, Status, Task, update_task
 from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
 from remand.testing.builders import (
     ALICE,
@@ -159,7 +159,7 @@ def test_a_task_depends_on_its_missing_dependency() -> None:
 
 
 def test_a_dependency_that_is_linked_already_is_not_linked_again() -> None:
-    found = follows(a_rejection("MISSING_DEPENDENCY"), replace(HELD, depends_on=(T2,)))
+    found = follows(a_rejection("MISSING_DEPENDENCY"), update_task(HELD, depends_on=(T2,)))
 
     assert edges(found) == []
     assert the(TaskDeferred, found).waits_for == (T2,)
@@ -219,7 +219,7 @@ def test_the_obsolete_is_cancelled_also_when_a_place_in_the_code_shows_it() -> N
 
 @pytest.mark.parametrize("reason", ["SCOPE_CREEP", "INFEASIBLE"])
 def test_who_is_locked_out_of_a_task_is_locked_out_of_what_is_cut_from_it(reason: str) -> None:
-    found = follows(a_rejection(reason), replace(HELD, lockouts=(a_lockout("Bob"),), skills=("paint",)))
+    found = follows(a_rejection(reason), update_task(HELD, lockouts=(a_lockout("Bob"),), skills=("paint",)))
 
     created = [event.id.removeprefix("task:") for event in found if isinstance(event, TaskAdded)]
     locked = [(event.task_id, event.agent) for event in found if isinstance(event, LockoutSet)]
@@ -230,7 +230,7 @@ def test_who_is_locked_out_of_a_task_is_locked_out_of_what_is_cut_from_it(reason
 
 @pytest.mark.parametrize("reason", ["BLOCKER", "UNCLEAR_REQUIREMENTS"])
 def test_what_clears_the_way_is_open_to_all(reason: str) -> None:
-    found = follows(a_rejection(reason), replace(HELD, lockouts=(a_lockout("Bob"),), skills=("paint",)))
+    found = follows(a_rejection(reason), update_task(HELD, lockouts=(a_lockout("Bob"),), skills=("paint",)))
 
     assert not any(isinstance(event, LockoutSet) for event in found)
     assert the(TaskAdded, found).data.skills == ()
@@ -276,7 +276,7 @@ def test_a_lazy_rejection_bothers_no_director(director: str) -> None:
 
 
 def test_an_overridden_blocker_creates_no_task_and_no_link() -> None:
-    second = replace(HELD, invalid_by=("Alice",))
+    second = update_task(HELD, invalid_by=("Alice",))
 
     for task in (HELD, second):
         kinds = {type(event) for event in follows(LAZY, task)}
@@ -338,7 +338,7 @@ def test_evidence_is_stale_by_the_time_of_the_ledger_when_the_record_gives_none(
 # How often.
 
 
-SECOND = replace(HELD, invalid_by=("Alice",))
+SECOND = update_task(HELD, invalid_by=("Alice",))
 
 
 def test_the_second_invalid_rejection_ends_the_handoff_and_frees_the_task() -> None:
@@ -367,7 +367,7 @@ def test_then_a_human_is_asked_when_the_team_has_no_other() -> None:
 
 
 def test_invalid_rejections_are_counted_by_agent() -> None:
-    of_others = replace(HELD, invalid_by=("Bob", "Carol", "Bob"))
+    of_others = update_task(HELD, invalid_by=("Bob", "Carol", "Bob"))
 
     assert "lockout.set" not in names(follows(LAZY, of_others))
 
@@ -379,7 +379,7 @@ def test_a_valid_rejection_does_not_count() -> None:
 
 @pytest.mark.parametrize(("limit", "before", "is_last"), [(1, 0, True), (3, 1, False), (3, 2, True)])
 def test_the_policy_says_how_often(limit: int, before: int, is_last: bool) -> None:
-    found = follows(LAZY, replace(HELD, invalid_by=("Alice",) * before), max_invalid_rejections=limit)
+    found = follows(LAZY, update_task(HELD, invalid_by=("Alice",) * before), max_invalid_rejections=limit)
 
     assert ("lockout.set" in names(found)) is is_last
 
@@ -428,7 +428,7 @@ def test_a_lease_or_offer_that_ran_out_is_not_rejected() -> None:
 
 def test_an_offer_is_not_rejected_while_another_holds_the_task() -> None:
     offer = Offer(handoff_id=H1, source="Lead", target="Alice", lapses_at=LATER)
-    merged = replace(HELD, claim=a_claim("Bob", H2), offers=(offer,))
+    merged = update_task(HELD, claim=a_claim("Bob", H2), offers=(offer,))
 
     assert refusal_code(merged, filing(a_rejection()), ALICE, **FACTS) == "handoff_closed"
 
@@ -465,7 +465,7 @@ def test_the_context_of_the_record_does_not_count_only_the_tasks() -> None:
 
 
 def test_an_opinion_is_noted_beside_the_rejection_it_is_about() -> None:
-    task = replace(HELD, filed=a_filed_rejection())
+    task = update_task(HELD, last_rejection=a_filed_rejection())
     ask = c.GiveOpinion(handoff_id=H1, opinion="x" * 10_000)
 
     (event,) = decide_events(task, ask, THE_COORDINATOR)
@@ -524,7 +524,7 @@ def test_two_different_formal_slips_lock_nobody_out() -> None:
     found = follows(a_rejection("SCOPE_CREEP", **NO_FACTOR), once)
 
     assert "lockout.set" not in names(found)
-    assert after(once, found).invalid_by == ()
+    assert after(once, found).rejections.invalid_by == ()
 
 
 def test_the_same_formal_slip_counts_from_the_third_time_on() -> None:
@@ -566,7 +566,7 @@ def test_a_formal_slip_beside_a_poor_part_counts() -> None:
 
 
 def test_a_slip_of_one_agent_is_none_of_another() -> None:
-    task = replace(HELD, slips=(RejectionSlip(agent="Bob", codes=("scope_misquoted",)),) * 3)
+    task = update_task(HELD, slips=(RejectionSlip(agent="Bob", codes=("scope_misquoted",)),) * 3)
 
     assert the(HandoffRejectionInvalid, follows(a_rejection("SCOPE_CREEP", **UNQUOTED), task)).is_formal
 
@@ -575,5 +575,5 @@ def test_a_lazy_rejection_still_counts_after_a_formal_slip() -> None:
     once = after(HELD, follows(a_rejection("SCOPE_CREEP", **UNQUOTED)))
     twice = after(once, follows(LAZY, once))
 
-    assert twice.invalid_by == ("Alice",)
+    assert twice.rejections.invalid_by == ("Alice",)
     assert "lockout.set" in names(follows(LAZY, twice))

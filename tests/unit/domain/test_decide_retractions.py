@@ -10,7 +10,7 @@ from remand.domain.access.team import Role
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutCleared, ReviewRetracted
-from remand.domain.task import Review, Status, Task
+from remand.domain.task import Review, Status, Task, update_task
 from remand.testing.builders import (
     H2,
     H3,
@@ -65,23 +65,23 @@ def test_nobody_else_does_but_the_user() -> None:
 
 def test_without_an_id_it_is_the_last_of_the_reviewers_own_that_stands() -> None:
     said = reviews((V1, "Lead"), (V2, "Lead"), (V3, "Tess"), gone=(V2,))
-    task = replace(SENT_BACK, rounds=(a_round(reviews=said),))
+    task = update_task(SENT_BACK, rounds=(a_round(reviews=said),))
 
     assert retracted(task, LEAD) == V1
     assert retracted(task, TESS) == V3
     assert retracted(task, THE_USER) == V3
     later = a_round(agent="Bob", handoff_id=H2, reviews=reviews(("V-4", "Lead")))
-    assert retracted(replace(task, rounds=(*task.rounds, later)), LEAD) == "V-4"
+    assert retracted(update_task(task, rounds=(*task.reviews.rounds, later)), LEAD) == "V-4"
 
 
 def test_the_users_own_rejection_is_meant_before_that_of_others() -> None:
     said = reviews((V1, "user"), (V2, "Tess"))
 
-    assert retracted(replace(SENT_BACK, rounds=(a_round(reviews=said),)), THE_USER) == V1
+    assert retracted(update_task(SENT_BACK, rounds=(a_round(reviews=said),)), THE_USER) == V1
 
 
 def test_what_does_not_stand_is_not_taken_back() -> None:
-    gone = replace(SENT_BACK, rounds=(a_round(reviews=reviews((V1, "Lead"), gone=(V1,))),))
+    gone = update_task(SENT_BACK, rounds=(a_round(reviews=reviews((V1, "Lead"), gone=(V1,))),))
 
     assert refusal_code(gone, RETRACT, LEAD) == "nothing_to_retract"
     assert refusal_code(gone, replace(RETRACT, review_id=V1), LEAD) == "nothing_to_retract"
@@ -104,7 +104,7 @@ def test_a_rejection_is_taken_back_whatever_became_of_the_task_unless_that_chang
 # The lockout that several rejections brought about.
 
 FIRST, SECOND = a_round(V1), a_round(V2, handoff_id=H2)
-TWICE = replace(SENT_BACK, rounds=(FIRST, SECOND), lockouts=(a_lockout("Alice", review_id=V2),))
+TWICE = update_task(SENT_BACK, rounds=(FIRST, SECOND), lockouts=(a_lockout("Alice", review_id=V2),))
 
 
 def cleared(task: Task, review_id: str, **facts: Any) -> list[Event]:
@@ -125,7 +125,7 @@ def test_a_lockout_stays_while_enough_rejections_are_left_for_it(after: int) -> 
 
 
 def test_with_no_rejection_left_a_lockout_for_rejections_ends_whatever_the_policy_says_by_now() -> None:
-    task = replace(SENT_BACK, lockouts=(a_lockout("Alice", review_id=V2),))
+    task = update_task(SENT_BACK, lockouts=(a_lockout("Alice", review_id=V2),))
 
     for after in (0, 1, 2):
         assert len(cleared(task, V1, lockout_after=after)) == 1
@@ -134,17 +134,17 @@ def test_with_no_rejection_left_a_lockout_for_rejections_ends_whatever_the_polic
 def test_what_others_were_rejected_for_does_not_keep_a_lockout() -> None:
     bobs = a_round(V3, agent="Bob", handoff_id=H3)
 
-    assert len(cleared(replace(TWICE, rounds=(FIRST, bobs, SECOND)), V1, lockout_after=2)) == 1
+    assert len(cleared(update_task(TWICE, rounds=(FIRST, bobs, SECOND)), V1, lockout_after=2)) == 1
 
 
 def test_a_lockout_stays_while_another_review_of_the_same_work_stands() -> None:
     both = a_round(reviews=reviews((V1, "Lead"), (V3, "Tess")))
 
-    assert cleared(replace(TWICE, rounds=(both, SECOND)), V1, lockout_after=2) == []
+    assert cleared(update_task(TWICE, rounds=(both, SECOND)), V1, lockout_after=2) == []
 
 
 def test_a_lockout_on_somebodys_own_word_stays() -> None:
-    task = replace(TWICE, lockouts=(a_lockout("Alice"),))
+    task = update_task(TWICE, lockouts=(a_lockout("Alice"),))
 
     assert cleared(task, V1, lockout_after=2) == []
     assert cleared(task, V2, lockout_after=2) == []
@@ -177,12 +177,12 @@ def test_a_lockout_that_stays_stays_on_other_tasks() -> None:
     both = a_round(reviews=reviews((V1, "Lead"), (V3, "Tess")))
 
     assert cleared(TWICE, V1, heirs=heirs) == []
-    assert cleared(replace(SENT_BACK, rounds=(both,)), V1, heirs=heirs) == []
+    assert cleared(update_task(SENT_BACK, rounds=(both,)), V1, heirs=heirs) == []
     assert [event_task_id(event) for event in cleared(TWICE, V1, heirs=heirs, lockout_after=2)] == [T1, T2]
 
 
 def test_a_retraction_ends_no_lockout_that_somebody_set_by_word_because_another_agent_was_rejected() -> None:
     by_word, others = a_lockout("Alice"), a_lockout("Bob", review_id=V2)
-    task = replace(SENT_BACK, lockouts=(by_word, others))
+    task = update_task(SENT_BACK, lockouts=(by_word, others))
 
     assert [event.name for event in decide_events(task, RETRACT, LEAD)] == ["review.retract"]

@@ -16,7 +16,7 @@ from remand.domain.events.work import (
     GateRejected,
 )
 from remand.domain.gate.gate import GateFinding
-from remand.domain.gate.state import GateState
+from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
 from remand.domain.instant import add_seconds
 from remand.domain.task import MAX_LEASE_SECONDS, Claim, Status
@@ -69,10 +69,10 @@ def test_a_held_claim_goes_on_with_a_long_lease() -> None:
     assert isinstance(event, GateHeld)
     assert (event.branch, event.pr) == ("roof", 7)
     task = story.task
-    assert (task.status, task.gating.held) == (Status.CLAIMED, ("f1", "f2"))
+    assert (task.status, task.gates.held) == (Status.CLAIMED, ("f1", "f2"))
     assert task.claim is not None
     assert add_seconds(NOW, 6 * 86400) < task.claim.lease_expires_at < add_seconds(NOW, MAX_LEASE_SECONDS + 1)
-    assert task.gate_rejection_count == 0
+    assert task.gates.rejection_count == 0
 
 
 def test_a_held_claim_hands_nothing_in_by_itself() -> None:
@@ -95,7 +95,7 @@ def test_once_every_finding_is_accepted_the_held_work_is_handed_in() -> None:
     assert work == TaskSubmitted(
         task_id=T1, handoff_id=H1, agent="Alice", commit=SHA, tree=TREE, branch="roof", pr=7
     )
-    assert (story.task.status, story.task.authors) == (Status.PROVISIONAL, ("Alice",))
+    assert (story.task.status, story.task.people.authors) == (Status.PROVISIONAL, ("Alice",))
 
 
 def test_the_same_finding_accepted_twice_is_one() -> None:
@@ -104,7 +104,7 @@ def test_the_same_finding_accepted_twice_is_one() -> None:
     story.ask(settling("f1"), LEAD)
 
     assert names(story.ask(settling("f1"), THE_USER)) == ["gate.accept"]
-    assert story.task.gating.accepted == ("f1",)
+    assert story.task.gates.decisions.accepted == ("f1",)
 
 
 def test_a_refused_finding_sends_the_work_back_and_counts() -> None:
@@ -121,7 +121,7 @@ def test_a_refused_finding_sends_the_work_back_and_counts() -> None:
     assert rejection.verdict.blocking_gates == (INTEGRITY_GATE,)
     assert isinstance(lease, LeaseRenewed)
     task = story.task
-    assert (task.status, task.gate_rejection_count, task.gating.count) == (Status.CLAIMED, 1, 1)
+    assert (task.status, task.gates.rejection_count, task.gates.progress.count) == (Status.CLAIMED, 1, 1)
     assert task.claim is not None
     assert task.claim.lease_expires_at == add_seconds(LATER, 1800), "nobody may be at work on it any more"
 
@@ -156,7 +156,7 @@ def test_a_refused_finding_that_was_accepted_before_is_accepted_no_more() -> Non
     story.ask(settling("f1"), LEAD)
     story.ask(settling("f1", is_accepted=False), LEAD)
 
-    assert story.task.gating.accepted == ()
+    assert story.task.gates.decisions.accepted == ()
 
 
 def test_a_finding_settled_while_other_gates_fail_releases_and_rejects_nothing() -> None:
@@ -165,7 +165,7 @@ def test_a_finding_settled_while_other_gates_fail_releases_and_rejects_nothing()
 
     assert names(story.ask(settling("f1"), LEAD)) == ["gate.accept"]
     assert names(story.ask(settling("f1", is_accepted=False), LEAD)) == ["gate.refuse"]
-    assert story.task.gate_rejection_count == 1
+    assert story.task.gates.rejection_count == 1
 
 
 @pytest.mark.parametrize("is_accepted", [True, False])
@@ -218,7 +218,7 @@ def test_refusing_what_was_undone_sends_nothing_back() -> None:
     story.ask(recording(held("f2")))
 
     assert names(story.ask(settling("f1", is_accepted=False), LEAD)) == ["gate.refuse"]
-    assert story.task.gate_rejection_count == 1
+    assert story.task.gates.rejection_count == 1
 
 
 def test_only_a_finding_that_is_held_is_settled() -> None:
@@ -270,7 +270,7 @@ def test_whoever_handed_a_refused_finding_in_again_does_not_settle_it() -> None:
 
 def test_an_author_settles_no_finding_of_its_task() -> None:
     task = a_task(
-        status=Status.CLAIMED, claim=a_claim("Bob"), authors=("Lea",), gating=GateState(held=("f1",))
+        status=Status.CLAIMED, claim=a_claim("Bob"), authors=("Lea",), gates=GateState(held=("f1",))
     )
 
     assert refusal_code(task, settling("f1"), LEA) == "own_work"
@@ -278,7 +278,7 @@ def test_an_author_settles_no_finding_of_its_task() -> None:
 
 @pytest.mark.parametrize("who", [ALICE, actor("Dir", Role.DIRECTOR)], ids=lambda who: who.name)
 def test_only_reviewers_and_the_user_settle_findings(who: Actor) -> None:
-    task = a_task(gating=GateState(held=("f1",), places=(("f1", "tests/test_roof.py"),)))
+    task = a_task(gates=GateState(held=("f1",), places=(("f1", "tests/test_roof.py"),)))
 
     assert refusal_code(task, settling("f1"), who) == "not_authorised"
     for reviewer in (LEAD, actor("Tess", Role.TESTER), THE_USER):
@@ -286,7 +286,7 @@ def test_only_reviewers_and_the_user_settle_findings(who: Actor) -> None:
 
 
 def test_what_a_reviewer_says_is_text_of_some_length() -> None:
-    task = a_task(gating=GateState(held=("f1",)))
+    task = a_task(gates=GateState(held=("f1",)))
 
     for reason in ("a\x00b", "x" * 70_000):
         assert refusal_code(task, settling("f1", reason=reason), LEAD) == "bad_value"
@@ -407,7 +407,7 @@ def test_a_gate_is_let_pass_for_the_code_tree_it_was_measured_on() -> None:
     story.ask(recording(failed(0, 1.0, a_result("lint"), tree="other")))
 
     assert names(story.ask(overriding("lint"), THE_USER)) == ["gate.override"]
-    assert story.task.gating.overridden == (("tests", TREE), ("lint", "other"))
+    assert story.task.gates.decisions.overridden == (("tests", TREE), ("lint", "other"))
 
 
 def test_what_is_let_pass_after_the_claim_has_ended_counts_for_the_next_one() -> None:
@@ -432,7 +432,7 @@ def test_the_user_may_let_a_refused_finding_pass_after_all() -> None:
 
 
 def test_an_accepted_finding_is_held_no_more_for_as_long_as_the_task_lives() -> None:
-    task = a_task(gating=GateState(accepted=("f1", "f2", "gone")))
+    task = a_task(gates=update_gates(GateState(), accepted=("f1", "f2", "gone")))
 
     verdict = apply_settlements(held("f1", "f2"), task)
 
@@ -444,13 +444,13 @@ def test_an_accepted_finding_is_held_no_more_for_as_long_as_the_task_lives() -> 
 def test_a_finding_that_is_not_accepted_is_held(accepted: tuple[str, ...]) -> None:
     verdict = held("f1", "f2")
 
-    assert apply_settlements(verdict, a_task(gating=GateState(accepted=accepted))) == verdict
+    assert apply_settlements(verdict, a_task(gates=update_gates(GateState(), accepted=accepted))) == verdict
 
 
 def test_an_accepted_finding_lets_no_failed_gate_pass() -> None:
     verdict = a_verdict(a_result(INTEGRITY_GATE, GateStatus.FAILED, suspicions=("f1",)))
 
-    assert apply_settlements(verdict, a_task(gating=GateState(accepted=("f1",)))) == verdict
+    assert apply_settlements(verdict, a_task(gates=update_gates(GateState(), accepted=("f1",)))) == verdict
 
 
 def test_a_held_gate_without_findings_is_not_let_pass() -> None:
@@ -461,7 +461,7 @@ def test_a_held_gate_without_findings_is_not_let_pass() -> None:
 
 @pytest.mark.parametrize("status", sorted(set(GateStatus) - {GateStatus.PASSED, GateStatus.OVERRIDDEN}))
 def test_an_overridden_gate_is_let_pass_on_its_code_tree_alone(status: GateStatus) -> None:
-    task = a_task(gating=GateState(overridden=(("tests", TREE),)))
+    task = a_task(gates=update_gates(GateState(), overridden=(("tests", TREE),)))
     verdict = a_verdict(a_result("tests", status))
     elsewhere = a_verdict(a_result("tests", status), tree="other")
 
@@ -470,13 +470,13 @@ def test_an_overridden_gate_is_let_pass_on_its_code_tree_alone(status: GateStatu
 
 
 def test_a_gate_that_passes_needs_no_override() -> None:
-    task = a_task(gating=GateState(overridden=(("tests", TREE),)))
+    task = a_task(gates=update_gates(GateState(), overridden=(("tests", TREE),)))
 
     assert apply_settlements(passed(), task) == passed()
 
 
 def test_one_settled_gate_lets_no_other_pass() -> None:
-    task = a_task(gating=GateState(accepted=("f1",), overridden=(("lint", TREE),)))
+    task = a_task(gates=update_gates(GateState(), accepted=("f1",), overridden=(("lint", TREE),)))
     verdict = held("f1", others=(a_result("lint"), a_result("tests")))
 
     assert apply_settlements(verdict, task).status == GateStatus.FAILED
@@ -484,7 +484,7 @@ def test_one_settled_gate_lets_no_other_pass() -> None:
 
 
 def test_a_refused_finding_fails_until_it_is_undone_or_accepted() -> None:
-    task = a_task(gating=GateState(accepted=("f2",), refused=(("f1", "It hides a bug."),)))
+    task = a_task(gates=update_gates(GateState(), accepted=("f2",), refused=(("f1", "It hides a bug."),)))
 
     verdict = apply_settlements(held("f1", "f2"), task)
 
@@ -510,7 +510,10 @@ def test_work_is_held_where_the_rules_changed_while_it_was_done() -> None:
     assert (finding.path, finding.code) == ("remand.toml", "rules_changed")
     assert name in finding.text
     assert verdict.gates[-1].line == "- Integrity: 1 finding (requires 0)"
-    assert apply_settlements(verdict, a_task(gating=GateState(accepted=(name,)))).status == GateStatus.PASSED
+    assert (
+        apply_settlements(verdict, a_task(gates=update_gates(GateState(), accepted=(name,)))).status
+        == GateStatus.PASSED
+    )
 
 
 def test_one_change_of_the_rules_is_one_finding_and_another_is_another() -> None:
@@ -572,8 +575,10 @@ def test_work_is_settled_only_while_its_claim_holds_and_all_that_stood_is_let_pa
     claim: Claim | None, standing: tuple[str, ...], overridden: bool
 ) -> None:
     let = (("tests", TREE),) if overridden else ()
-    gating = GateState(handoff_id=H1, tree=TREE, standing=standing, overridden=let)
+    gates = update_gates(GateState(), handoff_id=H1, tree=TREE, blocking=standing, overridden=let)
 
-    assert not has_nothing_unsettled(a_task(claim=claim, gating=gating))
-    whole = GateState(handoff_id=H1, tree=TREE, standing=("tests",), overridden=(("tests", TREE),))
-    assert has_nothing_unsettled(a_task(claim=a_claim("Alice", H1), gating=whole))
+    assert not has_nothing_unsettled(a_task(claim=claim, gates=gates))
+    whole = update_gates(
+        GateState(), handoff_id=H1, tree=TREE, blocking=("tests",), overridden=(("tests", TREE),)
+    )
+    assert has_nothing_unsettled(a_task(claim=a_claim("Alice", H1), gates=whole))

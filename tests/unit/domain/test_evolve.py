@@ -43,7 +43,7 @@ from remand.domain.events.tasks import (
 from remand.domain.evolve import LEGACY_STATUS, evolve, replay
 from remand.domain.ids import task_node_id
 from remand.domain.instant import add_seconds
-from remand.domain.task import MAX_CONFLICTS, TERMINAL, Status, Task
+from remand.domain.task import MAX_CONFLICTS, TERMINAL, Status, Task, update_task
 from remand.testing.builders import (
     H1,
     H2,
@@ -96,7 +96,7 @@ def accepted(agent: str = "Alice", handoff_id: str = H1) -> HandoffAccepted:
 
 
 def conflicts(task: Task) -> list[str]:
-    return [conflict.event for conflict in task.conflicts]
+    return [conflict.event for conflict in task.inbox.conflicts]
 
 
 # One claim at a time.
@@ -108,7 +108,7 @@ def test_a_claim_gives_the_agent_the_task_and_counts_the_attempt() -> None:
     assert task.status == Status.CLAIMED
     assert task.claim is not None
     assert (task.claim.agent, task.claim.handoff_id, task.claim.epoch) == ("Bob", H2, 2)
-    assert (task.epoch, task.attempt_count) == (2, 2)
+    assert (task.claims.epoch, task.claims.attempt_count) == (2, 2)
 
 
 def test_of_two_claims_the_first_in_order_wins_and_the_other_is_a_conflict() -> None:
@@ -117,7 +117,7 @@ def test_of_two_claims_the_first_in_order_wins_and_the_other_is_a_conflict() -> 
     assert task.claim is not None
     assert task.claim.agent == "Alice"
     assert conflicts(task) == ["task.claim"]
-    assert (task.epoch, task.attempt_count) == (1, 1)
+    assert (task.claims.epoch, task.claims.attempt_count) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_what_the_loser_of_a_claim_did_later_does_not_apply(later: Event) -> Non
     task = task_after(task_added(), task_claimed("Alice", H1), task_claimed("Bob", H2), later)
 
     assert conflicts(task) == ["task.claim", later.name]
-    assert replace(task, conflicts=()) == replace(before, conflicts=())
+    assert update_task(task, conflicts=()) == update_task(before, conflicts=())
 
 
 def test_a_conflict_says_what_could_not_apply_when_and_why() -> None:
     events = stamp_events(task_added(), task_claimed("Alice", H1), task_claimed("Bob", H2))
 
-    (conflict,) = replay(events).conflicts
+    (conflict,) = replay(events).inbox.conflicts
 
     assert (conflict.event_id, conflict.at) == (events[2].meta.id, events[2].ts)
     assert "Alice" in conflict.why
@@ -156,7 +156,7 @@ def test_only_the_latest_conflicts_are_kept() -> None:
         task_added(), task_claimed(), *(task_claimed("Bob", f"H-{n}") for n in range(MAX_CONFLICTS + 10))
     )
 
-    assert len(task.conflicts) == MAX_CONFLICTS
+    assert len(task.inbox.conflicts) == MAX_CONFLICTS
 
 
 def test_a_submission_of_an_earlier_claim_does_not_apply() -> None:
@@ -203,14 +203,14 @@ def test_whatever_a_file_says_a_lease_and_an_offer_end_within_a_week(until: str)
     ):
         assert task.claim is not None
         assert task.claim.lease_expires_at < week
-    (offer,) = task_after(task_added(), offered(until=until)).offers
+    (offer,) = task_after(task_added(), offered(until=until)).claims.offers
     assert offer.lapses_at < week
 
 
 def test_a_task_handed_to_nobody_is_not_reserved() -> None:
     task = task_after(task_added(), offered(""))
 
-    assert task.offers == ()
+    assert task.claims.offers == ()
     assert conflicts(task) == ["handoff.initiate"]
 
 
@@ -266,14 +266,14 @@ def test_a_second_wake_is_no_conflict() -> None:
     task = task_after(task_added(), asleep, wake, wake)
 
     assert task.status == Status.INCOMING
-    assert task.conflicts == ()
+    assert task.inbox.conflicts == ()
 
 
 def test_a_second_settlement_is_no_conflict() -> None:
     cut = TaskDecomposed(task_id=T1, children=(T2, T3))
     settled = TaskSettled(task_id=T1, status="done")
 
-    assert task_after(task_added(), cut, settled, settled).conflicts == ()
+    assert task_after(task_added(), cut, settled, settled).inbox.conflicts == ()
 
 
 @pytest.mark.parametrize(("said", "status"), [("done", Status.DONE), ("cancelled", Status.CANCELLED)])
@@ -291,7 +291,7 @@ def test_the_same_lease_ended_by_two_ledgers_is_no_conflict() -> None:
     task = task_after(task_added(), task_claimed(), end, end)
 
     assert task.status == Status.INCOMING
-    assert task.conflicts == ()
+    assert task.inbox.conflicts == ()
 
 
 # Handoffs.
@@ -303,8 +303,8 @@ def test_an_offer_reserves_the_task_and_a_claim_takes_it_up() -> None:
         task_after(task_added(), offered("Alice", H1), accepted()),
     )
 
-    assert [offer.target for offer in before.offers] == ["Alice"]
-    assert after.offers == ()
+    assert [offer.target for offer in before.claims.offers] == ["Alice"]
+    assert after.claims.offers == ()
     assert after.claim is not None
     assert after.claim.handoff_id == H1
 
@@ -341,7 +341,7 @@ def test_a_lapsed_reservation_binds_nobody() -> None:
 def test_open_handoffs_close_with_their_task(start: Event, end: Event) -> None:
     task = task_after(task_added(), start, end)
 
-    assert (task.claim, task.offers) == (None, ())
+    assert (task.claim, task.claims.offers) == (None, ())
 
 
 # Submissions and reviews.
@@ -353,7 +353,7 @@ def test_a_submission_awaits_review_and_names_its_author() -> None:
     assert task.status == Status.PROVISIONAL
     assert task.submission is not None
     assert (task.submission.commit, task.submission.tree, task.submission.agent) == (SHA, TREE, "Alice")
-    assert task.authors == ("Alice",)
+    assert task.people.authors == ("Alice",)
     assert task.claim is None
 
 
@@ -372,16 +372,16 @@ def test_an_approval_makes_the_task_done() -> None:
     task = task_after(task_added(), task_claimed(), *gate_passed_and_submitted(), approved())
 
     assert task.status == Status.DONE
-    assert task.conflicts == ()
+    assert task.inbox.conflicts == ()
 
 
 def test_a_rejection_returns_the_task_and_is_counted_apart_from_attempts() -> None:
     task = task_after(task_added(), task_claimed(), *gate_passed_and_submitted(), rejected(), locked())
 
     assert task.status == Status.REJECTED
-    assert (task.rejection_count, task.attempt_count, task.gate_rejection_count) == (1, 1, 0)
+    assert (task.reviews.rejection_count, task.claims.attempt_count, task.gates.rejection_count) == (1, 1, 0)
     assert task.is_locked_out("Alice")
-    assert task.reviewers == ("Lead",)
+    assert task.people.reviewers == ("Lead",)
 
 
 @pytest.mark.parametrize("review", [approved(OTHER_SHA, "x"), rejected(OTHER_SHA, "x")], ids=["ok", "no"])
@@ -398,8 +398,8 @@ def test_a_review_of_another_commit_is_a_conflict(review: Event) -> None:
 def test_a_rejection_of_a_tree_beats_its_approval_whatever_their_order(reviews: list[Event]) -> None:
     task = task_after(task_added(), task_claimed(), *gate_passed_and_submitted(), *reviews)
 
-    assert (task.status, task.queue, task.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
-    assert len(task.conflicts) == 1
+    assert (task.status, task.queue, task.reviews.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
+    assert len(task.inbox.conflicts) == 1
 
 
 def test_an_approval_that_was_beaten_lifts_no_lockout() -> None:
@@ -456,8 +456,8 @@ def test_a_claim_of_a_locked_out_agent_is_a_conflict() -> None:
 def test_a_lockout_is_set_once_and_cleared_whole() -> None:
     unlocked = LockoutCleared(task_id=T1, agent="Alice")
 
-    assert len(task_after(task_added(), locked("Alice"), locked("Alice")).lockouts) == 1
-    assert task_after(task_added(), locked("Alice"), locked("Alice"), unlocked).lockouts == ()
+    assert len(task_after(task_added(), locked("Alice"), locked("Alice")).people.lockouts) == 1
+    assert task_after(task_added(), locked("Alice"), locked("Alice"), unlocked).people.lockouts == ()
     assert task_after(task_added(), locked("Bob"), locked("Alice"), unlocked).is_locked_out("Bob")
 
 
@@ -471,8 +471,8 @@ def test_an_edit_changes_what_it_names() -> None:
         task_added(title="Old", description="Kept"), TaskEdited(id=task_node_id(T1), changes=changes)
     )
 
-    assert (task.title, task.scope, task.priority) == ("New", "Kept", "high")
-    assert (task.aliases, task.skills, task.pr) == (("#1",), ("paint",), 4)
+    assert (task.title, task.details.scope, task.details.priority) == ("New", "Kept", "high")
+    assert (task.details.aliases, task.details.skills, task.pr) == (("#1",), ("paint",), 4)
 
 
 def test_a_task_is_what_was_written_down() -> None:
@@ -480,17 +480,31 @@ def test_a_task_is_what_was_written_down() -> None:
 
     task = task_after(task_added(T1, "Mend", **data, aliases=("#1",), parent=T2, priority="low"))
 
-    assert (task.title, task.scope, task.category, task.skills) == ("Mend", "All", "house", ("paint",))
-    assert (task.branch, task.aliases, task.parent, task.priority) == ("roof", ("#1",), T2, "low")
-    assert (task.status, task.queue, task.created_by) == (Status.INCOMING, Status.INCOMING, "somebody")
+    assert (task.title, task.details.scope, task.details.category, task.details.skills) == (
+        "Mend",
+        "All",
+        "house",
+        ("paint",),
+    )
+    assert (task.branch, task.details.aliases, task.links.parent, task.details.priority) == (
+        "roof",
+        ("#1",),
+        T2,
+        "low",
+    )
+    assert (task.status, task.queue, task.details.created_by) == (
+        Status.INCOMING,
+        Status.INCOMING,
+        "somebody",
+    )
 
 
 def test_an_unknown_priority_is_read_as_medium() -> None:
-    assert task_after(task_added(priority="urgent")).priority == "medium"
+    assert task_after(task_added(priority="urgent")).details.priority == "medium"
 
 
 def test_a_task_written_down_twice_alike_is_one_task() -> None:
-    assert task_after(task_added(), task_added()).conflicts == ()
+    assert task_after(task_added(), task_added()).inbox.conflicts == ()
     assert conflicts(task_after(task_added(title="One"), task_added(title="Other"))) == ["node.create"]
 
 
@@ -500,15 +514,15 @@ def test_dependencies_come_and_go() -> None:
 
     task = task_after(task_added(), dependency_created(T1, T2), dependency_created(T1, T2), blocks)
 
-    assert task.depends_on == (T2, T3)
-    assert task_after(task_added(), dependency_created(T1, T2), blocks, gone).depends_on == (T3,)
+    assert task.links.depends_on == (T2, T3)
+    assert task_after(task_added(), dependency_created(T1, T2), blocks, gone).links.depends_on == (T3,)
     assert conflicts(task_after(task_added(), gone)) == ["edge.delete"]
 
 
 def test_a_task_does_not_wait_for_itself() -> None:
     task = task_after(task_added(), dependency_created(T1, T1))
 
-    assert task.depends_on == ()
+    assert task.links.depends_on == ()
     assert conflicts(task) == ["edge.create"]
 
 
@@ -614,13 +628,16 @@ def test_whatever_events_come_the_task_stays_sound(start: list[Event], events: l
             continue
         assert (task.claim is not None) == (task.status == Status.CLAIMED)
         assert task.claim is None or not task.is_locked_out(task.claim.agent)
-        assert not any(task.is_locked_out(offer.target) for offer in task.offers)
-        assert task.rejection_count == len(task.standing_rounds)
+        assert not any(task.is_locked_out(offer.target) for offer in task.claims.offers)
+        assert task.reviews.rejection_count == len(task.standing_rounds)
         assert (task.open_escalation is not None) == (task.status == Status.ESCALATED)
-        assert len({lockout.agent for lockout in task.lockouts}) == len(task.lockouts)
-        assert task.status not in TERMINAL or not task.offers
+        assert len({lockout.agent for lockout in task.people.lockouts}) == len(task.people.lockouts)
+        assert task.status not in TERMINAL or not task.claims.offers
         assert task.queue in (Status.INCOMING, Status.NEEDS_CONTINUATION, Status.REJECTED)
-        assert before is None or (task.epoch >= before.epoch and task.attempt_count >= before.attempt_count)
+        assert before is None or (
+            task.claims.epoch >= before.claims.epoch
+            and task.claims.attempt_count >= before.claims.attempt_count
+        )
         assert msgspec.json.decode(msgspec.json.encode(task), type=Task) == task
 
 
@@ -637,4 +654,4 @@ def test_no_task_was_written_down_before_the_time_that_its_id_tells() -> None:
     assert evolve(None, stamp_events(early)[0]) is None
     task = replay(stamp_events(early, own))
     assert task is not None
-    assert (task.title, task.conflicts) == ("Ours", ())
+    assert (task.title, task.inbox.conflicts) == ("Ours", ())

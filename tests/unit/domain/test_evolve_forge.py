@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from remand.domain.events.event import Event
 from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
-from remand.domain.task import AbandonedAction, ForgeAction, PlannedAction, Task, TaskForgeState
+from remand.domain.forge_state import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
+from remand.domain.task import Task
 from remand.testing.builders import (
     LATER,
     OTHER_SHA,

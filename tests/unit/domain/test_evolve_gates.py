@@ -32,10 +32,10 @@ from remand.domain.events.work import (
     GateRejected,
 )
 from remand.domain.evolve import evolve, replay
-from remand.domain.gate.state import GateState
+from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import INTEGRITY_GATE, RELEASING, GateStatus, Verdict
 from remand.domain.instant import add_seconds
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
     H1,
     H2,
@@ -102,7 +102,7 @@ def overridden(gate: str = "tests", tree: str = TREE) -> GateOverridden:
 
 
 def conflicts(task: Task) -> list[str]:
-    return [conflict.event for conflict in task.conflicts]
+    return [conflict.event for conflict in task.inbox.conflicts]
 
 
 # What is handed in.
@@ -112,9 +112,9 @@ def conflicts(task: Task) -> list[str]:
 def test_work_that_no_verdict_released_is_a_conflict(work: Event) -> None:
     task = task_after(task_added(), task_claimed(), work)
 
-    assert (task.status, task.submission, task.authors) == (Status.CLAIMED, None, ())
+    assert (task.status, task.submission, task.people.authors) == (Status.CLAIMED, None, ())
     assert conflicts(task) == [work.name]
-    assert "released" in task.conflicts[0].why
+    assert "released" in task.inbox.conflicts[0].why
 
 
 @pytest.mark.parametrize("work", [task_submitted(), completed()], ids=lambda event: event.name)
@@ -122,7 +122,7 @@ def test_released_work_awaits_review(work: Event) -> None:
     task = task_after(task_added(), task_claimed(), gate_passed(), work)
 
     assert task.status == Status.PROVISIONAL
-    assert task.conflicts == ()
+    assert task.inbox.conflicts == ()
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_verdict_applies_to_its_own_claim_alone(event: Event) -> None:
     task = task_after(task_added(), task_claimed("Alice", H1), event)
 
     assert conflicts(task) == [event.name]
-    assert replace(task, conflicts=()) == before
+    assert update_task(task, conflicts=()) == before
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_verdict_on_a_task_nobody_holds_does_not_apply(event: Event) -> None:
     task = task_after(task_added(), task_claimed(), RELEASED, event)
 
     assert conflicts(task) == [event.name]
-    assert task.gating == GateState()
+    assert task.gates == GateState()
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,9 @@ def test_gate_events_without_a_place_in_a_chain_have_no_effect(event: Event) -> 
 def test_a_rejection_is_remembered_with_what_was_measured() -> None:
     task = task_after(task_added(), task_claimed(), rejected(number=1))
 
-    assert (task.status, task.gate_rejection_count, task.rejection_count) == (Status.CLAIMED, 1, 0)
-    assert task.gating == GateState(
+    assert (task.status, task.gates.rejection_count, task.reviews.rejection_count) == (Status.CLAIMED, 1, 0)
+    assert task.gates == update_gates(
+        GateState(),
         status=GateStatus.FAILED,
         handoff_id=H1,
         commit=SHA,
@@ -267,7 +268,8 @@ def test_a_rejection_is_remembered_with_what_was_measured() -> None:
         base="b",
         policy="p",
         tier="plain",
-        standing=("tests",),
+        blocking=("tests",),
+        rejection_count=1,
         failing=3,
         excess=4.0,
         count=1,
@@ -279,7 +281,7 @@ def test_rejections_are_counted_here_whatever_they_say() -> None:
         task_added(), task_claimed(), rejected(number=7, stalled=1), rejected(number=7, stalled=2)
     )
 
-    assert (task.gating.count, task.gate_rejection_count, task.gating.stalled) == (2, 2, 2)
+    assert (task.gates.progress.count, task.gates.rejection_count, task.gates.progress.stalled) == (2, 2, 2)
 
 
 def test_an_alert_changes_nothing() -> None:
@@ -292,8 +294,8 @@ def test_a_held_claim_keeps_its_work_and_its_findings() -> None:
     task = task_after(task_added(), task_claimed(), holds())
 
     assert task.status == Status.CLAIMED
-    assert (task.gating.held, task.gating.branch, task.gating.pr) == (("f1", "f2"), "roof", 7)
-    assert (task.gating.is_released, task.gate_rejection_count) == (False, 0)
+    assert (task.gates.held, task.gates.branch, task.gates.pr) == (("f1", "f2"), "roof", 7)
+    assert (task.gates.is_released, task.gates.rejection_count) == (False, 0)
 
 
 @pytest.mark.parametrize("until", ["", "never", "9999-12-31T23:59:59.999999Z"])
@@ -314,7 +316,7 @@ def test_what_could_not_be_measured_waits_for_another_session() -> None:
         Status.NEEDS_CONTINUATION,
         None,
     )
-    assert (task.waiting_for, task.gate_rejection_count, task.exits) == (
+    assert (task.claims.waiting_for, task.gates.rejection_count, task.claims.exits) == (
         "",
         0,
         (("Alice", "task.wait"),),
@@ -327,12 +329,17 @@ def test_another_claim_begins_the_counts_again_and_keeps_what_was_settled() -> N
 
     task = task_after(task_added(), *before, task_claimed("Bob", H2))
 
-    gating = task.gating
-    assert (gating.count, gating.stalled, gating.failing, gating.excess) == (0, 0, 0, 0)
-    assert (gating.accepted, gating.overridden) == (("f1",), (("lint", TREE),))
-    assert (gating.status, gating.standing) == (GateStatus.FAILED, ("tests",))
-    assert gating.questioned == ("Alice",)
-    assert task.gate_rejection_count == 1
+    gates = task.gates
+    assert (gates.progress.count, gates.progress.stalled, gates.progress.failing, gates.progress.excess) == (
+        0,
+        0,
+        0,
+        0,
+    )
+    assert (gates.decisions.accepted, gates.decisions.overridden) == (("f1",), (("lint", TREE),))
+    assert (gates.status, gates.blocking) == (GateStatus.FAILED, ("tests",))
+    assert gates.decisions.questioned == ("Alice",)
+    assert task.gates.rejection_count == 1
 
 
 def test_a_handoff_that_is_accepted_begins_the_counts_again_too() -> None:
@@ -341,28 +348,32 @@ def test_a_handoff_that_is_accepted_begins_the_counts_again_too() -> None:
 
     task = task_after(task_added(), task_claimed(), rejected(), RELEASED, offered, taken)
 
-    assert task.gating.count == 0
+    assert task.gates.progress.count == 0
 
 
 # What people said.
 
 
 def test_an_acceptance_counts_once_and_a_refusal_takes_it_back() -> None:
-    assert task_after(task_added(), accepted("f1"), accepted("f1"), accepted("f2")).gating.accepted == (
+    assert task_after(
+        task_added(), accepted("f1"), accepted("f1"), accepted("f2")
+    ).gates.decisions.accepted == (
         "f1",
         "f2",
     )
-    assert task_after(task_added(), accepted("f1"), accepted("f2"), refused("f1")).gating.accepted == ("f2",)
+    assert task_after(
+        task_added(), accepted("f1"), accepted("f2"), refused("f1")
+    ).gates.decisions.accepted == ("f2",)
 
 
 def test_a_refusal_counts_once_with_its_last_reason_and_an_acceptance_takes_it_back() -> None:
     again = replace(refused("f1"), reason="It hides a bug.")
 
-    assert task_after(task_added(), refused("f1"), refused("f2"), again).gating.refused == (
+    assert task_after(task_added(), refused("f1"), refused("f2"), again).gates.decisions.refused == (
         ("f2", ""),
         ("f1", "It hides a bug."),
     )
-    assert task_after(task_added(), refused("f1"), refused("f2"), accepted("f1")).gating.refused == (
+    assert task_after(task_added(), refused("f1"), refused("f2"), accepted("f1")).gates.decisions.refused == (
         ("f2", ""),
     )
 
@@ -370,7 +381,7 @@ def test_a_refusal_counts_once_with_its_last_reason_and_an_acceptance_takes_it_b
 def test_an_override_counts_once_for_each_gate_and_code_tree() -> None:
     task = task_after(task_added(), overridden(), overridden(), overridden(tree="other"), overridden("lint"))
 
-    assert task.gating.overridden == (("tests", TREE), ("tests", "other"), ("lint", TREE))
+    assert task.gates.decisions.overridden == (("tests", TREE), ("tests", "other"), ("lint", TREE))
 
 
 def test_neither_an_acceptance_nor_an_override_releases_by_itself() -> None:
@@ -409,7 +420,7 @@ def test_a_refusal_stops_nothing_where_nothing_is_enforced() -> None:
 def test_whose_work_had_findings_is_remembered(verdict: Verdict, questioned: tuple[str, ...]) -> None:
     task = task_after(task_added(), task_claimed(), rejected(verdict), rejected(verdict))
 
-    assert task.gating.questioned == questioned
+    assert task.gates.decisions.questioned == questioned
 
 
 # Ways out.
@@ -432,7 +443,7 @@ def test_who_left_and_how_is_remembered_once(event: Event) -> None:
         task_added(), task_claimed(), event, *([] if once.claim else [task_claimed("Alice", H2), again])
     )
 
-    assert once.exits == twice.exits == (("Alice", event.name),)
+    assert once.claims.exits == twice.claims.exits == (("Alice", event.name),)
 
 
 @pytest.mark.parametrize(
@@ -446,7 +457,7 @@ def test_who_left_and_how_is_remembered_once(event: Event) -> None:
     ids=lambda event: event.name,
 )
 def test_what_an_agent_did_not_choose_is_no_way_out_it_used(event: Event) -> None:
-    assert task_after(task_added(), task_claimed(), event).exits == ()
+    assert task_after(task_added(), task_claimed(), event).claims.exits == ()
 
 
 # Whatever comes.

@@ -60,13 +60,13 @@ RESUMED = HandoffResumed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires
 
 
 def conflicts(task: Task) -> list[str]:
-    return [conflict.event for conflict in task.conflicts]
+    return [conflict.event for conflict in task.inbox.conflicts]
 
 
 def test_a_rejection_is_noted_with_its_reason_and_how_the_agent_held_the_task() -> None:
-    held = task_after(*CLAIMED, rejected()).filed
+    held = task_after(*CLAIMED, rejected()).rejections.last_rejection
     offer = HandoffInitiated(task_id=T1, handoff_id=H1, target_agent="Alice", lapses_at=LATER)
-    offered = task_after(task_added(T1), offer, invalid()).filed
+    offered = task_after(task_added(T1), offer, invalid()).rejections.last_rejection
 
     assert held is not None
     assert offered is not None
@@ -78,7 +78,7 @@ def test_the_type_of_an_answer_is_kept_and_not_guessed() -> None:
     for decision in DecisionType.__members__:
         filed = task_after(
             *CLAIMED, rejected(), BLOCKED, answered(decision, message="Override nothing")
-        ).filed
+        ).rejections.last_rejection
         assert filed is not None
         assert (filed.decision, filed.message) == (decision, "Override nothing")
 
@@ -94,18 +94,18 @@ def test_invalid_rejections_and_giving_up_are_counted_by_agent() -> None:
         invalid("R-3", "Bob", H2),
     )
 
-    assert task.invalid_by == ("Alice", "Alice", "Alice", "Bob")
+    assert task.rejections.invalid_by == ("Alice", "Alice", "Alice", "Bob")
 
 
 def test_a_valid_rejection_is_not_counted() -> None:
-    assert task_after(*CLAIMED, rejected()).invalid_by == ()
+    assert task_after(*CLAIMED, rejected()).rejections.invalid_by == ()
 
 
 def test_a_rejection_by_someone_who_does_not_hold_the_handoff_is_a_conflict() -> None:
     for event in (rejected(agent="Bob"), rejected(handoff=H2), invalid(agent="Bob")):
         task = task_after(*CLAIMED, event)
-        assert task.filed is None
-        assert task.invalid_by == ()
+        assert task.rejections.last_rejection is None
+        assert task.rejections.invalid_by == ()
         assert conflicts(task) == [event.name]
 
 
@@ -146,8 +146,8 @@ def test_an_answer_to_no_rejection_is_a_conflict() -> None:
 def test_the_first_answer_that_accepts_wins_and_the_other_is_a_conflict(first: str, second: str) -> None:
     task = task_after(*CLAIMED, rejected(), BLOCKED, answered(first), answered(second))
 
-    assert task.filed is not None
-    assert task.filed.decision == first
+    assert task.rejections.last_rejection is not None
+    assert task.rejections.last_rejection.decision == first
     assert conflicts(task) == ["handoff.reject.response"]
 
 
@@ -155,8 +155,8 @@ def test_the_first_answer_that_accepts_wins_and_the_other_is_a_conflict(first: s
 def test_an_override_does_not_stand_in_the_way_of_a_later_answer(second: str) -> None:
     task = task_after(*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"), RESUMED, answered(second))
 
-    assert task.filed is not None
-    assert task.filed.decision == second
+    assert task.rejections.last_rejection is not None
+    assert task.rejections.last_rejection.decision == second
     assert conflicts(task) == []
 
 
@@ -165,7 +165,7 @@ def test_an_override_gives_the_task_back_in_a_new_epoch_that_is_no_new_attempt()
 
     assert task.claim is not None
     assert (task.status, task.claim.agent, task.claim.handoff_id) == (Status.CLAIMED, "Alice", H1)
-    assert (task.epoch, task.claim.epoch, task.attempt_count) == (2, 2, 1)
+    assert (task.claims.epoch, task.claim.epoch, task.claims.attempt_count) == (2, 2, 1)
 
 
 def test_a_claim_is_not_resumed_when_the_rejection_was_accepted_first() -> None:
@@ -199,8 +199,8 @@ def test_what_replaced_a_task_is_kept_with_it() -> None:
     cancelled = task_after(task_added(T1), TaskCancelled(task_id=T1, superseded_by=T2))
     infeasible = task_after(task_added(T1), TaskInfeasible(task_id=T1, reformulated_as=T2))
 
-    assert (cancelled.status, cancelled.superseded_by) == (Status.CANCELLED, T2)
-    assert (infeasible.status, infeasible.superseded_by) == (Status.INFEASIBLE, T2)
+    assert (cancelled.status, cancelled.links.superseded_by) == (Status.CANCELLED, T2)
+    assert (infeasible.status, infeasible.links.superseded_by) == (Status.INFEASIBLE, T2)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_what_replaced_a_task_is_kept_with_it() -> None:
     ids=["empty", "none", "list", "long"],
 )
 def test_any_record_a_file_brings_is_noted(record: dict[str, Any]) -> None:
-    filed = task_after(*CLAIMED, rejected(record=record or {"a": 1})).filed
+    filed = task_after(*CLAIMED, rejected(record=record or {"a": 1})).rejections.last_rejection
 
     assert filed is not None
     assert len(filed.reason) <= 64
@@ -218,4 +218,4 @@ def test_any_record_a_file_brings_is_noted(record: dict[str, Any]) -> None:
 def test_the_count_of_invalid_rejections_does_not_grow_without_end() -> None:
     task = task_after(*CLAIMED, *(invalid(f"R-{n}") for n in range(150)))
 
-    assert len(task.invalid_by) == 100
+    assert len(task.rejections.invalid_by) == 100

@@ -23,7 +23,7 @@ from remand.domain.events.tasks import HandoffInitiated, TaskReleased
 from remand.domain.evolve import evolve
 from remand.domain.folds.reviews import MAX_SOURCES
 from remand.domain.instant import add_seconds
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
     E1,
     H1,
@@ -78,7 +78,7 @@ def handoff(agent: str, handoff_id: str = H2) -> HandoffInitiated:
 
 
 def conflicts(task: Task) -> list[str]:
-    return [conflict.event for conflict in task.conflicts]
+    return [conflict.event for conflict in task.inbox.conflicts]
 
 
 def then(task: Task, *events: Event) -> Task:
@@ -93,13 +93,17 @@ def then(task: Task, *events: Event) -> Task:
 def test_a_rejection_sends_the_work_back_and_is_a_round() -> None:
     task = task_after_review(review_rejected(patch="p1", source="forge:1"))
 
-    assert (task.status, task.queue, task.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
-    assert task.rounds == (a_round(V1, patch="p1"),)
-    assert (task.feedback, task.reviewers, task.sources) == (1, ("Lead",), ("forge:1",))
+    assert (task.status, task.queue, task.reviews.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
+    assert task.reviews.rounds == (a_round(V1, patch="p1"),)
+    assert (task.reviews.feedback, task.people.reviewers, task.reviews.sources) == (
+        1,
+        ("Lead",),
+        ("forge:1",),
+    )
 
 
 def test_a_rejection_without_an_id_is_known_by_its_event() -> None:
-    review = task_after_review(review_rejected("")).rounds[0].reviews[0]
+    review = task_after_review(review_rejected("")).reviews.rounds[0].reviews[0]
 
     assert review.id
 
@@ -107,10 +111,13 @@ def test_a_rejection_without_an_id_is_known_by_its_event() -> None:
 def test_a_further_review_of_the_same_work_adds_to_the_rejection() -> None:
     task = task_after_review(review_rejected(V1), review_rejected(V2, "Tess"))
 
-    assert (task.rejection_count, task.feedback) == (1, 2)
-    assert [(review.id, review.reviewer) for review in task.rounds[0].reviews] == [(V1, "Lead"), (V2, "Tess")]
-    assert task.reviewers == ("Lead", "Tess")
-    assert task.conflicts == ()
+    assert (task.reviews.rejection_count, task.reviews.feedback) == (1, 2)
+    assert [(review.id, review.reviewer) for review in task.reviews.rounds[0].reviews] == [
+        (V1, "Lead"),
+        (V2, "Tess"),
+    ]
+    assert task.people.reviewers == ("Lead", "Tess")
+    assert task.inbox.conflicts == ()
 
 
 def test_late_findings_reach_who_has_gone_on_with_the_task() -> None:
@@ -118,7 +125,7 @@ def test_late_findings_reach_who_has_gone_on_with_the_task() -> None:
 
     assert task.status == Status.CLAIMED
     assert task.claim is not None
-    assert (task.rejection_count, task.feedback, task.claim.read) == (1, 2, 0)
+    assert (task.reviews.rejection_count, task.reviews.feedback, task.claim.read) == (1, 2, 0)
 
 
 def test_a_rejection_of_work_that_is_not_under_review_any_more_changes_nothing() -> None:
@@ -127,7 +134,7 @@ def test_a_rejection_of_work_that_is_not_under_review_any_more_changes_nothing()
     after = then(task, review_rejected(V2, "Tess", source="forge:1"))
 
     assert conflicts(after) == ["review.reject"]
-    assert replace(after, conflicts=()) == task
+    assert update_task(after, conflicts=()) == task
 
 
 @pytest.mark.parametrize(
@@ -141,13 +148,13 @@ def test_a_rejection_of_work_that_is_not_under_review_any_more_changes_nothing()
     ids=["same code", "same commit", "neither", "no code"],
 )
 def test_a_rejection_is_about_a_commit_or_its_code(event: ReviewRejected, counts: bool) -> None:
-    assert bool(task_after_review(event).rounds) == counts
+    assert bool(task_after_review(event).reviews.rounds) == counts
 
 
 def test_work_without_a_code_tree_is_known_by_its_commit_alone() -> None:
     task = a_task(status=Status.PROVISIONAL, submission=replace(a_submission(), tree=""))
 
-    assert then(task, review_rejected(commit="x", tree="")).rounds == ()
+    assert then(task, review_rejected(commit="x", tree="")).reviews.rounds == ()
 
 
 def test_each_submission_is_a_round_of_its_own_whatever_head_it_has() -> None:
@@ -155,12 +162,12 @@ def test_each_submission_is_a_round_of_its_own_whatever_head_it_has() -> None:
 
     task = task_after_review(review_rejected(V1), *BOB_WORKS, of_bob(), *again, review_rejected(V3))
 
-    assert [(one.commit, one.agent) for one in task.rounds] == [
+    assert [(one.commit, one.agent) for one in task.reviews.rounds] == [
         (SHA, "Alice"),
         (OTHER_SHA, "Bob"),
         (SHA, "Carol"),
     ]
-    assert task.rejection_count == 3
+    assert task.reviews.rejection_count == 3
 
 
 def test_an_approval_of_an_earlier_head_does_not_count_for_a_later_one() -> None:
@@ -187,15 +194,15 @@ def test_a_review_that_was_noted_elsewhere_is_not_counted_later() -> None:
 
     task = task_after_review(noted, noted, bypassed)
 
-    assert task.sources == ("forge:1", "forge:2")
+    assert task.reviews.sources == ("forge:1", "forge:2")
     assert then(task, review_rejected(source="forge:1")) == task
-    assert task_after_review(replace(noted, source="")).sources == ()
+    assert task_after_review(replace(noted, source="")).reviews.sources == ()
 
 
 def test_only_so_many_sources_are_remembered_the_latest() -> None:
     task = a_task(sources=tuple(f"forge:{n}" for n in range(MAX_SOURCES)))
 
-    sources = then(task, ReviewNoted(task_id=T1, reviewer="Eve", source="forge:new")).sources
+    sources = then(task, ReviewNoted(task_id=T1, reviewer="Eve", source="forge:new")).reviews.sources
 
     assert (len(sources), sources[0], sources[-1]) == (MAX_SOURCES, "forge:1", "forge:new")
 
@@ -206,7 +213,7 @@ def test_two_rejections_of_one_submission_made_in_two_ledgers_are_one_rejection(
 
     task = task_after_review(*lead, *tess)
 
-    assert (task.rejection_count, len(task.rounds), len(task.lockouts)) == (1, 1, 1)
+    assert (task.reviews.rejection_count, len(task.reviews.rounds), len(task.people.lockouts)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -217,17 +224,21 @@ def test_of_an_approval_and_a_rejection_of_the_same_work_the_rejection_counts(
 ) -> None:
     task = task_after_review(*order)
 
-    assert (task.status, task.rejection_count, task.approved_commit) == (Status.REJECTED, 1, "")
-    assert len(task.conflicts) == 1
+    assert (task.status, task.reviews.rejection_count, task.reviews.approved_commit) == (
+        Status.REJECTED,
+        1,
+        "",
+    )
+    assert len(task.inbox.conflicts) == 1
 
 
 def test_a_rejection_of_a_task_that_is_done_in_another_way_changes_nothing() -> None:
-    task = replace(task_after_review(), status=Status.DONE, approved_commit=OTHER_SHA)
+    task = update_task(task_after_review(), status=Status.DONE, approved_commit=OTHER_SHA)
 
     after = then(task, review_rejected())
 
     assert conflicts(after) == ["review.reject"]
-    assert replace(after, conflicts=()) == task
+    assert update_task(after, conflicts=()) == task
 
 
 @pytest.mark.parametrize("status", [Status.ESCALATED, Status.CLAIMED, Status.BLOCKED, Status.INCOMING])
@@ -236,31 +247,43 @@ def test_a_rejection_counts_although_another_ledger_took_the_work_out_of_review(
 
     after = then(task, review_rejected(V1, source="forge:1"))
 
-    assert (after.status, after.queue, after.rejection_count) == (status, Status.INCOMING, 1)
-    assert (after.feedback, after.reviewers, after.sources) == (1, ("Lead",), ("forge:1",))
+    assert (after.status, after.queue, after.reviews.rejection_count) == (status, Status.INCOMING, 1)
+    assert (after.reviews.feedback, after.people.reviewers, after.reviews.sources) == (
+        1,
+        ("Lead",),
+        ("forge:1",),
+    )
 
 
 def test_a_rejection_of_later_work_is_not_added_to_that_of_earlier_work() -> None:
     task = replace(task_after_review(review_rejected(V1), *BOB_WORKS), status=Status.ESCALATED)
 
-    assert [one.agent for one in then(task, of_bob()).rounds] == ["Alice", "Bob"]
+    assert [one.agent for one in then(task, of_bob()).reviews.rounds] == ["Alice", "Bob"]
     taken_back = replace(
         task_after_review(review_rejected(V1), review_retracted(V1)), status=Status.ESCALATED
     )
-    assert len(then(taken_back, review_rejected(V2)).rounds) == 2
+    assert len(then(taken_back, review_rejected(V2)).reviews.rounds) == 2
 
 
 def test_a_rejection_counts_although_a_merge_has_undone_the_submission() -> None:
     undone = review_rejected(V1, author="Alice", handoff_id=H1, patch="p1", source="forge:1")
     task = task_after(task_added(), undone, lockout_set())
 
-    assert (task.status, task.rejection_count, conflicts(task)) == (Status.INCOMING, 1, ["review.reject"])
-    assert task.rounds == (a_round(V1, patch="p1"),)
-    assert (task.feedback, task.reviewers, task.sources) == (1, ("Lead",), ("forge:1",))
-    assert then(task, replace(undone, source="")).rejection_count == 1, "once"
+    assert (task.status, task.reviews.rejection_count, conflicts(task)) == (
+        Status.INCOMING,
+        1,
+        ["review.reject"],
+    )
+    assert task.reviews.rounds == (a_round(V1, patch="p1"),)
+    assert (task.reviews.feedback, task.people.reviewers, task.reviews.sources) == (
+        1,
+        ("Lead",),
+        ("forge:1",),
+    )
+    assert then(task, replace(undone, source="")).reviews.rejection_count == 1, "once"
     for unknown in (replace(undone, author=""), replace(undone, handoff_id="")):
-        assert task_after(task_added(), unknown).rounds == ()
-    assert then(task, review_retracted(V1)).lockouts == ()
+        assert task_after(task_added(), unknown).reviews.rounds == ()
+    assert then(task, review_retracted(V1)).people.lockouts == ()
 
 
 def test_an_approval_of_code_that_is_rejected_still_does_not_count() -> None:
@@ -299,9 +322,9 @@ def test_the_same_rejection_that_one_ledger_retracted_locks_nobody_out_in_the_ot
 def test_a_retraction_takes_count_and_lockout_back_and_the_work_is_under_review_again() -> None:
     task = task_after_review(review_rejected(V1), lockout_set(), handoff("Bob"), review_retracted(V1))
 
-    assert (task.status, task.queue, task.rejection_count) == (Status.PROVISIONAL, Status.INCOMING, 0)
-    assert (task.lockouts, task.offers) == ((), ())
-    assert task.conflicts == ()
+    assert (task.status, task.queue, task.reviews.rejection_count) == (Status.PROVISIONAL, Status.INCOMING, 0)
+    assert (task.people.lockouts, task.claims.offers) == ((), ())
+    assert task.inbox.conflicts == ()
     assert then(task, APPROVED).status == Status.DONE
 
 
@@ -310,10 +333,10 @@ def test_a_second_reviewers_rejection_of_the_same_work_stands() -> None:
         review_rejected(V1), lockout_set(), review_rejected(V2, "Tess"), review_retracted(V1)
     )
 
-    assert (task.status, task.rejection_count) == (Status.REJECTED, 1)
+    assert (task.status, task.reviews.rejection_count) == (Status.REJECTED, 1)
     assert task.is_locked_out("Alice")
     both = then(task, review_retracted(V2, "Tess"))
-    assert (both.status, both.rejection_count, both.lockouts) == (Status.PROVISIONAL, 0, ())
+    assert (both.status, both.reviews.rejection_count, both.people.lockouts) == (Status.PROVISIONAL, 0, ())
 
 
 def test_who_has_gone_on_with_the_task_goes_on() -> None:
@@ -322,7 +345,7 @@ def test_who_has_gone_on_with_the_task_goes_on() -> None:
     )
 
     assert task.status == Status.CLAIMED
-    assert (task.queue, task.rejection_count, task.lockouts) == (Status.INCOMING, 0, ())
+    assert (task.queue, task.reviews.rejection_count, task.people.lockouts) == (Status.INCOMING, 0, ())
     assert task.claim is not None
     assert task.claim.agent == "Bob"
 
@@ -332,7 +355,7 @@ def test_other_work_that_is_under_review_stays_so() -> None:
 
     assert task.status == Status.PROVISIONAL
     assert task.submission is not None
-    assert (task.submission.agent, task.rejection_count, task.lockouts) == ("Bob", 0, ())
+    assert (task.submission.agent, task.reviews.rejection_count, task.people.lockouts) == ("Bob", 0, ())
 
 
 def test_an_earlier_rejection_is_retracted_while_a_later_one_stands() -> None:
@@ -340,16 +363,16 @@ def test_an_earlier_rejection_is_retracted_while_a_later_one_stands() -> None:
         review_rejected(V1), lockout_set(), *BOB_WORKS, of_bob(), lockout_set("Bob", V2), review_retracted(V1)
     )
 
-    assert (task.status, task.queue, task.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
-    assert [lockout.agent for lockout in task.lockouts] == ["Bob"]
+    assert (task.status, task.queue, task.reviews.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
+    assert [lockout.agent for lockout in task.people.lockouts] == ["Bob"]
     later = then(task, review_retracted(V2))
-    assert (later.status, later.rejection_count) == (Status.PROVISIONAL, 0)
+    assert (later.status, later.reviews.rejection_count) == (Status.PROVISIONAL, 0)
 
 
 def test_a_later_rejection_is_retracted_while_an_earlier_one_stands() -> None:
     task = task_after_review(review_rejected(V1), lockout_set(), *BOB_WORKS, of_bob(), review_retracted(V2))
 
-    assert (task.status, task.queue, task.rejection_count) == (Status.PROVISIONAL, Status.REJECTED, 1)
+    assert (task.status, task.queue, task.reviews.rejection_count) == (Status.PROVISIONAL, Status.REJECTED, 1)
     assert task.is_locked_out("Alice")
 
 
@@ -371,7 +394,7 @@ def test_a_question_that_followed_from_the_rejection_ends_with_it_and_no_other(
         review_rejected(V1), lockout_set(), replace(ASKED, kind=kind), review_retracted(V1)
     )
 
-    assert (task.status, task.rejection_count, task.lockouts) == (status, 0, ())
+    assert (task.status, task.reviews.rejection_count, task.people.lockouts) == (status, 0, ())
     assert (task.open_escalation is None) == (status == Status.PROVISIONAL)
 
 
@@ -386,8 +409,8 @@ def test_a_task_that_went_another_way_stays_there(status: Status) -> None:
 
     after = then(task, review_retracted(V1))
 
-    assert (after.status, after.rejection_count, after.lockouts) == (status, 0, ())
-    assert (after.queue, after.conflicts) == (Status.NEEDS_CONTINUATION, ())
+    assert (after.status, after.reviews.rejection_count, after.people.lockouts) == (status, 0, ())
+    assert (after.queue, after.inbox.conflicts) == (Status.NEEDS_CONTINUATION, ())
 
 
 def test_what_does_not_stand_cannot_be_retracted() -> None:
@@ -402,7 +425,7 @@ def test_a_lockout_that_did_not_follow_from_the_rejection_stays() -> None:
 
     task = task_after_review(review_rejected(V1), lockout_set(), *others, review_retracted(V1))
 
-    assert [lockout.agent for lockout in task.lockouts] == ["Bob", "Carol", "Dave"]
+    assert [lockout.agent for lockout in task.people.lockouts] == ["Bob", "Carol", "Dave"]
 
 
 def test_a_lockout_on_somebodys_own_word_outlives_the_rejection() -> None:
@@ -416,14 +439,14 @@ def test_a_lockout_on_somebodys_own_word_outlives_the_rejection() -> None:
 def test_work_that_was_rejected_anew_after_a_retraction_is_a_new_round() -> None:
     task = task_after_review(review_rejected(V1), review_retracted(V1), review_rejected(V2))
 
-    assert (len(task.rounds), task.rejection_count, task.status) == (2, 1, Status.REJECTED)
+    assert (len(task.reviews.rounds), task.reviews.rejection_count, task.status) == (2, 1, Status.REJECTED)
 
 
 # Lockouts.
 
 
 def test_a_lockout_says_who_set_it_why_and_what_it_follows_from() -> None:
-    (lockout,) = task_after(task_added(), lockout_set(review_id=V1, inherited_from=T2)).lockouts
+    (lockout,) = task_after(task_added(), lockout_set(review_id=V1, inherited_from=T2)).people.lockouts
 
     assert (lockout.agent, lockout.by, lockout.reason) == ("Alice", "somebody", "It leaks")
     assert (lockout.review_id, lockout.inherited_from) == (V1, T2)
@@ -434,8 +457,8 @@ def test_a_lockout_ends_the_claim_and_the_offers_of_its_agent_and_nobody_elses()
     offered = a_task(offers=(an_offer("Alice", H1), an_offer("Bob", H2)))
 
     after = then(held, lockout_set(review_id=""))
-    assert (after.status, after.claim, len(after.offers)) == (Status.INCOMING, None, 1)
-    assert [offer.target for offer in then(offered, lockout_set()).offers] == ["Bob"]
+    assert (after.status, after.claim, len(after.claims.offers)) == (Status.INCOMING, None, 1)
+    assert [offer.target for offer in then(offered, lockout_set()).claims.offers] == ["Bob"]
     by_bob = then(replace(held, claim=a_claim("Bob", H1)), lockout_set())
     assert by_bob.claim is not None
 
@@ -443,7 +466,7 @@ def test_a_lockout_ends_the_claim_and_the_offers_of_its_agent_and_nobody_elses()
 def test_a_locked_out_agent_is_offered_nothing() -> None:
     task = then(a_task(lockouts=(a_lockout("Bob"),)), handoff("Bob"))
 
-    assert (task.offers, conflicts(task)) == ((), ["handoff.initiate"])
+    assert (task.claims.offers, conflicts(task)) == ((), ["handoff.initiate"])
 
 
 def test_an_unlock_is_for_this_task_and_lasts_until_the_next_lockout() -> None:
@@ -451,9 +474,9 @@ def test_an_unlock_is_for_this_task_and_lasts_until_the_next_lockout() -> None:
 
     task = task_after(task_added(), lockout_set(), cleared)
 
-    assert (task.lockouts, task.unlocked, task.feedback) == ((), ("Alice",), 1)
-    assert then(task, lockout_set(review_id=V2)).unlocked == ()
-    assert task_after(task_added(), lockout_set(), replace(cleared, guidance="")).feedback == 0
+    assert (task.people.lockouts, task.people.unlocked, task.reviews.feedback) == ((), ("Alice",), 1)
+    assert then(task, lockout_set(review_id=V2)).people.unlocked == ()
+    assert task_after(task_added(), lockout_set(), replace(cleared, guidance="")).reviews.feedback == 0
 
 
 @pytest.mark.parametrize("fields", [{"review_id": V1}, {"inherited_from": T2}], ids=["retraction", "above"])
@@ -462,7 +485,7 @@ def test_a_lockout_that_ends_with_its_cause_lets_nobody_past_those_above(fields:
 
     task = task_after(task_added(), lockout_set(**{"review_id": "", **fields}), cleared)
 
-    assert (task.lockouts, task.unlocked) == ((), ())
+    assert (task.people.lockouts, task.people.unlocked) == ((), ())
 
 
 def test_a_lockout_for_several_causes_ends_with_the_last_of_them() -> None:
@@ -473,7 +496,7 @@ def test_a_lockout_for_several_causes_ends_with_the_last_of_them() -> None:
 
     for first, second in ((own, above), (above, own)):
         task = task_after_review(review_rejected(V1), first, second, second)
-        assert len(task.lockouts) == 1
+        assert len(task.people.lockouts) == 1
         assert then(task, review_retracted(V1)).is_locked_out("Alice")
         assert then(task, from_above).is_locked_out("Alice")
         assert not then(task, review_retracted(V1), from_above).is_locked_out("Alice")
@@ -491,8 +514,8 @@ def test_lockouts_end_when_the_task_is_done() -> None:
 
     assert task.active_lockouts == ()
     assert replace(task, status=Status.CANCELLED).active_lockouts == ()
-    assert replace(task, status=Status.CANCELLED).inheritable_lockouts == task.lockouts != ()
-    assert replace(task, status=Status.INFEASIBLE).active_lockouts == task.lockouts
+    assert replace(task, status=Status.CANCELLED).inheritable_lockouts == task.people.lockouts != ()
+    assert replace(task, status=Status.INFEASIBLE).active_lockouts == task.people.lockouts
 
 
 # Requests, feedback, reassignments.
@@ -503,10 +526,10 @@ def test_who_was_asked_for_a_review_is_known_until_other_work_is_handed_in() -> 
 
     task = task_after_review(asked, asked)
 
-    assert task.requested == ("Tess",)
-    assert task_after_review(replace(asked, commit=OTHER_SHA)).requested == ()
-    assert task_after(task_added(), asked).requested == ()
-    assert then(task, review_rejected(V1), *BOB_WORKS).requested == ()
+    assert task.reviews.requested == ("Tess",)
+    assert task_after_review(replace(asked, commit=OTHER_SHA)).reviews.requested == ()
+    assert task_after(task_added(), asked).reviews.requested == ()
+    assert then(task, review_rejected(V1), *BOB_WORKS).reviews.requested == ()
 
 
 def test_feedback_is_read_under_a_claim_and_by_the_next_one_again() -> None:
@@ -526,9 +549,9 @@ def test_a_reassignment_ends_offers_and_goes_to_nobody_who_is_locked_out() -> No
     to_bob = TaskReassigned(task_id=T1, target="Bob", source="Alice")
     task = a_task(status=Status.REJECTED, queue=Status.REJECTED, offers=(an_offer("Carol", H2),))
 
-    assert then(task, to_bob).offers == ()
-    barred = then(replace(task, lockouts=(a_lockout("Bob"),)), to_bob)
-    assert (conflicts(barred), len(barred.offers)) == (["task.reassign"], 1)
+    assert then(task, to_bob).claims.offers == ()
+    barred = then(update_task(task, lockouts=(a_lockout("Bob"),)), to_bob)
+    assert (conflicts(barred), len(barred.claims.offers)) == (["task.reassign"], 1)
 
 
 # Questions to the user.
@@ -549,20 +572,20 @@ def test_an_agent_that_asked_has_used_that_way_out() -> None:
     task = a_task(status=Status.CLAIMED, claim=claim, offers=(an_offer("Bob", H2),))
 
     once = then(task, ASKED)
-    assert (once.exits, once.offers) == ((("somebody", "escalation.open"),), ())
-    again = replace(task, exits=once.exits)
-    assert then(again, ASKED).exits == once.exits
-    assert then(replace(task, claim=a_claim("Bob", H1)), ASKED).exits == ()
+    assert (once.claims.exits, once.claims.offers) == ((("somebody", "escalation.open"),), ())
+    again = update_task(task, exits=once.claims.exits)
+    assert then(again, ASKED).claims.exits == once.claims.exits
+    assert then(replace(task, claim=a_claim("Bob", H1)), ASKED).claims.exits == ()
 
 
 @pytest.mark.parametrize("deadline", ["", "never", "9999-12-31T23:59:59.999999Z"])
 def test_whatever_a_file_says_a_question_is_repeated_within_a_week(deadline: str) -> None:
     task = task_after(task_added(), replace(ASKED, deadline=deadline))
 
-    assert task.escalation is not None
-    assert NOW < task.escalation.deadline <= add_seconds(NOW, 7 * 86_400 + 1)
-    repeated = EscalationRepeated(task_id=T1, escalation_id=task.escalation.id, deadline=deadline)
-    again = then(task, repeated).escalation
+    assert task.inbox.escalation is not None
+    assert NOW < task.inbox.escalation.deadline <= add_seconds(NOW, 7 * 86_400 + 1)
+    repeated = EscalationRepeated(task_id=T1, escalation_id=task.inbox.escalation.id, deadline=deadline)
+    again = then(task, repeated).inbox.escalation
     assert again is not None
     assert NOW < again.deadline <= add_seconds(NOW, 7 * 86_400 + 1)
 
@@ -572,22 +595,22 @@ OPEN = a_task(status=Status.ESCALATED, escalation=an_escalation(), queue=Status.
 
 def test_a_repeated_question_is_told_again_through_every_channel() -> None:
     told = then(OPEN, EscalationNotified(task_id=T1, escalation_id=E1, channel="mail"))
-    assert told.escalation is not None
-    assert told.escalation.notified == ("mail",)
+    assert told.inbox.escalation is not None
+    assert told.inbox.escalation.notified == ("mail",)
     assert then(told, EscalationNotified(task_id=T1, escalation_id=E1, channel="mail")) == told
 
     repeat = EscalationRepeated(task_id=T1, escalation_id=E1, deadline=MUCH_LATER)
-    again = then(told, repeat).escalation
+    again = then(told, repeat).inbox.escalation
 
     assert again is not None
     assert (again.notified, again.repeats, again.deadline) == ((), 1, MUCH_LATER)
-    twice = then(told, repeat, replace(repeat, deadline=LATER)).escalation
+    twice = then(told, repeat, replace(repeat, deadline=LATER)).inbox.escalation
     assert twice is not None
     assert twice.deadline == MUCH_LATER, "of two ledgers that repeat it the later deadline holds"
 
 
 def test_who_has_seen_the_question_is_known() -> None:
-    seen = then(OPEN, EscalationAcknowledged(task_id=T1, escalation_id=E1)).escalation
+    seen = then(OPEN, EscalationAcknowledged(task_id=T1, escalation_id=E1)).inbox.escalation
 
     assert seen is not None
     assert seen.acknowledged_by == "somebody"
@@ -611,9 +634,14 @@ def test_an_answer_brings_the_task_back_to_its_queue() -> None:
 
     task = then(OPEN, answer)
 
-    assert (task.status, task.fixer, task.feedback, task.open_escalation) == (Status.REJECTED, "", 0, None)
-    assert then(OPEN, replace(answer, guidance="Look")).feedback == 1
-    assert then(OPEN, replace(answer, option="fix")).fixer == "somebody"
+    assert (task.status, task.people.fixer, task.reviews.feedback, task.open_escalation) == (
+        Status.REJECTED,
+        "",
+        0,
+        None,
+    )
+    assert then(OPEN, replace(answer, guidance="Look")).reviews.feedback == 1
+    assert then(OPEN, replace(answer, option="fix")).people.fixer == "somebody"
     for late in (then(task, answer), then(OPEN, replace(answer, escalation_id="E-other"))):
         assert conflicts(late) == ["escalation.answer"]
 
@@ -624,7 +652,11 @@ def test_a_rejection_counts_though_a_line_with_an_earlier_date_undid_the_submiss
         task_added(), task_claimed(), gone, review_rejected(author="Alice", handoff_id=H1, patch="p1")
     )
 
-    assert (undone.rejection_count, undone.feedback, undone.rounds[0].patch) == (1, 1, "p1")
+    assert (undone.reviews.rejection_count, undone.reviews.feedback, undone.reviews.rounds[0].patch) == (
+        1,
+        1,
+        "p1",
+    )
     assert undone.status == Status.INCOMING
 
 
@@ -644,7 +676,7 @@ def test_an_accepted_merge_is_under_review_for_the_approval_that_follows(
         status=Status.ESCALATED, escalation=an_escalation("bypassed"), submission=a_submission("Alice")
     )
     answer = EscalationAnswered(task_id=T1, escalation_id=E1, option="accept")
-    after = evolve(replace(asked, **fields), stamp_events(answer)[0])
+    after = evolve(update_task(asked, **fields), stamp_events(answer)[0])
 
     assert after is not None
     assert after.status == status

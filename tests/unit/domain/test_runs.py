@@ -14,7 +14,7 @@ from remand.domain.events.work import How, Purpose, RunEnded, RunStarted
 from remand.domain.evolve import evolve
 from remand.domain.instant import add_seconds
 from remand.domain.run import Budget, Run, RunCosts, add_run_cost, grant_after_answer
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -130,7 +130,7 @@ def test_the_agent_that_holds_a_task_is_started_again_under_its_claim() -> None:
         (RUNNING, "already_running"),
         (a_task(status=Status.CLAIMED, claim=a_claim()), "not_yours"),
         (replace(HELD, claim=replace(a_claim("Bob"), runner="s")), "not_yours"),
-        (replace(HELD, lockouts=(a_lockout("Alice"),)), "locked_out"),
+        (update_task(HELD, lockouts=(a_lockout("Alice"),)), "locked_out"),
         (a_task(), "not_yours"),
     ],
 )
@@ -147,18 +147,24 @@ def test_a_reviewer_is_started_on_what_others_handed_in() -> None:
     assert (started.purpose, started.commit) == ("review", SHA)
     assert no(HANDED_IN, ask, target=BOB) == "not_authorised"
     assert no(HELD, ask, target=LEAD) == "nothing_to_review"
-    own = replace(HANDED_IN, holders=("Alice", "Lead"))
+    own = update_task(HANDED_IN, holders=("Alice", "Lead"))
     assert no(own, ask, target=LEAD) == "own_work"
 
 
 def test_a_director_is_started_on_rejections_of_others() -> None:
     ask = c.StartRun(task_id=T1, agent="Dora", run_id=RUN, purpose=Purpose.DIRECT)
-    waiting = a_task(status=Status.BLOCKED, filed=a_filed_rejection())
+    waiting = a_task(status=Status.BLOCKED, last_rejection=a_filed_rejection())
 
     assert len(asked(waiting, ask, target=DIRECTOR)) == 1
     assert no(waiting, ask, target=ALICE) == "not_authorised"
-    assert no(replace(waiting, filed=a_filed_rejection("OVERRIDE")), ask, target=DIRECTOR) == "bad_transition"
-    assert no(replace(waiting, filed=a_filed_rejection(agent="Dora")), ask, target=DIRECTOR) == "own_work"
+    assert (
+        no(update_task(waiting, last_rejection=a_filed_rejection("OVERRIDE")), ask, target=DIRECTOR)
+        == "bad_transition"
+    )
+    assert (
+        no(update_task(waiting, last_rejection=a_filed_rejection(agent="Dora")), ask, target=DIRECTOR)
+        == "own_work"
+    )
 
 
 # How runs end.
@@ -182,7 +188,12 @@ def test_a_failed_run_gives_the_task_back_without_blame(ask: c.EndRun, has_work:
     task = folded(RUNNING, *asked(RUNNING, replace(ask, has_work=has_work)))
 
     assert task.status == (Status.NEEDS_CONTINUATION if has_work else Status.INCOMING)
-    assert (task.claim, task.exits, task.invalid_by, task.lockouts) == (None, (), (), ())
+    assert (task.claim, task.claims.exits, task.rejections.invalid_by, task.people.lockouts) == (
+        None,
+        (),
+        (),
+        (),
+    )
     assert task.spent.faults == 1
 
 
@@ -207,22 +218,22 @@ def test_what_the_system_did_wrong_counts_against_no_task() -> None:
 
 
 def test_a_run_that_never_began_is_no_attempt_and_no_fault() -> None:
-    before = replace(RUNNING, attempt_count=1)
+    before = update_task(RUNNING, attempt_count=1)
 
     task = folded(before, *asked(before, ended(How.NOT_STARTED)))
 
-    assert (task.status, task.claim, task.attempt_count) == (Status.INCOMING, None, 0)
+    assert (task.status, task.claim, task.claims.attempt_count) == (Status.INCOMING, None, 0)
     assert (task.spent.runs, task.spent.faults, task.spent.unbegun) == (0, 0, 1)
 
 
 def test_what_an_agent_did_before_stays_its_attempt() -> None:
     again = replace(AT_WORK, id=OTHER)
-    before = replace(RUNNING, attempt_count=1)
+    before = update_task(RUNNING, attempt_count=1)
     task = replace(folded(before, *asked(before, ended())), runs=(again,))
 
     task = folded(task, *asked(task, replace(ended(How.NOT_STARTED), run_id=OTHER)))
 
-    assert (task.status, task.attempt_count, task.spent.runs) == (Status.INCOMING, 1, 1)
+    assert (task.status, task.claims.attempt_count, task.spent.runs) == (Status.INCOMING, 1, 1)
 
 
 def test_runs_that_cannot_be_begun_again_and_again_are_a_question_to_the_user() -> None:
@@ -338,7 +349,7 @@ def test_a_run_may_be_found_lost_by_two() -> None:
 
     task = folded(RUNNING, event, event)
 
-    assert (task.conflicts, task.spent.seconds) == ((), 9.0)
+    assert (task.inbox.conflicts, task.spent.seconds) == ((), 9.0)
 
 
 def test_the_end_of_a_run_that_was_not_there_is_a_conflict() -> None:
@@ -346,7 +357,7 @@ def test_the_end_of_a_run_that_was_not_there_is_a_conflict() -> None:
 
     task = folded(HELD, event)
 
-    assert [one.event for one in task.conflicts] == ["run.end"]
+    assert [one.event for one in task.inbox.conflicts] == ["run.end"]
     assert task.spent == RunCosts()
 
 
@@ -357,7 +368,7 @@ def test_a_run_ends_with_the_lease_that_nobody_renewed() -> None:
 
     task = folded(over, *asked(over, c.ExpireLease(task_id=T1), lease_seconds=600.0))
 
-    assert (task.runs, task.status, task.conflicts) == ((), Status.INCOMING, ())
+    assert (task.runs, task.status, task.inbox.conflicts) == ((), Status.INCOMING, ())
     assert (task.spent.seconds, task.spent.faults) == (400.0, 0), (
         "it would have been renewed after half of it"
     )

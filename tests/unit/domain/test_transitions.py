@@ -46,8 +46,8 @@ def task_in(status: Status) -> Task:
         submission=a_submission(),
         rounds=(a_round(),) if is_sent_back else (),
         escalation=an_escalation("reviews"),
-        filed=overridden,
-        gating=GateState(is_released=True, commit=SHA, tree=TREE),
+        last_rejection=overridden,
+        gates=GateState(is_released=True, commit=SHA, tree=TREE),
     )
 
 
@@ -98,7 +98,7 @@ def test_an_event_applies_where_its_row_says_and_nowhere_else(name: str, status:
     assert after is not None
     if status in step.sources:
         assert after.status == (step.target or before.queue)
-        assert not after.conflicts
+        assert not after.inbox.conflicts
     elif (name, status) != BEATS_AN_APPROVAL:
         assert after.status == status
 

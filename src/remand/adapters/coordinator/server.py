@@ -191,7 +191,7 @@ class Coordinator:
     def _consult_about_rejections(self, answers: list[Answer]) -> None:
         """Has the user's commands asked about the rejections that were just filed."""
         for answer in answers:
-            filed = answer.task.filed if isinstance(answer, Acceptance) else None
+            filed = answer.task.rejections.last_rejection if isinstance(answer, Acceptance) else None
             if filed is not None and isinstance(answer, Acceptance) and _has_rejection(answer):
                 self._consult(filed.handoff_id)
 

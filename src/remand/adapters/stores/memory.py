@@ -242,7 +242,7 @@ class MemoryTasks(MemoryTable):
         """Keeps a task, and brings everything that follows from it up to date."""
         before = self.get(task.id)
         self._state.tasks[task.id] = task
-        self._rename(task, before.aliases if before else ())
+        self._rename(task, before.details.aliases if before else ())
         self._link(task, before)
         self._stand(task)
         for name in set(participants(task)) - set(participants(before) if before else ()) - {""}:
@@ -267,7 +267,7 @@ class MemoryTasks(MemoryTable):
         aliases = self._state.aliases
         for alias in before:
             aliases[alias] = tuple(name for name in aliases[alias] if name != task.id)
-        for alias in task.aliases:
+        for alias in task.details.aliases:
             aliases[alias] = tuple(sorted({*aliases.get(alias, ()), task.id}))
 
     def _link(self, task: Task, before: Task | None) -> None:
@@ -343,7 +343,7 @@ class MemoryTasks(MemoryTable):
         return list(islice(found, most))
 
     def rejected_in_review(self) -> list[Task]:
-        return [task for task in self.every() if task.rounds]
+        return [task for task in self.every() if task.reviews.rounds]
 
     def find_submitted(self, commit: str, pr: int) -> list[Task]:
         return [
@@ -366,7 +366,7 @@ class MemoryTasks(MemoryTable):
         return [task for task in self.every() if task.runs]
 
     def with_outages(self) -> list[Task]:
-        return [task for task in self.every() if task.gating.outages]
+        return [task for task in self.every() if task.gates.outages]
 
     def with_errand(self, names: Collection[str]) -> list[Task]:
         return [task for task in self.every() if not set(due_kinds(task)).isdisjoint(names)]

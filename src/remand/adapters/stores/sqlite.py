@@ -18,6 +18,7 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteTraces, SqliteUnconfirmed
 from remand.adapters.stores.sqlite_statements import Row, Statements
 from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteQueue, SqliteRejected, SqliteTasks
+from remand.adapters.stores.sqlite_views import VERSION
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.events.event import Event
 from remand.domain.events.log import MissingLines
@@ -366,19 +367,19 @@ class SqliteStore:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         with self._hold_lock():
             version = connection.pragma("user_version")
-            if not 0 <= version <= sql.VERSION:
+            if not 0 <= version <= VERSION:
                 raise EnvironmentFault(
-                    f"The ledger {self.path} has version {version}; this program knows {sql.VERSION}. "
+                    f"The ledger {self.path} has version {version}; this program knows {VERSION}. "
                     "Update remand; should the file be damaged, move it away to have it rebuilt."
                 )
             if version == 0:
                 connection.execute("PRAGMA page_size = 4096")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute(
-                    f"BEGIN IMMEDIATE; {sql.SCHEMA}; PRAGMA user_version = {sql.VERSION}; COMMIT"
+                    f"BEGIN IMMEDIATE; {sql.SCHEMA}; PRAGMA user_version = {VERSION}; COMMIT"
                 ).fetchall()
             connection.execute(sql.SETTINGS).fetchall()
-            if 0 < version < sql.VERSION:
+            if 0 < version < VERSION:
                 sqlite_migrations.migrate(connection, version)
         return connection
 

@@ -9,6 +9,7 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteGroups, SqliteTraces
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected
+from remand.adapters.stores.sqlite_views import VERSION
 from remand.app.tasks.lookup import participants
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.events.catalogue import event_task_id
@@ -16,6 +17,7 @@ from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.event_tables import as_objection
 from remand.ledger.signatures import Doubt
+from remand.ledger.task_state import compose_state
 from remand.ledger.traces import TRACED_NAMES, trace_event
 
 _decode = msgspec.json.Decoder(Task).decode
@@ -28,9 +30,20 @@ _UNTRUSTED = "SELECT n, signer, line FROM unconfirmed JOIN event USING (n) WHERE
 def migrate(connection: apsw.Connection, version: int) -> None:
     """Goes from an older version to this one, in one transaction. The caller keeps other writers away."""
     with connection:
+        _compose_states(connection)
         for step in _STEPS[version - 1 :]:
             step(connection)
-        connection.pragma("user_version", sql.VERSION)
+        connection.pragma("user_version", VERSION)
+
+
+def _compose_states(connection: apsw.Connection) -> None:
+    """Version 16 has the state of a task in parts. It comes first: the steps to the versions between read states."""
+    rows = connection.execute("SELECT n, state FROM task").fetchall()
+    states = ((n, compose_state(msgspec.json.decode(str(state)))) for n, state in rows)
+    connection.executemany(
+        "UPDATE task SET state = ?2 WHERE n = ?1",
+        ((n, msgspec.json.encode(state).decode()) for n, state in states),
+    ).fetchall()
 
 
 def _add_traces(connection: apsw.Connection) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from remand.ledger.event_tables import MAX_OBJECTIONS
 
-VERSION = 15
-
 TRACE_TABLE = """
 CREATE TABLE trace(
     event TEXT NOT NULL, ts TEXT NOT NULL, session TEXT NOT NULL, seq INTEGER NOT NULL, task TEXT NOT NULL,

@@ -72,7 +72,7 @@ class SqliteRejected:
         """Brings the index up to date with a task that has changed."""
         old = before if before is not None and was_rejected(before) else None
         new = task if was_rejected(task) else None
-        if old is new or (old and new and (old.title, old.scope) == (new.title, new.scope)):
+        if old is new or (old and new and (old.title, old.details.scope) == (new.title, new.details.scope)):
             return
         n: int = self._db.value(sql.NUMBER_OF_TASK, (task.id,))
         if old:
@@ -194,8 +194,8 @@ class SqliteTasks:
             self._link(task, blockers, waiters if before is None else [])
         if before is not None or task.blockers:
             self._write(sql.CHANGE_TASK, task)
-        if (before.aliases if before else ()) != task.aliases:
-            self._rename(task, before.aliases if before else ())
+        if (before.details.aliases if before else ()) != task.details.aliases:
+            self._rename(task, before.details.aliases if before else ())
         self._rejected.follow(before, task)
         self._send(task, due_kinds(before) if before else ())
         self._names.note(set(participants(task)) - set(participants(before) if before else ()))
@@ -248,7 +248,7 @@ class SqliteTasks:
     def _rename(self, task: Task, before: tuple[str, ...]) -> None:
         for alias in before:
             self._db.run(sql.DROP_ALIAS, (alias, task.id))
-        for alias in task.aliases:
+        for alias in task.details.aliases:
             self._db.run(sql.ADD_ALIAS, (alias, task.id))
 
     def _send(self, task: Task, before: tuple[str, ...]) -> None:
@@ -278,7 +278,7 @@ class SqliteTasks:
         pairs = ((task.id, blocker) for task in by_id.values() for blocker in dict.fromkeys(task.blockers))
         self._db.run_many(sql.ADD_BLOCKER, ((*pair, pair in void) for pair in pairs))
         self._db.run_many(
-            sql.ADD_ALIAS, ((alias, task.id) for task in by_id.values() for alias in task.aliases)
+            sql.ADD_ALIAS, ((alias, task.id) for task in by_id.values() for alias in task.details.aliases)
         )
         self._db.run_many(sql.ADD_HANDOFF, handoffs)
         self._db.run_many(
@@ -303,7 +303,7 @@ class SqliteTasks:
         every = tasks.values()
         links = {(task.id, name, (task.id, name) in void) for task in every for name in task.blockers}
         yield from self._table_differences("blocker", sql.EVERY_BLOCKER, links)
-        aliases = {(task.id, alias) for task in every for alias in task.aliases}
+        aliases = {(task.id, alias) for task in every for alias in task.details.aliases}
         yield from self._table_differences("alias", sql.EVERY_ALIAS, aliases)
         sent = {(task.id, name) for task in every for name in due_kinds(task)}
         yield from self._table_differences("errand", sql.EVERY_ERRAND, sent)

@@ -6,20 +6,23 @@ import apsw
 
 from remand.app.errors import EnvironmentFault
 
+VERSION = 16
+"""The version of the tables. Older ones are brought up to it when the ledger is opened for writing."""
+
 _HELD = """
-CASE WHEN status IN ('claimed', 'escalated') AND instr(state, '"gating":{"status":"held"') > 0 THEN (
+CASE WHEN status IN ('claimed', 'escalated') AND instr(state, '"gates":{"status":"held"') > 0 THEN (
     SELECT json_group_array(name) FROM (
-        SELECT DISTINCT value AS name FROM json_each(state, '$.gating.held')
-        WHERE NOT ifnull(state ->> '$.gating.is_released', 0)
-        AND value NOT IN (SELECT value FROM json_each(ifnull(state -> '$.gating.accepted', '[]')))
-        AND value NOT IN (SELECT value ->> 0 FROM json_each(ifnull(state -> '$.gating.refused', '[]')))
+        SELECT DISTINCT value AS name FROM json_each(state, '$.gates.held')
+        WHERE NOT ifnull(state ->> '$.gates.is_released', 0)
+        AND value NOT IN (SELECT value FROM json_each(ifnull(state -> '$.gates.decisions.accepted', '[]')))
+        AND value NOT IN (SELECT value ->> 0 FROM json_each(ifnull(state -> '$.gates.decisions.refused', '[]')))
         AND (substr(value, 1, 4) = 'got-' OR NOT EXISTS (
-            SELECT 1 FROM json_each(ifnull(state -> '$.gating.overridden', '[]'))
-            WHERE value ->> 0 = 'integrity' AND value ->> 1 = ifnull(state ->> '$.gating.tree', '')
+            SELECT 1 FROM json_each(ifnull(state -> '$.gates.decisions.overridden', '[]'))
+            WHERE value ->> 0 = 'integrity' AND value ->> 1 = ifnull(state ->> '$.gates.tree', '')
         ))
         AND (
-            status = 'claimed' AND state ->> '$.claim.handoff_id' = state ->> '$.gating.handoff_id'
-            OR status = 'escalated' AND state ->> '$.escalation.kind' = 'rejected_before'
+            status = 'claimed' AND state ->> '$.claim.handoff_id' = state ->> '$.gates.handoff_id'
+            OR status = 'escalated' AND state ->> '$.inbox.escalation.kind' = 'rejected_before'
             AND substr(value, 1, 5) = 'same-'
         )
     )
@@ -29,13 +32,13 @@ CASE WHEN status IN ('claimed', 'escalated') AND instr(state, '"gating":{"status
 _LIST = f"""
 SELECT json_group_array(json_object(
     'task_id', id, 'title', state ->> '$.title', 'status', status,
-    'priority', ifnull(state ->> '$.priority', 'medium'),
+    'priority', ifnull(state ->> '$.details.priority', 'medium'),
     'agent', CASE status WHEN 'claimed' THEN state ->> '$.claim.agent'
                          WHEN 'provisional' THEN state ->> '$.submission.agent' END,
-    'branch', state ->> '$.branch', 'alias', state ->> '$.aliases[0]', 'pr', state ->> '$.pr',
-    'rejection_count', ifnull(state ->> '$.rejection_count', 0),
-    'gate_rejection_count', ifnull(state ->> '$.gate_rejection_count', 0),
-    'attempt_count', ifnull(state ->> '$.attempt_count', 0),
+    'branch', state ->> '$.branch', 'alias', state ->> '$.details.aliases[0]', 'pr', state ->> '$.pr',
+    'rejection_count', ifnull(state ->> '$.reviews.rejection_count', 0),
+    'gate_rejection_count', ifnull(state ->> '$.gates.rejection_count', 0),
+    'attempt_count', ifnull(state ->> '$.claims.attempt_count', 0),
     'held', json({_HELD})
 ) ORDER BY id)
 FROM task
@@ -45,16 +48,16 @@ _UNSEEN = """
 SELECT count(*), count(*) FILTER (WHERE kind = 'question' AND times = 0), count(*) FILTER (WHERE due <= ?1),
     ifnull(min(times), 0)
 FROM (
-    SELECT 'question' AS kind, due, ifnull(json_array_length(state, '$.escalation.notified'), 0) AS times
+    SELECT 'question' AS kind, due, ifnull(json_array_length(state, '$.inbox.escalation.notified'), 0) AS times
     FROM task INDEXED BY task_escalated WHERE status = 'escalated' AND due IS NOT NULL
     UNION ALL
-    SELECT 'alert', NULL, ifnull(json_array_length(state, '$.gating.alert.notified'), 0)
+    SELECT 'alert', NULL, ifnull(json_array_length(state, '$.gates.progress.alert.notified'), 0)
     FROM task INDEXED BY task_active
     WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = 'claimed'
-    AND instr(state, '"alert":{') > 0 AND state ->> '$.gating.alert.acknowledged_by' IS NULL
+    AND instr(state, '"alert":{') > 0 AND state ->> '$.gates.progress.alert.acknowledged_by' IS NULL
     UNION ALL
     SELECT 'override', NULL, ifnull(json_array_length(notice.value, '$.notified'), 0)
-    FROM errand JOIN task ON task.id = errand.task JOIN json_each(task.state, '$.notices') AS notice
+    FROM errand JOIN task ON task.id = errand.task JOIN json_each(task.state, '$.inbox.notices') AS notice
     WHERE errand = 'tell'
 )
 """
@@ -62,8 +65,8 @@ FROM (
 _COUNT_HELD = f"""
 SELECT ifnull(sum(json_array_length({_HELD})), 0) FROM task INDEXED BY task_active
 WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = 'claimed'
-AND instr(state, '"gating":{{"status":"held"') > 0
-AND ifnull(state ->> '$.fixer', '') != ifnull(state ->> '$.claim.agent', '')
+AND instr(state, '"gates":{{"status":"held"') > 0
+AND ifnull(state ->> '$.people.fixer', '') != ifnull(state ->> '$.claim.agent', '')
 """  # noqa: S608 - fixed text
 """The held findings, without those in the user's own work, which others settle."""
 
@@ -138,6 +141,8 @@ class LedgerView:
     def is_current(self, folders: tuple[str, ...], files: dict[str, tuple[int, int, int]]) -> bool:
         """True when the ledger has read every file as it is now, and its own segment is as it left it."""
         run = self._connection.execute
+        if self._connection.pragma("user_version") != VERSION:
+            return False
         segment, size, inode = run("SELECT segment, size, inode FROM head").fetchone() or ("", 0, 0)
         rest = dict(files)
         if segment:

@@ -72,9 +72,9 @@ class Snapshot:
         if after is None:
             return False
         self._tasks[name] = after
-        for alias in after.aliases:
+        for alias in after.details.aliases:
             self._aliases.setdefault(alias, name)
-        return before is None or after.conflicts == before.conflicts
+        return before is None or after.inbox.conflicts == before.inbox.conflicts
 
     def world(self, record: TaskRejection, task: Task, graded: tuple[EvidenceGrade, ...]) -> ValidationFacts:
         """What the ledger knew of the tasks that a rejection names, with the evidence as it was graded then."""
@@ -89,7 +89,7 @@ class Snapshot:
     def _waits_for(self, other: Task, target: str) -> bool:
         """True when the other task waits for the target or was cut from it, directly or by way of others."""
         seen: set[str] = set()
-        ahead = [other.parent, *other.blockers]
+        ahead = [other.links.parent, *other.blockers]
         while ahead:
             name = ahead.pop()
             if name == target:
@@ -97,7 +97,7 @@ class Snapshot:
             task = self._tasks.get(name)
             if task is not None and name not in seen:
                 seen.add(name)
-                ahead += [task.parent, *task.blockers]
+                ahead += [task.links.parent, *task.blockers]
         return False
 
 
@@ -282,7 +282,7 @@ def _lockout(case: DecisionCase) -> PolicyChoice | None:
     """`lockout`: whether a review rejection locks the author out; it counts the author's own."""
     task, after = case.task, case.policy.lockout_after
     agent = task.submission.agent if task.submission and _opens_round(case) else ""
-    if not agent or task.is_locked_out(agent) or agent == task.fixer:
+    if not agent or task.is_locked_out(agent) or agent == task.people.fixer:
         return None
     count = _standing_rounds(task, agent) + 1
     words = ("not locked out", "locked out")
@@ -295,9 +295,9 @@ def _lockout(case: DecisionCase) -> PolicyChoice | None:
 def _unlock(case: DecisionCase) -> PolicyChoice | None:
     """`lockout`: whether a retraction leaves too few rejections for a lockout that followed from later ones."""
     task, after = case.task, case.policy.lockout_after
-    found = next((one for one in task.rounds if _is_only_review(one, case.event.review_id)), None)
+    found = next((one for one in task.reviews.rounds if _is_only_review(one, case.event.review_id)), None)
     agent = found.agent if found else ""
-    lockout = next((one for one in task.lockouts if one.agent == agent and one.review_id), None)
+    lockout = next((one for one in task.people.lockouts if one.agent == agent and one.review_id), None)
     if found is None or lockout is None or all(map(found.has_led_to, lockout.causes)):
         return None
     left = _standing_rounds(task, agent) - 1
@@ -312,7 +312,7 @@ def _opens_round(case: DecisionCase) -> bool:
     task, source = case.task, case.event.source
     work = task.submission
     known = task.find_rejected_round(work.handoff_id, work.tree) if work else None
-    return known is None and not (source and source in task.sources)
+    return known is None and not (source and source in task.reviews.sources)
 
 
 def _is_only_review(one: ReviewRound, review_id: str) -> bool:

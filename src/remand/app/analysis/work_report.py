@@ -123,11 +123,11 @@ class _ReworkCount:
         match event:
             case ReviewApproved() if after.status == Status.DONE != before.status:
                 self._note(author, event.reviewer, "approved")
-            case ReviewRejected() if len(after.rounds) > len(before.rounds):
+            case ReviewRejected() if len(after.reviews.rounds) > len(before.reviews.rounds):
                 self._note(author, event.reviewer, "rejected")
-            case ReviewRejected() if after.feedback > before.feedback:
+            case ReviewRejected() if after.reviews.feedback > before.reviews.feedback:
                 self._counter_of(self._reviewers, event.reviewer)["rejected"] += 1
-            case ReviewRetracted() if after.rounds != before.rounds:
+            case ReviewRetracted() if after.reviews.rounds != before.reviews.rounds:
                 self._retract(event, before, after)
             case _:
                 return
@@ -136,7 +136,9 @@ class _ReworkCount:
         self._counter_of(self._reviewers, event.reviewer)["retracted"] += 1
         if len(after.standing_rounds) < len(before.standing_rounds):
             author = next(
-                one.agent for one in before.rounds if any(own.id == event.review_id for own in one.reviews)
+                one.agent
+                for one in before.reviews.rounds
+                if any(own.id == event.review_id for own in one.reviews)
             )
             self._counter_of(self._agents, author)["retracted"] += 1
 

@@ -78,8 +78,8 @@ def as_given_up(lines: MissingLines) -> AbandonedLines:
 def missing_for_task(tx: Transaction, task: Task, family: Lineage) -> tuple[MissingLines, ...]:
     """The missing lines that may be about a task, or about one that it was cut from: lockouts come from there."""
     own = [task, *family.ancestors(task)]
-    tasks = {one.id for one in own} | {task.parent} - {""}
-    oldest = min(one.created_at for one in own)
+    tasks = {one.id for one in own} | {task.links.parent} - {""}
+    oldest = min(one.details.created_at for one in own)
     return tuple(one for one in tx.missing.of_tasks(tasks) if one.may_concern(tasks, oldest))
 
 

@@ -66,7 +66,7 @@ _SILENT = frozenset({LeaseRenewed, FeedbackFetched, EscalationNotified})
 
 def is_recorded_in_files(task: Task, events: Sequence[Event]) -> bool:
     """True when files tell of what came of these events: the task was sent back, asks the user, or is in the log."""
-    if task.feedback or task.escalation is not None or task.lockouts:
+    if task.reviews.feedback or task.inbox.escalation is not None or task.people.lockouts:
         return not all(type(event) in _SILENT for event in events)
     return any(type(event) in LOGGED or _is_override(event) for event in events)
 
@@ -98,7 +98,7 @@ def _event_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
     found = _event_text(before, task, event)
     if found is not None:
         said, why = found
-        lost = [one.why for one in task.conflicts[len(before.conflicts) :]]
+        lost = [one.why for one in task.inbox.conflicts[len(before.inbox.conflicts) :]]
         yield _with_actor(event, said, "; ".join(part for part in (_short_reason(why), *lost) if part))
 
 
@@ -112,7 +112,7 @@ def _event_text(before: Task, task: Task, event: Event) -> tuple[str, str] | Non
             parts = (f"from {event.source}" if event.source else "", last)
             return f"REASSIGN: {label} → {event.target}{why}", ", ".join(part for part in parts if part)
         case EscalationOpened():
-            asked = task.escalation.id if task.escalation else ""
+            asked = task.inbox.escalation.id if task.inbox.escalation else ""
             until = f"{asked}, answer by {_time_text(event.deadline)}" if event.deadline else asked
             return (
                 f"ESCALATE: {label} → user ({_short_reason(event.reason)})",
@@ -165,7 +165,7 @@ def _review_text(before: Task, event: Event) -> tuple[str, str] | None:
 
 def _lockout_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
     """Who is locked out since the event, and who is not any more."""
-    if before.lockouts is task.lockouts and before.status == task.status:
+    if before.people.lockouts is task.people.lockouts and before.status == task.status:
         return
     were = {lockout.agent: lockout for lockout in before.inheritable_lockouts}
     are = {lockout.agent: lockout for lockout in task.inheritable_lockouts}

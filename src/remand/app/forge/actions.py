@@ -21,6 +21,7 @@ from remand.domain.decisions.forge_actions import (
 )
 from remand.domain.decisions.reviews import has_worked_on
 from remand.domain.feedback.sanitiser import sanitise
+from remand.domain.forge_state import ForgeAction
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.policy import Policy
 from remand.domain.pull_request.comments import REMAND_MARK
@@ -28,7 +29,7 @@ from remand.domain.pull_request.records import Account, PullRequest, PullState
 from remand.domain.pull_request.reviews import standing_objections
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
-from remand.domain.task import ForgeAction, Status, Task
+from remand.domain.task import Status, Task
 
 MAX_TITLE = 200
 _NUMBER = re.compile(r"[#!](?=\d)")
@@ -225,7 +226,7 @@ def reviewer_accounts(task: Task, team: Team, kind: str) -> list[str]:
         for member in team.members
         if REVIEWERS & set(member.roles) and not has_worked_on(task, team.actor(member.name))
     ]
-    named = [member for member in able if member.name in task.requested]
+    named = [member for member in able if member.name in task.reviews.requested]
     others = [member for member in able if {Role.LEAD, Role.TESTER} & set(member.roles)]
     found = (_account_of_member(member, kind) for member in named or others or able)
     return [account for account in found if account]
@@ -257,7 +258,7 @@ def issue_closing_text(task: Task) -> str:
     """What is said when an issue is closed."""
     if task.status != Status.DONE:
         return f"{REMAND_MARK}: {task.id}.\n\nThis will not be done: the task was cancelled."
-    where = f" at {task.approved_commit}" if task.approved_commit else ""
+    where = f" at {task.reviews.approved_commit}" if task.reviews.approved_commit else ""
     merged = f" It was merged as #{task.pr}." if task.forge.merged else ""
     return f"{REMAND_MARK}: {task.id}.\n\nDone{where}.{merged}"
 

@@ -124,9 +124,7 @@ class BrokenGates(NamedTuple):
         gates = sorted({gate for task in self.open_questions for gate in task.gates_asked_about})
         names = ", ".join(f"`{gate}`" for gate in gates)
         many = "The gates" if len(gates) > 1 else "The gate"
-        causes = (
-            one.text for task in self.open_questions for one in task.gating.outages if one.gate in gates
-        )
+        causes = (one.text for task in self.open_questions for one in task.gates.outages if one.gate in gates)
         cause = next(causes, "") or "no cause is known"
         return f"{many} {names} cannot be measured: {cause}; `remand inbox` asks what to do" if gates else ""
 
@@ -134,7 +132,7 @@ class BrokenGates(NamedTuple):
 def read_broken_gates(view: Transaction, policy: str) -> BrokenGates:
     """The gates that are broken by the rules of now."""
     tasks = view.tasks.with_outages()
-    outages = [outage for task in tasks for outage in task.gating.outages]
+    outages = [outage for task in tasks for outage in task.gates.outages]
     questions = tuple(task for task in tasks if task.gates_asked_about)
     return BrokenGates(broken_gate_names(outages, policy), questions)
 
@@ -150,7 +148,7 @@ def note_measured_gates(ledger: Ledger, gates: Collection[str]) -> None:
         tasks = [
             task.id
             for task in view.tasks.with_outages()
-            if task.gates_asked_about or any(outage.gate in gates for outage in task.gating.outages)
+            if task.gates_asked_about or any(outage.gate in gates for outage in task.gates.outages)
         ]
     if tasks:
         names = tuple(sorted(gates))

@@ -73,9 +73,9 @@ def explain_lockouts(
 
 def _explain_lockout(view: Transaction, task: Task, team: Team, name: str) -> LockoutExplanation:
     agent = team.actor(name).name
-    above = dict(Lineage(view).inherited_lockouts(task)).get(agent, "") if task.parent else ""
+    above = dict(Lineage(view).inherited_lockouts(task)).get(agent, "") if task.links.parent else ""
     is_own = any(lockout.agent == agent for lockout in task.active_lockouts)
-    is_inherited = bool(above) and agent not in task.unlocked
+    is_inherited = bool(above) and agent not in task.people.unlocked
     text = lockout_reason(task, task_events(view, task.id), agent)
     if is_inherited and not is_own:
         text = f"{agent} is locked out of task {above}, which {task.label} was split from."
@@ -107,8 +107,8 @@ def lockout_reason(task: Task, events: Sequence[Event], agent: str) -> str:
 
 def rejection_reasons(task: Task, events: Sequence[Event]) -> str:
     """Why the work on a task was rejected: its rejections that stand, one a line."""
-    standing = {review.id for one in task.rounds for review in one.reviews if not review.is_retracted}
-    authors = {review.id: one.agent for one in task.rounds for review in one.reviews}
+    standing = {review.id for one in task.reviews.rounds for review in one.reviews if not review.is_retracted}
+    authors = {review.id: one.agent for one in task.reviews.rounds for review in one.reviews}
     rows = [
         f"{event.reviewer} rejected {_work_text(task, event)} of {authors[name]} due to {_sentence(_first_blocking_finding(event))}"
         for event in events

@@ -85,9 +85,9 @@ def task_handoffs(events: list[Event]) -> list[HandoffView]:
     imported = _LegacyHandoffs()
     task: Task | None = None
     for event in events:
-        lost = len(task.conflicts) if task else 0
+        lost = len(task.inbox.conflicts) if task else 0
         task = evolve(task, event)
-        has_lost = task is not None and len(task.conflicts) > lost
+        has_lost = task is not None and len(task.inbox.conflicts) > lost
         if imported.may_tell(event, task, found):
             _apply_event(found, event, has_lost)
         if task is not None and (task.is_terminal or task.claim is None):
@@ -97,7 +97,7 @@ def task_handoffs(events: list[Event]) -> list[HandoffView]:
 
 def _with_override(view: HandoffView, task: Task | None) -> HandoffView:
     """The handoff with the director's message; once it was taken up anew or has ended, the message is history."""
-    filed = task.filed if task else None
+    filed = task.rejections.last_rejection if task else None
     is_standing = filed is not None and (filed.handoff_id, filed.decision) == (view.handoff_id, "OVERRIDE")
     if filed is None or not is_standing or view.status not in ("initiated", "overridden"):
         return view
@@ -230,7 +230,7 @@ def _close_open_handoffs(found: dict[str, HandoffView], task: Task, event: Event
     """Open handoffs close with their task, or when its claim was ended from outside."""
     if task.is_legacy:
         return
-    offered = {offer.handoff_id for offer in task.offers}
+    offered = {offer.handoff_id for offer in task.claims.offers}
     for handoff_id, view in found.items():
         if view.status in OPEN and handoff_id not in offered:
             found[handoff_id] = msgspec.structs.replace(view, status="closed", ended_at=event.ts)
@@ -314,7 +314,7 @@ _REVIEWS = (
 
 def task_reviews(task: Task, events: list[Event]) -> list[dict[str, Any]]:
     """The reviews of a task as plain rows; a rejection with its id, and whether it was taken back."""
-    is_retracted = {review.id: review.is_retracted for one in task.rounds for review in one.reviews}
+    is_retracted = {review.id: review.is_retracted for one in task.reviews.rounds for review in one.reviews}
     rows = [row for row in event_rows(events) if row["event"] in _REVIEWS]
     for row in rows:
         if row["event"] == "review.reject":
@@ -421,7 +421,7 @@ def submissions_under_review(view: Transaction, reviewer: Actor | None = None) -
 
 
 def _submission_row(task: Task, submission: Submission, view: Transaction) -> SubmissionUnderReview:
-    uncounted = uncounted_reviews(task_events(view, task.id)) if task.sources else ()
+    uncounted = uncounted_reviews(task_events(view, task.id)) if task.reviews.sources else ()
     return SubmissionUnderReview(
         task_id=task.id,
         title=task.title,
@@ -430,9 +430,9 @@ def _submission_row(task: Task, submission: Submission, view: Transaction) -> Su
         since=submission.at,
         branch=task.branch or None,
         pr=task.pr or None,
-        requested=task.requested,
-        attempt=task.attempt_count,
-        rejection_count=task.rejection_count,
+        requested=task.reviews.requested,
+        attempt=task.claims.attempt_count,
+        rejection_count=task.reviews.rejection_count,
         asserted=submission.is_asserted,
         not_counted=tuple(uncounted),
     )

@@ -95,7 +95,7 @@ def decision_questions(
 
 def pending_rejection(task: Task) -> LastRejection | None:
     """The rejection of a task that waits for a decision."""
-    filed = task.filed
+    filed = task.rejections.last_rejection
     is_waiting = task.status == Status.BLOCKED and filed is not None and filed.is_valid and not filed.decision
     return filed if is_waiting else None
 
@@ -103,7 +103,14 @@ def pending_rejection(task: Task) -> LastRejection | None:
 def find_task_by_rejection(view: Transaction, rejection_id: str) -> Task | None:
     """The task whose last rejection has that id, as long as it is blocked."""
     tasks = view.tasks.active(Status.BLOCKED)
-    return next((task for task in tasks if task.filed and task.filed.rejection_id == rejection_id), None)
+    return next(
+        (
+            task
+            for task in tasks
+            if task.rejections.last_rejection and task.rejections.last_rejection.rejection_id == rejection_id
+        ),
+        None,
+    )
 
 
 def decision_options(

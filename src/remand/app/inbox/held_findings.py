@@ -125,7 +125,7 @@ def held_work_of_task(
         label=task.label,
         title=task.title,
         agent=hold.agent if hold else task.claim.agent if task.claim else "",
-        commit=task.gating.commit,
+        commit=task.gates.commit,
         since=hold.ts if hold else "",
         report=hold.verdict.report_name if hold else "",
         settlers=names,
@@ -139,13 +139,13 @@ def held_work_of_task(
 
 def _find_hold(task: Task, events: Iterable[Event]) -> GateHeld | None:
     """The verdict by which the task's work is held now."""
-    gating = task.gating
+    gates = task.gates
     found = [
         event
         for event in events
         if isinstance(event, GateHeld)
-        and (event.handoff_id, event.verdict.commit) == (gating.handoff_id, gating.commit)
-        and event.verdict.suspicions == gating.held
+        and (event.handoff_id, event.verdict.commit) == (gates.handoff_id, gates.commit)
+        and event.verdict.suspicions == gates.held
     ]
     return found[-1] if found else None
 

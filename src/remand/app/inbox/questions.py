@@ -69,7 +69,7 @@ def open_escalations(view: Transaction, team: Team, events_of: EventsOf) -> list
 
 def escalation_question(view: Transaction, team: Team, task: Task, events_of: EventsOf) -> Question:
     """What an escalated task asks."""
-    escalation, offered = task.escalation, answer_options(view, team, task)
+    escalation, offered = task.inbox.escalation, answer_options(view, team, task)
     if escalation is None:
         raise AssertionError(f"{task.id} asks nothing")
     return Question(
@@ -91,12 +91,14 @@ def escalation_question(view: Transaction, team: Team, task: Task, events_of: Ev
 def find_task_by_question(view: Transaction, escalation_id: str) -> Task | None:
     """The task whose last question has that id, open or not."""
     tasks = view.tasks.every()
-    return next((task for task in tasks if task.escalation and task.escalation.id == escalation_id), None)
+    return next(
+        (task for task in tasks if task.inbox.escalation and task.inbox.escalation.id == escalation_id), None
+    )
 
 
 def answer_options(view: Transaction, team: Team, task: Task) -> tuple[EscalationOption, ...]:
     """How the user may decide a task, in the order in which the options are numbered."""
-    inherited = Lineage(view).inherited_lockouts(task) if task.parent else ()
+    inherited = Lineage(view).inherited_lockouts(task) if task.links.parent else ()
     return escalation_options(
         task, eligible_team_agents(view, team, task), inherited, has_team=team.has_members
     )
@@ -107,7 +109,7 @@ def eligible_team_agents(view: Transaction, team: Team, task: Task) -> list[Acto
     team = team.with_task_names(Lineage(view).participant_names(task))
     members = [team.actor(member.name) for member in team.members]
     agents = tuple(actor for actor in members if Role.AGENT in actor.roles)
-    inherited = Lineage(view).inherited_lockouts(task) if task.parent else ()
+    inherited = Lineage(view).inherited_lockouts(task) if task.links.parent else ()
     unsure = may_be_locked_out(view, team, task)
     return remaining_agents(task, c.Facts(agents=agents, inherited=inherited, may_be=unsure))
 
@@ -122,13 +124,15 @@ def question_text(task: Task, offered: Sequence[EscalationOption]) -> str:
 
 def _escalation_reason(task: Task) -> str:
     """Why the task cannot go on by itself."""
-    label, escalation = task.label, task.escalation
+    label, escalation = task.label, task.inbox.escalation
     times, kind = len(task.standing_rounds), escalation.kind if escalation else ""
     rejected = f"{capitalize_first(label)} rejected {times_text(times)}. Need guidance or manual fix."
     match kind:
         case "deadlock":
             stuck = (
-                f"All agents locked out for {label}." if task.lockouts else f"No agent is left for {label}."
+                f"All agents locked out for {label}."
+                if task.people.lockouts
+                else f"No agent is left for {label}."
             )
             return f"{rejected} {stuck}" if times > 1 else stuck
         case "reviews":
@@ -155,7 +159,9 @@ def _option_text(option: EscalationOption) -> str:
 
 def attempt_lines(task: Task, events: Iterable[Event]) -> tuple[str, ...]:
     """What was tried by whom and why it did not do, one line each; of very much, the latest."""
-    reviews = {review.id: (one.agent, review.is_retracted) for one in task.rounds for review in one.reviews}
+    reviews = {
+        review.id: (one.agent, review.is_retracted) for one in task.reviews.rounds for review in one.reviews
+    }
     found: list[tuple[str, str]] = []
     for event in events:
         said = _attempt_line(event, reviews)

@@ -32,6 +32,7 @@ from remand.ledger.order import VoidedEvents, next_time
 from remand.ledger.problems import LEDGER, BadLine, Problem, TableDifference
 from remand.ledger.signatures import ADOPT, IMPORT, Doubt, EventGroup
 from remand.ledger.store import Transaction
+from remand.ledger.task_state import flat_state
 from remand.ledger.traces import TRACED, Trace, trace_event
 
 _encode = msgspec.json.Encoder().encode
@@ -45,7 +46,7 @@ def state_digest(tx: Transaction) -> tuple[str, int]:
     voids = active_voids(tx)
     whole = sha256()
     for task in tx.tasks.every():
-        whole.update(_encode(task))
+        whole.update(_encode(flat_state(task)))
     count = 0
     loose: list[str] = []
     doubts = {found.event_id: found.doubt for found in tx.unconfirmed.every()}

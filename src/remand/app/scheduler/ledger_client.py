@@ -73,11 +73,11 @@ class LedgerClient:
 
     def barred_agents(self, task: Task) -> tuple[str, ...]:
         """Who is locked out of a task that this one was cut from, or may be locked out under a former name."""
-        if not (task.parent or task.lockouts):
+        if not (task.links.parent or task.people.lockouts):
             return ()
         with self._lock, self._ledger.store.read() as view:
             unsure = may_be_locked_out(view, self.rules.team, task)
-            inherited = Lineage(view).inherited_lockouts(task) if task.parent else ()
+            inherited = Lineage(view).inherited_lockouts(task) if task.links.parent else ()
         return tuple(agent for agent, _ in (*inherited, *unsure))
 
     def is_blocked_by_objection(self, task: Task) -> bool:
@@ -177,7 +177,7 @@ class LedgerClient:
         """What the agent that holds a task is told; that it was given its feedback is noted first."""
         with self._lock:
             task = self._require(task_id)
-            if task.feedback or task.lockouts or task.parent:
+            if task.reviews.feedback or task.people.lockouts or task.links.parent:
                 fetched = self.ask_as(
                     Request(
                         ask=c.FetchFeedback(task_id=task.id, agent=agent),

@@ -85,7 +85,7 @@ def review_prompt(
 
 def direct_prompt(task: Task, events: Sequence[Event], *, director: Actor, run_id: str, mark: str) -> str:
     """What a director is told: the task, the rejection that waits with its grades, the earlier ones, the answer."""
-    handoff = task.filed.handoff_id if task.filed else ""
+    handoff = task.rejections.last_rejection.handoff_id if task.rejections.last_rejection else ""
     told = {
         key: value
         for key, value in director_brief(task, events, handoff).items()
@@ -123,7 +123,7 @@ def _reviewer_role(task: Task, change: SubmittedChange, reviewer: Actor) -> str:
 
 
 def _task_text(task: Task) -> str:
-    return _truncate(f"{task.title}\n\n{task.scope}".strip(), MAX_TASK)
+    return _truncate(f"{task.title}\n\n{task.details.scope}".strip(), MAX_TASK)
 
 
 def _gate_results(task: Task, events: Sequence[Event], mark: str) -> str:
@@ -136,11 +136,12 @@ def _gate_results(task: Task, events: Sequence[Event], mark: str) -> str:
     if last.is_observed:
         rows.insert(0, "The gates are not enforced; their results block nothing.")
     rows += [
-        f"Accepted by a reviewer although the integrity gate held it: {one}" for one in task.gating.accepted
+        f"Accepted by a reviewer although the integrity gate held it: {one}"
+        for one in task.gates.decisions.accepted
     ]
     rows += [
         f"The user let the gate {gate} pass for this code."
-        for gate, of in task.gating.overridden
+        for gate, of in task.gates.decisions.overridden
         if of == tree
     ]
     return _quoted_data("gates", "\n".join(rows), mark)
@@ -441,7 +442,7 @@ def _is_sent_back_by_others(run: Run, task: Task) -> bool:
 
 
 def _decision_request(run: Run, task: Task, text: str) -> Request | UnclearAnswer | None:
-    filed = task.filed
+    filed = task.rejections.last_rejection
     if filed is None or filed.decision or filed.rejection_id != run.about or task.status != Status.BLOCKED:
         return None
     found = parse_director_message(text, run.id)

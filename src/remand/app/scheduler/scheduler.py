@@ -225,7 +225,9 @@ class Scheduler:
         held = run.task.claim.handoff_id if run.task.claim else ""
         if task.claim is not None and task.claim.handoff_id == held:
             return True
-        if held not in {one.handoff_id for one in (task.submission, task.filed) if one is not None}:
+        if held not in {
+            one.handoff_id for one in (task.submission, task.rejections.last_rejection) if one is not None
+        }:
             return False
         since = self._lingering.setdefault(run.run_id, self._clock())
         return self._clock() - since < LINGER_SECONDS
@@ -248,7 +250,7 @@ class Scheduler:
         """The next step of a task that an agent of ours holds and nobody is at work on."""
         claim = task.claim
         is_ours = claim is not None and claim.runner == self._session
-        if claim is None or not is_ours or task.runs or task.waiting_for or _is_held(task):
+        if claim is None or not is_ours or task.runs or task.claims.waiting_for or _is_held(task):
             return
         member = self._member(claim.agent)
         if self._floor.is_busy(task.id):

@@ -24,12 +24,24 @@ from remand.ledger.traces import FILED, INVALID
 
 def participants(task: Task) -> Iterator[str]:
     """Everyone who has a part in a task: first those kept away, then those who had a part in its work."""
-    yield from (lockout.agent for lockout in task.lockouts)
+    yield from (lockout.agent for lockout in task.people.lockouts)
     yield from (task.claim.agent,) if task.claim else ()
-    yield from (offer.target for offer in task.offers)
-    yield from (*task.holders, *task.authors, *task.reviewers, *task.gating.questioned, task.fixer)
-    yield from (task.filed.agent,) if task.filed else ()
-    yield from (*task.requested, *task.unlocked, *task.invalid_by, *task.accepted_by, task.created_by)
+    yield from (offer.target for offer in task.claims.offers)
+    yield from (
+        *task.people.holders,
+        *task.people.authors,
+        *task.people.reviewers,
+        *task.gates.decisions.questioned,
+        task.people.fixer,
+    )
+    yield from (task.rejections.last_rejection.agent,) if task.rejections.last_rejection else ()
+    yield from (
+        *task.reviews.requested,
+        *task.people.unlocked,
+        *task.rejections.invalid_by,
+        *task.rejections.accepted_by,
+        task.details.created_by,
+    )
 
 
 class Lineage:
@@ -41,9 +53,9 @@ class Lineage:
     def ancestors(self, task: Task) -> Iterator[Task]:
         """The tasks that this one was cut from, the nearest first."""
         seen = {task.id}
-        while task.parent and task.parent not in seen:
-            seen.add(task.parent)
-            found = self._get(task.parent)
+        while task.links.parent and task.links.parent not in seen:
+            seen.add(task.links.parent)
+            found = self._get(task.links.parent)
             if found is None:
                 return
             task = found
@@ -59,21 +71,21 @@ class Lineage:
 
     def participant_names(self, task: Task) -> Iterator[str]:
         """Every name by which somebody is known on a task: first of those kept away, then of who had a part in it."""
-        yield from (lockout.agent for lockout in task.lockouts)
-        yield from (agent for agent, _ in self.inherited_lockouts(task) if task.parent)
+        yield from (lockout.agent for lockout in task.people.lockouts)
+        yield from (agent for agent, _ in self.inherited_lockouts(task) if task.links.parent)
         yield from participants(task)
 
     def descendant_lockouts(self, task: Task) -> tuple[tuple[str, str], ...]:
         """The tasks below this one, each with every agent that is locked out there because it is here."""
         found: list[tuple[str, str]] = []
-        waiting = [(task, {lockout.agent for lockout in task.lockouts})]
+        waiting = [(task, {lockout.agent for lockout in task.people.lockouts})]
         seen = {task.id}
         while waiting:
             one, agents = waiting.pop()
             for heir in self._children(one, seen):
                 same = {
                     lockout.agent: all(cause.inherited_from == one.id for cause in lockout.causes)
-                    for lockout in heir.lockouts
+                    for lockout in heir.people.lockouts
                     if lockout.agent in agents
                     and any(cause.inherited_from == one.id for cause in lockout.causes)
                 }
@@ -84,7 +96,7 @@ class Lineage:
         return tuple(found)
 
     def _children(self, task: Task, seen: set[str]) -> Iterator[Task]:
-        for name in (*task.children, task.superseded_by):
+        for name in (*task.links.children, task.links.superseded_by):
             found = self._get(name) if name and name not in seen else None
             if found is not None:
                 seen.add(name)
@@ -127,9 +139,12 @@ def may_be_locked_out(tx: Transaction, team: Team, task: Task) -> PossibleIdenti
     """The members who may be locked out of a task, or of one it was cut from, under a name that the team has lost."""
     if not team.has_members:
         return ()
-    above = Lineage(tx).ancestors(task) if task.parent else ()
+    above = Lineage(tx).ancestors(task) if task.links.parent else ()
     inherited = (lockout for one in above for lockout in one.inheritable_lockouts)
-    lockouts = (*task.lockouts, *(lockout for lockout in inherited if lockout.agent not in task.unlocked))
+    lockouts = (
+        *task.people.lockouts,
+        *(lockout for lockout in inherited if lockout.agent not in task.people.unlocked),
+    )
     return find_possible_identities(
         team, lockouts, lambda name: bool(tx.names.names_with_key(name_key(name)))
     )

@@ -26,7 +26,7 @@ def queue_rank(task: Task, open_blockers: Collection[str]) -> str | None:
     """Where the task stands in the queue: lane, priority, age, id. None when it cannot be claimed."""
     if task.status not in CLAIMABLE or open_blockers:
         return None
-    return f"{_LANES[task.status]}{_LEVELS[task.priority]}{task.created_at}{task.id}"
+    return f"{_LANES[task.status]}{_LEVELS[task.details.priority]}{task.details.created_at}{task.id}"
 
 
 def task_of_rank(text: str) -> str:
@@ -36,9 +36,9 @@ def task_of_rank(text: str) -> str:
 
 def agent_pool(task: Task) -> str:
     """The agents the task suits, as a key: skills asked for, agents barred from it, agent reserved for."""
-    barred = sorted({*(lockout.agent for lockout in task.lockouts), *task.reviewers})
-    reserved = task.offers[-1].target if task.offers else None
-    return _encode((task.skills, barred, reserved)).decode()
+    barred = sorted({*(lockout.agent for lockout in task.people.lockouts), *task.people.reviewers})
+    reserved = task.claims.offers[-1].target if task.claims.offers else None
+    return _encode((task.details.skills, barred, reserved)).decode()
 
 
 @lru_cache(maxsize=4096)
@@ -56,12 +56,14 @@ def is_suitable(key: str, agent: Actor, has_team: bool) -> bool:
 def due_time(task: Task, open_blockers: Collection[str]) -> Instant | None:
     """When something happens to the task by itself; None when nothing does."""
     if task.status == Status.DEFERRED:
-        return DUE_NOW if task.waits_for and not set(task.waits_for) & set(open_blockers) else None
+        return (
+            DUE_NOW if task.links.waits_for and not set(task.links.waits_for) & set(open_blockers) else None
+        )
     if task.status == Status.DECOMPOSED:
-        return DUE_NOW if not set(task.children) & set(open_blockers) else None
+        return DUE_NOW if not set(task.links.children) & set(open_blockers) else None
     if task.open_escalation is not None:
         return None if task.open_escalation.acknowledged_by else task.open_escalation.deadline
-    times = [offer.lapses_at for offer in task.offers]
+    times = [offer.lapses_at for offer in task.claims.offers]
     if task.claim is not None:
         times.append(task.claim.lease_expires_at)
     return min(times, default=None)

@@ -76,7 +76,7 @@ def words_of(task: Task) -> TaskWords:
 
 def all_words_of(task: Task) -> list[str]:
     """The words of title and scope together, each once."""
-    return list(dict.fromkeys([*words_in(task.title), *words_in(task.scope)]))[:MAX_WORDS]
+    return list(dict.fromkeys([*words_in(task.title), *words_in(task.details.scope)]))[:MAX_WORDS]
 
 
 def words_in(text: str) -> list[str]:
@@ -156,7 +156,7 @@ class SimilarTask(Record, kw_only=True):
 
 def was_rejected(task: Task) -> bool:
     """True when an agent rejected the task, validly or not, or a reviewer sent its work back."""
-    return task.filed is not None or task.rejection_count > 0
+    return task.rejections.last_rejection is not None or task.reviews.rejection_count > 0
 
 
 class WordWeights:
@@ -239,8 +239,8 @@ def similar_rejected(view: Transaction, task: Task, most: int) -> list[SimilarTa
 def _is_related(task: Task, other: Task) -> bool:
     """True for the task itself, and for one that it was made from or for."""
     return (
-        task.id in (other.id, other.parent, other.superseded_by, *other.blockers)
-        or other.id in (task.parent, task.superseded_by, *task.blockers)
+        task.id in (other.id, other.links.parent, other.links.superseded_by, *other.blockers)
+        or other.id in (task.links.parent, task.links.superseded_by, *task.blockers)
     )  # fmt: skip
 
 

@@ -79,8 +79,8 @@ def choose_reviewer(
     if task.status != Status.PROVISIONAL or task.submission is None or _has_run(task, Purpose.REVIEW):
         return None
     found = able_reviewers(task, team, changed, kept_away)
-    if task.requested:
-        found = [member for member in found if _is_one_of(member, task.requested)]
+    if task.reviews.requested:
+        found = [member for member in found if _is_one_of(member, task.reviews.requested)]
     return _least_busy(team, found, load, after)
 
 
@@ -88,7 +88,12 @@ def able_reviewers(
     task: Task, team: Team, changed: ChangedPaths, kept_away: Collection[str] = ()
 ) -> list[Member]:
     """The members that can be started, and whose word on the whole submission would count."""
-    barred = {*task.authors, *task.holders, *kept_away, *(lockout.agent for lockout in task.lockouts)}
+    barred = {
+        *task.people.authors,
+        *task.people.holders,
+        *kept_away,
+        *(lockout.agent for lockout in task.people.lockouts),
+    }
     return [
         member
         for member in team.members
@@ -101,7 +106,7 @@ def able_reviewers(
 
 def choose_director(task: Task, team: Team, load: Load, *, after: str = "") -> Member | None:
     """Who is to be asked for a decision now; None when nothing waits for one, or a person has to answer."""
-    filed = task.filed
+    filed = task.rejections.last_rejection
     is_waiting = task.status == Status.BLOCKED and filed is not None and not filed.decision
     if filed is None or not is_waiting or _has_run(task, Purpose.DIRECT):
         return None
@@ -110,7 +115,9 @@ def choose_director(task: Task, team: Team, load: Load, *, after: str = "") -> M
 
 def able_directors(task: Task, team: Team) -> list[Member]:
     """The members that can be started, and may decide on the last rejection of a task."""
-    barred = {lockout.agent for lockout in task.lockouts} | ({task.filed.agent} if task.filed else set())
+    barred = {lockout.agent for lockout in task.people.lockouts} | (
+        {task.rejections.last_rejection.agent} if task.rejections.last_rejection else set()
+    )
     return [
         member
         for member in team.members

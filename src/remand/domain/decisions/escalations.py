@@ -55,8 +55,8 @@ def escalation_options(
         )
     if open_alert(task) is not None:
         return _alert_options(task, agents)
-    above = (agent for agent, _ in inherited if agent not in task.unlocked)
-    locked = dict.fromkeys((*(lockout.agent for lockout in task.lockouts), *above))
+    above = (agent for agent, _ in inherited if agent not in task.people.unlocked)
+    locked = dict.fromkeys((*(lockout.agent for lockout in task.people.lockouts), *above))
     merged = _find_merged_submission(task)
     return (
         *(
@@ -103,7 +103,7 @@ def _find_merged_submission(task: Task) -> Submission | None:
         return None
     return (
         work
-        if any(pull_request_reviews.is_merge_of(source, work.commit) for source in task.sources)
+        if any(pull_request_reviews.is_merge_of(source, work.commit) for source in task.reviews.sources)
         else None
     )
 
@@ -155,7 +155,7 @@ def repeat_escalation(task: Task, ask: c.RepeatEscalation, command: c.Command) -
 
 def record_delivery(task: Task, ask: c.NoteDelivery, command: c.Command) -> Events:
     """Notes that a channel took the notice of a question, an alert or an override that is still open."""
-    for one in (task.open_escalation, open_alert(task), *task.notices):
+    for one in (task.open_escalation, open_alert(task), *task.inbox.notices):
         if one is not None and one.id == ask.escalation_id and ask.channel not in one.notified:
             told = EscalationNotified(
                 task_id=task.id, escalation_id=one.id, channel=ask.channel, is_last=ask.is_last
@@ -265,7 +265,7 @@ def _require_open_escalation(task: Task, escalation_id: str) -> Escalation:
 def _clear_own_lockout(task: Task, command: c.Command) -> Events:
     """Ends the user's own lockout: whoever else may be kept away, the user is not."""
     name = command.actor.name
-    is_barred = any(who == name for who, _ in command.facts.inherited) and name not in task.unlocked
+    is_barred = any(who == name for who, _ in command.facts.inherited) and name not in task.people.unlocked
     if not is_barred and not task.is_locked_out(name):
         return ()
     return clear_lockout(task, name, "the user fixes the task manually", "", command)
@@ -277,8 +277,8 @@ def _claim_for_user(task: Task, command: c.Command) -> TaskClaimed:
         task_id=task.id,
         handoff_id=command.facts.fresh_handoff_id,
         agent=command.actor.name,
-        attempt=task.attempt_count + 1,
-        epoch=task.epoch + 1,
+        attempt=task.claims.attempt_count + 1,
+        epoch=task.claims.epoch + 1,
         lease_expires_at=add_seconds(command.at, MAX_LEASE_SECONDS - 1),
         branch=task.branch,
         base=command.facts.base,
@@ -288,7 +288,7 @@ def _claim_for_user(task: Task, command: c.Command) -> TaskClaimed:
 def clear_lockout(task: Task, agent: str, reason: str, guidance: str, command: c.Command) -> Events:
     """Ends an agent's lockout, here and on what was cut from the task."""
     is_inherited = any(name == agent for name, _ in command.facts.inherited)
-    if not task.is_locked_out(agent) and (not is_inherited or agent in task.unlocked):
+    if not task.is_locked_out(agent) and (not is_inherited or agent in task.people.unlocked):
         raise Refused("bad_value", f"{agent} is not locked out of task {task.id}.")
     own = LockoutCleared(task_id=task.id, agent=agent, reason=reason, guidance=guidance)
     heirs = tuple(

@@ -150,7 +150,7 @@ def _hold(verdict: Verdict, name: str, finding: GateFinding) -> Verdict:
 
 def apply_settlements(verdict: Verdict, task: Task) -> Verdict:
     """A verdict with what was accepted and overridden for the task taken into account."""
-    overridden = {name for name, tree in task.gating.overridden if tree == verdict.tree}
+    overridden = {name for name, tree in task.gates.decisions.overridden if tree == verdict.tree}
     gates = tuple(
         _apply_override(gate, task)
         if gate.name in overridden and gate.status not in RELEASING
@@ -163,7 +163,9 @@ def apply_settlements(verdict: Verdict, task: Task) -> Verdict:
 def _apply_override(gate: GateResult, task: Task) -> GateResult:
     """A gate that the user let pass for its code tree, which the ledger's own files are no part of."""
     held = [
-        one for one in gate.held_findings if is_control_finding(one[0]) and one[0] not in task.gating.accepted
+        one
+        for one in gate.held_findings
+        if is_control_finding(one[0]) and one[0] not in task.gates.decisions.accepted
     ]
     if not held:
         return replace(gate, status=GateStatus.OVERRIDDEN, detail="The user let it pass.")
@@ -180,11 +182,11 @@ def _apply_reviewers_answers(gate: GateResult, task: Task) -> GateResult:
     """A gate as reviewers have settled its findings: one that is refused fails, all accepted pass."""
     if gate.status is not GateStatus.HELD or not gate.suspicions:
         return gate
-    refused = {name: reason for name, reason in task.gating.refused if name in gate.suspicions}
+    refused = {name: reason for name, reason in task.gates.decisions.refused if name in gate.suspicions}
     if refused:
         said = "; ".join(f"{name}{f' ({reason})' if reason else ''}" for name, reason in refused.items())
         return replace(gate, status=GateStatus.FAILED, detail=f"A reviewer refused {said}.")
-    if set(gate.suspicions) <= set(task.gating.accepted):
+    if set(gate.suspicions) <= set(task.gates.decisions.accepted):
         return replace(
             gate, status=GateStatus.PASSED, suspicions=(), detail="A reviewer accepted the findings."
         )
@@ -193,8 +195,10 @@ def _apply_reviewers_answers(gate: GateResult, task: Task) -> GateResult:
 
 def is_change_accepted(task: Task, name: str, tree: str) -> bool:
     """True when the user let a rejected change pass, or nothing is stopped where it was measured."""
-    gating = task.gating
-    return name in gating.accepted or (gating.is_released and name in gating.held and gating.tree == tree)
+    gates = task.gates
+    return name in gates.decisions.accepted or (
+        gates.is_released and name in gates.held and gates.tree == tree
+    )
 
 
 def is_still_rejected(task: Task) -> bool:
@@ -223,17 +227,17 @@ def open_findings(task: Task) -> tuple[str, ...]:
     A hold ends with the claim that it was measured under. The claim of a rejected change that was handed in again has
     ended; the user is asked about that change, and nothing else is settled until then.
     """
-    gating = task.gating
-    if gating.status is not GateStatus.HELD or gating.is_released:
+    gates = task.gates
+    if gates.status is not GateStatus.HELD or gates.is_released:
         return ()
-    is_overridden = (INTEGRITY_GATE, gating.tree) in gating.overridden
-    settled = {*gating.accepted, *(name for name, _ in gating.refused)}
+    is_overridden = (INTEGRITY_GATE, gates.tree) in gates.decisions.overridden
+    settled = {*gates.decisions.accepted, *(name for name, _ in gates.decisions.refused)}
     unsettled = tuple(
         name
-        for name in dict.fromkeys(gating.held)
+        for name in dict.fromkeys(gates.held)
         if name not in settled and (is_control_finding(name) or not is_overridden)
     )
-    if task.status == Status.CLAIMED and task.claim and task.claim.handoff_id == gating.handoff_id:
+    if task.status == Status.CLAIMED and task.claim and task.claim.handoff_id == gates.handoff_id:
         return unsettled
     question = task.open_escalation
     if question is not None and question.kind == REJECTED_BEFORE:
@@ -250,13 +254,13 @@ def require_not_worker(task: Task, actor: Actor) -> None:
     """Refuses whoever worked on the task."""
     name = actor.name
     holds = task.claim is not None and task.claim.agent == name
-    if holds or name in task.authors or name in task.gating.questioned:
+    if holds or name in task.people.authors or name in task.gates.decisions.questioned:
         raise Refused("own_work", f"{name} worked on task {task.id} and cannot settle what its gates found.")
 
 
 def require_finding_in_scope(task: Task, ask: c.SettleFinding, actor: Actor) -> None:
     """Refuses a reviewer whose word does not reach the file that a finding is about, or who may not accept it."""
-    path = dict(task.gating.places).get(ask.finding, "")
+    path = dict(task.gates.places).get(ask.finding, "")
     if paths_outside_scope(actor, (path,)):
         raise Refused(
             "out_of_scope",
@@ -276,7 +280,7 @@ def acceptable_findings(task: Task, findings: Iterable[str], actor: Actor) -> tu
         require_not_worker(task, actor)
     except Refused:
         return ()
-    places = dict(task.gating.places)
+    places = dict(task.gates.places)
     paths = {one: places.get(one, "") for one in findings}
     beyond = set(paths_outside_scope(actor, set(paths.values())))
     return tuple(one for one in paths if paths[one] not in beyond and not _is_reserved_for_user(one, actor))
@@ -318,7 +322,7 @@ def show_command(task: Task) -> str:
 
 
 def _task_name(task: Task) -> str:
-    return task.aliases[0] if task.aliases else task.id
+    return task.details.aliases[0] if task.details.aliases else task.id
 
 
 def _shell_argument(text: str) -> str:

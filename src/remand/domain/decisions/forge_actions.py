@@ -12,10 +12,11 @@ from remand.domain.decisions.findings import is_still_rejected
 from remand.domain.decisions.notices import NOTICE_DUE
 from remand.domain.events.event import Events
 from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
+from remand.domain.forge_state import ForgeAction
 from remand.domain.instant import add_seconds, is_instant
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.task import ForgeAction, Status, Submission, Task
+from remand.domain.task import Status, Submission, Task
 
 PLANNED = "intent"
 """In place of an act: one is begun, whichever it is and whatever the policy says now."""
@@ -64,25 +65,25 @@ def _remaining_actions(task: Task, acts: Collection[str]) -> Iterator[tuple[Forg
         if ForgeAction.REQUEST in acts and task.pr and forge.requested != work.commit:
             yield ForgeAction.REQUEST, work.commit
     if task.status == Status.DONE and ForgeAction.MERGE in acts and _awaits_merge(task):
-        yield ForgeAction.MERGE, task.approved_commit
+        yield ForgeAction.MERGE, task.reviews.approved_commit
     if ForgeAction.CLOSE in acts and forge.issue and not forge.is_closed and _has_ended(task):
         yield ForgeAction.CLOSE, ""
 
 
 def _awaits_merge(task: Task) -> bool:
-    approved, work = task.approved_commit, task.submission
+    approved, work = task.reviews.approved_commit, task.submission
     is_approved = bool(task.pr and approved) and work is not None and work.commit == approved
     return is_approved and task.forge.merged != approved and not is_still_rejected(task)
 
 
 def _has_ended(task: Task) -> bool:
     """True when a task is done, or will never be; one that another has taken the place of is neither."""
-    return task.status == Status.DONE or (task.status == Status.CANCELLED and not task.superseded_by)
+    return task.status == Status.DONE or (task.status == Status.CANCELLED and not task.links.superseded_by)
 
 
 def due_kinds(task: Task) -> tuple[str, ...]:
     """What may be due for a task outside of the ledger: what it can be found by among thousands."""
-    return (*due_forge_kinds(task), *((NOTICE_DUE,) if task.notices else ()))
+    return (*due_forge_kinds(task), *((NOTICE_DUE,) if task.inbox.notices else ()))
 
 
 def due_forge_kinds(task: Task) -> tuple[str, ...]:
@@ -206,7 +207,7 @@ def _require_pull_request(task: Task) -> None:
 
 def _require_approved(task: Task, ask: c.IntendAct) -> None:
     """Refuses to merge anything but the approved commit of a task that is done."""
-    work, approved = task.submission, task.approved_commit
+    work, approved = task.submission, task.reviews.approved_commit
     if task.status != Status.DONE or not approved or work is None or work.commit != approved:
         raise Refused("not_approved", f"Task {task.id} is {task.status}; no commit of it is approved.")
     if ask.about != approved:

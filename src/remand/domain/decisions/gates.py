@@ -43,6 +43,7 @@ from remand.domain.gate.state import (
     find_measured_gates,
     find_outages,
     render_outage_question,
+    update_gates,
     without_gates,
 )
 from remand.domain.gate.verdict import (
@@ -56,7 +57,7 @@ from remand.domain.gate.verdict import (
 )
 from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
-from remand.domain.task import MAX_LEASE_SECONDS, Claim, Task
+from remand.domain.task import MAX_LEASE_SECONDS, Claim, Task, update_task
 
 
 def require_own_commit(task: Task, claim: Claim, command: c.Command) -> None:
@@ -117,7 +118,7 @@ def require_new_change(task: Task, facts: c.Facts) -> None:
 def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> Events:
     """The question to the user about gates that this verdict shows to be broken, unless it was put already."""
     facts, found = command.facts, find_outages(verdict)
-    known = (*task.gating.outages, *facts.outages)
+    known = (*task.gates.outages, *facts.outages)
     broken = broken_gate_names((*without_gates(known, find_measured_gates(verdict)), *found), facts.policy)
     new = tuple(one for one in found if one.gate in broken and one.gate not in facts.asked_gates)
     if not new:
@@ -129,9 +130,9 @@ def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> Ev
 def record_measured_gates(task: Task, ask: c.NoteGatesMeasured, command: c.Command) -> Events:
     """What follows for a task once gates were measured, or have other rules: a question about them is closed."""
     facts = command.facts
-    gates = tuple(dict.fromkeys(one.gate for one in task.gating.outages if one.gate in ask.gates))
+    gates = tuple(dict.fromkeys(one.gate for one in task.gates.outages if one.gate in ask.gates))
     recovered = (GateRecovered(task_id=task.id, gates=gates),) if gates else ()
-    left = without_gates((*task.gating.outages, *facts.outages), ask.gates)
+    left = without_gates((*task.gates.outages, *facts.outages), ask.gates)
     escalation = task.open_escalation
     if escalation is None or escalation.kind != GATE_QUESTION:
         return recovered
@@ -167,20 +168,20 @@ def require_release(task: Task, claim: Claim, command: c.Command) -> Events:
             "nothing_committed",
             f"{facts.commit[:12]} was submitted for task {facts.commit_of}. Commit the work on {task.id}, then claim done.",
         )
-    gating = task.gating
-    if not gating.is_released or not facts.tree or gating.tree != facts.tree:
+    gates = task.gates
+    if not gates.is_released or not facts.tree or gates.tree != facts.tree:
         raise Refused(
             "not_measured",
             f"The gates {', '.join(facts.gates)} have not passed at {facts.commit[:12]}; work cannot be submitted before they pass.",
         )
-    if gating.policy != facts.policy:
+    if gates.policy != facts.policy:
         raise Refused(
             "not_measured",
             f"The rules have changed since the gates ran on {facts.commit[:12]}; the verdict is stale.",
         )
-    if gating.commit == facts.commit:
+    if gates.commit == facts.commit:
         return ()
-    is_observed = gating.status not in RELEASING
+    is_observed = gates.status not in RELEASING
     return (GatePassed(verdict=_carry_over_verdict(task, facts), is_observed=is_observed, **own),)
 
 
@@ -192,26 +193,28 @@ def _require_control_settled(task: Task, facts: c.Facts) -> None:
 
 def unsettled_control_changes(task: Task, changes: Sequence[ControlChange]) -> tuple[ControlChange, ...]:
     """Of changes of the ledger's own files, those that no reviewer accepted and no release of that commit covers."""
-    gating = task.gating
-    released = gating.commit if gating.is_released else ""
+    gates = task.gates
+    released = gates.commit if gates.is_released else ""
     return tuple(
-        one for one in changes if one.name and one.name not in gating.accepted and one.commit != released
+        one
+        for one in changes
+        if one.name and one.name not in gates.decisions.accepted and one.commit != released
     )
 
 
 def _carry_over_verdict(task: Task, facts: c.Facts) -> Verdict:
     """The verdict on a code tree, for another commit that has the same."""
-    gating = task.gating
-    gates = tuple(
+    gates = task.gates
+    results = tuple(
         GateResult(
             name=name,
-            status=GateStatus.FAILED if name in gating.standing else GateStatus.PASSED,
-            line=f"- {gate_title(name)}: measured at {gating.commit[:12]}, which has the same code",
+            status=GateStatus.FAILED if name in gates.blocking else GateStatus.PASSED,
+            line=f"- {gate_title(name)}: measured at {gates.commit[:12]}, which has the same code",
         )
-        for name in dict.fromkeys((*(facts.gates or ()), *gating.standing))
+        for name in dict.fromkeys((*(facts.gates or ()), *gates.blocking))
     )
-    verdict = _verdict_with_results(task, gates)
-    return replace(verdict, commit=facts.commit, status=gating.status or GateStatus.PASSED)
+    verdict = _verdict_with_results(task, results)
+    return replace(verdict, commit=facts.commit, status=gates.status or GateStatus.PASSED)
 
 
 def record_verdict(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
@@ -247,7 +250,7 @@ def record_verdict(task: Task, ask: c.RecordVerdict, command: c.Command) -> Even
 def _rejected_change_question(task: Task, claim: Claim, verdict: Verdict, command: c.Command) -> Events:
     """The question to the user about a rejected change that was handed in again; nobody else can let it pass."""
     same = next(filter(is_same_change, verdict.suspicions), "")
-    if not same or same in task.gating.accepted:
+    if not same or same in task.gates.decisions.accepted:
         return ()
     why = f"{claim.agent} submitted a change for {task.label} that was rejected before"
     return (ask_user(task, REJECTED_BEFORE, why, command),)
@@ -256,10 +259,10 @@ def _rejected_change_question(task: Task, claim: Claim, verdict: Verdict, comman
 def _reject_claim(
     task: Task, claim: Claim, verdict: Verdict, command: c.Command, because: str = ""
 ) -> Events:
-    gating, facts = task.gating, command.facts
-    number = gating.count + 1
+    gates, facts = task.gates, command.facts
+    number = gates.progress.count + 1
     progress = has_progress(task, verdict)
-    stalled = 0 if progress or number <= facts.alert_after_gates else gating.stalled + 1
+    stalled = 0 if progress or number <= facts.alert_after_gates else gates.progress.stalled + 1
     rejected = GateRejected(
         task_id=task.id,
         handoff_id=claim.handoff_id,
@@ -285,7 +288,7 @@ def _reject_claim(
 def _restore_lease(task: Task, claim: Claim, command: c.Command) -> Events:
     """Takes back the long lease of a claim that was held: nobody may be at work on it any more."""
     until = add_seconds(command.at, command.facts.lease_seconds)
-    if task.gating.status is not GateStatus.HELD or claim.lease_expires_at <= until:
+    if task.gates.status is not GateStatus.HELD or claim.lease_expires_at <= until:
         return ()
     return (
         LeaseRenewed(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, lease_expires_at=until),
@@ -294,18 +297,18 @@ def _restore_lease(task: Task, claim: Claim, command: c.Command) -> Events:
 
 def has_progress(task: Task, verdict: Verdict) -> bool:
     """True when fewer tests fail than at the rejection before, or the thresholds are missed by less."""
-    gating = task.gating
-    if not gating.count:
+    gates = task.gates
+    if not gates.progress.count:
         return True
-    return verdict.failing_count < gating.failing or verdict.excess < gating.excess
+    return verdict.failing_count < gates.progress.failing or verdict.excess < gates.progress.excess
 
 
 def settle_finding(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
     """A reviewer's word on a finding. Once all are accepted, a held claim goes through by itself."""
     r.require_text("reason", ask.reason)
     require_not_worker(task, command.actor)
-    gating = task.gating
-    if ask.finding not in (*gating.held, *(name for name, _ in gating.refused)):
+    gates = task.gates
+    if ask.finding not in (*gates.held, *(name for name, _ in gates.decisions.refused)):
         raise Refused("nothing_held", _unknown_finding_message(task, ask, command))
     require_finding_in_scope(task, ask, command.actor)
     said: dict[str, Any] = {"finding": ask.finding, "reviewer": command.actor.name, "reason": ask.reason}
@@ -323,7 +326,7 @@ def settle_finding(task: Task, ask: c.SettleFinding, command: c.Command) -> Even
 def _unknown_finding_message(task: Task, ask: c.SettleFinding, command: c.Command) -> str:
     """That there is no such finding, with a command for each that there is."""
     asked = f" {ask.finding[:40]!r}" if ask.finding else ""
-    held = open_findings(task) or tuple(dict.fromkeys(task.gating.held))
+    held = open_findings(task) or tuple(dict.fromkeys(task.gates.held))
     if not held:
         return f"Task {task.id} has no held finding{asked}."
     start = f"Task {task.id} has no held finding{asked}" if asked else "Name the finding"
@@ -345,15 +348,15 @@ def override_gate(task: Task, ask: c.OverrideGate, command: c.Command) -> Events
     and so nothing is handed in on what it says of the other gates.
     """
     r.require_text("reason", ask.reason, may_be_empty=False)
-    gating = task.gating
-    standing = [name for name in gating.standing if name not in _overridden_gates(task)]
+    gates = task.gates
+    standing = [name for name in gates.blocking if name not in _overridden_gates(task)]
     if ask.gate not in standing:
         shown = ", ".join(standing) or "none"
         raise Refused(
             "nothing_to_override",
             f"No gate {ask.gate[:40]!r} blocks task {task.id}; the blocking gates are {shown}.",
         )
-    overridden = GateOverridden(task_id=task.id, gate=ask.gate, tree=gating.tree, reason=ask.reason)
+    overridden = GateOverridden(task_id=task.id, gate=ask.gate, tree=gates.tree, reason=ask.reason)
     # The code tree has none of the ledger's own files: what is held of those the user accepts by name.
     own: dict[str, Any] = {"task_id": task.id, "reviewer": command.actor.name, "reason": ask.reason}
     control = _unsettled_control_findings(task) if ask.gate == INTEGRITY_GATE else ()
@@ -366,53 +369,55 @@ def override_gate(task: Task, ask: c.OverrideGate, command: c.Command) -> Events
 
 def _unsettled_control_findings(task: Task) -> tuple[str, ...]:
     """The held findings about the ledger's own files that nobody accepted."""
-    gating = task.gating
-    return tuple(name for name in gating.held if is_control_finding(name) and name not in gating.accepted)
+    gates = task.gates
+    return tuple(
+        name for name in gates.held if is_control_finding(name) and name not in gates.decisions.accepted
+    )
 
 
 def _overridden_gates(task: Task) -> set[str]:
     """The gates that the user let pass for the measured code tree."""
-    names = {name for name, tree in task.gating.overridden if tree == task.gating.tree}
+    names = {name for name, tree in task.gates.decisions.overridden if tree == task.gates.tree}
     return names - {INTEGRITY_GATE} if _unsettled_control_findings(task) else names
 
 
 def has_nothing_unsettled(task: Task) -> bool:
     """True when people have let pass all that stood in the way of the work, and its claim still holds."""
-    claim, gating = task.claim, task.gating
-    is_measured = claim is not None and claim.handoff_id == gating.handoff_id and bool(gating.standing)
-    return is_measured and not set(gating.standing) - set(_settled_gates(task))
+    claim, gates = task.claim, task.gates
+    is_measured = claim is not None and claim.handoff_id == gates.handoff_id and bool(gates.blocking)
+    return is_measured and not set(gates.blocking) - set(_settled_gates(task))
 
 
 def _settled_gates(task: Task, *, accepted: str = "", overridden: str = "") -> dict[str, GateStatus]:
     """The gates that do not stand in the way of the measured code tree any more, and as what they count."""
-    gating = task.gating
-    after = replace(task, gating=replace(gating, accepted=(*gating.accepted, accepted)))
+    gates = task.gates
+    after = update_task(task, gates=update_gates(gates, accepted=(*gates.decisions.accepted, accepted)))
     let_pass = {*_overridden_gates(after), overridden}
-    settled = {name: GateStatus.OVERRIDDEN for name in gating.standing if name in let_pass}
-    if gating.held and not set(gating.held) - {*gating.accepted, accepted}:
+    settled = {name: GateStatus.OVERRIDDEN for name in gates.blocking if name in let_pass}
+    if gates.held and not set(gates.held) - {*gates.decisions.accepted, accepted}:
         settled.setdefault(INTEGRITY_GATE, GateStatus.PASSED)
     return settled
 
 
 def _submit_held_work(task: Task, settled: dict[str, GateStatus], command: c.Command) -> Events:
     """Hands held work in when nothing stands in its way any more and its claim still holds."""
-    claim, gating = _live_claim(task, command), task.gating
-    if claim is None or gating.status is not GateStatus.HELD:
+    claim, gates = _live_claim(task, command), task.gates
+    if claim is None or gates.status is not GateStatus.HELD:
         return ()
-    if set(gating.standing) - set(settled) or gating.policy != command.facts.policy:
+    if set(gates.blocking) - set(settled) or gates.policy != command.facts.policy:
         return ()
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     verdict = _verdict_with_results(
-        task, tuple(_person_result(name, settled[name]) for name in gating.standing)
+        task, tuple(_person_result(name, settled[name]) for name in gates.blocking)
     )
     return (
         GatePassed(verdict=verdict, **own),
         TaskSubmitted(
-            commit=gating.commit,
-            tree=gating.tree,
-            branch=gating.branch,
-            is_branch_given=gating.is_branch_given,
-            pr=gating.pr,
+            commit=gates.commit,
+            tree=gates.tree,
+            branch=gates.branch,
+            is_branch_given=gates.is_branch_given,
+            pr=gates.pr,
             **own,
         ),
     )
@@ -420,13 +425,13 @@ def _submit_held_work(task: Task, settled: dict[str, GateStatus], command: c.Com
 
 def _send_back_held_work(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
     """Rejects a held claim on a reviewer's word; where nothing is enforced, the word alone is noted."""
-    claim, gating = _live_claim(task, command), task.gating
-    is_held = gating.status is GateStatus.HELD and ask.finding in gating.held
+    claim, gates = _live_claim(task, command), task.gates
+    is_held = gates.status is GateStatus.HELD and ask.finding in gates.held
     if claim is None or not is_held or not command.facts.is_enforced:
         return ()
-    gates = tuple(_person_result(name, GateStatus.FAILED) for name in gating.standing)
+    results = tuple(_person_result(name, GateStatus.FAILED) for name in gates.blocking)
     because = f"a reviewer refused the finding {ask.finding}{f': {ask.reason}' if ask.reason else ''}"
-    return _reject_claim(task, claim, _verdict_with_results(task, gates), command, because)
+    return _reject_claim(task, claim, _verdict_with_results(task, results), command, because)
 
 
 def _live_claim(task: Task, command: c.Command) -> Claim | None:
@@ -434,7 +439,7 @@ def _live_claim(task: Task, command: c.Command) -> Claim | None:
     claim = task.claim
     if claim is None or claim.lease_expires_at <= command.at:
         return None
-    return claim if claim.handoff_id == task.gating.handoff_id else None
+    return claim if claim.handoff_id == task.gates.handoff_id else None
 
 
 _STATUS_WORDS = {
@@ -449,15 +454,15 @@ def _person_result(name: str, status: GateStatus) -> GateResult:
     return GateResult(name=name, status=status, line=f"- {gate_title(name)}: {_STATUS_WORDS[status]}")
 
 
-def _verdict_with_results(task: Task, gates: tuple[GateResult, ...]) -> Verdict:
+def _verdict_with_results(task: Task, results: tuple[GateResult, ...]) -> Verdict:
     """The task's last verdict with other results: what was measured stands in the event before it."""
-    gating = task.gating
+    gates = task.gates
     return Verdict(
-        status=overall_status(gates),
-        commit=gating.commit,
-        tree=gating.tree,
-        base=gating.base,
-        policy=gating.policy,
-        tier=gating.tier,
-        gates=gates,
+        status=overall_status(results),
+        commit=gates.commit,
+        tree=gates.tree,
+        base=gates.base,
+        policy=gates.policy,
+        tier=gates.tier,
+        gates=results,
     )

@@ -26,8 +26,8 @@ def accept_offer(task: Task, offer: Offer, command: c.Command, acknowledgment: s
         handoff_id=offer.handoff_id,
         agent=command.actor.name,
         acknowledgment=acknowledgment,
-        attempt=task.attempt_count + 1,
-        epoch=task.epoch + 1,
+        attempt=task.claims.attempt_count + 1,
+        epoch=task.claims.epoch + 1,
         lease_expires_at=add_seconds(command.at, command.facts.lease_seconds),
         branch=task.branch,
         base=command.facts.base,
@@ -97,7 +97,11 @@ def initiate_handoff(task: Task, ask: c.InitiateHandoff, command: c.Command) -> 
             target_agent=facts.target.name,
             instructions=ask.instructions,
             lapses_at=add_seconds(command.at, facts.lease_seconds),
-            context={"task_title": task.title, "task_status": task.status, "task_priority": task.priority},
+            context={
+                "task_title": task.title,
+                "task_status": task.status,
+                "task_priority": task.details.priority,
+            },
         ),
     )
 
@@ -111,7 +115,7 @@ def require_done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Cla
     claim = r.require_claim(task, ask, command.at)
     if not command.facts.commit:
         raise unknown_commit_refusal(ask.commit)
-    if claim.read < task.feedback and task.fixer != ask.agent:
+    if claim.read < task.reviews.feedback and task.people.fixer != ask.agent:
         raise Refused(
             "feedback_unread",
             f"{ask.agent} has not read the latest feedback on task {task.id}. Read `remand task prompt {task.id} --agent {ask.agent}` first.",
@@ -138,7 +142,7 @@ def _require_commit_on_branch(task: Task, ask: c.SubmitTask, facts: c.Facts) -> 
     What is reviewed and merged is the branch: were it another, no approval could ever count. The user who mends a task
     by hand may do so anywhere.
     """
-    if ask.agent == task.fixer:
+    if ask.agent == task.people.fixer:
         return
     name, short = submission_branch(task, ask), facts.commit[:12]
     is_new = ask.is_branch_given and name != task.branch
@@ -173,11 +177,11 @@ def _branch_advice(task: Task, ask: c.SubmitTask, facts: c.Facts) -> str:
 
 def lock_out_after_giving_up(task: Task, agent: str, command: c.Command) -> Events:
     """What follows when an agent has rejected a task without earning it, or given it up, once too often."""
-    if task.invalid_by.count(agent) + 1 < command.facts.max_invalid_rejections:
+    if task.rejections.invalid_by.count(agent) + 1 < command.facts.max_invalid_rejections:
         return ()
     if task.is_locked_out(agent):
         return ()
-    times = task.invalid_by.count(agent) + 1
+    times = task.rejections.invalid_by.count(agent) + 1
     reason = f"it rejected this task {times} times without justification"
     return (LockoutSet(task_id=task.id, agent=agent, reason=reason),)
 
@@ -192,7 +196,11 @@ def make_offer(
         target_agent=agent,
         instructions=text,
         lapses_at=add_seconds(command.at, command.facts.lease_seconds),
-        context={"task_title": task.title, "task_status": task.status, "task_priority": task.priority},
+        context={
+            "task_title": task.title,
+            "task_status": task.status,
+            "task_priority": task.details.priority,
+        },
     )
 
 
@@ -202,7 +210,7 @@ _STEM = 3
 
 def remaining_agents(task: Task, facts: c.Facts, *, without: Collection[str] = ()) -> list[Actor]:
     """The agents of the team that may work on the task, in the team's order."""
-    inherited = {agent for agent, _ in facts.inherited} - set(task.unlocked)
+    inherited = {agent for agent, _ in facts.inherited} - set(task.people.unlocked)
     unsure = {agent for agent, _ in facts.may_be}
     return [
         agent

@@ -25,7 +25,9 @@ def lock_out_agent(task: Task, ask: c.LockOut, command: c.Command) -> Events:
     r.require_disinterested(task, command.actor)
     if task.status in TERMINAL:
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody can work on it any more.")
-    if any(lockout.agent == ask.agent and LockoutCause() in lockout.causes for lockout in task.lockouts):
+    if any(
+        lockout.agent == ask.agent and LockoutCause() in lockout.causes for lockout in task.people.lockouts
+    ):
         return ()
     lockout = LockoutSet(task_id=task.id, agent=ask.agent, reason=ask.reason)
     is_free = task.status in CLAIMABLE or (task.claim is not None and task.claim.agent == ask.agent)
@@ -42,7 +44,7 @@ def unlock_agent(task: Task, ask: c.Unlock, command: c.Command) -> Events:
     cleared = escalations.clear_lockout(task, ask.agent, ask.reason, ask.guidance, command)
     answered = escalations.answer_by_command(task, f"unlock:{ask.agent}", command)
     if not answered:
-        others = (offer for offer in task.offers if offer.target != ask.agent)
+        others = (offer for offer in task.claims.offers if offer.target != ask.agent)
         freed = (HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id) for offer in others)
         return (*cleared, *freed)
     return (*cleared, *answered, *escalations.reserve_for_agent(task, ask.agent, command))
@@ -61,7 +63,7 @@ def reassign_task(task: Task, ask: c.ReassignTask, command: c.Command) -> Events
             "bad_transition", f"Task {task.id} is {task.status}; it cannot be reassigned from there."
         )
     had = task.claim.agent if task.claim else (task.submission.agent if task.submission else "")
-    is_reserved = any(offer.target == ask.source for offer in task.offers)
+    is_reserved = any(offer.target == ask.source for offer in task.claims.offers)
     is_free_to_name = task.claim is None and (is_reserved or task.is_locked_out(ask.source))
     if ask.source and ask.source != had and not is_free_to_name:
         raise Refused("bad_value", f"{ask.source} does not have {task.label}; {had or 'nobody'} had it last.")
@@ -97,7 +99,7 @@ def add_team_to_lockouts(task: Task, events: Sequence[Event], members: Sequence[
 def _with_team(task: Task, event: LockoutSet, members: Sequence[str]) -> LockoutSet:
     if event.agent in members:
         return replace(event, team=tuple(sorted(name for name in members if name != event.agent)))
-    known = next((lockout.team for lockout in task.lockouts if lockout.agent == event.agent), ())
+    known = next((lockout.team for lockout in task.people.lockouts if lockout.agent == event.agent), ())
     return replace(event, team=event.team or known)
 
 

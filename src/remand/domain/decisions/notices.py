@@ -46,7 +46,7 @@ _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 def raise_alert(task: Task, claim: Claim, number: int, facts: c.Facts) -> Events:
     """The alert that is due with this rejection of a claim: one for each threshold that is reached."""
-    known, threshold = task.gating.alert, facts.alert_after_gates
+    known, threshold = task.gates.progress.alert, facts.alert_after_gates
     is_known = known is not None and known.handoff_id == claim.handoff_id and known.alert_after >= threshold
     if number < threshold or is_known:
         return ()
@@ -64,7 +64,7 @@ def raise_alert(task: Task, claim: Claim, number: int, facts: c.Facts) -> Events
 
 def open_alert(task: Task) -> GateAlert | None:
     """The alert that the user has not acknowledged, as long as the claim holds and its work has not passed."""
-    found, held = task.gating.alert, task.claim
+    found, held = task.gates.progress.alert, task.claim
     if found is None or found.acknowledged_by or held is None or task.status != Status.CLAIMED:
         return None
     return found if found.handoff_id == held.handoff_id else None

@@ -52,16 +52,16 @@ def is_objection_answered(task: Task, objection: Objection) -> bool:
     known = is_key_answered(task, objection.signer, objection.at)
     if known is not None:
         return known
-    of_key = [one for one in task.dismissals if one.signer == objection.signer]
+    of_key = [one for one in task.inbox.dismissals if one.signer == objection.signer]
     if any(not objection.work or objection.work in one.works for one in of_key):
         return True
     named = {objection.work} if objection.work else set(submitted_works(task))
-    return any(named & set(one.works) for one in task.dismissals if not one.signer)
+    return any(named & set(one.works) for one in task.inbox.dismissals if not one.signer)
 
 
 def is_key_answered(task: Task, signer: str, latest: Instant) -> bool | None:
     """Whether all that a key said of a task until then is answered; None when that depends on the work it names."""
-    answers = [one for one in task.dismissals if one.signer in (signer, "")]
+    answers = [one for one in task.inbox.dismissals if one.signer in (signer, "")]
     if sum(one.signer == signer for one in answers) >= MAX_ANSWERS:
         return True
     if any(latest <= one.at for one in answers if not one.signer):

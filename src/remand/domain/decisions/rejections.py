@@ -50,9 +50,9 @@ def task_context(task: Task) -> dict[str, Any]:
     return {
         "id": task.id,
         "title": task.title,
-        "scope": task.scope,
-        "priority": str(task.priority),
-        "category": task.category,
+        "scope": task.details.scope,
+        "priority": str(task.details.priority),
+        "category": task.details.category,
     }
 
 
@@ -75,7 +75,7 @@ def answer_rejection(task: Task, ask: c.AnswerRejection, command: c.Command) -> 
 
 
 def _require_answerable(task: Task, ask: c.AnswerRejection, command: c.Command) -> LastRejection:
-    filed = task.filed
+    filed = task.rejections.last_rejection
     if filed is None or filed.handoff_id != ask.handoff_id:
         raise Refused("nothing_to_answer", f"No rejection of the handoff {ask.handoff_id} awaits an answer.")
     if filed.agent == command.actor.name:
@@ -137,9 +137,11 @@ def _override_by_director(
 def _return_to_queue(task: Task, reason: str) -> Events:
     """Brings the task back to its queue: ends the claim or offer that is still there, or the wait."""
     if task.status == Status.BLOCKED:
-        name = task.filed.rejection_id if task.filed else ""
+        name = task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""
         return (TaskReopened(task_id=task.id, reason=reason, rejection_id=name),)
-    lapsed = tuple(HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id) for offer in task.offers)
+    lapsed = tuple(
+        HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id) for offer in task.claims.offers
+    )
     claim = task.claim
     if claim is None:
         return lapsed
@@ -168,7 +170,8 @@ def accept_rejection(
     answer = RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
-        rejection_id=facts.fresh_rejection_id or (task.filed.rejection_id if task.filed else ""),
+        rejection_id=facts.fresh_rejection_id
+        or (task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""),
         decision=Decision(
             decision_type=decision.name,
             rejection=record.to_dict(),
@@ -224,7 +227,7 @@ def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ..
             description=sketch.description,
             priority=sketch.priority,
             category=sketch.category,
-            skills=task.skills if is_part else (),
+            skills=task.details.skills if is_part else (),
             parent=task.id if is_part else "",
         )
         made.append(TaskAdded(id=ids.task_node_id(name), type="TASK", data=data))
@@ -255,7 +258,9 @@ def _link_tasks(task: Task, drawn: director.DecisionPlan, created: tuple[str, ..
     if drawn.link == "REFINES":
         weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
         return tuple(_edge(name, task.id, "REFINES", weight) for name in created)
-    others = [name for name in dict.fromkeys((*drawn.waits_for, *created)) if name not in task.depends_on]
+    others = [
+        name for name in dict.fromkeys((*drawn.waits_for, *created)) if name not in task.links.depends_on
+    ]
     if drawn.link == "BLOCKS":
         return tuple(_edge(name, task.id, "BLOCKS") for name in others)
     return tuple(_edge(task.id, name, "DEPENDS_ON") for name in others)
@@ -340,14 +345,18 @@ def _manual_decision_reason(record: TaskRejection, command: c.Command) -> str:
 
 def require_filed_rejection(task: Task | None, handoff_id: str, named: str) -> Task:
     """The task whose last rejection is of a handoff; refuses where there is none to ask consultants about."""
-    if task is None or task.filed is None or task.filed.handoff_id != handoff_id:
+    if (
+        task is None
+        or task.rejections.last_rejection is None
+        or task.rejections.last_rejection.handoff_id != handoff_id
+    ):
         raise Refused("nothing_to_answer", f"There is no rejection of {named} to ask about.")
     return task
 
 
 def require_not_filer(task: Task, actor: Actor) -> None:
     """Refuses to let whoever filed a rejection have it answered."""
-    if task.filed is not None and actor.name == task.filed.agent:
+    if task.rejections.last_rejection is not None and actor.name == task.rejections.last_rejection.agent:
         raise Refused("own_work", f"{actor.name} filed this rejection and may not choose who answers it.")
 
 
@@ -363,7 +372,7 @@ def invalid_rejection_refusal(task_id: str, issues: str) -> Refused:
 
 def record_opinion(task: Task, ask: c.GiveOpinion, command: c.Command) -> Events:
     """Notes an adviser's opinion beside the rejection it is about."""
-    filed = task.filed
+    filed = task.rejections.last_rejection
     if filed is None or filed.handoff_id != ask.handoff_id:
         raise Refused("nothing_to_answer", f"There is no rejection of the handoff {ask.handoff_id}.")
     return (

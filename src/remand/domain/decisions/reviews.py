@@ -48,7 +48,7 @@ def request_review(task: Task, ask: c.RequestReview, command: c.Command) -> Even
             "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
         )
     require_not_author(task, reviewer, command.facts)
-    if reviewer.name in task.requested:
+    if reviewer.name in task.reviews.requested:
         return ()
     return (ReviewRequested(task_id=task.id, reviewer=reviewer.name, commit=task.submission.commit),)
 
@@ -187,14 +187,14 @@ def _lockout(task: Task, submission: Submission, rejected: ReviewRejected, comma
     """Locks the author out, when its work on the task was rejected as often as the policy says; never the user."""
     after, author = command.facts.lockout_after, submission.agent
     times = sum(one.agent == author for one in task.standing_rounds) + 1
-    if not after or times < after or task.is_locked_out(author) or author == task.fixer:
+    if not after or times < after or task.is_locked_out(author) or author == task.people.fixer:
         return ()
     return (_make_lockout(author, rejected),)
 
 
 def _add_lockout_cause(task: Task, author: str, rejected: ReviewRejected) -> Events:
     """A lockout that stands by this review, too, should the one before be retracted; none of whom the user let back."""
-    is_locked = any(one.agent == author and one.review_id for one in task.lockouts)
+    is_locked = any(one.agent == author and one.review_id for one in task.people.lockouts)
     return (_make_lockout(author, rejected),) if is_locked else ()
 
 
@@ -244,7 +244,10 @@ def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
     """The rejection that is meant: named, or the last that stands and is the actor's to take back."""
     is_user = actor.is_user
     standing = [
-        review for one in reversed(task.rounds) for review in reversed(one.reviews) if not review.is_retracted
+        review
+        for one in reversed(task.reviews.rounds)
+        for review in reversed(one.reviews)
+        if not review.is_retracted
     ]
     meant = [review for review in standing if review_id in ("", review.id)]
     if not meant:
@@ -262,11 +265,11 @@ def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
 
 def _clear_lockouts(task: Task, review: Review, command: c.Command) -> Events:
     """Ends what an earlier rejection had brought about with later ones, and what went along to other tasks."""
-    found = next(one for one in task.rounds if review in one.reviews)
+    found = next(one for one in task.reviews.rounds if review in one.reviews)
     if sum(not other.is_retracted for other in found.reviews) > 1:
         return ()
     why: dict[str, Any] = {"reason": f"rejection {review.id} was retracted", "review_id": review.id}
-    freed = {lockout.agent for lockout in task.lockouts if all(map(found.has_led_to, lockout.causes))}
+    freed = {lockout.agent for lockout in task.people.lockouts if all(map(found.has_led_to, lockout.causes))}
     own: Events = ()
     if found.agent not in freed and _has_lost_its_cause(task, found.agent, command):
         own = (LockoutCleared(task_id=task.id, agent=found.agent, **why),)
@@ -282,7 +285,7 @@ def _clear_lockouts(task: Task, review: Review, command: c.Command) -> Events:
 def _has_lost_its_cause(task: Task, agent: str, command: c.Command) -> bool:
     """True when an agent is locked out for rejections of which too few are left without this one."""
     standing = sum(one.agent == agent for one in task.standing_rounds) - 1
-    causes = (cause for lockout in task.lockouts if lockout.agent == agent for cause in lockout.causes)
+    causes = (cause for lockout in task.people.lockouts if lockout.agent == agent for cause in lockout.causes)
     return any(cause.review_id for cause in causes) and standing < (command.facts.lockout_after or 1)
 
 
@@ -297,10 +300,12 @@ def record_feedback_fetch(task: Task, ask: c.FetchFeedback, command: c.Command) 
     if claim.agent != ask.agent:
         r.require_leader(task, command.actor)
         return ()
-    if claim.read >= task.feedback:
+    if claim.read >= task.reviews.feedback:
         return ()
     return (
-        FeedbackFetched(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, count=task.feedback),
+        FeedbackFetched(
+            task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, count=task.reviews.feedback
+        ),
     )
 
 
@@ -318,7 +323,7 @@ def _require_under_review(task: Task, commit: str, command: c.Command) -> Submis
     """The submission under review; refuses the author, and any other commit than the one submitted last."""
     require_not_author(task, command.actor, command.facts)
     if task.status == Status.DONE:
-        raise Refused("too_late", f"Task {task.id} is done at {task.approved_commit[:12]}.")
+        raise Refused("too_late", f"Task {task.id} is done at {task.reviews.approved_commit[:12]}.")
     if task.status != Status.PROVISIONAL:
         text = f"Task {task.id} is {task.status}; it has no submission that awaits review."
         raise Refused("nothing_to_review", f"{text}{_retract_advice(task)}")
@@ -370,8 +375,8 @@ def _require_submission(task: Task, commit: str, command: c.Command) -> Submissi
 def has_worked_on(task: Task, reviewer: Actor) -> bool:
     """True for who worked on the task, under any name. What the user mended by hand needs no second word."""
     is_user = reviewer.is_user
-    worked = task.authors if is_user else (*task.authors, *task.holders)
-    return reviewer.name in worked and not (is_user and task.fixer == reviewer.name)
+    worked = task.people.authors if is_user else (*task.people.authors, *task.people.holders)
+    return reviewer.name in worked and not (is_user and task.people.fixer == reviewer.name)
 
 
 def require_not_author(task: Task, reviewer: Actor, facts: c.Facts) -> None:

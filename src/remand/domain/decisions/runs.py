@@ -80,7 +80,7 @@ def _require_reviewable_commit(task: Task, agent: Actor) -> str:
         raise Refused(
             "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
         )
-    if agent.name in task.authors or agent.name in task.holders:
+    if agent.name in task.people.authors or agent.name in task.people.holders:
         raise Refused("own_work", f"{agent.name} worked on task {task.id} and cannot review it.")
     return task.submission.commit
 
@@ -88,7 +88,11 @@ def _require_reviewable_commit(task: Task, agent: Actor) -> str:
 def _require_open_rejection(task: Task, agent: Actor) -> None:
     if not agent.has(Role.DIRECTOR, Role.USER):
         raise Refused("not_authorised", f"{agent.name} is not a director on this team.")
-    if task.filed is None or task.filed.decision or task.status != Status.BLOCKED:
+    if (
+        task.rejections.last_rejection is None
+        or task.rejections.last_rejection.decision
+        or task.status != Status.BLOCKED
+    ):
         raise Refused("bad_transition", f"No rejection of task {task.id} awaits a decision.")
     r.require_disinterested(task, agent)
 

@@ -53,7 +53,7 @@ def stop_meaning(task: Task | None, stop: StopState) -> StopMeaning:
         return StopMeaning.UNREADABLE
     if stop.has_background_work:
         return StopMeaning.END
-    if task.waiting_for and not stop.has_waited:
+    if task.claims.waiting_for and not stop.has_waited:
         return StopMeaning.WAIT
     if stop.has_fault:
         return StopMeaning.FAULT

@@ -121,7 +121,7 @@ def render_section(task: Task, feedback: TaskFeedback) -> str:
 
 
 def _progress_lines(task: Task, feedback: TaskFeedback) -> str:
-    rows = [f"- attempt {task.attempt_count}"]
+    rows = [f"- attempt {task.claims.attempt_count}"]
     if task.branch:
         rows.append(f"- branch `{inline_name(task.branch)}`: continue there, and open no other pull request")
     handed = feedback.submissions[-MAX_COMMITS:]

@@ -27,6 +27,7 @@ from remand.domain.task import (
     advance_task,
     bound_lease,
     record_conflict,
+    update_task,
 )
 
 MAX_INVALID = 100
@@ -54,17 +55,19 @@ def apply_rejection_filed(task: Task, event: HandoffRejected | HandoffRejectionI
         base=task.claim.base if task.claim else "",
     )
     if isinstance(event, HandoffRejected):
-        return replace(task, filed=filed)
+        return update_task(task, last_rejection=filed)
     if event.is_formal:
         codes = tuple(issue.code[:MAX_REASON] for issue in event.issues[:MAX_CODES])
-        slips = (*task.slips, RejectionSlip(agent=event.agent, codes=codes))[-MAX_INVALID:]
-        return replace(task, filed=filed, slips=slips)
-    return replace(task, filed=filed, invalid_by=(*task.invalid_by, event.agent)[-MAX_INVALID:])
+        slips = (*task.rejections.slips, RejectionSlip(agent=event.agent, codes=codes))[-MAX_INVALID:]
+        return update_task(task, last_rejection=filed, slips=slips)
+    return update_task(
+        task, last_rejection=filed, invalid_by=(*task.rejections.invalid_by, event.agent)[-MAX_INVALID:]
+    )
 
 
 def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
     """Notes the answer. What follows from it for the task has events of its own."""
-    filed = task.filed
+    filed = task.rejections.last_rejection
     if filed is None or filed.rejection_id != event.rejection_id:
         return record_conflict(task, event, f"there was no rejection {event.rejection_id} to answer")
     if filed.decision and filed.decision != OVERRIDE:
@@ -77,15 +80,17 @@ def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
         answer=(event.meta.session, event.meta.seq + event.meta.more),
     )
     if decision.decision_type == OVERRIDE:
-        return replace(task, filed=given)
-    return replace(task, filed=given, accepted_by=(*task.accepted_by, filed.agent)[-MAX_INVALID:])
+        return update_task(task, last_rejection=given)
+    return update_task(
+        task, last_rejection=given, accepted_by=(*task.rejections.accepted_by, filed.agent)[-MAX_INVALID:]
+    )
 
 
 def require_counted_answer(apply: Callable[[Task, F], Task]) -> Callable[[Task, F], Task]:
     """Lets what follows from an answer apply only when that very answer counted."""
 
     def apply_counted(task: Task, event: F) -> Task:
-        filed = task.filed
+        filed = task.rejections.last_rejection
         if event.rejection_id and (filed is None or filed.rejection_id != event.rejection_id):
             return record_conflict(task, event, f"there was no rejection {event.rejection_id} to answer")
         if event.rejection_id and filed is not None:
@@ -99,7 +104,7 @@ def require_counted_answer(apply: Callable[[Task, F], Task]) -> Callable[[Task, 
 
 def apply_handoff_resumed(task: Task, event: HandoffResumed) -> Task:
     """Gives the task back to the agent whose rejection was overridden."""
-    filed = task.filed
+    filed = task.rejections.last_rejection
     if filed is None or (filed.handoff_id, filed.agent, filed.decision) != (
         event.handoff_id,
         event.agent,
@@ -111,13 +116,13 @@ def apply_handoff_resumed(task: Task, event: HandoffResumed) -> Task:
     claim = Claim(
         handoff_id=event.handoff_id,
         agent=event.agent,
-        epoch=task.epoch + 1,
+        epoch=task.claims.epoch + 1,
         claimed_at=event.ts,
         lease_expires_at=bound_lease(event.lease_expires_at, event.ts),
         base=filed.base,
         runner=filed.runner,
     )
-    return advance_task(task, event, claim=claim, epoch=task.epoch + 1)
+    return advance_task(task, event, claim=claim, epoch=task.claims.epoch + 1)
 
 
 def apply_task_blocked(task: Task, event: TaskBlocked) -> Task:
@@ -125,7 +130,7 @@ def apply_task_blocked(task: Task, event: TaskBlocked) -> Task:
 
     Whoever holds nothing has nothing to reject: a line in a file does not stop a task that others work on.
     """
-    filed = task.filed
+    filed = task.rejections.last_rejection
     is_waiting = filed is not None and filed.is_valid and not filed.decision
     if not event.rejection_id and not (
         is_waiting and filed is not None and task.is_held_under(filed.handoff_id, filed.agent)
@@ -144,5 +149,5 @@ def apply_task_cancelled(task: Task, event: TaskCancelled) -> Task:
 
 def apply_task_failed(task: Task, event: TaskFailed) -> Task:
     """Giving up counts as a rejection that was not earned."""
-    invalid_by = (*task.invalid_by, event.agent)[-MAX_INVALID:]
+    invalid_by = (*task.rejections.invalid_by, event.agent)[-MAX_INVALID:]
     return advance_task(task, event, claim=None, waiting_for="", invalid_by=invalid_by)

@@ -32,7 +32,7 @@ from remand.domain.events.reviews import (
     TaskReassigned,
 )
 from remand.domain.events.work import GateAlerted
-from remand.domain.gate.state import MAX_GATES, GateAlert
+from remand.domain.gate.state import MAX_GATES, GateAlert, update_gates
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.run import grant_after_answer
 from remand.domain.task import (
@@ -48,6 +48,7 @@ from remand.domain.task import (
     advance_task,
     bound_lease,
     record_conflict,
+    update_task,
     with_name,
 )
 
@@ -71,9 +72,9 @@ def apply_gate_alerted(task: Task, event: GateAlerted) -> Task:
 def record_notice(task: Task, event: Event) -> Task:
     """Keeps what the user has to be told of an event."""
     found = find_notice(event)
-    if found is None or any(one.id == found.id for one in task.notices):
+    if found is None or any(one.id == found.id for one in task.inbox.notices):
         return task
-    return replace(task, notices=(*task.notices, found)[-MAX_NOTICES:])
+    return update_task(task, notices=(*task.inbox.notices, found)[-MAX_NOTICES:])
 
 
 def record_notice_delivery(task: Task, event: EscalationNotified) -> Task:
@@ -85,10 +86,10 @@ def record_notice_delivery(task: Task, event: EscalationNotified) -> Task:
         replace(one, notified=with_name(one.notified, event.channel))
         if one.id == event.escalation_id
         else one
-        for one in task.notices
+        for one in task.inbox.notices
         if one.id != event.escalation_id or not event.is_last
     )
-    return task if left == task.notices else replace(task, notices=left)
+    return task if left == task.inbox.notices else update_task(task, notices=left)
 
 
 def acknowledge_alert(task: Task, event: EscalationAcknowledged) -> Task:
@@ -103,19 +104,19 @@ def take_over_on_alert(task: Task, event: EscalationAnswered) -> Task | None:
     found = open_alert(task)
     if found is None or found.id != event.escalation_id:
         return None
-    return replace(
+    return update_task(
         task,
         status=task.queue,
         claim=None,
         waiting_for="",
         offers=(),
-        feedback=task.feedback + bool(event.guidance),
-        gating=replace(task.gating, alert=None),
+        feedback=task.reviews.feedback + bool(event.guidance),
+        gates=update_gates(task.gates, alert=None),
     )
 
 
 def _with_alert(task: Task, found: GateAlert) -> Task:
-    return replace(task, gating=replace(task.gating, alert=found))
+    return update_task(task, gates=update_gates(task.gates, alert=found))
 
 
 MAX_DISMISSALS = 200
@@ -125,7 +126,7 @@ MAX_DISMISSALS = 200
 def apply_objections_dismissed(task: Task, event: ObjectionsDismissed) -> Task:
     """Keeps the answer."""
     answer = Dismissal(signer=event.signer, works=event.works[:MAX_WORKS], at=event.ts)
-    return replace(task, dismissals=(*task.dismissals, answer)[-MAX_DISMISSALS:])
+    return update_task(task, dismissals=(*task.inbox.dismissals, answer)[-MAX_DISMISSALS:])
 
 
 MAX_SOURCES = 2000
@@ -136,7 +137,7 @@ FIX, ACCEPT = "fix", "accept"
 def apply_review_requested(task: Task, event: ReviewRequested) -> Task:
     if task.submission is None or event.commit not in ("", task.submission.commit):
         return task
-    return replace(task, requested=with_name(task.requested, event.reviewer))
+    return update_task(task, requested=with_name(task.reviews.requested, event.reviewer))
 
 
 def apply_review_approved(task: Task, event: ReviewApproved) -> Task:
@@ -150,24 +151,24 @@ def apply_review_approved(task: Task, event: ReviewApproved) -> Task:
 def apply_review_rejected(task: Task, event: ReviewRejected) -> Task:
     """Sends the submission back. A further review of work that was sent back already adds to that rejection."""
     submission = task.submission
-    if event.source and event.source in task.sources:
+    if event.source and event.source in task.reviews.sources:
         return task
     if submission is None or not _is_about(event, submission):
         task = record_conflict(task, event, "the rejection names a commit that was not the one under review")
         return _count_undone_rejection(task, event)
     review = Review(id=event.review_id or event.meta.origin, reviewer=event.reviewer)
     noted: dict[str, Any] = {
-        "feedback": task.feedback + 1,
-        "reviewers": with_name(task.reviewers, event.reviewer),
+        "feedback": task.reviews.feedback + 1,
+        "reviewers": with_name(task.people.reviewers, event.reviewer),
         "sources": _with_source(task, event.source),
     }
     known = task.find_rejected_round(submission.handoff_id, submission.tree)
     if known is not None and task.status != Status.PROVISIONAL:
-        rounds = _add_review(task.rounds, known, review, event.findings)
-        return replace(task, rounds=rounds, **noted)
-    if task.status == Status.DONE and task.approved_commit == submission.commit:
+        rounds = _add_review(task.reviews.rounds, known, review, event.findings)
+        return update_task(task, rounds=rounds, **noted)
+    if task.status == Status.DONE and task.reviews.approved_commit == submission.commit:
         task = record_conflict(task, event, "the same tree was approved as well; the rejection counts")
-        task = replace(task, status=Status.PROVISIONAL, approved_commit="")
+        task = update_task(task, status=Status.PROVISIONAL, approved_commit="")
     sent_back = ReviewRound(
         commit=submission.commit,
         tree=submission.tree,
@@ -177,16 +178,16 @@ def apply_review_rejected(task: Task, event: ReviewRejected) -> Task:
         reviews=(review,),
         comments=_comment_ids(event.findings),
     )
-    noted |= {"rounds": (*task.rounds, sent_back)}
+    noted |= {"rounds": (*task.reviews.rounds, sent_back)}
     moved = _send_back(task, event, noted)
-    return replace(moved, rejection_count=len(moved.standing_rounds))
+    return update_task(moved, rejection_count=len(moved.standing_rounds))
 
 
 def _send_back(task: Task, event: ReviewRejected, noted: dict[str, Any]) -> Task:
     """Moves the task. What another ledger took out of review meanwhile stays where it is, and the rejection counts."""
     if task.status == Status.PROVISIONAL or task.is_terminal:
         return advance_task(task, event, queue=Status.REJECTED, **noted)
-    return replace(task, **noted)
+    return update_task(task, **noted)
 
 
 def _count_undone_rejection(task: Task, event: ReviewRejected) -> Task:
@@ -204,14 +205,16 @@ def _count_undone_rejection(task: Task, event: ReviewRejected) -> Task:
         reviews=(review,),
         comments=_comment_ids(event.findings),
     )
-    task = replace(
+    task = update_task(
         task,
-        feedback=task.feedback + 1,
-        reviewers=with_name(task.reviewers, event.reviewer),
+        feedback=task.reviews.feedback + 1,
+        reviewers=with_name(task.people.reviewers, event.reviewer),
         sources=_with_source(task, event.source),
-        rounds=_add_review(task.rounds, known, review, event.findings) if known else (*task.rounds, undone),
+        rounds=_add_review(task.reviews.rounds, known, review, event.findings)
+        if known
+        else (*task.reviews.rounds, undone),
     )
-    return replace(task, rejection_count=len(task.standing_rounds))
+    return update_task(task, rejection_count=len(task.standing_rounds))
 
 
 def _is_about(event: ReviewRejected, submission: Submission) -> bool:
@@ -233,8 +236,8 @@ def apply_review_commented(task: Task, event: ReviewCommented) -> Task:
     if known is None or set(_comment_ids(event.findings)) <= set(known.comments):
         return task
     more = replace(known, comments=_with_names(known.comments, _comment_ids(event.findings)))
-    rounds = tuple(more if one is known else one for one in task.rounds)
-    return replace(task, rounds=rounds, feedback=task.feedback + 1)
+    rounds = tuple(more if one is known else one for one in task.reviews.rounds)
+    return update_task(task, rounds=rounds, feedback=task.reviews.feedback + 1)
 
 
 def _comment_ids(findings: tuple[Finding, ...]) -> tuple[str, ...]:
@@ -243,7 +246,7 @@ def _comment_ids(findings: tuple[Finding, ...]) -> tuple[str, ...]:
 
 def apply_review_retracted(task: Task, event: ReviewRetracted) -> Task:
     """Takes a rejection back. With its last review a round loses its count and its lockout."""
-    found = next((one for one in task.rounds if _has_standing_review(one, event.review_id)), None)
+    found = next((one for one in task.reviews.rounds if _has_standing_review(one, event.review_id)), None)
     if found is None:
         return record_conflict(task, event, f"no rejection {event.review_id} stood at that time")
     reviews = tuple(
@@ -251,17 +254,17 @@ def apply_review_retracted(task: Task, event: ReviewRetracted) -> Task:
         for review in found.reviews
     )
     taken_back = replace(found, reviews=reviews)
-    rounds = tuple(taken_back if one is found else one for one in task.rounds)
-    task = replace(task, rounds=rounds)
+    rounds = tuple(taken_back if one is found else one for one in task.reviews.rounds)
+    task = update_task(task, rounds=rounds)
     if taken_back.stands:
         return task
     queue = task.queue
     if queue == Status.REJECTED and not task.standing_rounds:
         queue = Status.INCOMING
-    task = replace(
+    task = update_task(
         task,
         rejection_count=len(task.standing_rounds),
-        lockouts=_without_causes(task.lockouts, found.has_led_to),
+        lockouts=_without_causes(task.people.lockouts, found.has_led_to),
         queue=queue,
     )
     return _return_to_review(task, event, found)
@@ -269,7 +272,7 @@ def apply_review_retracted(task: Task, event: ReviewRetracted) -> Task:
 
 def _is_retracted(task: Task, review_id: str) -> bool:
     """True when that rejection was retracted."""
-    reviews = (review for one in task.rounds for review in one.reviews if review.id == review_id)
+    reviews = (review for one in task.reviews.rounds for review in one.reviews if review.id == review_id)
     return any(review.is_retracted for review in reviews)
 
 
@@ -289,11 +292,11 @@ def _return_to_review(task: Task, event: ReviewRetracted, found: ReviewRound) ->
 
 
 def apply_review_noted(task: Task, event: ReviewNoted | ReviewBypassed) -> Task:
-    return replace(task, sources=_with_source(task, event.source))
+    return update_task(task, sources=_with_source(task, event.source))
 
 
 def apply_feedback_fetched(task: Task, event: FeedbackFetched) -> Task:
-    read = min(event.count, task.feedback)
+    read = min(event.count, task.reviews.feedback)
     return advance_task(task, event, claim=task.claim and replace(task.claim, read=read))
 
 
@@ -305,14 +308,16 @@ def apply_lockout_set(task: Task, event: LockoutSet) -> Task:
     if _is_retracted(task, event.review_id):
         return task
     cause = LockoutCause(review_id=event.review_id, inherited_from=event.inherited_from)
-    known = next((lockout for lockout in task.lockouts if lockout.agent == event.agent), None)
+    known = next((lockout for lockout in task.people.lockouts if lockout.agent == event.agent), None)
     if known is not None:
         more = replace(
             known,
             also=known.also if cause in known.causes else (*known.also, cause),
             team=tuple(sorted({*known.team, *event.team})),
         )
-        return replace(task, lockouts=tuple(more if one is known else one for one in task.lockouts))
+        return update_task(
+            task, lockouts=tuple(more if one is known else one for one in task.people.lockouts)
+        )
     lockout = Lockout(
         agent=event.agent,
         by=event.by or event.meta.actor,
@@ -322,11 +327,11 @@ def apply_lockout_set(task: Task, event: LockoutSet) -> Task:
         inherited_from=event.inherited_from,
         team=event.team,
     )
-    offers = tuple(offer for offer in task.offers if offer.target != event.agent)
-    unlocked = tuple(name for name in task.unlocked if name != event.agent)
-    task = replace(task, lockouts=(*task.lockouts, lockout), offers=offers, unlocked=unlocked)
+    offers = tuple(offer for offer in task.claims.offers if offer.target != event.agent)
+    unlocked = tuple(name for name in task.people.unlocked if name != event.agent)
+    task = update_task(task, lockouts=(*task.people.lockouts, lockout), offers=offers, unlocked=unlocked)
     if task.claim is not None and task.claim.agent == event.agent:
-        return replace(task, claim=None, status=task.queue, waiting_for="")
+        return update_task(task, claim=None, status=task.queue, waiting_for="")
     return task
 
 
@@ -344,12 +349,14 @@ def _without_causes(
 
 def apply_lockout_cleared(task: Task, event: LockoutCleared) -> Task:
     """Lets an agent work again. What follows from another task or a retraction ends that cause alone."""
-    others = tuple(item for item in task.lockouts if item.agent != event.agent)
-    own = tuple(item for item in task.lockouts if item.agent == event.agent)
+    others = tuple(item for item in task.people.lockouts if item.agent != event.agent)
+    own = tuple(item for item in task.people.lockouts if item.agent == event.agent)
     left = (*others, *_without_causes(own, lambda cause: _is_lifted(cause, event)))
     is_for_this = not event.review_id and not event.inherited_from
-    names = with_name(task.unlocked, event.agent) if is_for_this else task.unlocked
-    return replace(task, lockouts=left, unlocked=names, feedback=task.feedback + bool(event.guidance))
+    names = with_name(task.people.unlocked, event.agent) if is_for_this else task.people.unlocked
+    return update_task(
+        task, lockouts=left, unlocked=names, feedback=task.reviews.feedback + bool(event.guidance)
+    )
 
 
 def _is_lifted(cause: LockoutCause, event: LockoutCleared) -> bool:
@@ -381,8 +388,8 @@ def apply_escalation_opened(task: Task, event: EscalationOpened) -> Task:
         gates=event.gates[:MAX_GATES],
     )
     claim, way = task.claim, (event.meta.actor, event.name)
-    is_own = claim is not None and claim.agent == event.meta.actor and way not in task.exits
-    exits = (*task.exits, way) if is_own else task.exits
+    is_own = claim is not None and claim.agent == event.meta.actor and way not in task.claims.exits
+    exits = (*task.claims.exits, way) if is_own else task.claims.exits
     return advance_task(
         task, event, claim=None, offers=(), waiting_for="", escalation=escalation, exits=exits
     )
@@ -395,7 +402,7 @@ def apply_escalation_repeated(task: Task, event: EscalationRepeated) -> Task:
         return task
     deadline: Instant = max(bound_lease(event.deadline, event.ts), escalation.deadline)
     again = replace(escalation, deadline=deadline, repeats=escalation.repeats + 1, notified=())
-    return replace(task, escalation=again)
+    return update_task(task, escalation=again)
 
 
 def apply_escalation_notified(task: Task, event: EscalationNotified) -> Task:
@@ -403,21 +410,21 @@ def apply_escalation_notified(task: Task, event: EscalationNotified) -> Task:
     if escalation is None:
         return record_notice_delivery(task, event)
     channels = with_name(escalation.notified, event.channel)
-    return replace(task, escalation=replace(escalation, notified=channels))
+    return update_task(task, escalation=replace(escalation, notified=channels))
 
 
 def apply_escalation_acknowledged(task: Task, event: EscalationAcknowledged) -> Task:
     escalation = _find_open_escalation(task, event.escalation_id)
     if escalation is None:
         return acknowledge_alert(task, event)
-    return replace(task, escalation=replace(escalation, acknowledged_by=event.meta.actor))
+    return update_task(task, escalation=replace(escalation, acknowledged_by=event.meta.actor))
 
 
 def apply_escalation_answered(task: Task, event: EscalationAnswered) -> Task:
-    fixer = event.meta.actor if event.option == FIX else task.fixer
+    fixer = event.meta.actor if event.option == FIX else task.people.fixer
     taken_over = take_over_on_alert(task, event)
     if taken_over is not None:
-        return replace(taken_over, fixer=fixer)
+        return update_task(taken_over, fixer=fixer)
     if _find_open_escalation(task, event.escalation_id) is None:
         return record_conflict(task, event, f"the question {event.escalation_id} was not open at that time")
     moved = advance_task(
@@ -425,8 +432,8 @@ def apply_escalation_answered(task: Task, event: EscalationAnswered) -> Task:
         event,
         fixer=fixer,
         offers=(),
-        feedback=task.feedback + bool(event.guidance),
-        spent=grant_after_answer(task.spent, task.escalation.kind if task.escalation else ""),
+        feedback=task.reviews.feedback + bool(event.guidance),
+        spent=grant_after_answer(task.spent, task.inbox.escalation.kind if task.inbox.escalation else ""),
     )
     # What was merged past the rules is accepted as handed in: the approval that follows finds it under review.
     is_handed_in = event.option == ACCEPT and task.submission is not None and not is_still_rejected(task)
@@ -441,7 +448,7 @@ def _find_open_escalation(task: Task, escalation_id: str) -> Escalation | None:
 
 def _with_source(task: Task, source: str) -> tuple[str, ...]:
     """The reviews that were taken in, with this one. A source without an id of its own may come again."""
-    return with_name(task.sources, source)[-MAX_SOURCES:] if ":" in source else task.sources
+    return with_name(task.reviews.sources, source)[-MAX_SOURCES:] if ":" in source else task.reviews.sources
 
 
 def _with_names(names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

@@ -27,53 +27,41 @@ from remand.domain.events.work import (
     RunStarted,
     TaskReturned,
 )
-from remand.domain.gate.state import GateState, outages_after_verdict, without_gates
+from remand.domain.forge_state import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
+from remand.domain.gate.state import GateState, outages_after_verdict, update_gates, without_gates
 from remand.domain.gate.verdict import RELEASING, Verdict
 from remand.domain.run import Run, add_run_cost
-from remand.domain.task import (
-    AbandonedAction,
-    Claim,
-    ForgeAction,
-    PlannedAction,
-    Status,
-    Task,
-    TaskForgeState,
-    advance_task,
-    bound_lease,
-    record_conflict,
-)
+from remand.domain.task import Claim, Status, Task, advance_task, bound_lease, record_conflict, update_task
 
 GateVerdictEvent = GatePassed | GateRejected | GateHeld | GateErrored
 
 
 def apply_gate_passed(task: Task, event: GatePassed) -> Task:
     is_released = event.verdict.is_release or event.is_observed
-    gating = _state_after_verdict(task, event, is_released=is_released, alert=None)
-    return advance_task(task, event, claim=_without_idle_stops(task), gating=gating)
+    gates = _state_after_verdict(task, event, is_released=is_released, alert=None)
+    return advance_task(task, event, claim=_without_idle_stops(task), gates=gates)
 
 
 def apply_gate_rejected(task: Task, event: GateRejected) -> Task:
-    gating = _state_after_verdict(
+    gates = _state_after_verdict(
         task,
         event,
-        count=task.gating.count + 1,
+        rejection_count=task.gates.rejection_count + 1,
+        count=task.gates.progress.count + 1,
         stalled=event.stalled,
         failing=event.verdict.failing_count,
         excess=event.verdict.excess,
     )
-    count = task.gate_rejection_count + 1
-    return advance_task(
-        task, event, claim=_without_idle_stops(task), gating=gating, gate_rejection_count=count
-    )
+    return advance_task(task, event, claim=_without_idle_stops(task), gates=gates)
 
 
 def apply_gate_held(task: Task, event: GateHeld) -> Task:
     claim = _without_idle_stops(task)
     claim = claim and replace(claim, lease_expires_at=bound_lease(event.lease_expires_at, event.ts))
-    gating = _state_after_verdict(
+    gates = _state_after_verdict(
         task, event, branch=event.branch, is_branch_given=event.is_branch_given, pr=event.pr
     )
-    return advance_task(task, event, claim=claim, gating=gating)
+    return advance_task(task, event, claim=claim, gates=gates)
 
 
 def apply_gate_errored(task: Task, event: GateErrored) -> Task:
@@ -83,7 +71,7 @@ def apply_gate_errored(task: Task, event: GateErrored) -> Task:
         claim=None,
         waiting_for="",
         queue=Status.NEEDS_CONTINUATION,
-        gating=_state_after_verdict(task, event),
+        gates=_state_after_verdict(task, event),
     )
 
 
@@ -99,46 +87,51 @@ def _without_idle_stops(task: Task) -> Claim | None:
 
 
 def apply_finding_accepted(task: Task, event: FindingAccepted) -> Task:
-    gating = task.gating
-    if event.finding in gating.accepted:
+    gates = task.gates
+    if event.finding in gates.decisions.accepted:
         return task
-    refused = tuple(pair for pair in gating.refused if pair[0] != event.finding)
-    accepted = (*gating.accepted, event.finding)
-    return replace(task, gating=replace(gating, accepted=accepted, refused=refused))
+    refused = tuple(pair for pair in gates.decisions.refused if pair[0] != event.finding)
+    accepted = (*gates.decisions.accepted, event.finding)
+    return update_task(task, gates=update_gates(gates, accepted=accepted, refused=refused))
 
 
 def apply_finding_refused(task: Task, event: FindingRefused) -> Task:
     """Takes an acceptance back. Work that was let through unenforced stays so: nothing is stopped there."""
-    gating = task.gating
-    left = tuple(name for name in gating.accepted if name != event.finding)
-    is_released = gating.is_released and gating.status not in RELEASING
-    refused = (*(pair for pair in gating.refused if pair[0] != event.finding), (event.finding, event.reason))
-    return replace(task, gating=replace(gating, accepted=left, refused=refused, is_released=is_released))
+    gates = task.gates
+    left = tuple(name for name in gates.decisions.accepted if name != event.finding)
+    is_released = gates.is_released and gates.status not in RELEASING
+    refused = (
+        *(pair for pair in gates.decisions.refused if pair[0] != event.finding),
+        (event.finding, event.reason),
+    )
+    return update_task(
+        task, gates=update_gates(gates, accepted=left, refused=refused, is_released=is_released)
+    )
 
 
 def apply_gate_overridden(task: Task, event: GateOverridden) -> Task:
-    gating, pair = task.gating, (event.gate, event.tree)
-    if pair in gating.overridden:
+    gates, pair = task.gates, (event.gate, event.tree)
+    if pair in gates.decisions.overridden:
         return task
-    return replace(task, gating=replace(gating, overridden=(*gating.overridden, pair)))
+    return update_task(task, gates=update_gates(gates, overridden=(*gates.decisions.overridden, pair)))
 
 
 def apply_gate_recovered(task: Task, event: GateRecovered) -> Task:
-    left = without_gates(task.gating.outages, event.gates)
-    return replace(task, gating=replace(task.gating, outages=left))
+    left = without_gates(task.gates.outages, event.gates)
+    return update_task(task, gates=replace(task.gates, outages=left))
 
 
-def reset_for_new_claim(gating: GateState) -> GateState:
-    """The gating of a task that another claim begins on: what was settled stays, the counts start again."""
-    if not gating.count:
-        return gating
-    return replace(gating, count=0, stalled=0, failing=0, excess=0.0, alert=None)
+def reset_for_new_claim(gates: GateState) -> GateState:
+    """The gates of a task that another claim begins on: what was settled stays, the counts start again."""
+    if not gates.progress.count:
+        return gates
+    return update_gates(gates, count=0, stalled=0, failing=0, excess=0.0, alert=None)
 
 
 def find_release_conflict(task: Task, event: TaskSubmitted | HandoffCompleted) -> Task | None:
     """The conflict of work that was handed in without its gates' release; None when they let it through."""
-    gating = task.gating
-    if gating.is_released and (gating.commit, gating.tree) == (event.commit, event.tree):
+    gates = task.gates
+    if gates.is_released and (gates.commit, gates.tree) == (event.commit, event.tree):
         return None
     return record_conflict(task, event, "no verdict of the gates had released that work")
 
@@ -146,11 +139,11 @@ def find_release_conflict(task: Task, event: TaskSubmitted | HandoffCompleted) -
 def _state_after_verdict(
     task: Task, event: GateVerdictEvent, *, is_released: bool = False, **changes: Any
 ) -> GateState:
-    verdict, gating = event.verdict, task.gating
-    if any(gate.suspicions for gate in verdict.gates) and event.agent not in gating.questioned:
-        gating = replace(gating, questioned=(*gating.questioned, event.agent))
-    return replace(
-        gating,
+    verdict, gates = event.verdict, task.gates
+    if any(gate.suspicions for gate in verdict.gates) and event.agent not in gates.decisions.questioned:
+        gates = update_gates(gates, questioned=(*gates.decisions.questioned, event.agent))
+    return update_gates(
+        gates,
         status=verdict.status,
         handoff_id=event.handoff_id,
         commit=verdict.commit,
@@ -158,12 +151,12 @@ def _state_after_verdict(
         base=verdict.base,
         policy=verdict.policy,
         tier=verdict.tier,
-        standing=verdict.blocking_gates,
+        blocking=verdict.blocking_gates,
         held=verdict.suspicions,
         places=_finding_places(verdict),
         is_released=is_released,
         outages=outages_after_verdict(
-            gating.outages, verdict, event.ts, is_stopped=not isinstance(event, GatePassed)
+            gates.outages, verdict, event.ts, is_stopped=not isinstance(event, GatePassed)
         ),
         **changes,
     )
@@ -199,7 +192,11 @@ def apply_run_started(task: Task, event: RunStarted) -> Task:
 
 def _open_rejection_id(task: Task, event: RunStarted) -> str:
     """The rejection that waits for a director."""
-    return task.filed.rejection_id if task.filed and event.purpose == Purpose.DIRECT else ""
+    return (
+        task.rejections.last_rejection.rejection_id
+        if task.rejections.last_rejection and event.purpose == Purpose.DIRECT
+        else ""
+    )
 
 
 def apply_run_ended(task: Task, event: RunEnded) -> Task:
@@ -216,10 +213,10 @@ def apply_run_ended(task: Task, event: RunEnded) -> Task:
         return task
     has_begun = event.how != How.NOT_STARTED
     is_no_attempt = not has_begun and not claim.has_run
-    return replace(
+    return update_task(
         task,
         claim=replace(claim, run_ended=event.how, has_run=claim.has_run or has_begun),
-        attempt_count=max(task.attempt_count - is_no_attempt, 0),
+        attempt_count=max(task.claims.attempt_count - is_no_attempt, 0),
     )
 
 

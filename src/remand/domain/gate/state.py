@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from remand.domain.gate.verdict import RUNNER_GATE, GateResult, GateStatus, Verdict
 from remand.domain.instant import Instant
-from remand.domain.record import Record
+from remand.domain.record import Record, update_parts
 from remand.domain.text.redaction import redact
 from remand.domain.text.visible import remove_invisible, shorten
 
@@ -232,8 +233,34 @@ class GateAlert(Record, kw_only=True):
     acknowledged_by: str = ""
 
 
+class ClaimProgress(Record, kw_only=True):
+    """How the current claim fares at its gates."""
+
+    count: int = 0
+    """How often they rejected it."""
+    stalled: int = 0
+    """How many of those rejections in a row showed no progress after the alert."""
+    failing: int = 0
+    excess: float = 0.0
+    alert: GateAlert | None = None
+    """The last alert about it."""
+
+
+class FindingDecisions(Record, kw_only=True):
+    """What reviewers and the user decided about the task's findings and gates."""
+
+    accepted: tuple[str, ...] = ()
+    """Findings that a reviewer accepted, for as long as the task lives."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Findings that a reviewer refused, each with the reviewer's reason: they fail until they are undone."""
+    questioned: tuple[str, ...] = ()
+    """Whose work had findings for a reviewer; none of them settles one."""
+    overridden: tuple[tuple[str, str], ...] = ()
+    """What the user let pass: a gate, and the code tree it is let pass for."""
+
+
 class GateState(Record, kw_only=True):
-    """How the last done claim fared at its gates, and what was settled about the task's findings."""
+    """How the last done claim fared at its gates, and what was decided about the task's findings."""
 
     status: GateStatus | None = None
     """The last verdict's; None before there was one."""
@@ -244,7 +271,7 @@ class GateState(Record, kw_only=True):
     base: str = ""
     policy: str = ""
     tier: str = ""
-    standing: tuple[str, ...] = ()
+    blocking: tuple[str, ...] = ()
     """The gates that stood in the way."""
     held: tuple[str, ...] = ()
     """The findings that wait for a reviewer."""
@@ -253,23 +280,21 @@ class GateState(Record, kw_only=True):
     branch: str = ""
     is_branch_given: bool = False
     pr: int = 0
-    failing: int = 0
-    excess: float = 0.0
-    count: int = 0
-    """Rejections of the current claim."""
-    stalled: int = 0
-    """How many of them in a row showed no progress after the alert."""
     is_released: bool = False
-    """Work with this code tree may be handed in."""
-    accepted: tuple[str, ...] = ()
-    """Findings that a reviewer accepted, for as long as the task lives."""
-    refused: tuple[tuple[str, str], ...] = ()
-    """Findings that a reviewer refused, each with the reviewer's reason: they fail until they are undone."""
-    questioned: tuple[str, ...] = ()
-    """Whose work had findings for a reviewer; none of them settles one."""
-    overridden: tuple[tuple[str, str], ...] = ()
-    """What the user let pass: a gate, and the code tree it is let pass for."""
+    """Work with this code tree may be submitted."""
+    rejection_count: int = 0
+    """How often gates rejected the task, under whichever claim."""
+    progress: ClaimProgress = ClaimProgress()
+    decisions: FindingDecisions = FindingDecisions()
     outages: tuple[Outage, ...] = ()
     """When gates could not be measured for this task, and nothing was measured by them since."""
-    alert: GateAlert | None = None
-    """The last alert about the current claim."""
+
+
+_PART_OF = dict.fromkeys(ClaimProgress.__struct_fields__, "progress") | dict.fromkeys(
+    FindingDecisions.__struct_fields__, "decisions"
+)
+
+
+def update_gates(gates: GateState, **changes: Any) -> GateState:
+    """The state with other values of its fields, each in the part that has it."""
+    return update_parts(gates, _PART_OF, changes)

@@ -39,7 +39,7 @@ def find_reported_rejections(text: str) -> list[str]:
 
 def is_own_review(review: ForgeReview, task: Task) -> bool:
     """True when everything in a review was left by us, of rejections that the task knows."""
-    known = {given.id for one in task.rounds for given in one.reviews}
+    known = {given.id for one in task.reviews.rounds for given in one.reviews}
     texts = [text for text in (review.text, *(comment.text for comment in review.comments)) if text.strip()]
     return bool(texts) and all(known & set(find_reported_rejections(text)) for text in texts)
 

@@ -92,7 +92,7 @@ def source_review(source: str) -> str:
 def is_known_review(task: Task, kind: str, review: ForgeReview) -> bool:
     """True when the review was taken in before, whatever it says and whatever commit the forge binds it to now."""
     own = f"{kind}:{review.id}"
-    return any(source.partition("@")[0] == own for source in task.sources)
+    return any(source.partition("@")[0] == own for source in task.reviews.sources)
 
 
 def make_forge_review_id(task_id: str, source: str) -> str:
@@ -121,7 +121,7 @@ class PullRequestReading(Record, kw_only=True):
 
         Agents may share that account: what it says is theirs as much as anybody's.
         """
-        known = [given.id for one in self.task.rounds for given in one.reviews]
+        known = [given.id for one in self.task.reviews.rounds for given in one.reviews]
         found = countable_comments(self.pull, self.kind, known, self.home)
         return [said for said in found if not is_same_account(said.author, self.pull.author)]
 
@@ -141,7 +141,7 @@ def is_about_later_push(review: ForgeReview, task: Task, submission: Submission)
     """
     if task.status != Status.PROVISIONAL:
         return False
-    earlier = {one.commit for one in task.rounds}
+    earlier = {one.commit for one in task.reviews.rounds}
     given = add_seconds(review.submitted_at or BEGINNING, MAX_FORGE_CLOCK_LAG)
     return given >= submission.at and review.commit not in earlier
 
@@ -401,7 +401,7 @@ def _judge_other_work(seen: ReviewReading) -> ReviewOutcome:
         return ReviewOutcome(
             waits_for=f"{task.id} to be submitted at {review.commit[:12]}, which was reviewed"
         )
-    if seen.provisional_source in task.sources:
+    if seen.provisional_source in task.reviews.sources:
         return ReviewOutcome()
     return make_uncounted(seen, "it is about a commit other than the submitted one")
 
@@ -416,7 +416,7 @@ def _has_tree(tree: str, submission: Submission) -> bool:
 
 def _is_older_than_a_rejection(seen: ReviewReading, submission: Submission) -> bool:
     """True when the same work was sent back before, and the review was given before it was handed in again."""
-    rounds = seen.task.rounds
+    rounds = seen.task.reviews.rounds
     was_rejected = any(one.commit == submission.commit or one.tree == submission.tree for one in rounds)
     return was_rejected and seen.review.submitted_at < submission.at
 
@@ -433,7 +433,7 @@ def is_merge_of(source: str, commit: str) -> bool:
 
 def is_new_merge(task: Task, source: str) -> bool:
     """True for a merge that was not taken in before, of work that had not passed."""
-    return task.status != Status.DONE and source not in task.sources
+    return task.status != Status.DONE and source not in task.reviews.sources
 
 
 def judge_merge(

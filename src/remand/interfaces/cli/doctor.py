@@ -150,14 +150,14 @@ def _broken_gate_checks(context: Context) -> Iterator[Check]:
 def _bases(context: Context) -> Iterator[Check]:
     """Whether the base has every commit that work was held against: a ref in this clone can be moved by anyone here."""
     with context.opened_ledger.store.read() as view:
-        measured = [task for task in view.tasks.every() if task.submission is not None and task.gating.base]
+        measured = [task for task in view.tasks.every() if task.submission is not None and task.gates.base]
     tip = context.opened_ledger.settings.tip()
     try:
-        lost = context.gateway.repository.commits_outside(tip, (task.gating.base for task in measured))
+        lost = context.gateway.repository.commits_outside(tip, (task.gates.base for task in measured))
     except EnvironmentFault as fault:
         yield Check("bases", False, str(fault), "Follow the message, then run `remand doctor` again.")
         return
-    found = [f"{task.id} at {task.gating.base[:12]}" for task in measured if task.gating.base in lost]
+    found = [f"{task.id} at {task.gates.base[:12]}" for task in measured if task.gates.base in lost]
     if not found:
         yield Check(
             "bases",
@@ -247,7 +247,7 @@ def _checks(context: Context) -> Iterator[Check]:
         found = verify_log(
             tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
         )
-        conflicts = sum(len(task.conflicts) for task in tx.tasks.every())
+        conflicts = sum(len(task.inbox.conflicts) for task in tx.tasks.every())
     count = len(found.problems)
     yield Check(
         "log",

@@ -184,16 +184,16 @@ class Owner:
         match seen.event:
             case EscalationOpened():
                 self._unlock(seen.task)
-            case RunEnded() if seen.task.gating.status == GateStatus.HELD and not seen.task.is_terminal:
-                alias = seen.task.aliases[0]
+            case RunEnded() if seen.task.gates.status == GateStatus.HELD and not seen.task.is_terminal:
+                alias = seen.task.details.aliases[0]
                 self._stage.remand("task", "cancel", alias, "--reason", NOT_WORTH_IT)
 
     def _unlock(self, task: Task) -> None:
         """Everyone who could do it is locked out: looks at the question, and answers it."""
         stage, say = self._stage, self._voice.say
-        if task.escalation and task.escalation.kind != "deadlock":
-            fail(f"the user is asked what nobody should have to: {task.escalation.reason}")
-        alias = task.aliases[0]
+        if task.inbox.escalation and task.inbox.escalation.kind != "deadlock":
+            fail(f"the user is asked what nobody should have to: {task.inbox.escalation.reason}")
+        alias = task.details.aliases[0]
         again = stage.remand("task", "claim", alias, "--agent", UNLOCKED)
         expect(again, "refused", "locked_out")
         say(f"    {again['message']}")

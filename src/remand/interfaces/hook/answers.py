@@ -170,7 +170,7 @@ class _Session:
     def _lockout_reason(self, task: Task, agent: str) -> str:
         """Why the agent is locked out of the task, or of one it was cut from; empty when it is not."""
         own = next((one.reason or "rejected" for one in task.active_lockouts if one.agent == agent), "")
-        if own or not task.parent or agent in task.unlocked:
+        if own or not task.links.parent or agent in task.people.unlocked:
             return own
         with self._opened.store.read() as view:
             above = next((name for who, name in Lineage(view).inherited_lockouts(task) if who == agent), "")
@@ -214,7 +214,7 @@ class _Session:
     def _receipt(self, task: Task) -> None:
         """Notes that the agent was given its feedback."""
         claim = task.claim
-        if claim is None or claim.read >= task.feedback:
+        if claim is None or claim.read >= task.reviews.feedback:
             return
         ask = c.FetchFeedback(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id)
         self._opened.ledger.ask(Request(ask=ask, actor=claim.agent, confined=True, known_by=self._known_by))
@@ -222,7 +222,7 @@ class _Session:
     def _is_news(self, task: Task, count: int) -> bool:
         """True when something was rejected since this session was last told."""
         kind = f"told-{count}"
-        has_feedback = task.feedback or task.gate_rejection_count
+        has_feedback = task.reviews.feedback or task.gates.rejection_count
         return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._words.session, 1e9)
 
     def _stop(self, task: Task, deadline: float) -> HookAnswer:

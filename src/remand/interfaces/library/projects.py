@@ -76,7 +76,12 @@ class ProjectManager:
 
         def find() -> Task | None:
             known = self._task(ids.parse_task_id(task_id) or "")
-            is_same = known and said == (known.title, known.scope, str(known.priority), known.category)
+            is_same = known and said == (
+                known.title,
+                known.details.scope,
+                str(known.details.priority),
+                known.details.category,
+            )
             return known if is_same else None
 
         ask = c.AddTask(title=title, scope=description, priority=priority, category=category, own_id=task_id)
@@ -194,13 +199,13 @@ class ProjectManager:
         after = last.view.rejection_id if last and last.is_overridden else ""
         stamp = _digest([handoff_id, agent, after, rejection.to_dict()["rejected_at"]])
         task = self._ask(ask, agent, key=f"reject.{_content(rejection)}.{stamp}").task
-        if task.filed is None:
+        if task.rejections.last_rejection is None:
             return False
         if not find_socket(self._gateway.place):
             consultants = make_consultants(self._gateway.opened_ledger, is_users_own=False)
-            consultants.advise(task.id, task.filed.handoff_id)
-            consultants.decide(task.id, task.filed.handoff_id)
-        return task.filed.is_valid
+            consultants.advise(task.id, task.rejections.last_rejection.handoff_id)
+            consultants.decide(task.id, task.rejections.last_rejection.handoff_id)
+        return task.rejections.last_rejection.is_valid
 
     def _is_answered(self, handoff_id: str) -> bool:
         last = self._last(handoff_id)

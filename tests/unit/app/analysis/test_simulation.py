@@ -260,7 +260,7 @@ class TestReviews:
         task = world.add()
         for n in (1, 2):
             send_back(world, task, "Alice", f"work {n}")
-        first = world.task(task).rounds[0].reviews[0].id
+        first = world.task(task).reviews.rounds[0].reviews[0].id
         world.ask(c.RetractReview(task_id=task, review_id=first, reason="It was right"))
 
         assert differences(world, Policy(lockout_after=2)) == []
@@ -330,7 +330,7 @@ class TestLease:
         world = a_world()
         offered = world.ask(c.InitiateHandoff(task_id=world.add(), target="Alice"))
         world.clock.advance(1000)
-        handoff = offered.task.offers[0].handoff_id
+        handoff = offered.task.claims.offers[0].handoff_id
         world.ask(c.AcceptHandoff(handoff_id=handoff, agent="Alice"), "Alice")
 
         (found,) = differences(world, Policy(lease_seconds=900))

@@ -58,7 +58,7 @@ def test_reading_appends_nothing() -> None:
 
     read_in(world, session.lines)
 
-    assert world.task(T1).conflicts
+    assert world.task(T1).inbox.conflicts
     assert list(world.exchange.contents) == [THEIRS]
     assert len(world.events()) == 3
 
@@ -92,8 +92,8 @@ def test_copies_of_an_event_count_once() -> None:
     read_in(world, session.lines[::-1], "/events/copy.jsonl")
 
     assert len(world.events()) == 3
-    assert world.task(T1).conflicts == ()
-    assert world.task(T1).attempt_count == 1
+    assert world.task(T1).inbox.conflicts == ()
+    assert world.task(T1).claims.attempt_count == 1
 
 
 def test_files_of_windows_and_files_without_an_end_are_read() -> None:
@@ -227,7 +227,7 @@ def test_events_of_one_task_in_many_files_are_folded_in_their_order() -> None:
     read_in(world, two.lines, "/events/a.jsonl")
 
     assert world.task(T1).claim.agent == "Bob"
-    assert [conflict.event for conflict in world.task(T1).conflicts] == ["task.claim"]
+    assert [conflict.event for conflict in world.task(T1).inbox.conflicts] == ["task.claim"]
 
 
 def test_a_fork_of_ones_own_session_loses_nothing() -> None:

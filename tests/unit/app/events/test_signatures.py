@@ -672,7 +672,7 @@ def test_a_claim_that_a_key_made_room_for_becomes_a_conflict_when_it_is_trusted_
     world.ledger.refresh()
 
     assert world.task(T1).claim is None
-    assert [conflict.event for conflict in world.task(T1).conflicts] == [task_claimed().name]
+    assert [conflict.event for conflict in world.task(T1).inbox.conflicts] == [task_claimed().name]
 
 
 # Two machines.

@@ -23,9 +23,10 @@ from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Member, Role, Team
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import Finding
+from remand.domain.forge_state import ForgeAction
 from remand.domain.instant import parse_moment
 from remand.domain.policy import Policy
-from remand.domain.task import ForgeAction, Task
+from remand.domain.task import Task
 from remand.testing.builders import NOW, FakeLedger
 from remand.testing.fakes import ProcessKilled
 from remand.testing.forge_fakes import MemoryForge, MemoryNotes, MemoryRemote, an_account

@@ -46,7 +46,7 @@ def test_issues_with_the_label_become_tasks_the_oldest_first_and_once() -> None:
     first, again = desk.bring_in(), desk.bring_in()
     tasks = [desk.world.task(one.task_id) for one in first.imported]
 
-    assert [(task.aliases, task.title, task.scope) for task in tasks] == [
+    assert [(task.details.aliases, task.title, task.details.scope) for task in tasks] == [
         (("#3",), "Issue 3", "Text 3"),
         (("#7",), "Issue 7", "Text 7"),
     ]
@@ -168,7 +168,7 @@ def test_labels_tell_priority_and_skills(
     (made,) = desk.bring_in().imported
     task = desk.world.task(made.task_id)
 
-    assert (task.priority, set(task.skills)) == (Priority(priority), set(skills))
+    assert (task.details.priority, set(task.details.skills)) == (Priority(priority), set(skills))
 
 
 def test_hostile_issues_are_text_and_no_more() -> None:
@@ -180,10 +180,10 @@ def test_hostile_issues_are_text_and_no_more() -> None:
 
     assert (len(found.imported), found.skipped) == (len(hidden), ())
     for task in desk.world.tasks().values():
-        assert MARKER not in f"{task.title} {task.scope}".lower()
+        assert MARKER not in f"{task.title} {task.details.scope}".lower()
         assert "\n" not in task.title
         assert len(task.title) <= 200
-        assert len(task.scope.encode()) <= 8 * 1024
+        assert len(task.details.scope.encode()) <= 8 * 1024
 
 
 @pytest.mark.parametrize("title", ["", "   ", "\u200b\u202e", "<!-- hidden -->"])

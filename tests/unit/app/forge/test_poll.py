@@ -28,8 +28,12 @@ class TestRejections:
         forged.forge.put(PR, forged.head, a_review(LEAD, forged.head))
         polled = forged.poll()
 
-        assert (polled.rejections, forged.task.status, forged.task.rejection_count) == (1, Status.REJECTED, 1)
-        assert [lockout.agent for lockout in forged.task.lockouts] == ["Alice"]
+        assert (polled.rejections, forged.task.status, forged.task.reviews.rejection_count) == (
+            1,
+            Status.REJECTED,
+            1,
+        )
+        assert [lockout.agent for lockout in forged.task.people.lockouts] == ["Alice"]
 
     def test_the_same_review_counts_once_however_often_it_is_seen(self, forged: Forged) -> None:
         review = a_review(LEAD, forged.head)
@@ -54,7 +58,7 @@ class TestRejections:
             forged.forge.put(PR, head, review)
             forged.poll()
 
-        assert len(forged.named(ReviewRejected)) == forged.task.rejection_count == 1
+        assert len(forged.named(ReviewRejected)) == forged.task.reviews.rejection_count == 1
 
     def test_a_review_of_work_handed_in_before_rejects_nothing_of_now(self, forged: Forged) -> None:
         forged.world.ask(
@@ -80,7 +84,7 @@ class TestRejections:
         late = forged.poll()
 
         assert (early.rejections, "to be submitted" in early.waits[0].text) == (0, True)
-        assert (late.rejections, forged.task.rejection_count) == (1, 2)
+        assert (late.rejections, forged.task.reviews.rejection_count) == (1, 2)
 
     @pytest.mark.parametrize("account", [STRANGER, None, an_account("octocat", 666)])
     def test_a_review_by_anybody_else_changes_nothing(self, forged: Forged, account: Account | None) -> None:
@@ -127,7 +131,7 @@ class TestRejections:
         )
         forged.poll()
 
-        assert (forged.task.rejection_count, forged.task.feedback) == (1, 2)
+        assert (forged.task.reviews.rejection_count, forged.task.reviews.feedback) == (1, 2)
 
 
 class TestOwnPullRequests:
@@ -169,7 +173,7 @@ class TestOwnPullRequests:
         forged.forge.put(PR, forged.head, *reviews, author=LEAD)
         forged.poll()
 
-        assert (forged.task.rejection_count, len(forged.named(ReviewRejected))) == (1, 2)
+        assert (forged.task.reviews.rejection_count, len(forged.named(ReviewRejected))) == (1, 2)
 
 
 class TestApprovals:
@@ -243,7 +247,7 @@ class TestApprovals:
         )
         forged.poll()
 
-        assert (forged.task.status, forged.task.rejection_count) == (Status.DONE, 0)
+        assert (forged.task.status, forged.task.reviews.rejection_count) == (Status.DONE, 0)
 
 
 class TestMerges:
@@ -274,8 +278,8 @@ class TestMerges:
         forged.world.ask(c.AnswerEscalation(task_id=forged.task_id, option="accept"), "owner")
         forged.poll()
 
-        assert (forged.task.status, forged.task.approved_commit) == (Status.DONE, forged.head)
-        assert (forged.task.lockouts, forged.task.conflicts) == ((), ())
+        assert (forged.task.status, forged.task.reviews.approved_commit) == (Status.DONE, forged.head)
+        assert (forged.task.people.lockouts, forged.task.inbox.conflicts) == ((), ())
 
     def test_a_pull_request_that_was_closed_is_said(self, forged: Forged) -> None:
         forged.forge.put(PR, forged.head, state=PullState.CLOSED)
@@ -334,7 +338,7 @@ class TestFaults:
 
         assert ("away" in first.trouble, first.rejections) == (True, 0)
         assert "away" in first.waits[0].text
-        assert (second.rejections, forged.task.rejection_count) == (1, 1)
+        assert (second.rejections, forged.task.reviews.rejection_count) == (1, 1)
 
     @pytest.mark.parametrize(
         "trouble",

@@ -80,5 +80,5 @@ def test_the_end_of_a_run_and_the_stops_of_its_hooks_have_one_count() -> None:
     task = shop.world.task(task_id)
     assert idle_stops(shop.world) == [1, 2, 3, 4]
     assert task.status == Status.ESCALATED
-    assert task.escalation is not None
-    assert "Alice stopped 4 times with nothing to measure" in task.escalation.reason
+    assert task.inbox.escalation is not None
+    assert "Alice stopped 4 times with nothing to measure" in task.inbox.escalation.reason

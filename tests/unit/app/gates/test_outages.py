@@ -72,7 +72,7 @@ def test_the_same_cause_twice_asks_the_user_about_the_gate_and_blames_nobody() -
     assert "No module named pytest" in asked.question
     assert len(asked.tried) == 2
     found = world.task(task)
-    assert (found.gate_rejection_count, found.rejection_count, found.lockouts) == (0, 0, ())
+    assert (found.gates.rejection_count, found.reviews.rejection_count, found.people.lockouts) == (0, 0, ())
     assert world.state() == (True, False)
 
 

@@ -34,8 +34,8 @@ def test_a_question_is_told_with_its_answer() -> None:
 
     (found,) = asked(world, task.id)
 
-    assert task.escalation is not None
-    assert (found.escalation_id, found.kind) == (task.escalation.id, "deadlock")
+    assert task.inbox.escalation is not None
+    assert (found.escalation_id, found.kind) == (task.inbox.escalation.id, "deadlock")
     assert (found.status, found.option, found.answered_by) == ("answered", "unlock:Alice", "Boss")
     assert found.guidance == "Use tar"
 
@@ -148,7 +148,7 @@ class TestTheOverrideMessageOfAHandoff:
         world = self.world()
         task = world.add(TITLE, scope=SCOPE)
         answer = world.ask(c.InitiateHandoff(task_id=task, target="Alice"))
-        handoff = answer.task.offers[0].handoff_id
+        handoff = answer.task.claims.offers[0].handoff_id
         world.reject(handoff, a_rejection())
         world.ask(c.AnswerRejection(handoff_id=handoff, decision="OVERRIDE", message=self.MESSAGE))
         offered = self.seen(world, handoff)

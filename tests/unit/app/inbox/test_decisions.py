@@ -45,7 +45,7 @@ def asked(world: FakeLedger) -> DecisionQuestion:
 def test_it_is_asked_with_what_was_rejected_why_and_how_to_answer() -> None:
     world = a_world()
     task = rejected(world)
-    filed = world.task(task).filed
+    filed = world.task(task).rejections.last_rejection
     assert filed is not None
 
     found = asked(world)
@@ -78,9 +78,9 @@ def test_every_option_is_an_answer_after_which_nothing_waits(key: str, status: S
     world.ask(command_for_answer(asked(world), key, "The key is in the vault"), "owner")
 
     after = world.task(task)
-    assert after.filed is not None
-    assert (after.status, after.filed.decision) == (status, decision)
-    assert [offer.target for offer in after.offers] == (["Bob"] if key == "reassign:Bob" else [])
+    assert after.rejections.last_rejection is not None
+    assert (after.status, after.rejections.last_rejection.decision) == (status, decision)
+    assert [offer.target for offer in after.claims.offers] == (["Bob"] if key == "reassign:Bob" else [])
     assert questions(world) == []
 
 
@@ -148,7 +148,9 @@ def test_a_question_about_an_infeasible_task_holds_all_that_the_decision_rests_o
     assert found.options[0].key == "ACCEPT_AND_REFORMULATE"
     world.ask(command_for_answer(found, "ACCEPT_AND_REFORMULATE", ""), "owner")
     assert world.task(task).status == Status.INFEASIBLE
-    assert world.task(world.task(task).superseded_by).scope.startswith(record["suggested_alternative"][:40])
+    assert world.task(world.task(task).links.superseded_by).details.scope.startswith(
+        record["suggested_alternative"][:40]
+    )
 
 
 def test_each_attempt_and_piece_of_evidence_stands_with_its_grade_and_each_sub_task_with_its_scope() -> None:

@@ -52,7 +52,7 @@ def a_world(*files: list[bytes], trusted: tuple[Keys, ...] = (MACHINE,), keys: K
 
 def locked(world: FakeLedger) -> set[str]:
     task = world.tasks().get(T1)
-    return {lockout.agent for lockout in task.lockouts} if task else set()
+    return {lockout.agent for lockout in task.people.lockouts} if task else set()
 
 
 def state(world: FakeLedger) -> str:

@@ -159,7 +159,7 @@ def test_after_a_repair_every_clone_has_the_lockout_and_the_same_state(
     task = rejected_under(one, seconds)
     if first == "the events":
         send(one, two)
-        assert not two.tasks()[task].lockouts
+        assert not two.tasks()[task].people.lockouts
 
     repair(one)
     send(one, two)
@@ -169,7 +169,7 @@ def test_after_a_repair_every_clone_has_the_lockout_and_the_same_state(
     for world in (one, two, fresh):
         assert world.task(task).is_locked_out("Alice")
         assert problems(world) == []
-        assert world.task(task).conflicts == ()
+        assert world.task(task).inbox.conflicts == ()
         assert held(world) == []
     assert state(one) == state(two) == state(fresh) == rebuilt(one) == rebuilt(two)
 
@@ -242,7 +242,7 @@ def test_a_repaired_task_keeps_its_id_handoff_review_question_and_key(
     one.submit(task)
     rejection = c.RejectReview(task_id=task, commit="work", findings=(Finding(text="It leaks"),))
     one.ask(rejection, "Lea", key="no")
-    review, question = one.task(task).rounds[0].reviews[0], one.task(task).escalation
+    review, question = one.task(task).reviews.rounds[0].reviews[0], one.task(task).inbox.escalation
     assert question
     one.clock.advance(-400 * DAY)
 
@@ -251,11 +251,14 @@ def test_a_repaired_task_keeps_its_id_handoff_review_question_and_key(
 
     after = one.task(task)
     assert two.task(task) == after
-    assert (after.rounds[0].handoff_id, after.rounds[0].reviews[0]) == (before.claim.handoff_id, review)
-    assert after.escalation
-    assert after.escalation.id == question.id
+    assert (after.reviews.rounds[0].handoff_id, after.reviews.rounds[0].reviews[0]) == (
+        before.claim.handoff_id,
+        review,
+    )
+    assert after.inbox.escalation
+    assert after.inbox.escalation.id == question.id
     count = len(one.events())
-    assert one.ask(rejection, "Lea", key="no").task.rejection_count == 1
+    assert one.ask(rejection, "Lea", key="no").task.reviews.rejection_count == 1
     assert len(one.events()) == count
 
 
@@ -287,7 +290,7 @@ def test_a_repair_under_a_clock_that_is_ahead_itself_can_be_repaired(
     one: FakeLedger, two: FakeLedger
 ) -> None:
     task = rejected_under(one, 400 * DAY)
-    question = one.task(task).escalation
+    question = one.task(task).inbox.escalation
     one.clock.advance(200 * DAY)
     repair(one)
     one.clock.advance(-200 * DAY)
@@ -299,12 +302,12 @@ def test_a_repair_under_a_clock_that_is_ahead_itself_can_be_repaired(
     fresh = machine(3, FakeClock(), TWO)
     send(one, fresh)
 
-    again = two.task(task).escalation
+    again = two.task(task).inbox.escalation
     assert question
     assert again
     assert again.id == question.id
     assert two.task(task).is_locked_out("Alice")
-    assert two.task(task).rejection_count == 1
+    assert two.task(task).reviews.rejection_count == 1
     assert state(one) == state(two) == state(fresh)
     for world in (one, two, fresh):
         world.clock.advance(500 * DAY)
@@ -324,7 +327,7 @@ def test_void_events_stay_void_when_their_time_comes(one: FakeLedger, two: FakeL
         world.ledger.refresh()
 
     assert state(one) == state(two) == before
-    assert two.task(task).rejection_count == 1
+    assert two.task(task).reviews.rejection_count == 1
 
 
 def test_two_repairs_of_the_same_events_count_once(one: FakeLedger, two: FakeLedger) -> None:
@@ -340,8 +343,8 @@ def test_two_repairs_of_the_same_events_count_once(one: FakeLedger, two: FakeLed
     send(copy, one)
     send(one, copy)
 
-    assert one.task(task).rejection_count == 1
-    assert one.task(task).conflicts == ()
+    assert one.task(task).reviews.rejection_count == 1
+    assert one.task(task).inbox.conflicts == ()
     assert state(one) == state(copy) == state(two) == rebuilt(two)
     assert problems(two) == []
 
@@ -376,7 +379,7 @@ def test_a_command_that_the_jump_divides_is_restated_whole(
     assert voiding.events == tuple(whole)
 
     assert two.task(task).is_locked_out("Alice")
-    assert two.task(task).conflicts == ()
+    assert two.task(task).inbox.conflicts == ()
     assert state(one) == state(two)
 
 
@@ -421,7 +424,7 @@ def test_a_machine_that_lost_its_ledger_repairs_what_its_own_key_signed(
     task = rejected_under(one, 400 * DAY)
     again = machine(4, FakeClock(), ONE)
     send(one, again)
-    assert not again.task(task).lockouts
+    assert not again.task(task).people.lockouts
 
     assert repair(again).own
     send(again, two)
@@ -478,7 +481,7 @@ def test_a_repair_that_was_killed_after_its_write_is_taken_in_once(one: FakeLedg
     one.add("More")
     send(one, two)
 
-    assert one.task(task).rejection_count == 1
+    assert one.task(task).reviews.rejection_count == 1
     assert state(one) == state(two)
     assert problems(one) == problems(two) == []
 
@@ -603,7 +606,7 @@ def test_what_a_task_publishes_names_what_is_void(one: FakeLedger, two: FakeLedg
     two.clock.advance(500 * DAY)
     two.ledger.refresh()
 
-    assert two.task(task).rejection_count == 1
+    assert two.task(task).reviews.rejection_count == 1
     assert two.task(task) == one.task(task)
 
 

@@ -69,7 +69,7 @@ def test_a_ledger_made_anew_is_the_ledger_it_was() -> None:
 def test_handoffs_are_found_again() -> None:
     world = FakeLedger()
     task = world.add("One")
-    (offer,) = world.ask(c.InitiateHandoff(task_id=task, target="Alice")).task.offers
+    (offer,) = world.ask(c.InitiateHandoff(task_id=task, target="Alice")).task.claims.offers
     made_anew(world)
 
     ask = c.AcceptHandoff(handoff_id=offer.handoff_id, agent="Alice")

@@ -69,7 +69,7 @@ def a_world(*files: list[bytes], by: Rules) -> FakeLedger:
 def locked(world: FakeLedger) -> set[str]:
     """Who is locked out; nobody where there is no task."""
     task = world.tasks().get(T1)
-    return {lockout.agent for lockout in task.lockouts} if task else set()
+    return {lockout.agent for lockout in task.people.lockouts} if task else set()
 
 
 def state(world: FakeLedger) -> tuple[object, ...]:

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from remand.app.scheduler.scheduler import CandidateTasks
 from remand.domain.access.team import Actor, Role
-from remand.domain.task import Task
+from remand.domain.task import Task, update_task
 from remand.testing.builders import a_task, task_id
 
 ALICE = Actor(name="Alice", roles=(Role.AGENT,))
@@ -14,7 +12,7 @@ BOB = Actor(name="Bob", roles=(Role.AGENT,), skills=("roof",))
 
 
 def tasks(*skills: tuple[str, ...]) -> list[Task]:
-    return [replace(a_task(), id=task_id(number), skills=wanted) for number, wanted in enumerate(skills)]
+    return [update_task(a_task(), id=task_id(number), skills=wanted) for number, wanted in enumerate(skills)]
 
 
 def test_everybody_is_given_the_first_that_suits_and_nothing_is_given_twice() -> None:

@@ -169,5 +169,5 @@ def test_the_user_is_asked_about_a_task_that_its_agent_has_given_up() -> None:
 
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
-    assert task.escalation is not None
-    assert "Alice gave" in task.escalation.reason
+    assert task.inbox.escalation is not None
+    assert "Alice gave" in task.inbox.escalation.reason

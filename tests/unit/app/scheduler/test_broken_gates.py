@@ -153,7 +153,7 @@ def test_a_trial_run_that_has_nothing_to_measure_is_sent_back_like_any_other() -
 
     assert len(shop.orders) == 2 + 3, "two, and three with nothing to measure"
     (asked,) = shop.asked()
-    assert "nothing to measure" in shop.world.task(asked).escalation.reason  # type: ignore[union-attr]
+    assert "nothing to measure" in shop.world.task(asked).inbox.escalation.reason  # type: ignore[union-attr]
 
 
 def test_when_the_rules_of_the_gates_change_all_goes_on_by_itself() -> None:
@@ -214,11 +214,11 @@ def test_a_rejection_is_not_counted_again_when_its_agent_could_not_be_started_at
 
     shop.submit = submit_at_the_end  # type: ignore[method-assign]
     shop.tick(3)
-    assert (len(shop.orders), shop.world.task(task_id).gate_rejection_count) == (1, 1)
+    assert (len(shop.orders), shop.world.task(task_id).gates.rejection_count) == (1, 1)
 
     shop.restart()
     shop.tick(5)
 
     assert len(shop.orders) == 2, "the agent goes on with the rejection"
     assert shop.submissions == [task_id]
-    assert shop.world.task(task_id).gate_rejection_count == 1
+    assert shop.world.task(task_id).gates.rejection_count == 1

@@ -157,7 +157,7 @@ def test_an_answer_counts_once() -> None:
     assert isinstance(first, Acceptance)
     assert isinstance(second, Acceptance)
     assert first.events == second.events
-    assert scene.task.rejection_count == 1
+    assert scene.task.reviews.rejection_count == 1
 
 
 @pytest.mark.parametrize("text", [yes(), no(), "nothing"])
@@ -181,8 +181,8 @@ def test_what_it_found_goes_with_what_another_reviewer_found_meanwhile() -> None
 
     assert scene.says(yes()) is None, "a yes adds nothing to a no"
     assert isinstance(scene.asks(no()), Acceptance)
-    assert scene.task.rejection_count == 1
-    assert [review.reviewer for review in scene.task.rounds[0].reviews] == ["user", "Rita"]
+    assert scene.task.reviews.rejection_count == 1
+    assert [review.reviewer for review in scene.task.reviews.rounds[0].reviews] == ["user", "Rita"]
 
 
 def test_nothing_is_said_of_work_that_it_was_not_shown() -> None:
@@ -238,8 +238,8 @@ def test_an_agent_has_no_more_rights_than_its_member(name: str, code: str) -> No
 def test_a_run_knows_the_rejection_that_it_decides() -> None:
     scene = a_question()
 
-    assert scene.task.filed is not None
-    assert scene.run.about == scene.task.filed.rejection_id
+    assert scene.task.rejections.last_rejection is not None
+    assert scene.run.about == scene.task.rejections.last_rejection.rejection_id
 
 
 def test_a_decision_is_the_director_s_own() -> None:

@@ -11,7 +11,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.work import Purpose
 from remand.domain.run import Run
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
     NOW,
     a_claim,
@@ -69,9 +69,9 @@ def test_who_is_no_reviewer_or_cannot_be_started_is_not(other: Member) -> None:
 @pytest.mark.parametrize("name", ["Lea", "l", "github:lea"])
 def test_who_had_a_part_is_never_asked_under_any_name(name: str) -> None:
     own = (
-        replace(WORK, authors=("Alice", name)),
-        replace(WORK, holders=("Alice", name)),
-        replace(WORK, lockouts=(a_lockout(name),)),
+        update_task(WORK, authors=("Alice", name)),
+        update_task(WORK, holders=("Alice", name)),
+        update_task(WORK, lockouts=(a_lockout(name),)),
     )
     for task in own:
         assert chosen(task, LEA) == ""
@@ -95,12 +95,12 @@ def test_what_was_changed_is_looked_up_only_where_it_matters() -> None:
 
 
 def test_who_was_asked_for_by_name_is_the_one() -> None:
-    assert chosen(replace(WORK, requested=("Rita",)), LEA, RITA) == "Rita"
-    assert chosen(replace(WORK, requested=("l",)), RITA, LEA) == "Lea"
+    assert chosen(update_task(WORK, requested=("Rita",)), LEA, RITA) == "Rita"
+    assert chosen(update_task(WORK, requested=("l",)), RITA, LEA) == "Lea"
 
 
 def test_when_a_person_was_asked_for_no_agent_is() -> None:
-    assert chosen(replace(WORK, requested=("Hugo",)), LEA, RITA, HUMAN) == ""
+    assert chosen(update_task(WORK, requested=("Hugo",)), LEA, RITA, HUMAN) == ""
 
 
 def test_the_one_with_least_to_do_is_asked_in_turn() -> None:
@@ -128,7 +128,7 @@ def test_nobody_is_asked_when_nothing_waits_or_somebody_looks_already(task: Task
 @pytest.mark.parametrize("changed", [("roof.py",), ("tests/test_a.py",), None])
 def test_whoever_is_asked_may_approve(changed: tuple[str, ...] | None) -> None:
     team = Team((LEA, RITA, TESS, DORA, HUMAN))
-    task = replace(WORK, lockouts=(a_lockout("Rita"),))
+    task = update_task(WORK, lockouts=(a_lockout("Rita"),))
     commit = task.submission.commit if task.submission else ""
     approve = c.ApproveReview(task_id=task.id, commit=commit)
     facts: dict[str, Any] = {"commit": commit, "changed": changed}
@@ -147,7 +147,7 @@ def test_whoever_is_asked_may_approve(changed: tuple[str, ...] | None) -> None:
 # Directors.
 
 
-WAITING = a_task(status=Status.BLOCKED, filed=a_filed_rejection())
+WAITING = a_task(status=Status.BLOCKED, last_rejection=a_filed_rejection())
 
 
 def directing(task: Task, *members: Member, load: Load = IDLE) -> str:
@@ -165,8 +165,8 @@ def test_a_director_that_can_be_started_is_asked_about_what_waits() -> None:
     [
         a_task(),
         a_task(status=Status.BLOCKED),
-        a_task(status=Status.BLOCKED, filed=a_filed_rejection("ACCEPT")),
-        a_task(status=Status.CLAIMED, claim=a_claim(), filed=a_filed_rejection()),
+        a_task(status=Status.BLOCKED, last_rejection=a_filed_rejection("ACCEPT")),
+        a_task(status=Status.CLAIMED, claim=a_claim(), last_rejection=a_filed_rejection()),
         replace(WAITING, runs=(replace(REVIEW, purpose=Purpose.DIRECT),)),
     ],
 )
@@ -176,8 +176,8 @@ def test_no_director_is_asked_when_nothing_waits(task: Task) -> None:
 
 @pytest.mark.parametrize("name", ["Dora", "d"])
 def test_a_director_is_not_asked_about_its_own_rejection(name: str) -> None:
-    assert directing(replace(WAITING, filed=a_filed_rejection(agent=name)), DORA) == ""
-    assert directing(replace(WAITING, lockouts=(a_lockout(name),)), DORA) == ""
+    assert directing(update_task(WAITING, last_rejection=a_filed_rejection(agent=name)), DORA) == ""
+    assert directing(update_task(WAITING, lockouts=(a_lockout(name),)), DORA) == ""
 
 
 def test_the_user_is_no_agent_to_be_started() -> None:

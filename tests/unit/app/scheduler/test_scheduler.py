@@ -12,7 +12,7 @@ from remand.domain.events.reviews import Finding
 from remand.domain.events.work import How
 from remand.domain.instant import add_seconds, seconds_between
 from remand.domain.run import Budget
-from remand.domain.task import Status
+from remand.domain.task import Status, update_task
 from remand.testing.builders import a_lockout, a_task
 from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from remand.testing.scheduler_fakes import (
@@ -108,7 +108,7 @@ def test_a_task_that_an_agent_may_not_have_does_not_keep_it_from_others() -> Non
     with shop.world.store.write() as tx:
         above = shop.world.task(parent)
         tx.tasks.put(
-            replace(above, status=Status.DECOMPOSED, lockouts=(a_lockout("Alice"),), children=("T-9",))
+            update_task(above, status=Status.DECOMPOSED, lockouts=(a_lockout("Alice"),), children=("T-9",))
         )
         tx.tasks.put(a_task("T-9", parent=parent))
 
@@ -208,7 +208,7 @@ def test_an_agent_that_is_rejected_at_the_gate_goes_on_under_its_claim() -> None
     shop.tick(4)
 
     task = shop.world.task(task_id)
-    assert (task.status, task.attempt_count, task.spent.runs) == (Status.PROVISIONAL, 1, 2)
+    assert (task.status, task.claims.attempt_count, task.spent.runs) == (Status.PROVISIONAL, 1, 2)
 
 
 def test_uncommitted_work_is_sent_back_with_its_names() -> None:
@@ -229,8 +229,8 @@ def test_uncommitted_work_is_sent_back_with_its_names() -> None:
     shop.tick(6)
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
-    assert task.escalation is not None
-    assert "stopped 3 times with nothing to measure" in task.escalation.reason
+    assert task.inbox.escalation is not None
+    assert "stopped 3 times with nothing to measure" in task.inbox.escalation.reason
 
 
 def test_an_agent_that_waits_is_not_started_again() -> None:
@@ -266,7 +266,7 @@ def test_a_failed_run_is_tried_again_later_then_the_user_is_asked(ended: RunEnd)
 
     task = shop.world.task(task_id)
     assert (task.status, len(shop.orders)) == (Status.ESCALATED, 3)
-    assert (task.invalid_by, task.lockouts, task.exits) == ((), (), ())
+    assert (task.rejections.invalid_by, task.people.lockouts, task.claims.exits) == ((), (), ())
 
 
 def test_a_spent_budget_ends_in_a_question() -> None:
@@ -279,8 +279,8 @@ def test_a_spent_budget_ends_in_a_question() -> None:
 
     task = shop.world.task(task_id)
     assert (task.status, len(shop.orders)) == (Status.ESCALATED, 2)
-    assert task.escalation is not None
-    assert task.escalation.kind == "budget"
+    assert task.inbox.escalation is not None
+    assert task.inbox.escalation.kind == "budget"
 
 
 # Whose fault.
@@ -344,7 +344,7 @@ def test_a_run_that_never_began_is_no_attempt_of_its_agent_s_and_no_fault() -> N
     task_id = shop.world.add()
     shop.tick(9)
     before = shop.world.task(task_id)
-    assert (before.attempt_count, before.spent.runs, before.spent.faults) == (0, 0, 0)
+    assert (before.claims.attempt_count, before.spent.runs, before.spent.faults) == (0, 0, 0)
     assert before.spent.unbegun == 2, "later each time"
 
     shop.workplaces.fault = None
@@ -352,7 +352,7 @@ def test_a_run_that_never_began_is_no_attempt_of_its_agent_s_and_no_fault() -> N
     shop.tick(20)
 
     after = shop.world.task(task_id)
-    assert (after.status, after.attempt_count) == (Status.PROVISIONAL, 1)
+    assert (after.status, after.claims.attempt_count) == (Status.PROVISIONAL, 1)
     assert (after.spent.runs, after.spent.unbegun) == (1, 0)
 
 
@@ -365,9 +365,9 @@ def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
 
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
-    assert task.escalation is not None
-    assert "3 runs in a row could not start" in task.escalation.reason
-    assert "checked out elsewhere" in task.escalation.reason
+    assert task.inbox.escalation is not None
+    assert "3 runs in a row could not start" in task.inbox.escalation.reason
+    assert "checked out elsewhere" in task.inbox.escalation.reason
 
 
 def test_what_an_agent_left_in_the_way_is_told_to_it_and_keeps_nobody_else() -> None:
@@ -492,7 +492,7 @@ def test_told_to_stop_it_ends_its_agents_and_goes_on_with_them_when_it_is_starte
     shop.tick(2)
     assert names(shop) == ["Alice", "Alice"]
     again = shop.world.task(task_id)
-    assert (again.attempt_count, again.spent.faults) == (1, 0)
+    assert (again.claims.attempt_count, again.spent.faults) == (1, 0)
 
 
 def test_killed_it_finds_what_it_had_begun_and_starts_nobody_twice() -> None:
@@ -552,8 +552,8 @@ def test_a_time_budget_is_not_escaped_by_crashes() -> None:
 
     task = shop.world.task(task_id)
     assert (task.status, len(shop.orders)) == (Status.ESCALATED, 3)
-    assert task.escalation is not None
-    assert task.escalation.kind == "budget"
+    assert task.inbox.escalation is not None
+    assert task.inbox.escalation.kind == "budget"
 
 
 def test_nor_when_its_lease_has_ended_before_anybody_looked() -> None:
@@ -647,8 +647,8 @@ def test_a_task_that_nobody_is_left_for_is_a_question() -> None:
 
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
-    assert task.escalation is not None
-    assert task.escalation.kind == "deadlock"
+    assert task.inbox.escalation is not None
+    assert task.inbox.escalation.kind == "deadlock"
 
 
 # Reviewers.

@@ -41,7 +41,7 @@ def cut(world: FakeLedger, task: str, by: str, reason: str = "SCOPE_CREEP") -> s
     assert claim is not None
     world.reject(claim.handoff_id, a_rejection(reason), by)
     found = world.task(task)
-    return (*found.children, found.superseded_by)[0]
+    return (*found.links.children, found.links.superseded_by)[0]
 
 
 def may_work(world: FakeLedger, task: str, agent: str) -> bool:
@@ -54,7 +54,7 @@ def may_work(world: FakeLedger, task: str, agent: str) -> bool:
 def test_who_is_locked_out_of_a_task_is_of_what_was_cut_from_it(reason: str) -> None:
     world, task, part = a_family(reason)
 
-    (lockout,) = world.task(part).lockouts
+    (lockout,) = world.task(part).people.lockouts
 
     assert (lockout.agent, lockout.inherited_from, lockout.review_id) == ("Alice", task, "")
     assert world.refusal(c.ClaimTask(agent="Alice", task_id=part), "Alice").code == "locked_out"
@@ -65,7 +65,7 @@ def test_a_lockout_that_comes_after_the_cut_holds_for_the_parts_as_well() -> Non
     world, task, part = a_family(is_rejected=False)
     world.ask(c.LockOut(task_id=task, agent="Alice", reason="Not her"), "Lea")
 
-    assert world.task(part).lockouts == ()
+    assert world.task(part).people.lockouts == ()
     refusal = world.refusal(c.ClaimTask(agent="Alice", task_id=part), "Alice")
     assert refusal.code == "locked_out"
     assert task in refusal.message
@@ -130,8 +130,8 @@ def test_an_unlock_above_ends_what_was_inherited(reason: str) -> None:
     answer = world.ask(c.Unlock(task_id=task, agent="Alice", reason="Taught"))
 
     assert {event_task_id(event) for event in answer.events} >= {task, part}
-    assert world.task(part).lockouts == ()
-    assert world.task(part).unlocked == (), "not for the part alone: another lockout above would hold"
+    assert world.task(part).people.lockouts == ()
+    assert world.task(part).people.unlocked == (), "not for the part alone: another lockout above would hold"
     assert world.claim(part, "Alice").claim is not None
 
 
@@ -149,7 +149,7 @@ def test_an_unlock_on_a_part_is_for_that_part_alone(is_rejected: bool) -> None:
     world, task, part = a_family(is_rejected=is_rejected)
     if not is_rejected:
         world.ask(c.LockOut(task_id=task, agent="Alice", reason="Not her"), "Lea")
-    other = world.task(task).children[1]
+    other = world.task(task).links.children[1]
 
     world.ask(c.Unlock(task_id=part, agent="Alice", reason="This one"))
 
@@ -165,8 +165,8 @@ def test_a_retraction_above_ends_what_was_inherited(reason: str) -> None:
 
     world.ask(c.RetractReview(task_id=task, reason="It was right"), "Lea")
 
-    assert world.task(task).lockouts == ()
-    assert world.task(part).lockouts == ()
+    assert world.task(task).people.lockouts == ()
+    assert world.task(part).people.lockouts == ()
     assert world.claim(part, "Alice").claim is not None
 
 
@@ -185,8 +185,8 @@ def test_a_task_that_is_done_keeps_nobody_away_from_others() -> None:
     world, task, part = a_family()
     with world.store.read() as view:
         assert Lineage(view).inherited_lockouts(world.task(part)) == (("Alice", task),)
-    for child in world.task(task).children:
-        world.ask(c.EditTask(task_id=child, drop_depends_on=world.task(child).depends_on))
+    for child in world.task(task).links.children:
+        world.ask(c.EditTask(task_id=child, drop_depends_on=world.task(child).links.depends_on))
         world.claim(child, "Carol")
         world.submit(child, "Carol", f"part {child}")
         world.ask(c.ApproveReview(task_id=child, commit=f"part {child}"))
@@ -205,7 +205,7 @@ def test_a_part_is_not_passed_on_to_who_is_locked_out_of_the_whole() -> None:
     for _ in range(2):
         world.reject(claim.handoff_id, LAZY, "Bob")
 
-    assert [offer.target for offer in world.task(part).offers] == ["Carol"]
+    assert [offer.target for offer in world.task(part).claims.offers] == ["Carol"]
 
 
 def test_a_part_that_nobody_is_left_for_is_brought_before_the_user() -> None:
@@ -217,7 +217,7 @@ def test_a_part_that_nobody_is_left_for_is_brought_before_the_user() -> None:
 
     found = world.ask(c.RejectReview(task_id=part, commit="part", findings=(LEAKS,)), "Lea").task
 
-    assert found.escalation is not None
-    assert (found.status, found.escalation.kind) == (Status.ESCALATED, "deadlock")
+    assert found.inbox.escalation is not None
+    assert (found.status, found.inbox.escalation.kind) == (Status.ESCALATED, "deadlock")
     world.ask(c.AnswerEscalation(task_id=part, option="unlock:Alice"))
     assert world.claim(part, "Alice").claim is not None

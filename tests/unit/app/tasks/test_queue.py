@@ -94,7 +94,7 @@ def test_tasks_for_the_same_agents_share_a_pool() -> None:
 
     assert agent_pool(one) == agent_pool(other)
     assert agent_pool(one) != agent_pool(a_task(T2, skills=("paint",)))
-    assert agent_pool(one) != agent_pool(a_task(T2, lockouts=one.lockouts))
+    assert agent_pool(one) != agent_pool(a_task(T2, lockouts=one.people.lockouts))
 
 
 def test_without_a_team_skills_bind_nobody() -> None:

@@ -41,7 +41,7 @@ def likeness(one: TaskWords, other: TaskWords, weights: WordWeights) -> float:
 
 
 def rejected(number: int, title: str, scope: str = "", **fields: object) -> Task:
-    return a_task(task_id(number), title=title, scope=scope, filed=FILED, **fields)
+    return a_task(task_id(number), title=title, scope=scope, last_rejection=FILED, **fields)
 
 
 def found(tasks: list[Task], task: Task) -> list[str]:
@@ -167,7 +167,7 @@ class TestSearch:
             rejected(3, title),
             rejected(4, title, waits_for=(T1,)),
             rejected(5, title, superseded_by=T1),
-            a_task(T1, title=title, filed=FILED),
+            a_task(T1, title=title, last_rejection=FILED),
         ]
 
         assert found(family, task) == []

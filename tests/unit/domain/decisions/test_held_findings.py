@@ -29,10 +29,10 @@ from remand.domain.decisions.findings import (
 from remand.domain.events.reviews import EscalationAnswered
 from remand.domain.events.work import FindingAccepted
 from remand.domain.gate.gate import GateFinding
-from remand.domain.gate.state import GateState
+from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
 from remand.domain.refusals import Refused
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -58,15 +58,15 @@ TEAM = Team(
 )
 
 
-def gating(**fields: Any) -> GateState:
+def gate_state(**fields: Any) -> GateState:
     standard = {"status": GateStatus.HELD, "handoff_id": H1, "held": ("f1", "f2"), "tree": TREE}
-    return GateState(**{**standard, "questioned": ("Alice",), **fields})
+    return update_gates(GateState(), **{**standard, "questioned": ("Alice",), **fields})
 
 
 def held_task(status: Status = Status.CLAIMED, claim: str = H1, **fields: Any) -> Task:
     more = {name: fields.pop(name) for name in ("aliases", "escalation") if name in fields}
     under = a_claim("Alice", claim) if status == Status.CLAIMED else None
-    return a_task(status=status, claim=under, gating=gating(**fields), **more)
+    return a_task(status=status, claim=under, gates=gate_state(**fields), **more)
 
 
 ASKED = an_escalation(kind=REJECTED_BEFORE)
@@ -86,8 +86,8 @@ TASKS = [
     pytest.param(held_task(status=Status.INCOMING), (), id="in the queue"),
     pytest.param(held_task(status=Status.CANCELLED), (), id="cancelled"),
     pytest.param(held_task(status=Status.PROVISIONAL), (), id="handed in"),
-    pytest.param(replace(held_task(), gating=gating(status=GateStatus.FAILED)), (), id="rejected"),
-    pytest.param(replace(held_task(), gating=GateState()), (), id="never measured"),
+    pytest.param(update_task(held_task(), gates=gate_state(status=GateStatus.FAILED)), (), id="rejected"),
+    pytest.param(update_task(held_task(), gates=GateState()), (), id="never measured"),
     pytest.param(
         held_task(Status.ESCALATED, held=("f1", SAME), escalation=ASKED), (SAME,), id="handed in again"
     ),
@@ -156,7 +156,7 @@ def test_those_who_may_settle_it_are_named_and_its_author_is_not() -> None:
     assert possible_settlers(task, TEAM) == ("Lead", "owner")
     assert possible_settlers(task, Team()) == ("the user",)
     assert possible_settlers(task, Team((member("Alice"), member("Lead", Role.LEAD)))) == ("Lead", "the user")
-    by_user = replace(task, claim=a_claim("owner"), gating=replace(task.gating, questioned=("owner",)))
+    by_user = update_task(task, claim=a_claim("owner"), gates=update_gates(task.gates, questioned=("owner",)))
     assert possible_settlers(by_user, TEAM) == ("Lead",)
 
 

@@ -186,7 +186,7 @@ def test_the_user_may_take_the_task_over_on_an_alert() -> None:
     answer(story, "fix")
 
     assert story.task.claim is not None
-    assert (story.task.claim.agent, bool(story.task.fixer)) == ("user", True)
+    assert (story.task.claim.agent, bool(story.task.people.fixer)) == ("user", True)
     assert open_alert(story.task) is None
 
 
@@ -195,7 +195,7 @@ def test_the_user_may_give_the_task_to_another_agent_on_an_alert() -> None:
     answer(story, "reassign:Bob", target=BOB)
 
     assert story.task.claim is None
-    assert [offer.target for offer in story.task.offers] == ["Bob"]
+    assert [offer.target for offer in story.task.claims.offers] == ["Bob"]
 
 
 @pytest.mark.parametrize("option", ["reassign:Alice", "nonsense", "unlock:Alice", "reopen", "retry", ""])
@@ -247,7 +247,7 @@ def test_an_agent_reads_the_policys_own_numbers(number: int, expected: str) -> N
 
 
 def texts(task: Task) -> list[str]:
-    return [notice.text for notice in task.notices]
+    return [notice.text for notice in task.inbox.notices]
 
 
 def after(task: Task, *events: Event) -> Task:
@@ -266,7 +266,7 @@ def test_a_gate_override_is_to_be_told() -> None:
     story.rejected(3)
     story.ask(overriding(), THE_USER)
 
-    (notice,) = story.task.notices
+    (notice,) = story.task.inbox.notices
     assert notice.id.startswith("N-")
     assert "let the gate tests pass" in notice.text
     assert "It must go out." in notice.text
@@ -322,7 +322,7 @@ def test_a_finding_that_a_reviewer_accepts_is_an_ordinary_review() -> None:
 def overruling(by: Actor) -> tuple[Task, tuple[Event, ...]]:
     task = a_task(
         status=Status.BLOCKED,
-        filed=a_filed_rejection(agent="Alice", reason="BLOCKER", was_claimed=True),
+        last_rejection=a_filed_rejection(agent="Alice", reason="BLOCKER", was_claimed=True),
         attempt_count=1,
     )
     ask = c.AnswerRejection(handoff_id=H1, decision="OVERRIDE", message="The key is in the vault.")
@@ -381,13 +381,13 @@ def test_an_override_is_told_once_a_channel_and_forgotten_after_the_last() -> No
     story = Story()
     story.rejected(3)
     story.ask(overriding(), THE_USER)
-    (notice,) = story.task.notices
+    (notice,) = story.task.inbox.notices
 
     story.ask(c.NoteDelivery(task_id=T1, escalation_id=notice.id, channel="chat"))
-    assert story.task.notices[0].notified == ("chat",)
+    assert story.task.inbox.notices[0].notified == ("chat",)
     assert story.ask(c.NoteDelivery(task_id=T1, escalation_id=notice.id, channel="chat")) == ()
     story.ask(c.NoteDelivery(task_id=T1, escalation_id=notice.id, channel="mail", is_last=True))
-    assert story.task.notices == ()
+    assert story.task.inbox.notices == ()
 
 
 def test_an_override_stays_to_be_told_whatever_becomes_of_the_task() -> None:
@@ -402,7 +402,7 @@ def test_an_override_stays_to_be_told_whatever_becomes_of_the_task() -> None:
 def test_events_of_before_are_not_told_now() -> None:
     task = after(a_task(), GateOverridden(task_id=T1, gate="tests", tree=TREE, reason="old"))
 
-    assert task.notices == ()
+    assert task.inbox.notices == ()
 
 
 def test_the_text_of_a_notice_is_short_and_hides_nothing() -> None:

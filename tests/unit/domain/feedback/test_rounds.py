@@ -41,7 +41,7 @@ def told(*events: Event) -> TaskFeedback:
     story = stamp_events(task_added(), *events)
     task = replay(story)
     assert task is not None
-    assert len(task.standing_rounds) == task.rejection_count
+    assert len(task.standing_rounds) == task.reviews.rejection_count
     return read_feedback(task, story)
 
 

@@ -17,7 +17,7 @@ from remand.domain.gate.control_files import (
     is_nested_control_path,
     make_control_change,
 )
-from remand.domain.gate.state import GateState
+from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
 from remand.testing.builders import ALICE, OTHER_SHA, SHA, a_task, actor, refusal_code
 from tests.unit.domain.done_claims import (
@@ -125,14 +125,14 @@ def test_a_verdict_is_held_for_it_beside_what_else_was_found() -> None:
 def test_an_override_of_the_integrity_gate_for_a_code_tree_does_not_cover_it() -> None:
     found = a_result(INTEGRITY_GATE, GateStatus.HELD, suspicions=("f1",), finding_count=1)
     verdict = hold_for_control_change(a_verdict(found), CHANGE)
-    overridden = GateState(overridden=((INTEGRITY_GATE, TREE),))
+    overridden = update_gates(GateState(), overridden=((INTEGRITY_GATE, TREE),))
 
-    left = apply_settlements(verdict, a_task(gating=overridden))
+    left = apply_settlements(verdict, a_task(gates=overridden))
     assert (left.status, left.suspicions) == (GateStatus.HELD, (CHANGE.name,))
-    accepted = GateState(overridden=((INTEGRITY_GATE, TREE),), accepted=(CHANGE.name,))
-    assert apply_settlements(verdict, a_task(gating=accepted)).status is GateStatus.OVERRIDDEN
-    refused = GateState(overridden=((INTEGRITY_GATE, TREE),), refused=((CHANGE.name, "no"),))
-    assert apply_settlements(verdict, a_task(gating=refused)).status is GateStatus.FAILED
+    accepted = update_gates(GateState(), overridden=((INTEGRITY_GATE, TREE),), accepted=(CHANGE.name,))
+    assert apply_settlements(verdict, a_task(gates=accepted)).status is GateStatus.OVERRIDDEN
+    refused = update_gates(GateState(), overridden=((INTEGRITY_GATE, TREE),), refused=((CHANGE.name, "no"),))
+    assert apply_settlements(verdict, a_task(gates=refused)).status is GateStatus.FAILED
 
 
 # What may be decided.
@@ -169,7 +169,7 @@ def test_what_a_reviewer_accepted_is_handed_in_with_any_commit() -> None:
     story.ask(recording(hold_for_control_change(passed(), CHANGE)))
     story.ask(settling(CHANGE.name), LEAD)
 
-    assert story.task.gating.accepted == (CHANGE.name,)
+    assert story.task.gates.decisions.accepted == (CHANGE.name,)
     assert unsettled_control_changes(story.task, (change_at(OTHER_SHA),)) == ()
 
 

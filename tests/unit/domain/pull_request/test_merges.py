@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain.pull_request.records import PullRequest, PullState
 from remand.domain.pull_request.reviews import is_merge_of, is_new_merge, judge_merge, merge_source
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import LEAD, OTHER_SHA, SHA, a_submission, a_task
 from remand.testing.forge_fakes import an_account
 
@@ -52,7 +52,7 @@ def test_an_account_that_is_gone_merged_it_too() -> None:
 
 def test_a_merge_is_news_once_and_of_work_that_is_not_done() -> None:
     assert is_new_merge(TASK, SOURCE)
-    assert not is_new_merge(replace(TASK, sources=(SOURCE,)), SOURCE)
+    assert not is_new_merge(update_task(TASK, sources=(SOURCE,)), SOURCE)
     assert not is_new_merge(replace(TASK, status=Status.DONE), SOURCE)
 
 

@@ -20,7 +20,7 @@ from remand.domain.pull_request.reviews import (
     judge_review,
 )
 from remand.domain.refusals import MEANINGS, Refused
-from remand.domain.task import Status
+from remand.domain.task import Status, update_task
 from remand.testing.builders import LEAD, NOW, OTHER_SHA, SHA, TREE, a_round, a_submission, a_task
 from remand.testing.forge_fakes import a_review, an_account
 
@@ -57,7 +57,7 @@ def test_a_review_of_nobody_is_ignored_and_one_of_a_member_waits_for_the_forges_
 
 
 def test_a_review_that_was_taken_in_is_known_whatever_it_is_bound_to_now() -> None:
-    taken = replace(TASK, sources=(f"github:R1@{SHA}",))
+    taken = update_task(TASK, sources=(f"github:R1@{SHA}",))
 
     assert is_known_review(taken, "github", a_review(ACCOUNT, OTHER_SHA, id="R1"))
     assert not is_known_review(taken, "github", a_review(ACCOUNT, SHA, id="R11"))
@@ -120,7 +120,7 @@ def test_a_no_to_what_was_pushed_on_top_counts_and_a_yes_to_it_does_not() -> Non
 
 
 def test_a_late_no_to_work_that_was_sent_back_before_counts_no_more() -> None:
-    again = replace(TASK, rounds=(a_round(commit=OTHER_SHA, tree="other"),))
+    again = update_task(TASK, rounds=(a_round(commit=OTHER_SHA, tree="other"),))
 
     assert "other than the submitted one" in why(judge_review(seen(NO, OTHER_SHA, task=again)))
 
@@ -143,7 +143,7 @@ def test_an_approval_needs_the_work_handed_in_to_be_the_head() -> None:
 
 
 def test_an_approval_from_before_a_rejection_of_the_same_work_does_not_count() -> None:
-    again = replace(TASK, rounds=(a_round(),))
+    again = update_task(TASK, rounds=(a_round(),))
 
     assert "rejected after it" in why(judge_review(seen(YES, at=BEFORE, task=again)))
     assert isinstance(judge_review(seen(YES, at=AFTER, task=again)).ask, c.ApproveReview)

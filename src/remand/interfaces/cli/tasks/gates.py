@@ -246,7 +246,7 @@ def _wait_for_all(context: Context) -> Result:
         raise EnvironmentFault(
             f"The gates of {', '.join(going)} are still running. Wait again with `remand gate wait`."
         )
-    rows = [{"task_id": name, "status": find_task(context, name)[0].gating.status} for name in held]
+    rows = [{"task_id": name, "status": find_task(context, name)[0].gates.status} for name in held]
     return Result(rows, "No gates are running.")
 
 

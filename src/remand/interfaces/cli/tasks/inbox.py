@@ -335,7 +335,7 @@ def _resolve_answer(
 def _question_id(task: Task) -> str:
     """The id of what a task asks or alerts to, open or not."""
     alert = open_alert(task)
-    return alert.id if alert else task.escalation.id if task.escalation else ""
+    return alert.id if alert else task.inbox.escalation.id if task.inbox.escalation else ""
 
 
 def _find_asking_task(context: Context, name: str) -> Task:
@@ -351,7 +351,7 @@ def _find_asking_task(context: Context, name: str) -> Task:
 def render_answer(answer: Acceptance, key: str) -> str:
     """What came of an answer."""
     task, (choice, _, name) = answer.task, key.partition(":")
-    held = f"; it is reserved for {name} for now" if task.offers else ""
+    held = f"; it is reserved for {name} for now" if task.claims.offers else ""
     match choice:
         case "fix":
             agent = task.claim.agent if task.claim else ""
@@ -374,7 +374,7 @@ def _ack(context: Context) -> Result:
     name, is_alert = _question_id(asking), open_alert(asking) is not None
     ask = c.AcknowledgeEscalation(task_id=asking.id, escalation_id=name)
     task = context.ask(ask, context.actor()).task
-    seen = task.gating.alert if is_alert else task.escalation
+    seen = task.gates.progress.alert if is_alert else task.inbox.escalation
     by = seen.acknowledged_by if seen else ""
     data = {"task_id": task.id, "escalation_id": name, "acknowledged_by": by}
     waits = "the agent continues" if is_alert else "it still needs an answer"

@@ -174,7 +174,7 @@ def _consult_if_configured(context: Context, answer: Acceptance) -> str:
 
     Where a coordinator runs it does so itself, in the user's environment and not in the agent's.
     """
-    filed, policy = answer.task.filed, context.opened_ledger.settings.rules().policy
+    filed, policy = answer.task.rejections.last_rejection, context.opened_ledger.settings.rules().policy
     if filed is None or not policy.has_consultants:
         return ""
     if context.surroundings.opened is None and find_socket(context.place):
@@ -192,8 +192,8 @@ def _ask_consultants(context: Context, task_id: str, handoff_id: str, *, is_user
     if (
         not policy.has_director_command
         or task.status != Status.BLOCKED
-        or not task.filed
-        or task.filed.decision
+        or not task.rejections.last_rejection
+        or task.rejections.last_rejection.decision
     ):
         return ""
     said = consultants.decide(task_id, handoff_id)
@@ -220,7 +220,9 @@ def _consult(context: Context) -> Result:
 def _find_rejection(context: Context, answer: Acceptance) -> RejectionView:
     """The rejection that an answer is about, whatever was filed since."""
     _, events = find_task(context, answer.task.id)
-    wanted = answer.task.filed.rejection_id if answer.task.filed else ""
+    wanted = (
+        answer.task.rejections.last_rejection.rejection_id if answer.task.rejections.last_rejection else ""
+    )
     return next(view for view in task_rejections(events) if view.rejection_id == wanted)
 
 

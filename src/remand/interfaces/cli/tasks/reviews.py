@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 def _held_submission(task: Task) -> Submission | None:
     """The work of a done claim that the gates hold, which a reviewer has to see as well."""
-    gating, claim = task.gating, task.claim
+    gates, claim = task.gates, task.claim
     if claim is None or not open_findings(task):
         return None
     return Submission(
-        commit=gating.commit,
+        commit=gates.commit,
         agent=claim.agent,
         handoff_id=claim.handoff_id,
         at=claim.claimed_at,
-        tree=gating.tree,
+        tree=gates.tree,
         base=claim.base,
     )
 
@@ -131,11 +131,11 @@ def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
         "commit": work.commit,
         "author": work.agent,
         "since": work.since,
-        "branch": task.gating.branch or task.branch or None,
-        "pr": task.gating.pr or task.pr or None,
+        "branch": task.gates.branch or task.branch or None,
+        "pr": task.gates.pr or task.pr or None,
         "requested": [],
-        "attempt": task.attempt_count,
-        "rejection_count": task.rejection_count,
+        "attempt": task.claims.attempt_count,
+        "rejection_count": task.reviews.rejection_count,
         "asserted": work.agent in asserted_names(events),
         "waits_for_forge": None,
         "held": msgspec.to_builtins(work.findings),
@@ -171,8 +171,8 @@ def _cells(entry: SubmissionUnderReview) -> tuple[object, ...]:
 def _request(context: Context) -> Result:
     ask = c.RequestReview(task_id=context.arguments.task, reviewer=context.arguments.reviewer)
     task = context.ask(ask, context.actor()).task
-    data = {"task_id": task.id, "status": task.status.value, "requested": list(task.requested)}
-    return Result(data, f"{task.id} awaits a review by {', '.join(task.requested)}")
+    data = {"task_id": task.id, "status": task.status.value, "requested": list(task.reviews.requested)}
+    return Result(data, f"{task.id} awaits a review by {', '.join(task.reviews.requested)}")
 
 
 _REVIEW = (
@@ -241,7 +241,7 @@ def _rejection_result(context: Context, answer: Acceptance) -> Result:
     data: dict[str, Any] = {
         "task_id": task.id,
         "status": task.status.value,
-        "rejection_count": task.rejection_count,
+        "rejection_count": task.reviews.rejection_count,
         "locked_out": [lockout.agent for lockout in task.active_lockouts],
         "reassigned_to": passed_on.target if passed_on else None,
     }
@@ -252,7 +252,7 @@ def _rejection_result(context: Context, answer: Acceptance) -> Result:
 
 def _rejection_lines(context: Context, answer: Acceptance, passed_on: TaskReassigned | None) -> list[str]:
     task = answer.task
-    rows = [f"{task.id} is {task.status}: rejection #{task.rejection_count}"]
+    rows = [f"{task.id} is {task.status}: rejection #{task.reviews.rejection_count}"]
     rows += [
         f"{event.agent} is locked out of {task.label}: {one_line(event.reason, 200)}"
         for event in answer.events
@@ -290,10 +290,10 @@ def _retract(context: Context) -> Result:
         "task_id": task.id,
         "status": task.status.value,
         "review_id": retracted.review_id,
-        "rejection_count": task.rejection_count,
+        "rejection_count": task.reviews.rejection_count,
         "locked_out": locked,
     }
-    text = f"{retracted.review_id} is retracted; {task.id} is {task.status}, rejected {task.rejection_count} times"
+    text = f"{retracted.review_id} is retracted; {task.id} is {task.status}, rejected {task.reviews.rejection_count} times"
     return Result(data, f"{text}; locked out: {', '.join(locked) or 'nobody'}")
 
 

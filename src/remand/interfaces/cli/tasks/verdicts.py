@@ -97,17 +97,17 @@ def settle_held(context: Context, ask: c.SettleFinding, actor: str, *, step: int
 
 def claim_again(context: Context, task: Task, *, step: int = 0) -> Task:
     """Claims the work done once more when people have settled all that stood in its way; the task then."""
-    claim, gating = task.claim, task.gating
+    claim, gates = task.claim, task.gates
     if claim is None or not has_nothing_unsettled(task):
         return task
     ask = c.SubmitTask(
         task_id=task.id,
         agent=claim.agent,
         handoff_id=claim.handoff_id,
-        commit=gating.commit,
-        branch=gating.branch,
-        is_branch_given=gating.is_branch_given,
-        pr=gating.pr,
+        commit=gates.commit,
+        branch=gates.branch,
+        is_branch_given=gates.is_branch_given,
+        pr=gates.pr,
     )
     claimed = context.claim_known(ask, claim.agent, step=step)
     return task if claimed is None or isinstance(claimed.answer, Refused) else claimed.answer.task
@@ -218,7 +218,7 @@ def _refusal_result(context: Context, refusal: Refused, claimed: ClaimOutcome, v
         "message": refusal.message,
         "task_id": task.id if task else None,
         "status": task.status.value if task else None,
-        "gate_rejection_count": task.gate_rejection_count if task else None,
+        "gate_rejection_count": task.gates.rejection_count if task else None,
         "verdict": verdict_data(context, verdict, is_cached=claimed.is_cached, text=refusal.message),
     }
     if held is not None:

@@ -126,14 +126,14 @@ def summary(task: Task) -> dict[str, Any]:
         "task_id": task.id,
         "title": task.title,
         "status": task.status.value,
-        "priority": task.priority.value,
+        "priority": task.details.priority.value,
         "agent": holder,
         "branch": task.branch or None,
-        "alias": task.aliases[0] if task.aliases else None,
+        "alias": task.details.aliases[0] if task.details.aliases else None,
         "pr": task.pr or None,
-        "rejection_count": task.rejection_count,
-        "gate_rejection_count": task.gate_rejection_count,
-        "attempt_count": task.attempt_count,
+        "rejection_count": task.reviews.rejection_count,
+        "gate_rejection_count": task.gates.rejection_count,
+        "attempt_count": task.claims.attempt_count,
         "held": [],
     }
 
@@ -169,16 +169,16 @@ def _show(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         objections = task_objections(view, task)
     data = summary(task) | {
-        "scope": task.scope,
-        "category": task.category,
-        "skills": list(task.skills),
-        "aliases": list(task.aliases),
-        "parent": task.parent or None,
-        "children": list(task.children),
-        "superseded_by": task.superseded_by or None,
-        "depends_on": list(task.depends_on),
-        "waits_for": list(task.waits_for),
-        "waiting_for": task.waiting_for or None,
+        "scope": task.details.scope,
+        "category": task.details.category,
+        "skills": list(task.details.skills),
+        "aliases": list(task.details.aliases),
+        "parent": task.links.parent or None,
+        "children": list(task.links.children),
+        "superseded_by": task.links.superseded_by or None,
+        "depends_on": list(task.links.depends_on),
+        "waits_for": list(task.links.waits_for),
+        "waiting_for": task.claims.waiting_for or None,
         "waits_for_forge": waits_for_forge(context, task.id).get(task.id)
         if _is_forge_relevant(task)
         else None,
@@ -199,7 +199,7 @@ def _show(context: Context) -> Result:
         "escalations": msgspec.to_builtins(task_history.task_questions(task, events)),
         "reassignments": _select_events(history, "task.reassign"),
         "bypasses": _select_events(history, "review.bypass"),
-        "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
+        "conflicts": [msgspec.to_builtins(conflict) for conflict in task.inbox.conflicts],
         "unconfirmed": unconfirmed,
         "has_more_unconfirmed": has_more,
         **objection_data(objections),
@@ -249,12 +249,15 @@ def _page(
         rows.insert(1, ("status", status))
         if task.spent.runs:
             rows.append(("spent", _render_cost(task)))
-        rows += [("depends on", ", ".join(task.depends_on)), ("waits for", ", ".join(task.waits_for))]
+        rows += [
+            ("depends on", ", ".join(task.links.depends_on)),
+            ("waits for", ", ".join(task.links.waits_for)),
+        ]
         rows += [("forge", one_line(data["waits_for_forge"] or "", 300))]
         rows += [
             ("locked out", ", ".join(lockout.agent for lockout in task.active_lockouts)),
             ("asserted", _asserted_names(data)),
-            ("scope", task.scope),
+            ("scope", task.details.scope),
         ]
         facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in rows])(out)
         if held is not None:
@@ -267,7 +270,7 @@ def _page(
             for event, row in zip(events, data["history"], strict=True)
         ]
         table(("time", "event", "actor", "what"), told, "")(out)
-        for conflict in task.conflicts:
+        for conflict in task.inbox.conflicts:
             out.print(
                 Text(clean(f"conflict: {conflict.event} at {conflict.at[:19]}: {conflict.why}"), style="red")
             )
@@ -326,7 +329,7 @@ def _prompt(context: Context) -> Result:
     task, events = find_task(context, context.arguments.id)
     actor = context.actor(option="agent")
     is_held = task.claim is not None and task.claim.agent != actor
-    if task.feedback or task.lockouts or task.parent or is_held:
+    if task.reviews.feedback or task.people.lockouts or task.links.parent or is_held:
         context.ask(c.FetchFeedback(task_id=task.id, agent=actor), actor)
         task, events = find_task(context, task.id)
     settings = context.opened_ledger.settings.settings()
@@ -354,5 +357,5 @@ def _ready(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         names = view.queue.ready()
         tasks = [view.tasks.get(name) for name in names[:200]]
-    rows = [(task.id, task.status, task.priority, task.title) for task in tasks if task]
+    rows = [(task.id, task.status, task.details.priority, task.title) for task in tasks if task]
     return Result(names, table(("task", "status", "priority", "title"), rows, "Nothing can be claimed now."))
