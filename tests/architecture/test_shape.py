@@ -50,7 +50,6 @@ WIDE_PROTOCOLS = {
     "Publisher": 6,
     "Segment": 7,
     "TaskTable": 17,
-    "TaskWorktrees": 7,
     "TraceTable": 6,
 }
 """Protocols with more than five methods, and how many they have."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.system.scheduler_files import MANY, RunLogs
-from remand.app.scheduler.runs import LastSigns
+from remand.app.scheduler.chores import last_sign
 from remand.app.scheduler.status import SchedulerStatus, encode_status
 from remand.domain.instant import format_instant, parse_moment
 from remand.testing.builders import LATER, NOW
@@ -62,8 +62,8 @@ def test_of_very_many_the_oldest_are_removed(logs: RunLogs, tmp_path: Path) -> N
 def test_a_run_lived_as_long_as_its_scheduler_or_itself_was_heard_of(logs: RunLogs) -> None:
     status = encode_status(SchedulerStatus(pid=77, started_at=NOW, tick_at=NOW))
 
-    assert LastSigns(Kept(None), logs).last(RUN) == "", "nothing is known"
-    assert LastSigns(Kept(status), logs).last(RUN) == NOW
+    assert last_sign(Kept(None), logs, RUN) == "", "nothing is known"
+    assert last_sign(Kept(status), logs, RUN) == NOW
     said(logs, "begun\n", at=LATER)
-    assert LastSigns(Kept(status), logs).last(RUN) == format_instant(parse_moment(LATER))
-    assert LastSigns(Kept(b"torn"), logs).last(RUN) == ""
+    assert last_sign(Kept(status), logs, RUN) == format_instant(parse_moment(LATER))
+    assert last_sign(Kept(b"torn"), logs, RUN) == ""

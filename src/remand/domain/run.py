@@ -7,6 +7,7 @@ import math
 import msgspec
 from msgspec.structs import replace
 
+from remand.domain.access.team import Member
 from remand.domain.events.work import How, RunEnded
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple, Record
@@ -225,3 +226,28 @@ class Breaker:
 
 def _is_passable(breach: Breach | None, now: float) -> bool:
     return breach is None or now >= breach.until
+
+
+SYSTEM_CAUSES = ("disk", "sandbox", "door")
+"""Causes that are the system's beyond doubt: no second task has to fail to know."""
+
+
+def program_scope(member: Member) -> str:
+    """What a program's own failures are charged to."""
+    return f"command {member.command[0]}"
+
+
+def failure_scope(cause: str, member: Member) -> str:
+    """What a failure is charged to: the machine, or a program, or else nobody but the one whose work it was.
+
+    What an agent leaves behind can be in git's or the gates' way. No other has to wait for that.
+    """
+    if cause in SYSTEM_CAUSES:
+        return cause
+    return f"program {member.command[0]}" if cause == "program" else f"{cause} of {member.name}"
+
+
+def member_scopes(member: Member) -> tuple[str, ...]:
+    """Every scope whose failures keep the member from being started."""
+    causes = (*SYSTEM_CAUSES, "program", "git", "gates", "system")
+    return (program_scope(member), *(failure_scope(cause, member) for cause in causes))

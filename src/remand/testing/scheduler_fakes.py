@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from remand.app.requests import Rules
-from remand.app.scheduler.active_runs import ActiveRuns
+from remand.app.scheduler.chores import StaffCheck
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import (
     AgentLaunch,
@@ -21,8 +21,9 @@ from remand.app.scheduler.ports import (
     TaskWorktree,
     WorktreeState,
 )
-from remand.app.scheduler.runs import RunEnder, RunEnvironment, RunPrompts, RunStarter, RunStops
-from remand.app.scheduler.scheduler import ChooseMember, Choosers, Scheduler
+from remand.app.scheduler.runs import ActiveRun, AgentRuns, RunAssignment, RunEnvironment
+from remand.app.scheduler.scheduler import Scheduler
+from remand.app.scheduler.workers import Workers
 from remand.app.tasks.staff import Load
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
@@ -31,7 +32,7 @@ from remand.domain.task import Task
 from remand.testing.builders import FakeLedger
 
 WORKED = RunEnd("exited", 0, 1.0)
-LONGEST = 3600.0
+MAX_SECONDS = 3600.0
 CRASHED = RunEnd("exited", 1, 1.0, errors="Traceback\nValueError: no")
 
 Script = Callable[["FakeScheduler", AgentLaunch], RunEnd | None]
@@ -116,12 +117,12 @@ class FakeScheduler:
         rules = Rules(gates=(), team=team, base="base")
         self.world = FakeLedger(rules=replace(rules, policy=replace(rules.policy, **policy)))
         self.world.repository.add("base")
-        self.workplaces = FakeTaskWorktrees()
+        self.worktrees = FakeTaskWorktrees()
         self.scripts: dict[str, Script] = {}
         self.orders: list[AgentLaunch] = []
         self.answers: list[ClaimAnswer] = []
         self.reviewer: Member | None = None
-        self.choose: ChooseMember = lambda *_: self.reviewer
+        self.choose: Callable[[Task, Load], Member | None] = lambda *_: self.reviewer
         self.opinions: list[str] = []
         self.fault: CannotRun | None = None
         self.meanwhile: Callable[[], None] = lambda: None
@@ -129,42 +130,40 @@ class FakeScheduler:
         self.seconds = 0.0
         self.signs: dict[str, str] = {}
         """When something was last heard of a run, should its scheduler be killed."""
-        self.open_doors: set[str] = set()
+        self.open_sockets: set[str] = set()
+        self.reports: list[str] = []
+        """What the scheduler reported as going wrong."""
         self.scheduler = self.restart()
 
     def restart(self) -> Scheduler:
         """A scheduler that has just been started on the ledger as it is."""
         self.running: list[FakeRunningAgent] = []
-        books = LedgerClient(self.world.ledger, lambda: self.world.rules, lambda: "", self.world.ids.hex)
-        ending = RunEnder(
-            books, self.workplaces, self, lambda _, told: "" if told.text else "it said nothing"
+        ledger = LedgerClient(self.world.ledger, lambda: self.world.rules, lambda: "", self.world.ids.hex)
+        self.runs = AgentRuns(
+            RunEnvironment(
+                worktrees=self.worktrees,
+                sockets=_FakeSockets(self.open_sockets),
+                hosts=self,
+                launcher=self,
+                claims=self,
+                opinions=_FakeOpinions(self),
+                bounds=Bounds,
+                environment=dict,
+                log=lambda run_id: f"/l/{run_id}",
+            ),
+            ledger,
         )
-        site = RunEnvironment(
-            workplaces=self.workplaces,
-            doors=_FakeSockets(self.open_doors),
-            hosts=self,
-            crew=self,
-            bounds=Bounds,
-            environment=dict,
-            log=lambda run_id: f"/l/{run_id}",
-        )
-        self.floor = ActiveRuns(
-            RunStarter(site, books, RunPrompts(books, {Purpose.REVIEW: lambda _: "review"}).prompt_for),
-            ending,
-            self,
-            self,
-            clock=lambda: self.seconds,
-        )
+        self.staff = StaffCheck(ledger, self.runs, lambda: MAX_SECONDS)
+        counter = iter(range(1 << 30))
         self.scheduler = Scheduler(
-            books=books,
-            floor=self.floor,
-            workplaces=self.workplaces,
-            ending=ending,
-            settling=RunStops(books, self.workplaces, self),
-            choosers=Choosers(self._choose_reviewer, lambda *_: None),
-            tier="plain",
-            longest=lambda: LONGEST,
+            ledger=ledger,
+            runs=self.runs,
+            worktrees=self.worktrees,
+            workers=Workers(self, self),
+            max_seconds=lambda: MAX_SECONDS,
             last_sign=lambda run_id: self.signs.get(run_id, ""),
+            changes=lambda: next(counter),
+            report=self.reports.append,
             clock=lambda: self.seconds,
         )
         self.scheduler.recover()
@@ -176,9 +175,6 @@ class FakeScheduler:
             self.scheduler.tick()
             self.seconds += seconds
             self.world.clock.advance(seconds)
-
-    def _choose_reviewer(self, task: Task, load: Load) -> Member | None:
-        return self.choose(task, load)
 
     # The ports that are a line each.
 
@@ -218,19 +214,33 @@ class FakeScheduler:
         """Nothing is being measured."""
 
 
+class _FakeOpinions:
+    def __init__(self, shop: FakeScheduler) -> None:
+        self._shop = shop
+
+    def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
+        return self._shop.choose(task, load) if purpose == Purpose.REVIEW else None
+
+    def prompt(self, assignment: RunAssignment) -> str:
+        return "review"
+
+    def apply_answer(self, run: ActiveRun, result: SessionResult) -> str:
+        return "" if result.text else "it said nothing"
+
+
 class _FakeSockets:
-    def __init__(self, doors: set[str]) -> None:
-        self._doors = doors
+    def __init__(self, sockets: set[str]) -> None:
+        self._sockets = sockets
 
     def open(self, run_id: str, agent: str, task_id: str, workplace: TaskWorktree) -> str:
-        self._doors.add(run_id)
+        self._sockets.add(run_id)
         return f"/d/{run_id}"
 
     def close(self, run_id: str) -> None:
-        self._doors.discard(run_id)
+        self._sockets.discard(run_id)
 
     def end(self) -> None:
-        self._doors.clear()
+        self._sockets.clear()
 
 
 def _never_ends(shop: FakeScheduler, order: AgentLaunch) -> None:
@@ -241,7 +251,7 @@ def committing_agent(name: str) -> Script:
     """An agent that commits once and is done."""
 
     def script(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
-        shop.workplaces.looks[order.workplace.task_id] = WorktreeState(head=name)
+        shop.worktrees.looks[order.workplace.task_id] = WorktreeState(head=name)
         return WORKED
 
     return script

@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 from remand.adapters.coordinator.server import CoordinatorProcess, is_listening
@@ -20,29 +20,14 @@ from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.adapters.system.scheduler_files import ProcessLock, RunLogs, StatusFile
 from remand.app.errors import EnvironmentFault
-from remand.app.scheduler.active_runs import ActiveRuns
+from remand.app.scheduler import chores
 from remand.app.scheduler.ledger_client import LedgerClient
-from remand.app.scheduler.loop import Chore, SchedulerChores, SchedulerLoop, StatusWriter
-from remand.app.scheduler.ports import (
-    AgentLauncher,
-    AgentSockets,
-    Bounds,
-    TaskWorktree,
-    TaskWorktrees,
-    WorktreeState,
-)
+from remand.app.scheduler.ports import AgentLauncher, AgentSockets, Bounds, TaskWorktree, WorktreeState
 from remand.app.scheduler.review_runs import ReviewRuns
-from remand.app.scheduler.runs import (
-    LastSigns,
-    RunEnder,
-    RunEnvironment,
-    RunPrompts,
-    RunStarter,
-    RunStops,
-    import_agent_commits,
-)
-from remand.app.scheduler.scheduler import Scheduler
-from remand.config import RunSettings, inherited_environment
+from remand.app.scheduler.runs import AgentRuns, RunEnvironment, import_agent_commits
+from remand.app.scheduler.scheduler import Chore, Scheduler
+from remand.app.scheduler.workers import Workers
+from remand.config import inherited_environment
 from remand.domain.reviewer.change import SubmittedChange
 from remand.domain.task import Submission, Task
 from remand.wiring import forges
@@ -56,14 +41,123 @@ from remand.wiring.startup import ledger_id, reports_folder, socket_folder, sock
 from remand.wiring.submissions import changed_since, submitted_change
 from remand.wiring.watch import status_file
 
-LONGEST_CHANGE = 200_000
+MAX_CHANGE = 200_000
 """How many characters of a change a reviewer is shown at once; the rest it looks up."""
 MARK_BYTES = 16
+WORKERS = 8
+"""How many worktrees are prepared and processes started at once."""
+SLOW_WORKERS = 8
+"""How many done claims are measured at once."""
+MODULE = "remand.interfaces.cli.agent_socket.runner"
+"""Our own command line. It is started by its name: nothing here may know it otherwise."""
+
+MakeAgentSockets = Callable[
+    [Callable[[TaskWorktree], str], Callable[[TaskWorktree], WorktreeState]], AgentSockets
+]
+"""Makes agent sockets, given how commits are imported and how a worktree is inspected."""
 
 
-def make_agent_opinions(opened: OpenLedger, books: LedgerClient) -> ReviewRuns:
-    """What is asked of agents in place of people, for one ledger."""
-    return ReviewRuns(books, _SubmissionChanges(opened), lambda: secrets.token_hex(MARK_BYTES))
+class SchedulerHandle(NamedTuple):
+    """A scheduler that is ready to run."""
+
+    scheduler: Scheduler
+    chores: tuple[Chore, ...]
+    launcher: AgentLauncher
+    close: Callable[[], None]
+
+
+def build_scheduler(
+    opened: OpenLedger, make_sockets: MakeAgentSockets, report: Callable[[str], None]
+) -> SchedulerHandle:
+    """The scheduler. There is one at a time; a coordinator is started with it where none runs."""
+    settings, place, id_ = opened.settings, opened.place, opened.store.value("id")
+    folder = os.path.join(state_folder(), id_)
+    lock = ProcessLock(os.path.join(folder, "scheduler.lock"))
+    if not lock.take():
+        lock.close()
+        raise EnvironmentFault("A scheduler of this ledger is already running; see `remand top`.")
+    launcher = make_agent_launcher(settings.settings().run.sandbox)
+    is_confined = launcher.tier != "plain"
+    coordinator = _start_coordinator(opened, id_)
+    ledger = LedgerClient(
+        opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex
+    )
+    worktrees = make_worktrees(place, settings.settings().run.worktrees)
+    sockets = make_sockets(partial(import_agent_commits, ledger, worktrees), worktrees.inspect)
+    logs = RunLogs(os.path.join(folder, "logs"))
+    status = status_file(id_)
+    runs = AgentRuns(
+        RunEnvironment(
+            worktrees=worktrees,
+            sockets=sockets,
+            hosts=make_launch_configs(os.path.join(folder, "runs"), is_confined=is_confined),
+            launcher=launcher,
+            claims=CommandClaims(MODULE, place.root, inherited_environment("REMAND_")),
+            opinions=ReviewRuns(ledger, _SubmissionChanges(opened), lambda: secrets.token_hex(MARK_BYTES)),
+            bounds=partial(_bounds, opened, id_),
+            environment=partial(_agent_environment, opened),
+            log=logs.path,
+            # In the sandbox every shell finds it; elsewhere a login shell may reset PATH.
+            program="" if is_confined else own_program(),
+        ),
+        ledger,
+    )
+
+    def max_seconds() -> float:
+        return settings.settings().run.seconds
+
+    scheduler = Scheduler(
+        ledger=ledger,
+        runs=runs,
+        worktrees=worktrees,
+        workers=Workers(ThreadExecutor(WORKERS), ThreadExecutor(SLOW_WORKERS)),
+        max_seconds=max_seconds,
+        last_sign=partial(chores.last_sign, status, logs),
+        changes=opened.store.changes,
+        report=report,
+    )
+    writer = chores.StatusWriter(
+        scheduler, launcher=launcher, logs=logs, file=status, now=opened.ledger.clock.now, pid=os.getpid()
+    )
+    breaker = chores.BreakerFile(scheduler, StatusFile(os.path.join(folder, "breaker.json")))
+    staff = chores.StaffCheck(ledger, runs, max_seconds)
+    writer.chores = (
+        *_outside_chores(opened),
+        *chores.make_chores(
+            ledger, staff=staff, worktrees=worktrees, logs=logs, writer=writer, breaker=breaker
+        ),
+    )
+
+    def close() -> None:
+        sockets.end()
+        status.clear()
+        if coordinator is not None:
+            coordinator.close()
+        lock.close()
+
+    return SchedulerHandle(scheduler, writer.chores, launcher, close)
+
+
+def worktrees_folder(place: LedgerLocation, folder: str = "") -> str:
+    """Where the worktrees of tasks are: in the named folder, seen from the main worktree, or in the state folder.
+
+    Several clones may name the same folder, so that each ledger has one of its own in it.
+    """
+    if folder:
+        return os.path.join(place.root, os.path.expanduser(folder), ledger_id(place))
+    return os.path.join(state_folder(), ledger_id(place), "worktrees")
+
+
+def make_worktrees(place: LedgerLocation, folder: str = "") -> GitWorktrees:
+    """The task worktrees of a place's ledger."""
+    settings = SettingsSource(GitRepository(place))
+    return GitWorktrees(
+        place,
+        worktrees_folder(place, folder),
+        base=settings.settings().base or settings.base(),
+        ours=(*guarded_files(), *server_files()),
+        guarded=guarded_files(),
+    )
 
 
 class _SubmissionChanges:
@@ -73,231 +167,71 @@ class _SubmissionChanges:
         self._opened = opened
 
     def submission_change(self, task: Task, submission: Submission) -> SubmittedChange:
-        """What a submission changes."""
-        return submitted_change(self._opened, task, submission, longest=LONGEST_CHANGE)
+        return submitted_change(self._opened, task, submission, longest=MAX_CHANGE)
 
     def since(self, task: Task, commit: str) -> dict[str, tuple[str, ...]]:
-        """The files that are different since earlier rejections."""
         return changed_since(self._opened, task, commit)
 
 
-def worktrees_folder(place: LedgerLocation, folder: str = "") -> str:
-    """Where the worktrees of tasks are: in the named folder, seen from the main worktree, or out of everybody's way.
-
-    Several clones may name the same folder, so that each ledger has one of its own in it.
-    """
-    if folder:
-        return os.path.join(place.root, os.path.expanduser(folder), ledger_id(place))
-    return os.path.join(state_folder(), ledger_id(place), "worktrees")
-
-
-def make_worktrees(place: LedgerLocation, folder: str = "") -> TaskWorktrees:
-    """The workplaces of a place's ledger."""
-    settings = SettingsSource(GitRepository(place))
-    base = settings.settings().base or settings.base()
-    return GitWorktrees(
-        place,
-        worktrees_folder(place, folder),
-        base=base,
-        ours=(*guarded_files(), *server_files()),
-        guarded=guarded_files(),
-    )
-
-
-def outside_chores(opened: OpenLedger) -> tuple[Chore, ...]:
+def _outside_chores(opened: OpenLedger) -> tuple[Chore, ...]:
     """What is done with the outside: the forge, where there is one, and people."""
     settings = opened.settings.settings()
-    people = Chore("people", settings.run.interval_seconds, _ChoreLedger(opened).update_people)
+    seconds = settings.run.interval_seconds
+    people = Chore("people", seconds, _ChoreLedger(opened.place).update_people)
     if not settings.forge.kind:
         return (people,)
-    return (Chore("forge", settings.run.interval_seconds, _ChoreLedger(opened).sync_forge), people)
+    return (Chore("forge", seconds, _ChoreLedger(opened.place).sync_forge), people)
 
 
 class _ChoreLedger:
-    """The ledger as a chore sees it that may wait long: opened once more, for it alone, when it is first needed."""
+    """The ledger of a chore that may wait long: opened once more, for it alone, when it is first needed."""
 
-    def __init__(self, opened: OpenLedger) -> None:
-        self._place = opened.place
-        self._found: OpenLedger | None = None
+    def __init__(self, place: LedgerLocation) -> None:
+        self._place = place
+        self._opened: OpenLedger | None = None
 
-    @property
-    def _current(self) -> OpenLedger:
-        self._found = forges.reopen_if_replaced(self._found) if self._found else open_at(self._place)
-        return self._found
+    def _open(self) -> OpenLedger:
+        self._opened = forges.reopen_if_replaced(self._opened) if self._opened else open_at(self._place)
+        return self._opened
 
     def sync_forge(self) -> str:
-        """Polls reviews, and does on the forge what policy says; gives what is in the way."""
-        return forges.Forges(self._current, inherited_environment()).sync().trouble
+        """Polls reviews, and does on the forge what policy says; returns what is in the way."""
+        return forges.Forges(self._open(), inherited_environment()).sync().trouble
 
     def update_people(self) -> str:
-        """Brings the files for people in step, and has the user told of open questions."""
-        opened = self._current
-        return run_after_call(opened.place, opened)[1]
+        """Updates the files for people, and notifies the user of open questions."""
+        return run_after_call(self._place, self._open())[1]
 
 
-WORKERS = 8
-"""How many worktrees are prepared and processes started at once."""
-SLOW_WORKERS = 8
-"""How many done claims are measured at once."""
-MODULE = "remand.interfaces.cli.agent_socket.runner"
-"""Our own command line. It is started by its name: nothing here may know it otherwise."""
-PLAIN = "plain"
-LOGS = "logs"
-"""Where what agents say is kept, beside the worktrees."""
+def _bounds(opened: OpenLedger, id_: str) -> Bounds:
+    """What agents may use and reach, as the configuration has it now."""
+    run, place = opened.settings.settings().run, opened.place
+    reports = reports_folder(id_)
+    with suppress(OSError):
+        # What does not exist when an agent starts it never sees.
+        os.makedirs(reports, mode=0o700, exist_ok=True)
+    worktrees = worktrees_folder(place, run.worktrees)
+    return Bounds(
+        seconds=run.seconds,
+        has_network=run.has_network,
+        read=(*run.read, reports),
+        write=run.write,
+        hide=(place.root, place.common_dir, state_folder(), runtime_folder(), worktrees),
+    )
 
 
-MakeAgentSockets = Callable[
-    [Callable[[TaskWorktree], str], Callable[[TaskWorktree], WorktreeState]], AgentSockets
-]
-"""Makes doors, given how commits are taken over and how a workplace is looked at."""
+def _agent_environment(opened: OpenLedger) -> dict[str, str]:
+    wanted = opened.settings.settings().run.environment
+    return {name: value for name, value in inherited_environment().items() if name in wanted}
 
 
-class SchedulerHandle(NamedTuple):
-    """A scheduler ready to go round."""
-
-    loop: SchedulerLoop
-    crew: AgentLauncher
-    beside: bool
-    """A coordinator was started for it."""
-    close: Callable[[], None]
-
-
-class SchedulerBuilder:
-    """Puts a scheduler together for one ledger."""
-
-    def __init__(self, opened: OpenLedger, make_doors: MakeAgentSockets) -> None:
-        self._opened = opened
-        self._make_doors = make_doors
-        self._id = opened.store.value("id")
-        self._folder = os.path.join(state_folder(), self._id)
-
-    def build(self, tell: Callable[[str], None]) -> SchedulerHandle:
-        """The scheduler. There is one at a time; a coordinator is started beside it where none runs."""
-        only = ProcessLock(os.path.join(self._folder, "scheduler.lock"))
-        if not only.take():
-            only.close()
-            raise EnvironmentFault("A scheduler of this ledger is already running; see `remand top`.")
-        settings = self._opened.settings
-        crew = make_agent_launcher(self._run.sandbox)
-        beside = self._coordinator()
-        books = LedgerClient(
-            self._opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex
-        )
-        workplaces = make_worktrees(self._opened.place, self._run.worktrees)
-        doors = self._make_doors(partial(import_agent_commits, books, workplaces), workplaces.inspect)
-        loop = self._loop(books, crew, workplaces, doors, tell)
-
-        def close() -> None:
-            doors.end()
-            status_file(self._id).clear()
-            if beside is not None:
-                beside.close()
-            only.close()
-
-        return SchedulerHandle(loop, crew, beside is not None, close)
-
-    def _loop(
-        self,
-        books: LedgerClient,
-        crew: AgentLauncher,
-        workplaces: TaskWorktrees,
-        doors: AgentSockets,
-        tell: Callable[[str], None],
-    ) -> SchedulerLoop:
-        opened = self._opened
-        opinions = make_agent_opinions(opened, books)
-        is_confined = crew.tier != PLAIN
-        hosts = make_launch_configs(os.path.join(self._folder, "runs"), is_confined=is_confined)
-        # In the sandbox every shell finds it; elsewhere a login shell may reset PATH.
-        program = "" if is_confined else own_program()
-        ending = RunEnder(books, workplaces, hosts, opinions.apply_answer)
-        site = RunEnvironment(
-            workplaces=workplaces,
-            doors=doors,
-            hosts=hosts,
-            crew=crew,
-            bounds=self._bounds,
-            environment=self._agent_environment,
-            log=self._logs.path,
-        )
-        loop = SchedulerLoop(opened.store.changes, tell)
-        beginning = RunStarter(site, books, RunPrompts(books, opinions.briefs, program).prompt_for)
-        floor = ActiveRuns(
-            beginning, ending, ThreadExecutor(WORKERS), ThreadExecutor(SLOW_WORKERS), wake=loop.wake
-        )
-        claims = CommandClaims(MODULE, opened.place.root, inherited_environment("REMAND_"))
-        scheduler = Scheduler(
-            books=books,
-            floor=floor,
-            workplaces=workplaces,
-            ending=ending,
-            settling=RunStops(books, workplaces, claims, floor.note_gates_ran),
-            choosers=opinions.choosers,
-            tier=crew.tier,
-            longest=lambda: self._run.seconds,
-            last_sign=LastSigns(status_file(self._id), self._logs).last,
-        )
-        reporting = self._status_report(floor, crew, loop)
-        memory = StatusFile(os.path.join(self._folder, "breaker.json"))
-        own = SchedulerChores(books, scheduler, floor).build(workplaces, self._logs, reporting, memory)
-        reporting.chores = (*outside_chores(opened), *own)
-        loop.attach(scheduler, floor, reporting.chores)
-        return loop
-
-    def _status_report(self, floor: ActiveRuns, crew: AgentLauncher, loop: SchedulerLoop) -> StatusWriter:
-        return StatusWriter(
-            floor=floor,
-            crew=crew,
-            loop=loop,
-            logs=self._logs,
-            file=status_file(self._id),
-            now=self._opened.ledger.clock.now,
-            pid=os.getpid(),
-        )
-
-    @cached_property
-    def _logs(self) -> RunLogs:
-        folder = os.path.join(self._folder, LOGS)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        return RunLogs(folder)
-
-    @property
-    def _run(self) -> RunSettings:
-        return self._opened.settings.settings().run
-
-    def _bounds(self) -> Bounds:
-        """What agents may use and reach, as the configuration has it now."""
-        run, place = self._run, self._opened.place
-        reports = reports_folder(self._id)
-        with suppress(OSError):
-            os.makedirs(
-                reports, mode=0o700, exist_ok=True
-            )  # what is not there when an agent starts it never sees
-        return Bounds(
-            seconds=run.seconds,
-            has_network=run.has_network,
-            read=(*run.read, reports),
-            write=run.write,
-            hide=(
-                place.root,
-                place.common_dir,
-                state_folder(),
-                runtime_folder(),
-                worktrees_folder(place, run.worktrees),
-            ),
-        )
-
-    def _agent_environment(self) -> dict[str, str]:
-        wanted = self._run.environment
-        return {name: value for name, value in inherited_environment().items() if name in wanted}
-
-    def _coordinator(self) -> CoordinatorProcess | None:
-        """A coordinator of this scheduler's own, where none runs."""
-        path = socket_path(self._id) if socket_folder() else ""
-        if not path or is_listening(path):
-            return None
-        beside = CoordinatorProcess(MODULE, self._opened.place.root, inherited_environment("REMAND_"))
-        if not beside.wait_for(path):
-            beside.close()
-            raise EnvironmentFault("The coordinator does not start. Try `remand serve --no-http` to see why.")
-        return beside
+def _start_coordinator(opened: OpenLedger, id_: str) -> CoordinatorProcess | None:
+    """A coordinator of this scheduler's own, where none runs."""
+    path = socket_path(id_) if socket_folder() else ""
+    if not path or is_listening(path):
+        return None
+    coordinator = CoordinatorProcess(MODULE, opened.place.root, inherited_environment("REMAND_"))
+    if not coordinator.wait_for(path):
+        coordinator.close()
+        raise EnvironmentFault("The coordinator does not start. Try `remand serve --no-http` to see why.")
+    return coordinator

@@ -103,6 +103,7 @@ class RunLogs:
     """The files, which whoever started the agents writes."""
 
     def __init__(self, folder: str) -> None:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         self._folder = folder
         self._read: dict[str, tuple[tuple[int, int], str]] = {}
         """What was read last of each run, and how large and old its file was then."""

@@ -74,6 +74,13 @@ class TaskWorktrees(Protocol):
     def remove(self, task_id: str, *, is_kept: bool = True) -> None:
         """Takes down the workplace of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
 
+
+class WorktreeCleanup(Protocol):
+    """The removal of worktrees that nobody needs any more."""
+
+    def remove(self, task_id: str, *, is_kept: bool = True) -> None:
+        """Removes the worktree of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
+
     def names(self) -> list[str]:
         """The tasks that have a workplace now; whatever else lies there is named as well."""
 

@@ -9,8 +9,7 @@ from remand.app.history.rejections import director_brief
 from remand.app.requests import Request
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import CannotRun, SessionResult, SubmissionChanges
-from remand.app.scheduler.runs import ActiveRun, RenderRunPrompt, RunAssignment
-from remand.app.scheduler.scheduler import Choosers
+from remand.app.scheduler.runs import ActiveRun, RunAssignment
 from remand.app.tasks.staff import Load, choose_director, choose_reviewer
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Member, review_scope
@@ -310,84 +309,79 @@ class ReviewRuns:
     """What is asked of agents in place of people, for one ledger."""
 
     def __init__(
-        self, books: LedgerClient, changes: SubmissionChanges, fresh_mark: Callable[[], str]
+        self, ledger: LedgerClient, changes: SubmissionChanges, make_mark: Callable[[], str]
     ) -> None:
-        self._books = books
+        self._ledger = ledger
         self._changes = changes
-        self._fresh_mark = fresh_mark
+        self._make_mark = make_mark
         """Tells what is quoted to an agent apart from what it is told: nobody can know it before."""
         self._last = {Purpose.REVIEW: "", Purpose.DIRECT: ""}
 
-    @property
-    def choosers(self) -> Choosers:
-        """Whom to ask."""
-        return Choosers(self._reviewer, self._director)
+    def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
+        """Who is asked about a task; None when a person has to look."""
+        rules, last = self._ledger.rules, self._last[purpose]
+        if purpose == Purpose.DIRECT:
+            is_asked_elsewhere = rules.policy.has_director_command
+            found = None if is_asked_elsewhere else choose_director(task, rules.team, load, after=last)
+        elif self._ledger.is_blocked_by_objection(task):
+            found = None
+        else:
+            found = choose_reviewer(
+                task,
+                rules.team,
+                lambda: self._ledger.changed_paths(task),
+                load,
+                kept_away=self._ledger.barred_agents(task),
+                after=last,
+            )
+        self._last[purpose] = found.name if found else last
+        return found
 
-    @property
-    def briefs(self) -> dict[Purpose, RenderRunPrompt]:
-        """What they are told."""
-        return {Purpose.REVIEW: self._review_brief, Purpose.DIRECT: self._direct_brief}
+    def prompt(self, assignment: RunAssignment) -> str:
+        """What the agent that reviews or directs is told."""
+        return (
+            self._review_brief(assignment)
+            if assignment.purpose == Purpose.REVIEW
+            else self._direct_brief(assignment)
+        )
 
-    def apply_answer(self, work: ActiveRun, told: SessionResult) -> str:
-        """Has the last words of a run count, by the rights of who said them; gives why nothing comes of them."""
-        task = self._books.task(work.assigned.task.id)
-        run = task.find_run(work.assigned.run_id) if task else None
-        if task is None or run is None:
+    def apply_answer(self, run: ActiveRun, result: SessionResult) -> str:
+        """Makes the last message of a run count, by the rights of its agent; returns why nothing comes of it."""
+        task = self._ledger.task(run.assignment.task.id)
+        known = task.find_run(run.assignment.run_id) if task else None
+        if task is None or known is None:
             return "its run is no longer known"
-        found = request_from_answer(run, task, told.text, self._books.home)
+        found = request_from_answer(known, task, result.text, self._ledger.home)
         if found is None:
             return ""
         if isinstance(found, UnclearAnswer):
             return f"its answer cannot be read: {found.why}"
-        answer = self._books.ask_as(found)
+        answer = self._ledger.ask_as(found)
         return f"refused ({answer.code}): {answer.message}" if isinstance(answer, Refused) else ""
 
-    def _reviewer(self, task: Task, load: Load) -> Member | None:
-        if self._books.is_blocked_by_objection(task):
-            return None
-        team, last = self._books.rules.team, self._last[Purpose.REVIEW]
-        found = choose_reviewer(
-            task,
-            team,
-            lambda: self._books.changed_paths(task),
-            load,
-            kept_away=self._books.barred_agents(task),
-            after=last,
-        )
-        self._last[Purpose.REVIEW] = found.name if found else last
-        return found
-
-    def _director(self, task: Task, load: Load) -> Member | None:
-        rules, last = self._books.rules, self._last[Purpose.DIRECT]
-        if rules.policy.has_director_command:
-            return None
-        found = choose_director(task, rules.team, load, after=last)
-        self._last[Purpose.DIRECT] = found.name if found else last
-        return found
-
-    def _review_brief(self, assigned: RunAssignment) -> str:
-        task = assigned.task
+    def _review_brief(self, assignment: RunAssignment) -> str:
+        task = assignment.task
         submission = task.submission
         if submission is None:
             raise CannotRun("git", f"Nothing of task {task.id} awaits review.")
         return review_prompt(
             task,
-            self._books.task_events(task.id),
-            self._books.with_ledger(lambda: self._changes.submission_change(task, submission)),
-            reviewer=self._books.rules.team.actor(assigned.member.name),
-            run_id=assigned.run_id,
-            mark=self._fresh_mark(),
-            since=self._books.with_ledger(lambda: self._changes.since(task, submission.commit)),
-            repository=self._books.home,
+            self._ledger.task_events(task.id),
+            self._ledger.with_ledger(lambda: self._changes.submission_change(task, submission)),
+            reviewer=self._ledger.rules.team.actor(assignment.member.name),
+            run_id=assignment.run_id,
+            mark=self._make_mark(),
+            since=self._ledger.with_ledger(lambda: self._changes.since(task, submission.commit)),
+            repository=self._ledger.home,
         )
 
-    def _direct_brief(self, assigned: RunAssignment) -> str:
+    def _direct_brief(self, assignment: RunAssignment) -> str:
         return direct_prompt(
-            assigned.task,
-            self._books.task_events(assigned.task.id),
-            director=self._books.rules.team.actor(assigned.member.name),
-            run_id=assigned.run_id,
-            mark=self._fresh_mark(),
+            assignment.task,
+            self._ledger.task_events(assignment.task.id),
+            director=self._ledger.rules.team.actor(assignment.member.name),
+            run_id=assignment.run_id,
+            mark=self._make_mark(),
         )
 
 

@@ -1,35 +1,18 @@
-"""How a run starts, ends and stops: its worktree, socket and prompt, its cost and fault, and the answer to its stop."""
+"""The steps of a run that block: its start, the record of its end, and the answer to its stop. Worker threads take them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
-
-from msgspec.structs import replace
+from typing import NamedTuple, Protocol
 
 from remand.app.errors import EnvironmentFault
 from remand.app.requests import Acceptance
-from remand.app.scheduler import status
+from remand.app.scheduler import ports
 from remand.app.scheduler.ledger_client import LedgerClient, accepted_task
-from remand.app.scheduler.ports import (
-    AgentLaunch,
-    AgentLauncher,
-    AgentLogs,
-    AgentSockets,
-    Bounds,
-    CannotRun,
-    ClaimSubmitter,
-    Hosts,
-    RunEnd,
-    RunningAgent,
-    SessionResult,
-    StateFile,
-    TaskWorktree,
-    TaskWorktrees,
-    WorktreeState,
-)
+from remand.app.scheduler.ports import Bounds, CannotRun, RunEnd, SessionResult, TaskWorktree
+from remand.app.tasks.staff import Load
 from remand.domain import commands as c
 from remand.domain.access.team import Member
 from remand.domain.decisions.runs import describe_run_end
@@ -43,28 +26,17 @@ from remand.domain.run import Run
 from remand.domain.task import Claim, Status, Task
 from remand.domain.text.visible import remove_invisible
 
-
-class LastSigns:
-    """Agents end with their scheduler: they lived as long as it said how it was doing, or they said something."""
-
-    def __init__(self, file: StateFile, logs: AgentLogs) -> None:
-        self._file = file
-        self._logs = logs
-
-    def last(self, run_id: str) -> Instant:
-        """The last sign of a run; empty when that is not known."""
-        found = status.decode_status(self._file.read() or b"")
-        return max(found.tick_at, self._logs.last_written(run_id)) if found else ""
-
-
-def lost_run_seconds(run: Run, sign: Instant, now: Instant, longest: float) -> float:
-    """How long a run that was found lost has lasted: until its last sign, or until now, and no longer than it may."""
-    until = min(sign or now, now)
-    return round(min(max(seconds_between(run.started_at, until), 0.0), longest), 3)
+MAX_LEFT_FILES = 20
+MAX_DETAIL = 500
+MAX_SUBMISSIONS = 2
+"""How often work is submitted that cannot be."""
+MAX_NAMED = 10
+CODES_ENDING_RUN = ("gate_held", "gate_errored")
+"""Answers to a done claim after which the agent is not started again."""
 
 
 class RunAssignment(Record, kw_only=True):
-    """A run that the ledger knows, and that is to be begun."""
+    """A run that the ledger knows, and that is about to start."""
 
     run_id: str
     task: Task
@@ -73,358 +45,349 @@ class RunAssignment(Record, kw_only=True):
     note: str = ""
     """What the agent is told before all else: why its last run was not the end."""
     is_trial: bool = False
-    """It is begun to find out whether what was wrong still is: should it fail, the task has no part in that."""
-    left: tuple[str, ...] = ()
-    """What an earlier run left uncommitted in the workplace."""
+    """It starts to find out whether a fault of the system still exists: its failure is not the task's."""
 
 
 class ActiveRun(NamedTuple):
     """A run that is under way."""
 
-    assigned: RunAssignment
-    workplace: TaskWorktree
-    running: RunningAgent
+    assignment: RunAssignment
+    worktree: TaskWorktree
+    process: ports.RunningAgent
     started_at: Instant
+
+
+class EndedRun(NamedTuple):
+    """A run whose end the ledger has recorded."""
+
+    run: ActiveRun
+    end: RunEnd
+    task: Task | None
+    """The task afterwards; None when the ledger refused the end."""
+    fault: str = ""
+    """How the run failed, in words; empty when it did not."""
+    worktree_fault: CannotRun | None = None
+    """What keeps its worktree from being used."""
+
+
+class StopAnswer(NamedTuple):
+    """What follows from a stop."""
+
+    task: Task
+    note: str | None = None
+    """What the agent is told in its next run; None when there is none now."""
+    has_run_gates: bool = False
+
+
+class Opinions(Protocol):
+    """Agents that are asked in place of people, to review work or to decide on rejections."""
+
+    def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
+        """Who is asked about a task; None when a person has to look."""
+
+    def prompt(self, assignment: RunAssignment) -> str:
+        """What that agent is told. Raises `CannotRun`."""
+
+    def apply_answer(self, run: ActiveRun, result: SessionResult) -> str:
+        """Makes the agent's last message count; returns why it does not, if so."""
 
 
 class RunEnvironment(NamedTuple):
     """What all runs have in common."""
 
-    workplaces: TaskWorktrees
-    doors: AgentSockets
-    hosts: Hosts
-    crew: AgentLauncher
+    worktrees: ports.TaskWorktrees
+    sockets: ports.AgentSockets
+    hosts: ports.Hosts
+    launcher: ports.AgentLauncher
+    claims: ports.ClaimSubmitter
+    opinions: Opinions
     bounds: Callable[[], Bounds]
     environment: Callable[[], dict[str, str]]
     """What the scheduler's own environment hands on."""
     log: Callable[[str], str]
     """The file that a run's output is written to."""
+    program: str = ""
+    """The path of our own executable, for agents whose shells may not find it by its name."""
 
 
-RenderRunPrompt = Callable[[RunAssignment], str]
-"""What an agent is told."""
+class AgentRuns:
+    """Takes the blocking steps of runs. Each is called in a worker thread, and returns what came of it."""
 
+    def __init__(self, environment: RunEnvironment, ledger: LedgerClient) -> None:
+        self._env = environment
+        self._ledger = ledger
+        self._failed_submissions: Counter[str] = Counter()
+        """How often in a row a task's work could not be submitted."""
+        self._is_closed = False
 
-class RunStarter:
-    """Begins runs. Whatever goes wrong is a `CannotRun`, and leaves nothing behind."""
+    @property
+    def tier(self) -> str:
+        """What confines agents."""
+        return self._env.launcher.tier
 
-    def __init__(self, site: RunEnvironment, books: LedgerClient, brief: RenderRunPrompt) -> None:
-        self._site = site
-        self._books = books
-        self._brief = brief
+    def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
+        """Which agent is asked to review or to direct."""
+        return self._env.opinions.choose(purpose, task, load)
 
-    def start(self, assigned: RunAssignment) -> ActiveRun:
-        """Starts the process of a run."""
-        site, run_id = self._site, assigned.run_id
-        workplace = self._prepare_worktree(assigned)
-        prompt = self._brief(replace(assigned, left=self._uncommitted_files(assigned, workplace)))
-        bounds = site.bounds()
+    def close(self) -> None:
+        """Answers no more stops: done claims that are being measured are ended."""
+        self._is_closed = True
+        self._env.claims.close()
+
+    # ---------------------------------------------------------------------------------------- start
+
+    def start(self, assignment: RunAssignment) -> ActiveRun:
+        """Starts the process of a run. Raises `CannotRun`, `Refused`, `EnvironmentFault` or OSError, and leaves nothing behind."""
+        env, run_id, member = self._env, assignment.run_id, assignment.member
+        worktree = self._prepare_worktree(assignment)
+        prompt = self._prompt(assignment, worktree)
+        bounds, claim = env.bounds(), assignment.task.claim
         try:
-            fitted = site.hosts.launch_config(assigned.member.command, run_id, prompt)
-            door = site.doors.open(run_id, assigned.member.name, assigned.task.id, workplace)
-            running = site.crew.start(
-                AgentLaunch(
+            config = env.hosts.launch_config(member.command, run_id, prompt)
+            socket = env.sockets.open(run_id, member.name, assignment.task.id, worktree)
+            # In a sandbox the socket alone says who the agent is; without one, these variables do.
+            identity = {
+                "REMAND_ACTOR": member.name,
+                "REMAND_TASK": assignment.task.id,
+                "REMAND_HANDOFF": claim.handoff_id if claim and assignment.purpose == Purpose.WORK else "",
+                "REMAND_SOCKET": socket,
+            }
+            process = env.launcher.start(
+                ports.AgentLaunch(
                     run_id=run_id,
-                    agent=assigned.member.name,
-                    command=fitted.command,
-                    prompt="" if fitted.has_prompt else prompt,
-                    workplace=workplace,
-                    door=door,
-                    log=site.log(run_id),
-                    environment={
-                        **site.environment(),
-                        **fitted.environment,
-                        **self._identity(assigned, door),
-                    },
+                    agent=member.name,
+                    command=config.command,
+                    prompt="" if config.has_prompt else prompt,
+                    workplace=worktree,
+                    door=socket,
+                    log=env.log(run_id),
+                    environment={**env.environment(), **config.environment, **identity},
                     bounds=Bounds(
                         seconds=bounds.seconds,
                         has_network=bounds.has_network,
-                        read=(*bounds.read, *fitted.read),
-                        write=(*bounds.write, *fitted.write),
+                        read=(*bounds.read, *config.read),
+                        write=(*bounds.write, *config.write),
                         hide=bounds.hide,
                     ),
                 )
             )
         except (CannotRun, EnvironmentFault, OSError):
-            self.clean_up(run_id)
+            self._clean_up(run_id)
             raise
-        return ActiveRun(assigned, workplace, running, self._books.now())
+        return ActiveRun(assignment, worktree, process, self._ledger.now())
 
-    def _uncommitted_files(self, assigned: RunAssignment, workplace: TaskWorktree) -> tuple[str, ...]:
-        """What there is to go on from besides commits; what cannot be looked at is not told."""
-        if assigned.purpose != Purpose.WORK or assigned.note or not assigned.task.spent.runs:
-            return ()
-        with suppress(CannotRun):
-            return self._site.workplaces.inspect(workplace).uncommitted
-        return ()
-
-    def clean_up(self, run_id: str) -> None:
-        """Takes down what was put up for a run."""
-        self._site.doors.close(run_id)
-        self._site.hosts.drop(run_id)
-
-    def _prepare_worktree(self, assigned: RunAssignment) -> TaskWorktree:
-        task, is_confined = assigned.task, self._site.crew.tier != "plain"
-        if assigned.purpose == Purpose.WORK:
-            start = (task.claim.base if task.claim else "") or self._books.rules.base
-            return self._site.workplaces.prepare(
-                task.id, task.branch or task_branch(task), start, is_confined=is_confined
-            )
-        commit = task.submission.commit if task.submission else self._books.rules.base
-        place = f"{task.id}-{assigned.purpose}"
+    def _prepare_worktree(self, assignment: RunAssignment) -> TaskWorktree:
+        task, is_confined = assignment.task, self.tier != "plain"
+        if assignment.purpose == Purpose.WORK:
+            start = (task.claim.base if task.claim else "") or self._ledger.rules.base
+            return self._env.worktrees.prepare(task.id, task_branch(task), start, is_confined=is_confined)
+        commit = task.submission.commit if task.submission else self._ledger.rules.base
         # A branch of an earlier review would be taken as it is, at the commit that was rejected then.
-        branch = f"remand/{assigned.purpose}/{task.id}-{commit[:12]}"
-        return self._site.workplaces.prepare(place, branch, commit, is_confined=is_confined)
+        branch = f"remand/{assignment.purpose}/{task.id}-{commit[:12]}"
+        name = f"{task.id}-{assignment.purpose}"
+        return self._env.worktrees.prepare(name, branch, commit, is_confined=is_confined)
 
-    @staticmethod
-    def _identity(assigned: RunAssignment, door: str) -> dict[str, str]:
-        """Who the agent is. Behind its own door nothing of it is asked for; without a sandbox it is how it is known."""
-        claim = assigned.task.claim
-        return {
-            "REMAND_ACTOR": assigned.member.name,
-            "REMAND_TASK": assigned.task.id,
-            "REMAND_HANDOFF": claim.handoff_id if claim and assigned.purpose == Purpose.WORK else "",
-            "REMAND_SOCKET": door,
-        }
-
-
-def task_branch(task: Task) -> str:
-    """The branch that a task without one is worked on."""
-    return f"remand/{task.id}"
-
-
-MAX_LEFT_FILES = 20
-
-
-class RunPrompts:
-    """The prompt of a run: of one that works its task, of others what the one who asks them has to say."""
-
-    def __init__(
-        self, books: LedgerClient, of_others: dict[Purpose, RenderRunPrompt], program: str = ""
-    ) -> None:
-        """`program` is the path of our own executable, for agents whose shells may not find it by its name."""
-        self._books = books
-        self._of_others = of_others
-        self._calling = f"\n\nIf your shell does not find `remand`, call it as {program}." if program else ""
-
-    def prompt_for(self, assigned: RunAssignment) -> str:
-        """What is told. Why the last run was not the end comes first."""
-        other = self._of_others.get(assigned.purpose)
-        if other is not None:
-            return other(assigned)
-        text = self._books.prompt_for_agent(assigned.task.id, assigned.member.name) + self._calling
-        if assigned.left:
-            names = ", ".join(remove_invisible(name) for name in assigned.left[:MAX_LEFT_FILES])
-            return f"{text}\n\n## What an earlier run left\n\nUncommitted in this worktree: {names}. Go on from there."
-        if not assigned.note:
+    def _prompt(self, assignment: RunAssignment, worktree: TaskWorktree) -> str:
+        """What the agent is told. Why its last run was not the end comes first."""
+        if assignment.purpose != Purpose.WORK:
+            return self._env.opinions.prompt(assignment)
+        text = self._ledger.prompt_for_agent(assignment.task.id, assignment.member.name)
+        if self._env.program:
+            text += f"\n\nIf your shell does not find `remand`, call it as {self._env.program}."
+        if assignment.note:
+            quoted = "\n".join(f"> {line}" for line in remove_invisible(assignment.note).splitlines())
+            return f"## You stopped before the task was done\n\n{quoted}\n\n{text}"
+        uncommitted: tuple[str, ...] = ()
+        if assignment.task.spent.runs:
+            with suppress(CannotRun):
+                uncommitted = self._env.worktrees.inspect(worktree).uncommitted
+        if not uncommitted:
             return text
-        quoted = "\n".join(f"> {line}" for line in remove_invisible(assigned.note).splitlines())
-        return f"## You stopped before the task was done\n\n{quoted}\n\n{text}"
+        names = ", ".join(remove_invisible(name) for name in uncommitted[:MAX_LEFT_FILES])
+        return f"{text}\n\n## What an earlier run left\n\nUncommitted in this worktree: {names}. Go on from there."
 
-
-MAX_DETAIL = 500
-
-ApplyOpinion = Callable[[ActiveRun, SessionResult], str]
-"""Makes a reviewer's or director's words count; gives why they do not, should that be so."""
-
-
-class RunEnder:
-    """Notes ends in the ledger. What follows from them the ledger decides."""
-
-    def __init__(
-        self, books: LedgerClient, workplaces: TaskWorktrees, hosts: Hosts, opinion: ApplyOpinion
-    ) -> None:
-        self._books = books
-        self._workplaces = workplaces
-        self._hosts = hosts
-        self._opinion = opinion
-
-    def record_end(self, work: ActiveRun, ended: RunEnd) -> tuple[Task | None, str]:
-        """Notes the end of a run; gives the task after it, and how the run failed if it did, in words."""
-        said = self._hosts.parse_result(work.assigned.member.command, ended.output, ended.status)
-        is_work = work.assigned.purpose == Purpose.WORK
-        unheard = "" if is_work or not _is_complete(ended, said) else self._opinion(work, said)
-        is_answered = not is_work and _is_complete(ended, said) and not unheard
-        ask = c.EndRun(
-            task_id=work.assigned.task.id,
-            run_id=work.assigned.run_id,
-            how=How.EXHAUSTED if said.is_exhausted else How(ended.how),
-            status=ended.status,
-            seconds=round(ended.seconds, 3),
-            turns=said.turns,
-            tokens=said.tokens,
-            cost=said.cost,
-            detail=unheard[:MAX_DETAIL] or _fault_detail(ended, said),
-            has_work=is_work and self._has_work(work),
-            is_answered=is_answered,
-            is_systems=work.assigned.is_trial and not is_answered and not _is_clean(ended, said),
-        )
-        answer = self._books.ask(ask)
-        events = answer.events if isinstance(answer, Acceptance) else ()
-        has_failed = [one for one in events if isinstance(one, RunEnded) and (one.is_fault or ask.is_systems)]
-        fault = describe_run_end(has_failed[0]) if has_failed else ""
-        return accepted_task(answer), fault
-
-    def record_not_started(self, task_id: str, run_id: str, fault: CannotRun, *, is_systems: bool) -> None:
-        """Notes that a run could not be begun."""
-        self._books.ask(
+    def record_not_started(self, assignment: RunAssignment, fault: CannotRun, *, is_systems: bool) -> None:
+        """Records that a run could not start."""
+        self._ledger.ask(
             c.EndRun(
-                task_id=task_id,
-                run_id=run_id,
+                task_id=assignment.task.id,
+                run_id=assignment.run_id,
                 how=How.NOT_STARTED,
                 detail=str(fault)[:MAX_DETAIL],
                 is_systems=is_systems,
             )
         )
 
-    def record_lost(self, task_id: str, run: Run, sign: Instant, longest: float) -> None:
-        """Notes that a run ended with the scheduler that had begun it, some time after its last sign of life."""
-        seconds = lost_run_seconds(run, sign, self._books.now(), longest)
-        self._books.ask(c.EndRun(task_id=task_id, run_id=run.id, how=How.LOST, seconds=seconds))
+    def _clean_up(self, run_id: str) -> None:
+        self._env.sockets.close(run_id)
+        self._env.hosts.drop(run_id)
 
-    def _has_work(self, work: ActiveRun) -> bool:
+    # ---------------------------------------------------------------------------------------- end
+
+    def end(self, run: ActiveRun, ended: RunEnd) -> EndedRun:
+        """Records the end of a run, and releases its socket and worktree. What follows from it the ledger decides."""
+        self._clean_up(run.assignment.run_id)
+        task, fault = self._record_end(run, ended)
+        worktree_fault = None
         try:
-            look = self._workplaces.inspect(work.workplace)
+            self._env.worktrees.restore_git_links(run.worktree)
+            if run.assignment.purpose != Purpose.WORK:
+                self._env.worktrees.remove(run.worktree.task_id, is_kept=False)
+            elif task is not None and task.is_terminal:
+                self._env.worktrees.remove(task.id)
+        except CannotRun as error:
+            worktree_fault = error
+        return EndedRun(run, ended, task, fault, worktree_fault)
+
+    def _record_end(self, run: ActiveRun, ended: RunEnd) -> tuple[Task | None, str]:
+        """The task after the end of a run, and how the run failed if it did."""
+        assignment = run.assignment
+        result = self._env.hosts.parse_result(assignment.member.command, ended.output, ended.status)
+        is_work = assignment.purpose == Purpose.WORK
+        is_complete = ended.how == How.EXITED and not result.is_exhausted and not result.error
+        unused = "" if is_work or not is_complete else self._env.opinions.apply_answer(run, result)
+        is_answered = not is_work and is_complete and not unused
+        command = c.EndRun(
+            task_id=assignment.task.id,
+            run_id=assignment.run_id,
+            how=How.EXHAUSTED if result.is_exhausted else How(ended.how),
+            status=ended.status,
+            seconds=round(ended.seconds, 3),
+            turns=result.turns,
+            tokens=result.tokens,
+            cost=result.cost,
+            detail=unused[:MAX_DETAIL] or _fault_detail(ended, result),
+            has_work=is_work and self._has_work(run),
+            is_answered=is_answered,
+            is_systems=assignment.is_trial and not is_answered and not (is_complete and not ended.status),
+        )
+        answer = self._ledger.ask(command)
+        events = answer.events if isinstance(answer, Acceptance) else ()
+        failures = [
+            event
+            for event in events
+            if isinstance(event, RunEnded) and (event.is_fault or command.is_systems)
+        ]
+        return accepted_task(answer), describe_run_end(failures[0]) if failures else ""
+
+    def record_lost(self, task_id: str, run: Run, last_sign: Instant, max_seconds: float) -> None:
+        """Records that a run ended with the scheduler that had started it.
+
+        It lasted until its last sign of life, or until now when there is none, and never longer than a run may.
+        """
+        now = self._ledger.now()
+        lasted = seconds_between(run.started_at, min(last_sign or now, now))
+        seconds = round(min(max(lasted, 0.0), max_seconds), 3)
+        self._ledger.ask(c.EndRun(task_id=task_id, run_id=run.id, how=How.LOST, seconds=seconds))
+
+    def _has_work(self, run: ActiveRun) -> bool:
+        try:
+            state = self._env.worktrees.inspect(run.worktree)
         except CannotRun:
             return False
-        claim = work.assigned.task.claim
-        return bool(look.uncommitted) or bool(look.head and claim and look.head != claim.base)
+        claim = run.assignment.task.claim
+        return bool(state.uncommitted) or bool(state.head and claim and state.head != claim.base)
+
+    # ---------------------------------------------------------------------------------------- stop
+
+    def answer_stop(self, task: Task, worktree: TaskWorktree | None = None) -> StopAnswer:
+        """What follows from the stop of a task's agent: its work is measured, or it is told what is missing.
+
+        Without a worktree, the stop was seen by an earlier scheduler, or could not be answered then. Raises `CannotRun`.
+        """
+        claim = task.claim
+        if claim is None or stop_meaning(task, StopState()) in (StopMeaning.END, StopMeaning.WAIT):
+            return StopAnswer(task)
+        try:
+            if worktree is None:
+                worktree = self._env.worktrees.prepare(
+                    task.id, task_branch(task), claim.base, is_confined=self.tier != "plain"
+                )
+            state = self._env.worktrees.inspect(worktree)
+            meaning = stop_meaning(task, StopState(commit=state.head, uncommitted=state.uncommitted))
+            if meaning == StopMeaning.UNCOMMITTED:
+                return self._send_back(task, claim, _uncommitted_text(state.uncommitted))
+            if meaning == StopMeaning.NOTHING_COMMITTED:
+                no_commit = "You stopped, and there is no commit of yours on the branch yet."
+                return self._send_back(task, claim, no_commit)
+            commit = self._env.worktrees.import_commits(worktree)
+        except CannotRun as fault:
+            # What is in git's way may be of the agent's own making: it is told, and no other has to wait for it.
+            if fault.cause != "git":
+                raise
+            return self._send_back(task, claim, f"Your work cannot be imported: {fault}")
+        if _is_rejected_already(self._ledger.task_events(task.id), commit):
+            return StopAnswer(task, note="")
+        return self._submit(task, claim, worktree, commit)
+
+    def _submit(self, task: Task, claim: Claim, worktree: TaskWorktree, commit: str) -> StopAnswer:
+        """Makes the done claim. That nothing could be measured is recorded once it was tried twice."""
+        try:
+            answer = self._env.claims.submit(worktree, claim.agent, commit)
+        except CannotRun as fault:
+            self._failed_submissions[task.id] += 1
+            if self._is_closed or self._failed_submissions[task.id] < MAX_SUBMISSIONS:
+                raise
+            verdict = make_unstarted_verdict(commit, "", str(fault))
+            self._ledger.ask(
+                c.RecordVerdict(
+                    task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id, verdict=verdict
+                )
+            )
+            return StopAnswer(task)
+        self._failed_submissions.pop(task.id, None)
+        if not answer.refused or answer.refused in CODES_ENDING_RUN:
+            return StopAnswer(task, has_run_gates=True)
+        if answer.refused == "gate_rejected":
+            return StopAnswer(task, note="", has_run_gates=True)
+        return self._send_back(task, claim, answer.message)._replace(has_run_gates=True)
+
+    def _send_back(self, task: Task, claim: Claim, text: str) -> StopAnswer:
+        """Sends the agent back with nothing measured, until it has stopped so too often in a row."""
+        ends = [event for event in self._ledger.task_events(task.id) if isinstance(event, RunEnded)]
+        # A run that did not end by itself is no stop, and is not counted.
+        if ends and ends[-1].how == How.EXITED:
+            self._ledger.ask(
+                c.CountIdleStop(
+                    task_id=task.id, handoff_id=claim.handoff_id, key=ends[-1].run_id, reason=text
+                )
+            )
+        after = self._ledger.task(task.id)
+        is_escalated = after is not None and after.status == Status.ESCALATED
+        return StopAnswer(task, None if is_escalated else text)
 
 
-def _is_complete(ended: RunEnd, told: SessionResult) -> bool:
-    return ended.how == How.EXITED and not told.is_exhausted and not told.error
+def task_branch(task: Task) -> str:
+    """The branch that a task is worked on."""
+    return task.branch or f"remand/{task.id}"
 
 
-def _is_clean(ended: RunEnd, told: SessionResult) -> bool:
-    return _is_complete(ended, told) and not ended.status
-
-
-def _fault_detail(ended: RunEnd, told: SessionResult) -> str:
-    """The last thing that was said of what went wrong; nothing when nothing did."""
-    if ended.how == How.EXITED and not ended.status and not told.error:
+def _fault_detail(ended: RunEnd, result: SessionResult) -> str:
+    """The last line about what went wrong; empty when nothing did."""
+    if ended.how == How.EXITED and not ended.status and not result.error:
         return ""
-    lines = remove_invisible(told.error or ended.errors or ended.output).strip().splitlines()
+    lines = remove_invisible(result.error or ended.errors or ended.output).strip().splitlines()
     return lines[-1][:MAX_DETAIL] if lines else ""
 
 
-MAX_SUBMISSIONS = 2
-"""How often work is submitted that cannot be."""
-MAX_NAMED = 10
-CODES_ENDING_RUN = ("gate_held", "gate_errored")
-"""Answers to a done claim after which the agent is not started again."""
-
-
-class RunStops:
-    """Answers stops by what is in the workplace. How often an agent stopped with nothing to show stands in the ledger."""
-
-    def __init__(
-        self,
-        books: LedgerClient,
-        workplaces: TaskWorktrees,
-        claims: ClaimSubmitter,
-        measured: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._books = books
-        self._workplaces = workplaces
-        self._claims = claims
-        self._measured = measured
-        """Told whose work was measured, whatever came of it."""
-        self._faults: Counter[str] = Counter()
-        """How often in a row a task's work could not be submitted."""
-        self._is_closed = False
-
-    def resolve(self, task: Task, workplace: TaskWorktree) -> str | None:
-        """What the agent is to be told in its next run; None when there is to be none now."""
-        claim = task.claim
-        if claim is None or stop_meaning(task, StopState()) in (StopMeaning.END, StopMeaning.WAIT):
-            return None
-        try:
-            look = self._workplaces.inspect(workplace)
-            meaning = stop_meaning(task, StopState(commit=look.head, uncommitted=look.uncommitted))
-            if meaning == StopMeaning.UNCOMMITTED:
-                return self._send_back(task, _uncommitted_text(look))
-            if meaning == StopMeaning.NOTHING_COMMITTED:
-                return self._send_back(
-                    task, "You stopped, and there is no commit of yours on the branch yet."
-                )
-            commit = self._workplaces.import_commits(workplace)
-        except CannotRun as fault:
-            return self.send_back_for_git_fault(task, fault)
-        if _is_rejected_already(self._books.task_events(task.id), commit):
-            return ""
-        try:
-            answer = self._claims.submit(workplace, claim.agent, commit)
-        except CannotRun as fault:
-            self._note_unmeasured(task, claim, commit, fault)
-            return None
-        self._faults.pop(task.id, None)
-        self._measured(claim.agent)
-        if not answer.refused or answer.refused in CODES_ENDING_RUN:
-            return None
-        if answer.refused == "gate_rejected":
-            return ""
-        return self._send_back(task, answer.message)
-
-    def send_back_for_git_fault(self, task: Task, fault: CannotRun) -> str | None:
-        """What is in the way may be of the agent's own making: it is told, and no other has to wait for it."""
-        if fault.cause != "git":
-            raise fault
-        return self._send_back(task, f"Your work cannot be imported: {fault}")
-
-    def _note_unmeasured(self, task: Task, claim: Claim, commit: str, fault: CannotRun) -> None:
-        """Notes that nothing could be measured, once that was tried twice; before, and at the end, it is tried again."""
-        self._faults[task.id] += 1
-        if self._is_closed or self._faults[task.id] < MAX_SUBMISSIONS:
-            raise fault
-        verdict = make_unstarted_verdict(commit, "", str(fault))
-        ask = c.RecordVerdict(
-            task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id, verdict=verdict
-        )
-        self._books.ask(ask)
-
-    def close(self) -> None:
-        """Answers no more: what is being measured is ended."""
-        self._is_closed = True
-        self._claims.close()
-
-    def _send_back(self, task: Task, text: str) -> str | None:
-        """Sends the agent back with nothing measured, until it has stopped so too often in a row."""
-        claim = task.claim
-        if claim is None:
-            return None
-        stopped = _last_exit(self._books.task_events(task.id))
-        if stopped:
-            self._books.ask(
-                c.CountIdleStop(task_id=task.id, handoff_id=claim.handoff_id, key=stopped, reason=text)
-            )
-        after = self._books.task(task.id)
-        return None if after is not None and after.status == Status.ESCALATED else text
-
-
-def _is_rejected_already(story: Sequence[Event], commit: str) -> bool:
+def _is_rejected_already(events: Sequence[Event], commit: str) -> bool:
     """True when the gates have rejected the commit since the last run: that stop is answered, and not counted again."""
-    found = (one for one in reversed(story) if isinstance(one, GateRejected | RunEnded))
+    found = (event for event in reversed(events) if isinstance(event, GateRejected | RunEnded))
     last = next(found, None)
     return isinstance(last, GateRejected) and last.verdict.commit == commit
 
 
-def _last_exit(story: Sequence[Event]) -> str:
-    """The last run, as the name of its stop; empty when it did not end of its own accord, which is no stop."""
-    last = next((one for one in reversed(story) if isinstance(one, RunEnded)), None)
-    return last.run_id if last is not None and last.how == How.EXITED else ""
-
-
-def _uncommitted_text(look: WorktreeState) -> str:
-    names = ", ".join(look.uncommitted[:MAX_NAMED])
-    more = len(look.uncommitted) - MAX_NAMED
+def _uncommitted_text(paths: tuple[str, ...]) -> str:
+    names = ", ".join(paths[:MAX_NAMED])
+    more = len(paths) - MAX_NAMED
     return f"You stopped with uncommitted changes: {names}{f' and {more} more' if more > 0 else ''}. Commit them."
 
 
-def import_agent_commits(books: LedgerClient, workplaces: TaskWorktrees, workplace: TaskWorktree) -> str:
-    """Takes over what an agent has committed, as long as the task is its own: what was handed in stays as it is."""
-    task = books.task(workplace.task_id)
+def import_agent_commits(ledger: LedgerClient, worktrees: ports.TaskWorktrees, worktree: TaskWorktree) -> str:
+    """Imports what an agent has committed, as long as it holds the task: what was handed in stays as it is."""
+    task = ledger.task(worktree.task_id)
     if task is None or task.status != Status.CLAIMED:
         raise CannotRun(
-            "git", f"Task {workplace.task_id} is no longer held; no more commits are imported for it."
+            "git", f"Task {worktree.task_id} is no longer held; no more commits are imported for it."
         )
-    return workplaces.import_commits(workplace)
+    return worktrees.import_commits(worktree)

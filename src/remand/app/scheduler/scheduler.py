@@ -1,411 +1,545 @@
-"""The scheduler: looks at the ledger, and takes the next step of every task that waits for one."""
+"""The scheduler: looks at the ledger, decides on the next step of every task, starts runs, and finishes those that ended."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from functools import cached_property, partial
-from itertools import islice
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
+from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError
 from remand.app.gates.known_results import BrokenGates
-from remand.app.scheduler.active_runs import ActiveRuns
+from remand.app.scheduler import decide as d
 from remand.app.scheduler.ledger_client import LedgerClient, accepted_task
-from remand.app.scheduler.ports import CannotRun, TaskWorktree, TaskWorktrees
-from remand.app.scheduler.runs import ActiveRun, RunAssignment, RunEnder, RunStops, task_branch
-from remand.app.tasks.queue import agent_pool, is_suitable
-from remand.app.tasks.staff import Load, max_waiting_reviews, rotate_after, startable_workers
+from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeCleanup
+from remand.app.scheduler.runs import ActiveRun, AgentRuns, EndedRun, RunAssignment, StopAnswer
+from remand.app.scheduler.workers import JobResult, NotStarted, RunJob, Workers
+from remand.app.tasks.staff import Load
 from remand.domain import commands as c
-from remand.domain.access.team import Actor, Member
-from remand.domain.decisions.findings import open_findings
+from remand.domain.access.team import Member
 from remand.domain.events.work import How, Purpose
-from remand.domain.instant import Instant, add_seconds
+from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
+from remand.domain.run import SYSTEM_CAUSES, Breaker, failure_scope, member_scopes, program_scope
 from remand.domain.task import Status, Task
-from remand.domain.text.words import format_count
 
-MAX_CANDIDATES = 500
-"""How far down the line a task for somebody is looked for."""
-
-
-class CandidateTasks:
-    """Gives each task once. What was read for one agent is not read again for the next."""
-
-    def __init__(self, tasks: Iterator[Task], most: int = MAX_CANDIDATES) -> None:
-        self._all = tasks
-        self._rest = islice(tasks, most)
-        self._passed: list[tuple[str, Task]] = []
-
-    def take(self, agent: Actor, *, has_team: bool) -> Task | None:
-        """The first task that suits an agent; None when there is none among those that are looked through."""
-        for one in self._in_order():
-            if is_suitable(one[0], agent, has_team):
-                self._passed.remove(one)
-                return one[1]
-        return None
-
-    @property
-    def is_empty(self) -> bool:
-        """True when there is nothing left to be given."""
-        if not self._passed:
-            next(self._in_order(), None)
-        return not self._passed and not self.has_more
-
-    @cached_property
-    def has_more(self) -> bool:
-        """True when there are tasks beyond those that were looked through. To be asked in the end."""
-        return next(self._all, None) is not None
-
-    def _in_order(self) -> Iterator[tuple[str, Task]]:
-        yield from tuple(self._passed)
-        for task in self._rest:
-            self._passed.append((agent_pool(task), task))
-            yield self._passed[-1]
+WAIT_SECONDS = 0.05
+LOOK_SECONDS = 1.0
+"""Leases end and backoffs pass without anybody writing anything: once a second everything is looked at."""
+RETRY_SECONDS = 1.0
+MAX_STARTING = 8
+"""How many runs start at once; more would only wait for one another."""
 
 
-FORGOTTEN_SECONDS = 600.0
-"""How much longer than it may take a run of another ledger is waited for."""
-LINGER_SECONDS = 30.0
-"""How long an agent may go on talking after its work is handed in."""
-BACKOFF_SECONDS = 5.0
-_WANTED_STATUS = {Purpose.REVIEW: Status.PROVISIONAL, Purpose.DIRECT: Status.BLOCKED}
-"""While a task is that, somebody's opinion of it is wanted."""
+class Chore:
+    """Something done now and then, one at a time, in a thread of its own: it may wait for a network."""
 
-Among = Collection[str] | None
-"""The tasks that are looked at; None: all of them."""
-FindLastSign = Callable[[str], Instant]
-"""When something was last heard of a run; empty when that is not known."""
-ChooseMember = Callable[[Task, Load], Member | None]
-"""Whom to ask about a task; None when a person has to look."""
+    def __init__(self, name: str, seconds: float, work: Callable[[], str | None]) -> None:
+        self.name = name
+        self.trouble = ""
+        """What kept it from being done; empty when nothing did."""
+        self._seconds = seconds
+        self._work = work
+        """Returns what kept it from being done, if anything."""
+        self._next = 0.0
+        self._thread: threading.Thread | None = None
 
+    def start_if_due(self, now: float) -> None:
+        """Starts it when its time has come and it is not under way."""
+        if now >= self._next and (self._thread is None or not self._thread.is_alive()):
+            self._next = now + self._seconds
+            self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+            self._thread.start()
 
-class Choosers(NamedTuple):
-    """Who is asked, among agents, for what people would be asked for."""
+    def run_now(self) -> None:
+        """Does it here and now."""
+        self._next = time.monotonic() + self._seconds
+        self._run()
 
-    reviewer: ChooseMember
-    director: ChooseMember
+    def wait(self, seconds: float) -> None:
+        """Waits for the end of what is under way."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            self.trouble = self._work() or ""
+        except (RemandError, OSError) as error:
+            self.trouble = str(error)
 
 
 class Scheduler:
-    """Each tick is one look at the ledger; what takes long is done by the floor's hands."""
+    """One thread runs the loop and alone changes what is kept here; worker threads put their results into one queue."""
 
     def __init__(
         self,
         *,
-        books: LedgerClient,
-        floor: ActiveRuns,
-        workplaces: TaskWorktrees,
-        ending: RunEnder,
-        settling: RunStops,
-        choosers: Choosers,
-        tier: str,
-        longest: Callable[[], float],
-        last_sign: FindLastSign,
+        ledger: LedgerClient,
+        runs: AgentRuns,
+        worktrees: WorktreeCleanup,
+        workers: Workers,
+        max_seconds: Callable[[], float],
+        last_sign: Callable[[str], Instant],
+        changes: Callable[[], int] = lambda: 0,
+        report: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._books = books
-        self._floor = floor
-        self._workplaces = workplaces
-        self._ending = ending
-        self._settling = settling
-        self._choosers = choosers
-        self._tier = tier
-        self._longest = longest
+        self._ledger = ledger
+        self._runs = runs
+        self._worktrees = worktrees
+        self._workers = workers
+        self._max_seconds = max_seconds
         """How long a run may take, as the configuration has it now."""
         self._last_sign = last_sign
-        self._clock = clock
-        self._lingering: dict[str, float] = {}
-        self._last = ""
-        self._room = 0
-        """How many more tasks may be begun before too much is on its way to review."""
-        self._session = ""
-        self._is_stopping = False
-        self._takes_new = True
-        self.has_begun = False
-        """The last tick has given somebody something, or would have if there had been room."""
-        self._hindrance = ""
+        """When something was last heard of a run; empty when that is not known."""
+        self._changes = changes
+        self._report = report
+        self.clock = clock
+        self.breaker = Breaker()
+        self.trouble = ""
+        """Why the last look failed; empty when it did not."""
         self.waiting = ""
-        """Why nothing is begun; empty when nothing keeps it."""
+        """Why nothing starts; empty when nothing prevents it."""
+        self._active: dict[str, ActiveRun] = {}
+        self._retries: list[RunJob] = []
+        self._retry_at = 0.0
+        self._ended_processes: set[str] = set()
+        self._touched: set[str] = set()
+        """Tasks that a job was done for since the last look."""
+        self._handed_over: dict[str, float] = {}
+        """When it was first seen that the agent of a run has handed in its work."""
         self._gates = BrokenGates()
+        self._last_assigned = ""
+        self._max_new = 0
+        """How many more tasks may start that nobody has worked on before too much is on its way to review."""
+        self._reason = ""
+        """Why nothing starts, as far as this tick has found out."""
+        self._session = ""
+        self._takes_new = True
+        self._has_started = False
+        """The last tick gave somebody a task, or would have if fewer runs were starting."""
+        self._stopping = threading.Event()
+        self._seen_changes, self._looked_at = -1, -LOOK_SECONDS
 
-    def recover(self) -> None:
-        """Takes up what a scheduler before this one left: its runs are lost, its worktrees are kept or taken down."""
-        self._session = self._books.session
-        self._books.skip_news()
-        for task in self._books.running_tasks():
-            for run in task.runs:
-                if run.session == self._session:
-                    self._ending.record_lost(task.id, run, self._last_sign(run.id), self._longest())
-        self._workplaces.remove_others(self._books.open_tasks())
+    # ---------------------------------------------------------------------------------------- the loop
 
-    def end_forgotten_runs(self) -> None:
-        """Ends runs of other ledgers that must be over by now: who had begun them does not say so any more."""
-        longest = self._longest()
-        for task in self._books.running_tasks():
-            for run in task.runs:
-                is_over = add_seconds(run.started_at, longest + FORGOTTEN_SECONDS) < self._books.now()
-                if run.session != self._session and is_over:
-                    self._ending.record_lost(task.id, run, "", longest)
+    def run(self, chores: Sequence[Chore] = (), *, once: bool = False) -> None:
+        """Runs until it is stopped and every agent has ended. `once`: starts what can start now, and sees it to its end."""
+        self.recover()
+        for chore in chores if once else ():
+            chore.run_now()
+        try:
+            while True:
+                is_stopping = self._stopping.is_set()
+                has_looked = self._tick_if_changed()
+                if once and has_looked and not self._has_started:
+                    self._takes_new = False
+                if (is_stopping or once) and self._is_done():
+                    break
+                for chore in () if is_stopping else chores:
+                    chore.start_if_due(time.monotonic())
+                self._workers.woken.wait(WAIT_SECONDS)
+            for chore in chores if once else ():
+                chore.run_now()
+        finally:
+            self.stop()
+            self._end_agents()
+            for chore in chores:
+                chore.wait(1.0)
 
     def stop(self) -> None:
-        """Begins nothing more, and asks every agent to end; ticks go on until the floor is empty."""
-        if self._is_stopping:
-            return
-        self._is_stopping = True
-        self._floor.close()
-        self._settling.close()
+        """Asks the loop to end; may be called from a signal handler."""
+        self._stopping.set()
+        self._workers.woken.set()
 
-    def stop_assigning(self) -> None:
-        """Goes on with what is begun, and begins no other task."""
-        self._takes_new = False
-
-    def check_staff(self) -> None:
-        """Asks the user about every waiting task that nobody on the team is left for."""
-        for task_id in self._books.ready_ids():
-            self._books.ask(c.CheckStaff(task_id=task_id))
-
-    def check_given_up(self) -> None:
-        """Asks the user about every task that its agent has given up: nobody else takes it by itself."""
-        for task in self._books.active_tasks(Status.FAILED):
-            self._books.ask(c.CheckStaff(task_id=task.id))
+    def recover(self) -> None:
+        """Takes up what a scheduler before this one left: its runs are lost, its worktrees are kept or removed."""
+        self._session = self._ledger.session
+        self._ledger.skip_news()
+        for task in self._ledger.running_tasks():
+            for run in task.runs:
+                if run.session == self._session:
+                    self._runs.record_lost(task.id, run, self._last_sign(run.id), self._max_seconds())
+        self._worktrees.remove_others(self._ledger.open_tasks())
 
     def tick(self, *, is_whole: bool = True) -> None:
-        """Does the next step of everything that waits for one, or only of what has changed since the last tick."""
-        changed = self._books.changed_tasks() | self._floor.take_finished_tasks()
-        among = None if is_whole else changed
-        self._floor.collect_ended(self._on_run_finished, is_whole=is_whole)
-        self._watch_active_runs(among)
-        if self._is_stopping:
-            return
-        self._gates = self._books.broken_gates()
-        self._hindrance, self.has_begun = self._gates.reason, False
-        for task in self._tasks_of_status(Status.CLAIMED, among):
-            self._continue_task(task)
-        self._start_opinions(Purpose.REVIEW, self._choosers.reviewer, among)
-        self._start_opinions(Purpose.DIRECT, self._choosers.director, among)
-        if self._takes_new:
+        """Takes the next step of everything that waits for one, or only of what has changed since the last tick."""
+        if self._stopping.is_set():
+            self._end_agents()
+        changed = self._ledger.changed_tasks() | self._touched
+        self._touched = set()
+        self._finish(is_whole=is_whole)
+        seen = self._look(None if is_whole else changed)
+        self._has_started = False
+        if not seen.is_stopping:
+            self._gates = self._ledger.broken_gates()
+            self._reason = self._gates.reason
+        for action in d.decide(seen):
+            self._perform(action)
+        if self._takes_new and not seen.is_stopping:
             self._assign_tasks()
-        self.waiting = self._hindrance
+        self.waiting = self._reason
+        self._handle_results()
 
-    def _tasks_of_status(self, status: Status, among: Among) -> list[Task]:
-        if among is None:
-            return self._books.active_tasks(status)
-        return [task for task in map(self._books.task, among) if task is not None and task.status == status]
-
-    # ---------------------------------------------------------------------------------------- those at work
-
-    def _watch_active_runs(self, among: Among) -> None:
-        """Renews the leases of those at work, and ends those whose task is theirs no longer."""
-        known = {task.id: task for task in self._books.running_tasks()} if among is None else {}
-        half = self._renewal_time()
-        for work in self._floor.active_runs:
-            name = work.assigned.task.id
-            if among is not None and name not in among:
-                continue
-            task = known.get(name) or self._books.task(name)
-            if task is None or not self._is_still_needed(work, task):
-                work.running.stop()
-            else:
-                self._renew_if_due(task, half)
-
-    def _renewal_time(self) -> Instant:
-        """Until when half a lease lasts from now: one that ends before that is renewed."""
-        return add_seconds(self._books.now(), self._books.rules.policy.lease_seconds / 2)
-
-    def _renew_if_due(self, task: Task, half: Instant) -> None:
-        """Keeps the lease of one at work, or whose work is being measured, from running out."""
-        if task.claim is not None and task.claim.lease_expires_at < half:
-            self._books.renew_lease(task)
-
-    def _is_still_needed(self, work: ActiveRun, task: Task) -> bool:
-        """True while the agent has something to do; one that has handed in, or rejected, may say a few words more."""
-        run = work.assigned
-        if run.purpose in _WANTED_STATUS:
-            return task.status == _WANTED_STATUS[run.purpose]
-        held = run.task.claim.handoff_id if run.task.claim else ""
-        if task.claim is not None and task.claim.handoff_id == held:
-            return True
-        if held not in {
-            one.handoff_id for one in (task.submission, task.rejections.last_rejection) if one is not None
-        }:
-            return False
-        since = self._lingering.setdefault(run.run_id, self._clock())
-        return self._clock() - since < LINGER_SECONDS
-
-    def _on_run_finished(self, work: ActiveRun, after: Task | None) -> None:
-        """What comes after a run: its stop is answered, or its place taken down."""
-        self._lingering.pop(work.assigned.run_id, None)
-        self._workplaces.restore_git_links(work.workplace)
-        if work.assigned.purpose != Purpose.WORK:
-            self._workplaces.remove(work.workplace.task_id, is_kept=False)
-        elif after is not None and after.is_terminal:
-            self._workplaces.remove(after.id)
-        elif after is not None and after.claim is not None and after.claim.run_ended == How.EXITED:
-            settle = partial(self._resolve_stop, after, work.workplace)
-            self._floor.run_in_background(after.id, settle, work.assigned.member, is_long=True)
-
-    # ---------------------------------------------------------------------------------------- going on
-
-    def _continue_task(self, task: Task) -> None:
-        """The next step of a task that an agent of ours holds and nobody is at work on."""
-        claim = task.claim
-        is_ours = claim is not None and claim.runner == self._session
-        if claim is None or not is_ours or task.runs or task.claims.waiting_for or _is_held(task):
-            return
-        member = self._member(claim.agent)
-        if self._floor.is_busy(task.id):
-            self._renew_if_due(task, self._renewal_time())
-            return
-        if member is None or not self._may_start(member) or not self._may_work(task.id):
-            return
-        if claim.run_ended == How.EXITED:
-            settle = partial(self._resolve_earlier_stop, task, claim.base)
-            self._floor.run_in_background(task.id, settle, member, is_long=True)
-        else:
-            self._start_further_run(task, member, Purpose.WORK)
-
-    def _resolve_earlier_stop(self, task: Task, start: str) -> None:
-        """Answers a stop that an earlier scheduler heard and did not answer, or that could not be answered then."""
-        is_confined = self._tier != "plain"
+    def _tick_if_changed(self) -> bool:
+        """Ticks when something has changed, and over everything once a second; True when it has."""
+        now = time.monotonic()
         try:
-            place = self._workplaces.prepare(
-                task.id, task.branch or task_branch(task), start, is_confined=is_confined
-            )
-        except CannotRun as fault:
-            self._restart_with_note(task, self._settling.send_back_for_git_fault(task, fault))
+            changes = self._changes()
+        except LedgerReplaced:
+            raise
+        except (RemandError, OSError):
+            changes = -1  # the tick finds out, and reports it
+        is_due = now - self._looked_at >= LOOK_SECONDS
+        if not (is_due or changes != self._seen_changes or self._workers.woken.is_set()):
+            return False
+        self._workers.woken.clear()
+        self._try_tick(is_whole=is_due)
+        self._seen_changes, self._looked_at = changes, now if is_due else self._looked_at
+        return True
+
+    def _try_tick(self, *, is_whole: bool) -> None:
+        """One tick; what goes wrong with the ledger or the disk is reported once and tried again."""
+        trouble = ""
+        try:
+            self.tick(is_whole=is_whole or bool(self.trouble))
+        except LedgerReplaced:
+            raise
+        except (RemandError, OSError) as error:
+            trouble = str(error)
+        if trouble and trouble != self.trouble:
+            self._report(trouble)
+        self.trouble = trouble
+
+    def _is_done(self) -> bool:
+        """True when nothing is under way, and a look at everything finds nothing that could be."""
+        if self.is_idle:
+            self._try_tick(is_whole=True)
+        return self.is_idle
+
+    # ---------------------------------------------------------------------------------------- look
+
+    def _look(self, changed: set[str] | None) -> d.SchedulerView:
+        """The tasks and runs as they are now: all of them, or those of the tasks that have changed."""
+        if changed is None:
+            statuses = (Status.CLAIMED, *d.OPINION_STATUS.values())
+            tasks = [task for status in statuses for task in self._ledger.active_tasks(status)]
         else:
-            self._resolve_stop(task, place)
-
-    def _resolve_stop(self, task: Task, workplace: TaskWorktree) -> None:
-        self._restart_with_note(task, self._settling.resolve(task, workplace))
-
-    def _restart_with_note(self, task: Task, note: str | None) -> None:
-        """Starts the agent again with what it is to be told, if there is anything."""
-        member = self._member(task.claim.agent) if task.claim else None
-        current = self._books.task(task.id)
-        if note is None or member is None or current is None or self._is_stopping:
-            return
-        self._gates = self._books.broken_gates()
-        if self._floor.may_start(member) and self._may_work(task.id):
-            self._start_further_run(current, member, Purpose.WORK, note)
-
-    def _start_opinions(self, purpose: Purpose, choose: ChooseMember, among: Among) -> None:
-        """Asks reviewers or directors that are agents about what waits for them."""
-        for task in self._tasks_of_status(_WANTED_STATUS[purpose], among):
-            if task.runs or self._floor.is_busy(task.id) or self._is_backing_off(task):
-                continue
-            member = choose(task, self._floor.load)
-            if member is not None and self._may_start(member):
-                self._start_further_run(task, member, purpose)
-
-    def _start_further_run(self, task: Task, member: Member, purpose: Purpose, note: str = "") -> None:
-        """Begins a further run on a task."""
-        run_id = self._books.new_run_id()
-        answer = self._books.ask(
-            c.StartRun(task_id=task.id, agent=member.name, run_id=run_id, purpose=purpose, tier=self._tier)
+            tasks = [task for task in map(self._ledger.task, changed) if task is not None]
+        known = {task.id: task for task in tasks}
+        watched = []
+        for run in self.active_runs:
+            task_id = run.assignment.task.id
+            if changed is None or task_id in changed:
+                watched.append(self._watch(run, known.get(task_id) or self._ledger.task(task_id)))
+        return d.SchedulerView(
+            now=self._ledger.now(),
+            session=self._session,
+            rules=self._ledger.rules,
+            runs=tuple(watched),
+            tasks=tuple(tasks),
+            busy={job.task_id for job in self._workers.jobs},
+            is_stopping=self._stopping.is_set(),
         )
-        after = accepted_task(answer)
-        if after is not None:
-            self._floor.start_run(
-                RunAssignment(run_id=run_id, task=after, member=member, purpose=purpose, note=note)
-            )
 
-    # ---------------------------------------------------------------------------------------- new work
+    def _watch(self, run: ActiveRun, task: Task | None) -> d.WatchedRun:
+        if task is None or not d.has_handed_over(run, task):
+            return d.WatchedRun(run, task)
+        since = self._handed_over.setdefault(run.assignment.run_id, self.clock())
+        return d.WatchedRun(run, task, self.clock() - since)
+
+    # ---------------------------------------------------------------------------------------- start
+
+    def _perform(self, action: d.Action) -> None:
+        match action:
+            case d.StopAgent(run):
+                run.process.stop()
+            case d.RenewLease(task):
+                self._ledger.renew_lease(task)
+            case d.AnswerStop(task, member):
+                if self._may_start(member) and self._may_work(task.id):
+                    self._answer_stop(task, member)
+            case d.ContinueWork(task, member):
+                if self._may_start(member) and self._may_work(task.id):
+                    self._start_run(task, member, Purpose.WORK)
+            case d.RequestOpinion(task, purpose):
+                chosen = self._runs.choose(purpose, task, self.load)
+                if chosen is not None and self._may_start(chosen):
+                    self._start_run(task, chosen, purpose)
+
+    def _answer_stop(self, task: Task, member: Member, worktree: TaskWorktree | None = None) -> None:
+        work = partial(self._runs.answer_stop, task, worktree)
+        self._workers.submit(RunJob(task.id, member, work, since=self.clock(), is_slow=True))
+
+    def _start_run(self, task: Task, member: Member, purpose: Purpose, note: str = "") -> None:
+        """Starts a further run on a task."""
+        run_id = self._ledger.new_run_id()
+        after = accepted_task(
+            self._ledger.ask(
+                c.StartRun(
+                    task_id=task.id,
+                    agent=member.name,
+                    run_id=run_id,
+                    purpose=purpose,
+                    tier=self._runs.tier,
+                )
+            )
+        )
+        if after is not None:
+            self._start_process(run_id, after, member, purpose, note)
 
     def _assign_tasks(self) -> None:
-        """Gives free agents the tasks that are next for them, one each: those first that can take on most, in turn."""
-        rules = self._books.rules
-        limit = max_waiting_reviews(rules.team, rules.policy.max_waiting_reviews)
-        waiting = self._books.waiting_for_review()
-        load = self._floor.load
-        self._room = limit - waiting - load.total
-        if waiting >= limit:
-            self._hindrance = f"{format_count(waiting, 'submission')} {'awaits' if waiting == 1 else 'await'} review (limit {limit}); no new work starts until some are reviewed"
-        free = [one for one in rotate_after(startable_workers(rules.team), self._last) if load.has_room(one)]
-        free = sorted(filter(self._may_start, free), key=load.room, reverse=True)
-        line = CandidateTasks(filter(self._may_assign, self._candidate_tasks()) if free else iter(()))
-        for member in free:
-            if line.is_empty:
+        """Gives free agents the tasks that are next for them."""
+        rules, waiting_for_review = self._ledger.rules, self._ledger.waiting_for_review()
+        self._reason = d.review_backlog(rules, waiting_for_review) or self._reason
+        members, self._max_new = d.decide_assignments(
+            rules, self.load, waiting_for_review, self._last_assigned, self._may_start
+        )
+        candidates = d.CandidateTasks(self._candidate_tasks() if members else iter(()))
+        for member in members:
+            if candidates.is_empty:
                 return
-            if self._floor.has_max_starting:
-                self.has_begun = True
+            if sum(job.starts is not None for job in self._workers.jobs) >= MAX_STARTING:
+                self._has_started = True
                 return
             if not self._may_work():
                 return
-            if not self._may_start(member):
-                continue
-            self._assign_first(member, line)
-
-    def _assign_first(self, member: Member, line: CandidateTasks) -> None:
-        """Gives a member the first task that it may have: the queue does not know all that the rules do."""
-        actor = self._books.rules.team.actor(member.name)
-        while (task := line.take(actor, has_team=True)) is not None:
-            if self._assign_task(member, task):
-                return
-        first = self._books.first_for(actor, has_team=True) if line.has_more else None
-        if first is not None and self._may_assign(first):
-            self._assign_task(member, first)
+            if self._may_start(member):
+                self._assign_first(member, candidates)
 
     def _candidate_tasks(self) -> Iterator[Task]:
-        """The tasks that wait; of those that are new, which come last, none when too much waits for review."""
-        for task in self._books.ready_tasks():
-            if self._room <= 0 and task.status == Status.INCOMING:
+        """The tasks that can be claimed; of those that are new, which come last, none when too much awaits review."""
+        now = self._ledger.now()
+        for task in self._ledger.ready_tasks():
+            if self._max_new <= 0 and task.status == Status.INCOMING:
                 return
-            yield task
+            if self._may_assign(task, now):
+                yield task
+
+    def _may_assign(self, task: Task, now: Instant) -> bool:
+        is_taken = task.runs or any(run.assignment.task.id == task.id for run in self._active.values())
+        return not is_taken and not self._is_busy(task.id) and not d.is_backing_off(task, now)
+
+    def _assign_first(self, member: Member, candidates: d.CandidateTasks) -> None:
+        """Gives a member the first task that it may have: the queue does not know all that the rules do."""
+        actor = self._ledger.rules.team.actor(member.name)
+        while (task := candidates.take(actor, has_team=True)) is not None:
+            if self._assign_task(member, task):
+                return
+        first = self._ledger.first_for(actor, has_team=True) if candidates.has_more else None
+        if first is not None and self._may_assign(first, self._ledger.now()):
+            self._assign_task(member, first)
 
     def _assign_task(self, member: Member, task: Task) -> bool:
-        if self._room <= 0 and task.status == Status.INCOMING:
+        if self._max_new <= 0 and task.status == Status.INCOMING:
             return False
-        run_id = self._books.new_run_id()
-        answer = self._books.ask(
-            c.AssignTask(agent=member.name, run_id=run_id, task_id=task.id, tier=self._tier)
+        run_id = self._ledger.new_run_id()
+        answer = self._ledger.ask(
+            c.AssignTask(agent=member.name, run_id=run_id, task_id=task.id, tier=self._runs.tier)
         )
         if isinstance(answer, Refused):
             return False
-        self._last, self.has_begun = member.name, True
-        self._room -= 1
-        self._floor.start_run(
-            RunAssignment(run_id=run_id, task=answer.task, member=member, purpose=Purpose.WORK)
-        )
+        self._last_assigned, self._has_started = member.name, True
+        self._max_new -= 1
+        self._start_process(run_id, answer.task, member, Purpose.WORK)
         return True
 
-    def _may_assign(self, task: Task) -> bool:
-        return not task.runs and not self._floor.is_taken(task.id) and not self._is_backing_off(task)
+    def _start_process(
+        self, run_id: str, task: Task, member: Member, purpose: Purpose, note: str = ""
+    ) -> None:
+        """Has a worker thread start the process of a run that the ledger knows."""
+        scopes = member_scopes(member)
+        assignment = RunAssignment(
+            run_id=run_id,
+            task=task,
+            member=member,
+            purpose=purpose,
+            note=note,
+            is_trial=self.breaker.is_open(*scopes),
+        )
+        self.breaker.record_start(*scopes, now=self.clock())
+        self._workers.submit(RunJob(task.id, member, partial(self._try_start, assignment), starts=assignment))
 
-    def _is_backing_off(self, task: Task) -> bool:
-        """True for a while after runs of the task have failed, each time longer."""
-        if not task.spent.failures:
-            return False
-        seconds = BACKOFF_SECONDS * 2 ** min(task.spent.failures - 1, 6)
-        return add_seconds(task.spent.last_fault, seconds) > self._books.now()
+    def _try_start(self, assignment: RunAssignment) -> ActiveRun | NotStarted:
+        try:
+            return self._runs.start(assignment)
+        except CannotRun as fault:
+            return NotStarted(assignment, fault)
+        except (Refused, EnvironmentFault, OSError) as error:
+            return NotStarted(assignment, CannotRun("system", str(error)))
 
     def _may_start(self, member: Member) -> bool:
-        """False while something is wrong with what the member needs; that is said instead."""
-        if self._floor.may_start(member):
+        """False while something is wrong with what the member needs; that is then the reason for waiting.
+
+        Asked before each start: an open breaker lets one run through to try, which may have been the start before.
+        """
+        if self.breaker.is_closed or self.breaker.allows(*member_scopes(member), now=self.clock()):
             return True
-        self._hindrance = "; ".join(breach.message for breach in self._floor.breaker.breaches)
+        self._reason = "; ".join(breach.message for breach in self.breaker.breaches)
         return False
 
     def _may_work(self, task_id: str = "") -> bool:
-        """False while the user is asked about a broken gate; while one is on trial, True for one task at a time.
+        """False while a broken gate keeps work from starting: see `decide.may_work`."""
+        runs = (
+            *(run.assignment for run in self._active.values()),
+            *(job.starts for job in self._workers.jobs),
+        )
+        working = {run.task.id for run in runs if run is not None and run.purpose == Purpose.WORK}
+        measured = {job.task_id for job in self._workers.jobs if job.is_slow}
+        return d.may_work(self._gates, working | measured, task_id)
 
-        A done claim may need every gate, whatever it changes. Reviews go on: they need none.
-        """
-        if self._gates.open_questions:
-            return False
-        return not self._gates.is_on_trial or not self._floor.has_other_workers(task_id)
+    # ---------------------------------------------------------------------------------------- finish
+
+    def _finish(self, *, is_whole: bool) -> None:
+        """Handles what worker threads have done, and has the ends of processes recorded."""
+        self._handle_results()
+        names = (
+            list(self._active)
+            if is_whole
+            else [name for name in self._ended_processes if name in self._active]
+        )
+        self._ended_processes.clear()
+        for name in names:
+            run = self._active[name]
+            ended = run.process.poll()
+            if ended is not None:
+                del self._active[name]
+                work = partial(self._runs.end, run, ended)
+                self._workers.submit(
+                    RunJob(run.assignment.task.id, run.assignment.member, work, is_retried=True)
+                )
+        if self._retries and self.clock() >= self._retry_at:
+            retries, self._retries = self._retries, []
+            for job in retries:
+                self._workers.submit(job)
+        self._handle_results()
+
+    def _handle_results(self) -> None:
+        for item in self._workers.results():
+            if isinstance(item, str):
+                self._ended_processes.add(item)
+            else:
+                self._touched.add(item[0].task_id)
+                self._handle(*item)
+
+    def _handle(self, job: RunJob, result: JobResult) -> None:
+        member = job.member
+        match result:
+            case ActiveRun():
+                run_id = result.assignment.run_id
+                causes = (*SYSTEM_CAUSES, "git", "system", "program")
+                self.breaker.record_success(*(failure_scope(cause, member) for cause in causes))
+                self._active[run_id] = result
+                if self._stopping.is_set():
+                    result.process.stop()
+                result.process.notify_end(partial(self._workers.note_process_end, run_id))
+            case NotStarted():
+                self._handle_failed_start(job, result)
+            case EndedRun():
+                self._handle_end(job, result)
+            case StopAnswer():
+                if result.has_run_gates:
+                    self.breaker.record_success(failure_scope("gates", member))
+                self._continue_after_stop(result)
+            case CannotRun():
+                self._record_failure(job, result.cause, str(result), is_certain=result.cause in SYSTEM_CAUSES)
+            case EnvironmentFault() | OSError():
+                self._record_failure(job, "system", str(result))
+                if job.is_retried:
+                    self._retry_at = self.clock() + RETRY_SECONDS
+                    self._retries.append(job)
+            case None:
+                pass
+
+    def _handle_failed_start(self, job: RunJob, result: NotStarted) -> None:
+        """Has it recorded that a run could not start, and then counts it as a failure of what it is charged to."""
+        assignment, fault, is_recorded = result
+        is_systems = fault.cause in (*SYSTEM_CAUSES, "program")
+        if is_recorded:
+            self._record_failure(job, fault.cause, str(fault), is_certain=is_systems)
+            return
+
+        def record() -> NotStarted:
+            is_nobodys = is_systems or assignment.is_trial
+            self._runs.record_not_started(assignment, fault, is_systems=is_nobodys)
+            return result._replace(is_recorded=True)
+
+        self._workers.submit(RunJob(job.task_id, job.member, record, is_retried=True))
+
+    def _handle_end(self, job: RunJob, ended: EndedRun) -> None:
+        """What follows from a run whose end is recorded: its stop is answered."""
+        assignment, task = ended.run.assignment, ended.task
+        self._handed_over.pop(assignment.run_id, None)
+        scope = program_scope(assignment.member)
+        if ended.fault:
+            message = f"A run of {assignment.member.command[0]} {ended.fault}"
+            self.breaker.record_failure(scope, job.task_id, message, now=self.clock())
+        elif ended.end.how == How.EXITED:
+            self.breaker.record_success(scope)
+        if ended.worktree_fault is not None:
+            self._handle(job, ended.worktree_fault)
+            return
+        if assignment.purpose != Purpose.WORK or task is None or task.is_terminal or task.claim is None:
+            return
+        if task.claim.run_ended == How.EXITED:
+            self._answer_stop(task, assignment.member, ended.run.worktree)
+
+    def _continue_after_stop(self, answer: StopAnswer) -> None:
+        """Starts the agent again with what it is told, if there is anything."""
+        claim = answer.task.claim
+        member = d.startable_member(self._ledger.rules.team, claim.agent) if claim else None
+        current = self._ledger.task(answer.task.id)
+        if answer.note is None or member is None or current is None or self._stopping.is_set():
+            return
+        self._gates = self._ledger.broken_gates()
+        if self._may_start(member) and self._may_work(current.id):
+            self._start_run(current, member, Purpose.WORK, answer.note)
+
+    def _record_failure(self, job: RunJob, cause: str, message: str, *, is_certain: bool = False) -> None:
+        scope = failure_scope(cause, job.member)
+        self.breaker.record_failure(scope, job.task_id, message, now=self.clock(), is_certain=is_certain)
+
+    def _end_agents(self) -> None:
+        """Asks every agent to end; one that is just starting ends as soon as it is there."""
+        for run in self._active.values():
+            run.process.stop()
+        self._runs.close()
+
+    # ---------------------------------------------------------------------------------------- what others ask
 
     @property
-    def is_held(self) -> bool:
-        """True while nothing is started because of a broken gate."""
-        return bool(self._gates.open_questions)
+    def blocked_reason(self) -> str:
+        """What kept it from starting more when it looked last; empty when nothing did."""
+        return self.trouble or self.waiting
 
-    def _member(self, name: str) -> Member | None:
-        """The member of a name, as far as it can be started."""
-        members = self._books.rules.team.members
-        return next((one for one in members if one.command and name in (one.name, *one.aliases)), None)
+    @property
+    def is_broken(self) -> bool:
+        """True when something is wrong with the system."""
+        return bool(self.breaker.breaches) or bool(self._gates.open_questions)
 
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing is under way, and nothing was done that has not been looked at since."""
+        return not (self._active or self._touched) and self._workers.is_idle
 
-def _is_held(task: Task) -> bool:
-    """True while somebody has to settle what the integrity gate found."""
-    return bool(open_findings(task))
+    @property
+    def active_runs(self) -> list[ActiveRun]:
+        """The runs under way. The copy is made in one step, so any thread may ask."""
+        return list(self._active.values())
+
+    @property
+    def active_measurements(self) -> list[RunJob]:
+        """The done claims that are being measured."""
+        return [job for job in self._workers.jobs if job.is_slow]
+
+    @property
+    def load(self) -> Load:
+        """How many tasks each member has in hand: those whose end is being answered are still its own."""
+        runs = {(run.assignment.task.id, run.assignment.member.name) for run in self._active.values()}
+        return Load(
+            Counter(name for _, name in runs | {(job.task_id, job.member.name) for job in self._workers.jobs})
+        )
+
+    def _is_busy(self, task_id: str) -> bool:
+        return any(job.task_id == task_id for job in self._workers.jobs)

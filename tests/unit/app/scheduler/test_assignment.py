@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from remand.app.scheduler.scheduler import CandidateTasks
+from remand.app.scheduler.decide import CandidateTasks
 from remand.domain.access.team import Actor, Role
 from remand.domain.task import Task, update_task
 from remand.testing.builders import a_task, task_id

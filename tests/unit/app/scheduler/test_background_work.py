@@ -1,8 +1,9 @@
 """Holds what a scheduler does between its looks: what it tells, what it remembers, and what it takes down."""
 
 from remand.app.scheduler import status
-from remand.app.scheduler.loop import FRESH_SECONDS, Chore, SchedulerChores, SchedulerLoop, StatusWriter
+from remand.app.scheduler.chores import FRESH_SECONDS, BreakerFile, StatusWriter, make_chores
 from remand.app.scheduler.ports import CannotRun
+from remand.app.scheduler.scheduler import Chore
 from remand.domain import commands as c
 from remand.domain.access.team import Member
 from remand.domain.task import Status
@@ -49,20 +50,17 @@ class Desk:
 
     def __init__(self, shop: FakeScheduler, memory: Kept | None = None) -> None:
         self.shop, self.logs, self.file, self.memory = shop, Logs(), Kept(), memory or Kept()
-        loop = SchedulerLoop(lambda: 0, lambda _: None)
-        loop.attach(shop.scheduler, shop.floor, ())
-        self.reporting = StatusWriter(
-            floor=shop.floor,
-            crew=shop,
-            loop=loop,
-            logs=self.logs,
-            file=self.file,
-            now=shop.world.clock.now,
-            pid=77,
+        self.writer = StatusWriter(
+            shop.scheduler, launcher=shop, logs=self.logs, file=self.file, now=shop.world.clock.now, pid=77
         )
-        books = shop.scheduler._books
-        made = SchedulerChores(books, shop.scheduler, shop.floor).build(
-            shop.workplaces, self.logs, self.reporting, self.memory
+        breaker = BreakerFile(shop.scheduler, self.memory)
+        made = make_chores(
+            shop.scheduler._ledger,
+            staff=shop.staff,
+            worktrees=shop.worktrees,
+            logs=self.logs,
+            writer=self.writer,
+            breaker=breaker,
         )
         self.chores = {one.name: one for one in made}
 
@@ -99,7 +97,7 @@ def test_the_status_is_written_when_it_has_changed_and_now_and_then() -> None:
 def test_what_keeps_a_chore_from_being_done_is_told() -> None:
     desk = Desk(FakeScheduler(ALICE))
     failing = Chore("forge", 1.0, lambda: "it does not answer")
-    desk.reporting.chores = (failing,)
+    desk.writer.chores = (failing,)
     failing.run_now()
 
     desk.do("status")
@@ -118,10 +116,10 @@ def test_what_is_wrong_stays_wrong_for_the_next_scheduler() -> None:
     assert desk.memory.times == 1
 
     shop.restart()
-    assert shop.floor.breaker.breaches == ()
+    assert shop.scheduler.breaker.breaches == ()
     Desk(shop, desk.memory)
 
-    assert [one.message for one in shop.floor.breaker.breaches] == ["no room on the disk"]
+    assert [one.message for one in shop.scheduler.breaker.breaches] == ["no room on the disk"]
 
 
 def test_the_place_of_a_task_that_has_ended_is_taken_down() -> None:
@@ -130,16 +128,16 @@ def test_the_place_of_a_task_that_has_ended_is_taken_down() -> None:
     shop.tick()
     desk = Desk(shop)
     desk.do("places")
-    assert shop.workplaces.retired == []
+    assert shop.worktrees.retired == []
     shop.world.ask(c.CancelTask(task_id=task_id))
     desk.do("places")
-    assert shop.workplaces.retired == [], "somebody is still there"
+    assert shop.worktrees.retired == [], "somebody is still there"
     shop.tick(3)
-    shop.workplaces.retired.clear()
+    shop.worktrees.retired.clear()
 
     desk.do("places")
 
-    assert shop.workplaces.retired == [task_id]
+    assert shop.worktrees.retired == [task_id]
 
 
 def test_the_user_is_asked_about_those_nobody_is_left_for_when_the_team_has_changed() -> None:

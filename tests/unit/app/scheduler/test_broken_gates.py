@@ -66,7 +66,7 @@ def test_nothing_is_started_while_the_user_is_asked_about_a_gate() -> None:
     assert len(shop.orders) == 2, "one run each; both failed the same way"
     assert len(shop.asked()) == 1
     assert "`tests` cannot be measured" in shop.scheduler.waiting
-    assert shop.scheduler.is_held
+    assert shop.scheduler.is_broken
     assert all(shop.world.task(one).spent.faults == 0 for one in tasks)
 
 
@@ -146,7 +146,7 @@ def test_a_trial_run_that_has_nothing_to_measure_is_sent_back_like_any_other() -
     task_id = shop.world.add()
     shop.tick(10)
     shop.scripts["Alice"] = ending_agent(WORKED)
-    shop.workplaces.looks[task_id] = WorktreeState(head="work", uncommitted=("half.py",))
+    shop.worktrees.looks[task_id] = WorktreeState(head="work", uncommitted=("half.py",))
     shop.answer()
 
     shop.tick(40)

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced
-from remand.app.scheduler.loop import Chore, SchedulerLoop
 from remand.app.scheduler.ports import RunEnd
+from remand.app.scheduler.scheduler import Chore
 from remand.domain.access.team import Member, Role
 from remand.domain.task import Status
 from remand.testing.scheduler_fakes import FakeScheduler, committing_agent
@@ -14,19 +14,12 @@ from remand.testing.scheduler_fakes import FakeScheduler, committing_agent
 ALICE = Member(name="Alice", command=("agent",), capacity=2)
 
 
-def loop_of(shop: FakeScheduler, *chores: Chore, said: list[str] | None = None) -> SchedulerLoop:
-    counter = iter(range(1 << 30))
-    loop = SchedulerLoop(lambda: next(counter), (said if said is not None else []).append)
-    loop.attach(shop.scheduler, shop.floor, chores)
-    return loop
-
-
 def test_once_begins_all_there_is_room_for_and_sees_it_to_its_end() -> None:
     shop = FakeScheduler(ALICE)
     shop.scripts["Alice"] = committing_agent("work")
     first = [shop.world.add() for _ in range(2)]
 
-    loop_of(shop).run(once=True)
+    shop.scheduler.run(once=True)
 
     assert {shop.world.task(task_id).status for task_id in first} == {Status.PROVISIONAL}
 
@@ -39,7 +32,7 @@ def test_once_does_its_chores_first_and_last() -> None:
         return ""
 
     shop.scripts["Alice"] = committing_agent("work")
-    loop_of(shop, Chore("forge", 60.0, brings_work)).run(once=True)
+    shop.scheduler.run([Chore("forge", 60.0, brings_work)], once=True)
 
     task_id, later = done
     assert shop.world.task(later).status == Status.INCOMING
@@ -56,9 +49,9 @@ def test_once_has_everything_reviewed_that_somebody_can_review(monkeypatch: pyte
     shop.scripts["Rita"] = lambda *_: next(looks)
     shop.choose = lambda task, load: critic if load.has_room(critic) and not task.spent.runs > 1 else None
     tasks = [shop.world.add() for _ in range(2)]
-    monkeypatch.setattr(shop.scheduler._books, "changed_tasks", set)
+    monkeypatch.setattr(shop.scheduler._ledger, "changed_tasks", set)
 
-    loop_of(shop).run(once=True)
+    shop.scheduler.run(once=True)
 
     assert [shop.world.task(task_id).spent.runs for task_id in tasks] == [2, 2]
 
@@ -69,34 +62,32 @@ def test_told_to_stop_it_ends_when_everybody_has_gone() -> None:
 
     def stop_when_somebody_works() -> str:
         if shop.running:
-            loop.stop()
+            shop.scheduler.stop()
         return ""
 
-    loop = loop_of(shop, Chore("stop", 0.0, stop_when_somebody_works))
-    loop.run()
+    shop.scheduler.run([Chore("stop", 0.0, stop_when_somebody_works)])
 
-    assert shop.floor.is_empty
+    assert shop.scheduler.is_idle
     assert shop.running[0].is_stopped
 
 
 def test_what_goes_wrong_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop, said = FakeScheduler(ALICE), []
-    loop = loop_of(shop, said=said)
+    shop = FakeScheduler(ALICE)
     looks = 0
 
     def fails(*, is_whole: bool) -> None:
         nonlocal looks
         looks += 1
         if looks > 3:
-            loop.stop()
+            shop.scheduler.stop()
         raise EnvironmentFault("The disk is full.")
 
     monkeypatch.setattr(shop.scheduler, "tick", fails)
-    loop.run()
+    shop.scheduler.run()
 
-    assert said == ["The disk is full."]
+    assert shop.reports == ["The disk is full."]
     assert looks > 3
-    assert loop.blocked_reason == "The disk is full."
+    assert shop.scheduler.blocked_reason == "The disk is full."
 
 
 def test_a_ledger_that_was_replaced_ends_it_and_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +100,7 @@ def test_a_ledger_that_was_replaced_ends_it_and_its_agents(monkeypatch: pytest.M
 
     monkeypatch.setattr(shop.scheduler, "tick", is_gone)
     with pytest.raises(LedgerReplaced):
-        loop_of(shop).run()
+        shop.scheduler.run()
 
     assert shop.running[0].is_stopped
 

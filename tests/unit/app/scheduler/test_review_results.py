@@ -296,7 +296,7 @@ def test_no_reviewer_is_started_while_an_approval_waits_for_the_users_answer() -
     opinions = ReviewRuns(books, cast(SubmissionChanges, None), world.ids.hex)
 
     def chosen() -> str:
-        found = opinions.choosers.reviewer(world.task(task_id), Load({}))
+        found = opinions.choose(Purpose.REVIEW, world.task(task_id), Load({}))
         return found.name if found else ""
 
     assert chosen() == "Rita"

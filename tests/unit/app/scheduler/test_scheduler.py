@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from remand.app.scheduler.chores import FORGOTTEN_SECONDS
+from remand.app.scheduler.decide import LINGER_SECONDS
 from remand.app.scheduler.ports import AgentLaunch, CannotRun, ClaimAnswer, RunEnd, WorktreeState
 from remand.app.scheduler.runs import import_agent_commits
-from remand.app.scheduler.scheduler import FORGOTTEN_SECONDS, LINGER_SECONDS
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role
 from remand.domain.events.reviews import Finding
@@ -17,7 +18,7 @@ from remand.testing.builders import a_lockout, a_task
 from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from remand.testing.scheduler_fakes import (
     CRASHED,
-    LONGEST,
+    MAX_SECONDS,
     WORKED,
     FakeScheduler,
     committing_agent,
@@ -44,7 +45,7 @@ def test_a_free_task_is_given_to_a_free_agent_with_its_prompt_and_its_branch() -
 
     (order,) = shop.orders
     assert "Mend the roof" in order.prompt
-    assert shop.workplaces.prepared == [(task_id, f"remand/{task_id}", "base")]
+    assert shop.worktrees.prepared == [(task_id, f"remand/{task_id}", "base")]
     assert order.environment["REMAND_TASK"] == task_id
     assert shop.world.task(task_id).status == Status.CLAIMED
     assert [run.agent for run in shop.world.task(task_id).runs] == ["Alice"]
@@ -175,7 +176,7 @@ def test_an_agent_is_told_what_an_earlier_run_left() -> None:
     shop = FakeScheduler(agent())
     task_id = shop.world.add()
     shop.tick()
-    shop.workplaces.looks[task_id] = WorktreeState(head="base", uncommitted=("half.py",))
+    shop.worktrees.looks[task_id] = WorktreeState(head="base", uncommitted=("half.py",))
     shop.restart()
 
     shop.tick(2)
@@ -196,7 +197,7 @@ def test_work_that_is_committed_is_handed_in_when_its_agent_ends() -> None:
     task = shop.world.task(task_id)
     assert task.status == Status.PROVISIONAL
     assert task.spent.runs == 1
-    assert shop.open_doors == set()
+    assert shop.open_sockets == set()
 
 
 def test_an_agent_that_is_rejected_at_the_gate_goes_on_under_its_claim() -> None:
@@ -215,7 +216,7 @@ def test_uncommitted_work_is_sent_back_with_its_names() -> None:
     shop = FakeScheduler(agent(), escalate_after_gates=3)
 
     def forgets(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
-        shop.workplaces.looks[order.workplace.task_id] = WorktreeState(head="base", uncommitted=("roof.py",))
+        shop.worktrees.looks[order.workplace.task_id] = WorktreeState(head="base", uncommitted=("roof.py",))
         return WORKED
 
     shop.scripts["Alice"] = forgets
@@ -299,7 +300,7 @@ def test_when_every_task_fails_it_is_the_system_and_nothing_more_is_begun() -> N
     assert not any(task.status == Status.ESCALATED for task in shop.world.tasks().values())
     shop.scripts["Alice"] = committing_agent("work")
     shop.tick(20)
-    assert shop.floor.breaker.breaches == ()
+    assert shop.scheduler.breaker.breaches == ()
     assert len(shop.orders) > 4
 
 
@@ -308,7 +309,7 @@ def test_one_that_is_let_through_to_try_costs_its_task_nothing() -> None:
     shop.scripts["Alice"] = ending_agent(CRASHED)
     tasks = [shop.world.add() for _ in range(4)]
     shop.tick(5)
-    assert shop.floor.breaker.breaches
+    assert shop.scheduler.breaker.breaches
     before = {task_id: shop.world.task(task_id).spent for task_id in tasks}
 
     shop.tick(140)
@@ -335,19 +336,19 @@ def test_what_the_system_lacks_is_said_once_and_counts_against_nobody(cause: str
     assert "no room on the disk" in shop.scheduler.waiting
     shop.fault = None
     shop.tick(40)
-    assert shop.floor.breaker.breaches == ()
+    assert shop.scheduler.breaker.breaches == ()
 
 
 def test_a_run_that_never_began_is_no_attempt_of_its_agent_s_and_no_fault() -> None:
     shop = FakeScheduler(agent(), budget=Budget(runs=3))
-    shop.workplaces.fault = CannotRun("git", "The branch main is checked out elsewhere.")
+    shop.worktrees.fault = CannotRun("git", "The branch main is checked out elsewhere.")
     task_id = shop.world.add()
     shop.tick(9)
     before = shop.world.task(task_id)
     assert (before.claims.attempt_count, before.spent.runs, before.spent.faults) == (0, 0, 0)
     assert before.spent.unbegun == 2, "later each time"
 
-    shop.workplaces.fault = None
+    shop.worktrees.fault = None
     shop.scripts["Alice"] = committing_agent("work")
     shop.tick(20)
 
@@ -358,7 +359,7 @@ def test_a_run_that_never_began_is_no_attempt_of_its_agent_s_and_no_fault() -> N
 
 def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
     shop = FakeScheduler(agent())
-    shop.workplaces.fault = CannotRun("git", "The branch main is checked out elsewhere.")
+    shop.worktrees.fault = CannotRun("git", "The branch main is checked out elsewhere.")
     task_id = shop.world.add(branch="main")
 
     shop.tick(60)
@@ -374,7 +375,7 @@ def test_what_an_agent_left_in_the_way_is_told_to_it_and_keeps_nobody_else() -> 
     shop = FakeScheduler(agent("Alice", capacity=3), agent("Bob", skills=("paint",)))
     shop.scripts["Alice"] = committing_agent("work")
     shop.scripts["Bob"] = committing_agent("other work")
-    shop.workplaces.hindrance = CannotRun("git", "Commit 1234 of the agent's cannot be taken.")
+    shop.worktrees.hindrance = CannotRun("git", "Commit 1234 of the agent's cannot be taken.")
     theirs = [shop.world.add() for _ in range(3)]
 
     shop.tick(12)
@@ -382,7 +383,7 @@ def test_what_an_agent_left_in_the_way_is_told_to_it_and_keeps_nobody_else() -> 
     assert any("Your work cannot be imported: Commit 1234" in order.prompt for order in shop.orders)
 
     assert {shop.world.task(task_id).status for task_id in theirs} == {Status.ESCALATED}
-    shop.workplaces.hindrance = None
+    shop.worktrees.hindrance = None
     painted = shop.world.add(skills=("paint",))
     shop.tick(3)
     assert shop.world.task(painted).status == Status.PROVISIONAL
@@ -395,7 +396,7 @@ def test_what_leads_from_a_place_to_the_repository_is_put_right_when_its_agent_h
 
     shop.tick(2)
 
-    assert shop.workplaces.left == [task_id]
+    assert shop.worktrees.left == [task_id]
 
 
 def test_an_end_that_the_ledger_cannot_take_is_noted_as_soon_as_it_can() -> None:
@@ -454,7 +455,7 @@ def test_an_agent_whose_task_was_taken_away_is_ended() -> None:
     assert shop.running[0].is_stopped
     task = shop.world.task(task_id)
     assert (task.runs, task.status) == ((), Status.CANCELLED)
-    assert shop.workplaces.retired == [task_id]
+    assert shop.worktrees.retired == [task_id]
 
 
 def test_an_agent_may_say_a_few_words_after_it_has_handed_in() -> None:
@@ -484,7 +485,7 @@ def test_told_to_stop_it_ends_its_agents_and_goes_on_with_them_when_it_is_starte
 
     shop.scheduler.stop()
     shop.tick(2)
-    assert shop.floor.is_empty
+    assert shop.scheduler.is_idle
     stopped = shop.world.task(task_id)
     assert (stopped.runs, stopped.status) == ((), Status.CLAIMED)
 
@@ -503,7 +504,7 @@ def test_killed_it_finds_what_it_had_begun_and_starts_nobody_twice() -> None:
     shop.restart()
     lost = shop.world.task(task_id)
     assert (lost.runs, lost.status) == ((), Status.CLAIMED)
-    assert shop.workplaces.kept == {task_id}
+    assert shop.worktrees.kept == {task_id}
     shop.tick(5)
 
     assert len(shop.world.task(task_id).runs) == 1
@@ -532,14 +533,14 @@ def test_the_time_of_a_run_that_was_lost_is_counted_as_far_as_it_is_known(
 
 
 def test_no_run_has_lasted_longer_than_it_may() -> None:
-    shop = FakeScheduler(agent(), lease_seconds=10 * LONGEST)
+    shop = FakeScheduler(agent(), lease_seconds=10 * MAX_SECONDS)
     task_id = shop.world.add()
     shop.tick()
-    shop.world.clock.advance(3 * LONGEST)
+    shop.world.clock.advance(3 * MAX_SECONDS)
 
     shop.restart()
 
-    assert shop.world.task(task_id).spent.seconds == LONGEST
+    assert shop.world.task(task_id).spent.seconds == MAX_SECONDS
 
 
 def test_a_time_budget_is_not_escaped_by_crashes() -> None:
@@ -563,7 +564,7 @@ def test_nor_when_its_lease_has_ended_before_anybody_looked() -> None:
         shop.tick()
         shop.world.clock.advance(3600.0)
         shop.restart()
-        shop.scheduler._books.settle_due()
+        shop.scheduler._ledger.settle_due()
 
     task = shop.world.task(task_id)
     assert task.spent.seconds == pytest.approx(600.0, abs=1.0), "half a lease each"
@@ -597,12 +598,12 @@ def test_a_run_of_another_ledger_that_must_be_over_is_waited_for_no_longer() -> 
         tx.tasks.put(replace(task, runs=(run,), claim=None, status=Status.INCOMING))
     shop.restart()
 
-    shop.scheduler.end_forgotten_runs()
+    shop.staff.end_forgotten_runs()
     assert len(shop.world.task(task_id).runs) == 1
-    shop.world.clock.advance(LONGEST + FORGOTTEN_SECONDS)
-    shop.scheduler.end_forgotten_runs()
+    shop.world.clock.advance(MAX_SECONDS + FORGOTTEN_SECONDS)
+    shop.staff.end_forgotten_runs()
     task = shop.world.task(task_id)
-    assert (task.runs, task.spent.seconds) == ((), LONGEST)
+    assert (task.runs, task.spent.seconds) == ((), MAX_SECONDS)
 
 
 def test_what_was_handed_in_stays_as_it_is() -> None:
@@ -610,13 +611,13 @@ def test_what_was_handed_in_stays_as_it_is() -> None:
     shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
     shop.tick()
-    books, place = shop.scheduler._books, shop.orders[0].workplace
-    shop.workplaces.looks[task_id] = WorktreeState(head="work")
-    assert import_agent_commits(books, shop.workplaces, place) == "work"
+    books, place = shop.scheduler._ledger, shop.orders[0].workplace
+    shop.worktrees.looks[task_id] = WorktreeState(head="work")
+    assert import_agent_commits(books, shop.worktrees, place) == "work"
     shop.tick(2)
 
     with pytest.raises(CannotRun, match="no longer held"):
-        import_agent_commits(books, shop.workplaces, place)
+        import_agent_commits(books, shop.worktrees, place)
 
 
 def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> None:
@@ -625,8 +626,8 @@ def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> Non
     task_id = shop.world.add()
     shop.tick()
     (run,) = shop.world.task(task_id).runs
-    shop.scheduler._books.ask(c.EndRun(task_id=task_id, run_id=run.id, how=How.EXITED))
-    shop.workplaces.looks[task_id] = WorktreeState(head="work")
+    shop.scheduler._ledger.ask(c.EndRun(task_id=task_id, run_id=run.id, how=How.EXITED))
+    shop.worktrees.looks[task_id] = WorktreeState(head="work")
 
     shop.restart()
     shop.tick(2)
@@ -643,7 +644,7 @@ def test_a_task_that_nobody_is_left_for_is_a_question() -> None:
     task_id = shop.world.add(skills=("frontend",))
     shop.world.rules = FakeScheduler(agent()).world.rules
 
-    shop.scheduler.check_staff()
+    shop.staff.check_queue()
 
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
@@ -665,11 +666,11 @@ def test_a_reviewer_that_is_an_agent_is_asked_and_its_place_taken_down_afterward
     shop.tick(4)
 
     assert names(shop)[:2] == ["Alice", "Rita"]
-    assert shop.workplaces.retired[0] == f"{task_id}-review"
+    assert shop.worktrees.retired[0] == f"{task_id}-review"
     handed_in = shop.world.task(task_id).submission
     assert handed_in is not None
     branch = f"remand/review/{task_id}-{handed_in.commit[:12]}"
-    assert (f"{task_id}-review", branch, handed_in.commit) in shop.workplaces.prepared
+    assert (f"{task_id}-review", branch, handed_in.commit) in shop.worktrees.prepared
 
 
 def test_an_agent_that_has_rejected_its_task_may_end_by_itself() -> None:

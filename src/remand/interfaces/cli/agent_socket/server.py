@@ -172,7 +172,7 @@ ImportCommits = Callable[[TaskWorktree], str]
 LookAt = Callable[[TaskWorktree], WorktreeState]
 
 
-def make_sockets(root: str, *, bring: ImportCommits, look: LookAt) -> AgentSocketListener:
+def make_sockets(root: str, bring: ImportCommits, look: LookAt) -> AgentSocketListener:
     """Doors for the agents of the ledger in a repository. Its `end` closes them all."""
     return agent_socket.make_agent_sockets(find_place(root), AgentCallHandler(root, bring=bring, look=look))
 

@@ -1,0 +1,200 @@
+"""What the scheduler does now and then: writes its status, keeps what the breaker knows, and tidies up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.app.scheduler import status
+from remand.app.scheduler.ledger_client import LedgerClient
+from remand.app.scheduler.ports import AgentLauncher, AgentLogs, StateFile, WorktreeCleanup
+from remand.app.scheduler.runs import AgentRuns
+from remand.app.scheduler.scheduler import Chore, Scheduler
+from remand.domain import commands as c
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.run import BreakerSnapshot
+from remand.domain.task import Status
+
+FRESH_SECONDS = 10.0
+"""How old a status gets at most before it is written again, although nothing in it has changed."""
+FORGOTTEN_SECONDS = 600.0
+"""How much longer than it may take a run of another ledger is waited for."""
+DUE_SECONDS = 2.0
+STATUS_SECONDS = 0.5
+LOG_SECONDS = 600.0
+STAFF_SECONDS = 15.0
+TIDY_SECONDS = 3.0
+
+
+def last_sign(file: StateFile, logs: AgentLogs, run_id: str) -> Instant:
+    """The last sign of a run whose scheduler was killed, and its agents with it; empty when that is not known.
+
+    The run lived as long as the scheduler wrote its status, or the agent wrote to its log.
+    """
+    found = status.decode_status(file.read() or b"")
+    return max(found.tick_at, logs.last_written(run_id)) if found else ""
+
+
+class StatusWriter:
+    """Writes the status when it has changed, and now and then."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        launcher: AgentLauncher,
+        logs: AgentLogs,
+        file: StateFile,
+        now: Callable[[], Instant],
+        pid: int,
+    ) -> None:
+        self._scheduler = scheduler
+        self._launcher = launcher
+        self._logs = logs
+        self._file = file
+        self._now = now
+        self._pid = pid
+        self._started_at = now()
+        self._last: status.SchedulerStatus | None = None
+        self.chores: tuple[Chore, ...] = ()
+        """Whose troubles the status tells."""
+
+    def write(self) -> str:
+        """Writes the status file; returns what prevented that."""
+        current, last = self._status(), self._last
+        is_stale = last is None or add_seconds(last.tick_at, FRESH_SECONDS) < current.tick_at
+        if not is_stale and last is not None and replace(current, tick_at=last.tick_at) == last:
+            return ""
+        self._last = current
+        return "" if self._file.write(status.encode_status(current)) else "the status file cannot be written"
+
+    def _status(self) -> status.SchedulerStatus:
+        now, clock, scheduler = self._now(), self._scheduler.clock(), self._scheduler
+
+        def instant(ticks: float) -> Instant:
+            """When the scheduler's clock showed that, to the second, so that it stays the same from look to look."""
+            return f"{add_seconds(now, ticks - clock)[:19]}.000000Z"
+
+        troubles = dict.fromkeys(f"{chore.name}: {chore.trouble}" for chore in self.chores if chore.trouble)
+        return status.SchedulerStatus(
+            pid=self._pid,
+            started_at=self._started_at,
+            tick_at=now,
+            tier=self._launcher.tier,
+            detail=self._launcher.detail,
+            breaker=tuple(
+                status.BreachStatus(
+                    cause=breach.scope,
+                    message=breach.message,
+                    since=instant(breach.since),
+                    until=instant(breach.until),
+                )
+                for breach in scheduler.breaker.breaches
+            ),
+            waiting=scheduler.blocked_reason,
+            forge="; ".join(troubles),
+            agents=tuple(
+                status.ActiveAgent(
+                    run_id=run.assignment.run_id,
+                    task_id=run.assignment.task.id,
+                    agent=run.assignment.member.name,
+                    purpose=run.assignment.purpose,
+                    started_at=run.started_at,
+                    last_line=self._logs.last_line(run.assignment.run_id),
+                )
+                for run in scheduler.active_runs
+            ),
+            gates=tuple(
+                status.ActiveMeasurement(
+                    task_id=job.task_id, agent=job.member.name, started_at=instant(job.since)
+                )
+                for job in scheduler.active_measurements
+            ),
+        )
+
+
+class StaffCheck:
+    """Asks the user about tasks that nobody is left for, and ends runs of other ledgers that must be over."""
+
+    def __init__(self, ledger: LedgerClient, runs: AgentRuns, max_seconds: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._runs = runs
+        self._max_seconds = max_seconds
+        self._checked: object = None
+
+    def check(self) -> None:
+        """Does all of it; the tasks in the queue are checked when the team has changed."""
+        self.end_forgotten_runs()
+        for task in self._ledger.active_tasks(Status.FAILED):
+            self._ledger.ask(c.CheckStaff(task_id=task.id))
+        rules = self._ledger.rules
+        current = (rules.team.members, rules.policy)
+        if current != self._checked and rules.team.has_members:
+            self.check_queue()
+        self._checked = current
+
+    def check_queue(self) -> None:
+        """Asks the user about every waiting task that nobody on the team is left for."""
+        for task_id in self._ledger.ready_ids():
+            self._ledger.ask(c.CheckStaff(task_id=task_id))
+
+    def end_forgotten_runs(self) -> None:
+        """Ends runs of other ledgers that must be over by now: the scheduler that started them does not say so any more."""
+        session, max_seconds = self._ledger.session, self._max_seconds()
+        for task in self._ledger.running_tasks():
+            for run in task.runs:
+                is_over = add_seconds(run.started_at, max_seconds + FORGOTTEN_SECONDS) < self._ledger.now()
+                if run.session != session and is_over:
+                    self._runs.record_lost(task.id, run, "", max_seconds)
+
+
+class BreakerFile:
+    """What the breaker knows, for the scheduler after this one: what is wrong stays wrong, also from call to call."""
+
+    def __init__(self, scheduler: Scheduler, file: StateFile) -> None:
+        self._breaker = scheduler.breaker
+        self._file = file
+        with suppress(msgspec.MsgspecError):
+            kept = msgspec.json.decode(file.read() or b"{}", type=BreakerSnapshot)
+            self._breaker.restore(kept, now=scheduler.clock())
+        self._last = self._breaker.snapshot()
+
+    def write(self) -> str:
+        """Writes it down when it has changed."""
+        kept = self._breaker.snapshot()
+        if kept == self._last:
+            return ""
+        self._last = kept
+        return "" if self._file.write(msgspec.json.encode(kept)) else "the breaker's file cannot be written"
+
+
+def remove_ended_worktrees(ledger: LedgerClient, worktrees: WorktreeCleanup) -> None:
+    """Removes the worktrees of tasks that have ended."""
+    for name in worktrees.names():
+        task = ledger.task(name)
+        if task is not None and task.is_terminal and not task.runs:
+            worktrees.remove(name)
+
+
+def make_chores(
+    ledger: LedgerClient,
+    *,
+    staff: StaffCheck,
+    worktrees: WorktreeCleanup,
+    logs: AgentLogs,
+    writer: StatusWriter,
+    breaker: BreakerFile,
+) -> tuple[Chore, ...]:
+    """The chores that a scheduler needs nobody else for."""
+    return (
+        Chore("due", DUE_SECONDS, ledger.settle_due),
+        Chore("staff", STAFF_SECONDS, staff.check),
+        Chore("places", TIDY_SECONDS, partial(remove_ended_worktrees, ledger, worktrees)),
+        Chore("logs", LOG_SECONDS, logs.thin_out),
+        Chore("status", STATUS_SECONDS, writer.write),
+        Chore("breaker", STATUS_SECONDS, breaker.write),
+    )

@@ -1,0 +1,228 @@
+"""What the scheduler does next: pure functions of what it saw when it looked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+from remand.app.gates.known_results import BrokenGates
+from remand.app.requests import Rules
+from remand.app.scheduler.runs import ActiveRun
+from remand.app.tasks.queue import agent_pool, is_suitable
+from remand.app.tasks.staff import Load, max_waiting_reviews, rotate_after, startable_workers
+from remand.domain.access.team import Actor, Member, Team
+from remand.domain.decisions.findings import open_findings
+from remand.domain.events.work import How, Purpose
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.task import Status, Task
+from remand.domain.text.words import format_count
+
+MAX_CANDIDATES = 500
+"""How far down the queue a task for an agent is looked for."""
+LINGER_SECONDS = 30.0
+"""How long an agent may keep talking after its work is handed in."""
+BACKOFF_SECONDS = 5.0
+OPINION_STATUS = {Purpose.REVIEW: Status.PROVISIONAL, Purpose.DIRECT: Status.BLOCKED}
+"""The status in which a task needs a review, or a director's decision."""
+
+
+class WatchedRun(NamedTuple):
+    """A run under way, with its task as it is now."""
+
+    run: ActiveRun
+    task: Task | None
+    seconds_since_handover: float = 0.0
+    """How long ago it was first seen that the agent has handed in its work, or rejected the task."""
+
+
+class SchedulerView(NamedTuple):
+    """What the scheduler sees at one look."""
+
+    now: Instant
+    session: str
+    """The ledger's own session: claims of others' agents are theirs to continue."""
+    rules: Rules
+    runs: tuple[WatchedRun, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    """The tasks that are looked at: all that may need a step, or only those that have changed."""
+    busy: Collection[str] = ()
+    """Tasks that a worker thread is dealing with."""
+    is_stopping: bool = False
+
+
+class StopAgent(NamedTuple):
+    run: ActiveRun
+
+
+class RenewLease(NamedTuple):
+    task: Task
+
+
+class AnswerStop(NamedTuple):
+    """The agent's last run ended by itself, and nobody has answered that stop yet."""
+
+    task: Task
+    member: Member
+
+
+class ContinueWork(NamedTuple):
+    task: Task
+    member: Member
+
+
+class RequestOpinion(NamedTuple):
+    """An agent is to review the task's submission, or to decide on its rejection; who, is chosen when it starts."""
+
+    task: Task
+    purpose: Purpose
+
+
+Action = StopAgent | RenewLease | AnswerStop | ContinueWork | RequestOpinion
+
+
+def decide(seen: SchedulerView) -> list[Action]:
+    """The next step of every run and task that was looked at, in the order in which the steps are taken."""
+    actions: list[Action] = []
+    renew_before = add_seconds(seen.now, seen.rules.policy.lease_seconds / 2)
+    for watched in seen.runs:
+        if watched.task is None or not _is_needed(watched, watched.task):
+            actions.append(StopAgent(watched.run))
+        elif _needs_renewal(watched.task, renew_before):
+            actions.append(RenewLease(watched.task))
+    if seen.is_stopping:
+        return actions
+    for task in seen.tasks:
+        step = _next_work_step(task, seen, renew_before)
+        actions += [step] if step is not None else []
+    for purpose, status in OPINION_STATUS.items():
+        for task in seen.tasks:
+            is_free = not task.runs and task.id not in seen.busy
+            if task.status == status and is_free and not is_backing_off(task, seen.now):
+                actions.append(RequestOpinion(task, purpose))
+    return actions
+
+
+def _next_work_step(task: Task, seen: SchedulerView, renew_before: Instant) -> Action | None:
+    """The next step of a task that an agent of ours holds and nobody is at work on."""
+    claim = task.claim
+    if claim is None or task.status != Status.CLAIMED or claim.runner != seen.session:
+        return None
+    if task.runs or task.claims.waiting_for or open_findings(task):
+        return None
+    if task.id in seen.busy:
+        return RenewLease(task) if _needs_renewal(task, renew_before) else None
+    member = startable_member(seen.rules.team, claim.agent)
+    if member is None:
+        return None
+    return AnswerStop(task, member) if claim.run_ended == How.EXITED else ContinueWork(task, member)
+
+
+def has_handed_over(run: ActiveRun, task: Task) -> bool:
+    """True when the agent has handed in its work, or rejected the task: it may say a few words more."""
+    claim = run.assignment.task.claim
+    held = claim.handoff_id if claim else ""
+    return held in {
+        one.handoff_id for one in (task.submission, task.rejections.last_rejection) if one is not None
+    }
+
+
+def _is_needed(watched: WatchedRun, task: Task) -> bool:
+    assignment = watched.run.assignment
+    if assignment.purpose in OPINION_STATUS:
+        return task.status == OPINION_STATUS[assignment.purpose]
+    held = assignment.task.claim.handoff_id if assignment.task.claim else ""
+    if task.claim is not None and task.claim.handoff_id == held:
+        return True
+    return has_handed_over(watched.run, task) and watched.seconds_since_handover < LINGER_SECONDS
+
+
+def _needs_renewal(task: Task, renew_before: Instant) -> bool:
+    return task.claim is not None and task.claim.lease_expires_at < renew_before
+
+
+def is_backing_off(task: Task, now: Instant) -> bool:
+    """True for a while after runs of the task have failed, each time longer."""
+    if not task.spent.failures:
+        return False
+    seconds = BACKOFF_SECONDS * 2 ** min(task.spent.failures - 1, 6)
+    return add_seconds(task.spent.last_fault, seconds) > now
+
+
+def startable_member(team: Team, name: str) -> Member | None:
+    """The member of that name, if it can be started."""
+    return next((one for one in team.members if one.command and name in (one.name, *one.aliases)), None)
+
+
+class Assignments(NamedTuple):
+    """Who is given a new task, in that order."""
+
+    members: tuple[Member, ...] = ()
+    max_new: int = 0
+    """How many tasks may be started that nobody has worked on before too much is on its way to review."""
+
+
+def decide_assignments(
+    rules: Rules, load: Load, waiting_for_review: int, last: str, allows: Callable[[Member], bool]
+) -> Assignments:
+    """Free agents get one task each: those with the most free capacity first, in turn after the last that got one."""
+    limit = max_waiting_reviews(rules.team, rules.policy.max_waiting_reviews)
+    free = [one for one in rotate_after(startable_workers(rules.team), last) if load.has_room(one)]
+    members = tuple(sorted(filter(allows, free), key=load.room, reverse=True))
+    return Assignments(members, limit - waiting_for_review - load.total)
+
+
+def review_backlog(rules: Rules, waiting_for_review: int) -> str:
+    """Why no new work starts before something is reviewed; empty when little enough awaits review."""
+    limit = max_waiting_reviews(rules.team, rules.policy.max_waiting_reviews)
+    if waiting_for_review < limit:
+        return ""
+    verb = "awaits" if waiting_for_review == 1 else "await"
+    return f"{format_count(waiting_for_review, 'submission')} {verb} review (limit {limit}); no new work starts until some are reviewed"
+
+
+def may_work(gates: BrokenGates, working: Collection[str], task_id: str = "") -> bool:
+    """False while the user is asked about a broken gate; while one is on trial, True for one task at a time.
+
+    A done claim may need every gate, whatever it changes. Reviews continue: they need none.
+    """
+    if gates.open_questions:
+        return False
+    return not gates.is_on_trial or not set(working) - {task_id}
+
+
+class CandidateTasks:
+    """Gives each task once. What was read for one agent is not read again for the next."""
+
+    def __init__(self, tasks: Iterator[Task], most: int = MAX_CANDIDATES) -> None:
+        self._all = tasks
+        self._rest = islice(tasks, most)
+        self._passed: list[tuple[str, Task]] = []
+
+    def take(self, agent: Actor, *, has_team: bool) -> Task | None:
+        """The first task that suits an agent; None when there is none among those that are looked through."""
+        for candidate in self._in_order():
+            pool, task = candidate
+            if is_suitable(pool, agent, has_team):
+                self._passed.remove(candidate)
+                return task
+        return None
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing left to be given."""
+        if not self._passed:
+            next(self._in_order(), None)
+        return not self._passed and not self.has_more
+
+    @cached_property
+    def has_more(self) -> bool:
+        """True when there are tasks beyond those that were looked through. To be asked in the end."""
+        return next(self._all, None) is not None
+
+    def _in_order(self) -> Iterator[tuple[str, Task]]:
+        yield from tuple(self._passed)
+        for task in self._rest:
+            self._passed.append((agent_pool(task), task))
+            yield self._passed[-1]
