@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.stores.memory import MemoryStore
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.ledger.store import Store
@@ -34,13 +33,13 @@ def store(new_store: Opener) -> Store:
     return new_store()
 
 
-class TestMemoryStore(StoreContract, DependencyProperties):
+class TestStoreInMemory(StoreContract, DependencyProperties):
     @pytest.fixture
     def new_store(self) -> Opener:
-        return lambda: MemoryStore(SESSION)
+        return lambda: SqliteStore.in_memory(SESSION)
 
 
-class TestSqliteStore(StoreContract, DependencyProperties):
+class TestStoreFile(StoreContract, DependencyProperties):
     @pytest.fixture
     def new_store(self, tmp_path: Path) -> Iterator[Opener]:
         opened: list[SqliteStore] = []

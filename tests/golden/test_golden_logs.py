@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from remand.adapters.stores.memory import MemoryStore
+from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.events.event_files import cover_own_session
 from remand.app.events.intake import judge_by_trust
 from remand.app.events.signatures import ReadEvent, Signer, Verifier, judge
@@ -76,13 +76,13 @@ def upgraded(log: Path) -> Store:
     groups: list[SignedGroup] = []
     for session in sorted({entry.event.meta.session for entry in entries(log)}):
         own = [entry for entry in entries(log) if entry.event.meta.session == session]
-        with MemoryStore(session).write() as tx:
+        with SqliteStore.in_memory(session).write() as tx:
             tx.events.add(own)
             tx.head = LedgerHead(session=session, seq=max(entry.event.meta.seq for entry in own))
             groups += [
                 SignedGroup(group, signatures.encode_group(group)) for group in cover_own_session(tx, signer)
             ]
-    store = MemoryStore("golden")
+    store = SqliteStore.in_memory("golden")
     with store.write() as tx:
         tx.groups.add(groups)
         tx.events.add(
@@ -109,7 +109,7 @@ def test_what_had_no_effect_in_an_old_log_gets_none(log: str, withheld: int) -> 
 
 
 def test_an_old_log_that_nobody_signed_has_no_effect() -> None:
-    store = MemoryStore("golden")
+    store = SqliteStore.in_memory("golden")
     with store.write() as tx:
         found = [
             ReadEvent(entry.event, entry.line, entry.subject) for entry in entries(FOLDER / "0.1.0.jsonl")

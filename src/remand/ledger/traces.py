@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from remand.domain.events.event import Event
@@ -17,7 +16,7 @@ from remand.domain.events.tasks import (
     TaskWoken,
 )
 from remand.domain.instant import Instant
-from remand.domain.reasons import DecisionType, parse_decision_type, parse_reason
+from remand.domain.reasons import parse_decision_type, parse_reason
 from remand.domain.record import NamedTuple
 
 FILED, INVALID, ANSWERED = "handoff.reject", "handoff.reject.invalid", "handoff.reject.response"
@@ -121,9 +120,6 @@ TRACED = frozenset(_TRACERS)
 """The kinds of events that may leave a trace: to tell the others apart costs next to nothing."""
 
 
-OVERRIDE = DecisionType.OVERRIDE.name
-
-
 class FiledRejection(NamedTuple):
     """A rejection, and what is known of it."""
 
@@ -143,32 +139,3 @@ class FiledRejection(NamedTuple):
     """The first task that the answer created."""
     woken_at: Instant = ""
     """When the task woke after a deferral; empty when it did not."""
-
-
-def filed_rejections(
-    traces: Iterable[Trace], task_of: Callable[[str], str], since: Instant
-) -> Iterator[FiledRejection]:
-    """Puts traces together, for a store that has no query language. `task_of` tells the task of a handoff."""
-    filed: list[Trace] = []
-    answers: defaultdict[str, list[Trace]] = defaultdict(list)
-    wakes: defaultdict[str, list[Instant]] = defaultdict(list)
-    for trace in traces:
-        if trace.event in (FILED, INVALID) and trace.ts >= since:
-            filed.append(trace)
-        elif trace.event == ANSWERED and trace.rejection:
-            answers[trace.rejection].append(trace)
-        elif trace.event == WOKEN:
-            wakes[trace.task].append(trace.ts)
-    for trace in filed:
-        found = FiledRejection(
-            *trace[:4], trace.task or task_of(trace.handoff), trace.agent, trace.said, trace.text
-        )
-        later = (answer for answer in answers[trace.rejection] if answer.ts >= trace.ts)
-        answer = min(later, key=lambda one: (one.said == OVERRIDE, *one[1:4]), default=None)
-        yield _with_answer(found, answer, wakes[trace.task]) if answer else found
-
-
-def _with_answer(found: FiledRejection, answer: Trace, wakes: list[Instant]) -> FiledRejection:
-    is_deferred = answer.said == DecisionType.ACCEPT_AND_DEFER.name
-    woken = min((ts for ts in wakes if ts > answer.ts), default="") if is_deferred else ""
-    return found._replace(decision=answer.said, answered_at=answer.ts, created=answer.text, woken_at=woken)

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
-from remand.adapters.stores.memory import MemoryStore
+from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.events.signatures import Signer
 from remand.app.ledger import Ledger
 from remand.app.ports import Keys
@@ -346,7 +346,7 @@ class FakeLedger:
         self.clock = clock or FakeClock()
         self.ids = CountingIds()
         self.rules = rules
-        self.store: Store = store or MemoryStore(session)
+        self.store: Store = store or SqliteStore.in_memory(session)
         self.exchange = exchange or MemoryExchange(self.clock, self.ids)
         self.repository = FakeRepository()
         self.marks = MemoryMarks()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.adapters.stores.memory import MemoryStore
+from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.board import MAX_TASKS, MAX_WITH_HISTORY, Board, BoardContext, read_board
 from remand.app.requests import Rules
 from remand.app.scheduler.status import ActiveAgent, ActiveMeasurement, BreachStatus, SchedulerStatus
@@ -54,7 +54,7 @@ def a_run(number: int = 1, agent: str = "Alice", **fields: Any) -> Run:
 
 def shown(*tasks: Task, now: str = NOW, focus: str = "", **around: Any) -> Board:
     """The board of a ledger that has these tasks."""
-    store = MemoryStore("20261115-090000-00000000")
+    store = SqliteStore.in_memory("20261115-090000-00000000")
     with store.write() as tx:
         for task in tasks:
             tx.tasks.put(task)
@@ -249,7 +249,7 @@ def test_a_scheduler_that_looks_at_nothing_any_more_is_a_trouble(seconds: float,
 
 
 def test_event_files_that_cannot_be_read_are_a_trouble() -> None:
-    store = MemoryStore("20261115-090000-00000000")
+    store = SqliteStore.in_memory("20261115-090000-00000000")
     with store.write() as tx:
         tx.files.note(FileMark("a", 1, 1, 1), [Problem(file="a", line=1, problem="torn")])
     with store.read() as view:

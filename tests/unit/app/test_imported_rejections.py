@@ -326,7 +326,7 @@ def test_a_line_of_a_got_tool_changes_nothing_that_native_events_made(
         events = task_events(view, task.id)
         assert task_rejections(events) == []
         assert rejection_of_handoff(events, handoff) is None
-        assert "Mallory" not in render_prompt(world.task(task.id), events, RejectionContext())
+        assert "Mallory" not in render_prompt(view.tasks.get(task.id), events, RejectionContext())
     world.ask(c.ReleaseTask(task_id=task.id, agent="Alice"), "Alice")
 
 

@@ -258,6 +258,8 @@ class SqliteLogLines:
         self._db.run(sql.DROP_ALL_LINES)
 
 
+MEMORY = ":memory:"
+"""The path by which SQLite keeps a database in memory."""
 BUSY_MILLISECONDS = 60_000
 _LITTLE = 1 << 20
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
@@ -352,8 +354,12 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._thread_lock = threading.RLock()
-        self._lock_file = os.open(
-            f"{os.path.splitext(self.path)[0]}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        self._lock_file = (
+            -1  # no other process can reach it
+            if self.path == MEMORY
+            else os.open(
+                f"{os.path.splitext(self.path)[0]}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
         )
         try:
             self.connection = self._open()
@@ -361,6 +367,13 @@ class SqliteStore:
             raise self.fault(error) from error
         self._db = Statements(self.connection)
         self._identity = self.file_identity()
+
+    @classmethod
+    def in_memory(cls, session: str) -> SqliteStore:
+        """A ledger that ends with its process, for tests and for looking at a log without keeping it."""
+        store = cls(MEMORY)
+        store.adopt(MEMORY, session, lambda _: None)
+        return store
 
     def _open(self) -> apsw.Connection:
         connection = apsw.Connection(self.path)
@@ -428,11 +441,15 @@ class SqliteStore:
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         with self._thread_lock:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+            self._flock(fcntl.LOCK_EX)
             try:
                 yield
             finally:
-                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+                self._flock(fcntl.LOCK_UN)
+
+    def _flock(self, operation: int) -> None:
+        if self._lock_file >= 0:
+            fcntl.flock(self._lock_file, operation)
 
     def write(self) -> WriteTransaction:
         """Opens a change, alone among all writers."""
@@ -441,7 +458,7 @@ class SqliteStore:
     def begin(self) -> SqliteTransaction:
         """Takes the lock and begins a change."""
         self._thread_lock.acquire()
-        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+        self._flock(fcntl.LOCK_EX)
         self.require_same_file()
         self._db.run("BEGIN IMMEDIATE")
         return SqliteTransaction(self._db)
@@ -453,7 +470,7 @@ class SqliteStore:
 
     def release(self) -> None:
         """Lets others write."""
-        fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+        self._flock(fcntl.LOCK_UN)
         self._thread_lock.release()
 
     def fault(self, error: Exception) -> EnvironmentFault:
@@ -507,4 +524,5 @@ class SqliteStore:
     def close(self) -> None:
         """Lets go of the file."""
         self.connection.close()
-        os.close(self._lock_file)
+        if self._lock_file >= 0:
+            os.close(self._lock_file)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from remand.adapters.stores.memory import MemoryStore
+from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.analysis.rejection_analysis import Analysis, Breakdown, analyze, break_down, ledger_cases
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationOpened, LockoutSet
@@ -33,9 +33,9 @@ from remand.testing.builders import (
 Statuses = dict[str, Status]
 
 
-def stored(*events: Event, statuses: Statuses | None = None, got: Sequence[EventEntry] = ()) -> MemoryStore:
+def stored(*events: Event, statuses: Statuses | None = None, got: Sequence[EventEntry] = ()) -> SqliteStore:
     """A ledger with these events, a second apart, whose tasks are there now."""
-    store, session = MemoryStore("s"), Session()
+    store, session = SqliteStore.in_memory("s"), Session()
     with store.write() as tx:
         tx.events.add(
             [session.entry(event, at=event.ts or add_seconds(NOW, n)) for n, event in enumerate(events)]

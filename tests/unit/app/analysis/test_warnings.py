@@ -68,7 +68,7 @@ def warned(*events: Event, task: int = 0, agent: str = "Alice", title: str = ROO
     world.exchange.put("other.jsonl", session.lines)
     world.ledger.refresh()
     with world.store.read() as view:
-        return handoff_warnings(view, world.task(task_id(task)), agent)
+        return handoff_warnings(view, view.tasks.get(task_id(task)), agent)
 
 
 def test_there_is_nothing_to_warn_of_in_a_ledger_without_rejections() -> None:
@@ -185,5 +185,5 @@ def test_a_task_that_was_given_another_title_after_a_rejection_is_found_by_the_n
     world.ask(c.EditTask(task_id=first, title="Paint the garden fence"))
 
     with world.store.read() as view:
-        (warning,) = handoff_warnings(view, world.task(second), "Alice")
+        (warning,) = handoff_warnings(view, view.tasks.get(second), "Alice")
     assert warning.task_id == first

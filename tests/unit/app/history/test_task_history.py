@@ -24,7 +24,7 @@ def with_team() -> FakeLedger:
 
 def asked(world: FakeLedger, task_id: str) -> list[QuestionView]:
     with world.store.read() as view:
-        return task_questions(world.task(task_id), task_events(view, task_id))
+        return task_questions(view.tasks.get(task_id), task_events(view, task_id))
 
 
 def test_a_question_is_told_with_its_answer() -> None:
@@ -73,7 +73,7 @@ def test_a_rejection_is_told_with_its_id_and_whether_it_stands() -> None:
     world.ask(c.RetractReview(task_id=task.id, reason="It was right"), "Lea")
 
     with world.store.read() as view:
-        rows = task_reviews(world.task(task.id), task_events(view, task.id))
+        rows = task_reviews(view.tasks.get(task.id), task_events(view, task.id))
 
     assert [row["event"] for row in rows] == ["review.reject", "review.retract"]
     assert rows[0]["is_retracted"] is True

@@ -273,7 +273,7 @@ def test_nobody_is_asked_about_a_task_that_has_ended_or_that_there_is_not(review
 
     assert reviewed.questions() == []
     with reviewed.world.store.read() as view:
-        (shown,) = task_objections(view, reviewed.world.task(reviewed.task)).shown
+        (shown,) = task_objections(view, view.tasks.get(reviewed.task)).shown
     assert (shown.is_open, shown.is_dismissed) == (False, False)
 
 
@@ -354,7 +354,7 @@ def test_other_work_is_asked_about_again_but_not_for_ever(reviewed: Reviewed) ->
 
     assert reviewed.questions() == []
     with reviewed.world.store.read() as view:
-        (shown,) = task_objections(view, reviewed.world.task(reviewed.task)).shown
+        (shown,) = task_objections(view, view.tasks.get(reviewed.task)).shown
     assert (shown.signer, shown.is_open) == (KEY, False)
     done = reviewed.world.ask(c.ApproveReview(task_id=reviewed.task, commit="last"), "Lead")
     assert done.task.status == Status.DONE
@@ -430,7 +430,7 @@ def test_where_the_policy_ignores_them_nothing_waits_and_nobody_is_asked() -> No
 
     assert reviewed.questions() == []
     with reviewed.world.store.read() as view:
-        assert task_objections(view, reviewed.world.task(reviewed.task)).shown, "they can still be looked at"
+        assert task_objections(view, view.tasks.get(reviewed.task)).shown, "they can still be looked at"
     assert reviewed.approve() == Status.DONE
 
 

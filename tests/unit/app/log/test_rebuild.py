@@ -150,7 +150,7 @@ def test_a_story_is_told_in_order() -> None:
         told = task_events(view, task)
         assert [event.name for event in told] == ["node.create", "task.claim", "gate.pass", "task.submit"]
         assert told == sorted(told, key=attrgetter("ts"))
-        assert fold_task(view, task) == world.task(task)
+        assert fold_task(view, task) == view.tasks.get(task)
         assert task_events(view, "T-none") == []
         assert fold_task(view, "T-none") is None
 

@@ -107,7 +107,7 @@ def test_a_task_that_an_agent_may_not_have_does_not_keep_it_from_others() -> Non
     shop.scripts["Alice"] = committing_agent("work")
     parent, other = shop.world.add(), shop.world.add(priority="low")
     with shop.world.store.write() as tx:
-        above = shop.world.task(parent)
+        above = tx.tasks.get(parent)
         tx.tasks.put(
             update_task(above, status=Status.DECOMPOSED, lockouts=(a_lockout("Alice"),), children=("T-9",))
         )
@@ -576,7 +576,7 @@ def test_runs_of_another_ledger_are_left_alone() -> None:
     task_id = shop.world.add()
     shop.tick()
     with shop.world.store.write() as tx:
-        task = shop.world.task(task_id)
+        task = tx.tasks.get(task_id)
         claim = task.claim and replace(task.claim, runner="elsewhere")
         run = replace(task.runs[0], session="elsewhere")
         tx.tasks.put(replace(task, runs=(run,), claim=claim))
@@ -593,7 +593,7 @@ def test_a_run_of_another_ledger_that_must_be_over_is_waited_for_no_longer() -> 
     task_id = shop.world.add()
     shop.tick()
     with shop.world.store.write() as tx:
-        task = shop.world.task(task_id)
+        task = tx.tasks.get(task_id)
         run = replace(task.runs[0], session="elsewhere")
         tx.tasks.put(replace(task, runs=(run,), claim=None, status=Status.INCOMING))
     shop.restart()

@@ -184,7 +184,7 @@ def test_a_part_keeps_its_own_lockout_when_the_one_above_ends() -> None:
 def test_a_task_that_is_done_keeps_nobody_away_from_others() -> None:
     world, task, part = a_family()
     with world.store.read() as view:
-        assert Lineage(view).inherited_lockouts(world.task(part)) == (("Alice", task),)
+        assert Lineage(view).inherited_lockouts(view.tasks.get(part)) == (("Alice", task),)
     for child in world.task(task).links.children:
         world.ask(c.EditTask(task_id=child, drop_depends_on=world.task(child).links.depends_on))
         world.claim(child, "Carol")
@@ -193,7 +193,7 @@ def test_a_task_that_is_done_keeps_nobody_away_from_others() -> None:
 
     assert world.task(task).status == Status.DONE
     with world.store.read() as view:
-        assert Lineage(view).inherited_lockouts(world.task(part)) == ()
+        assert Lineage(view).inherited_lockouts(view.tasks.get(part)) == ()
 
 
 def test_a_part_is_not_passed_on_to_who_is_locked_out_of_the_whole() -> None:
