@@ -43,8 +43,6 @@ WIDE_PROTOCOLS = {
     "Exchange": 6,
     "FileTable": 8,
     "GroupTable": 10,
-    "HeldProcesses": 6,
-    "JobConnection": 15,
     "Mirror": 8,
     "MissingTable": 7,
     "Publisher": 6,

@@ -18,13 +18,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remand.adapters.sandbox import agent_process as crews
-from remand.adapters.sandbox import limits
-from remand.adapters.sandbox.agent_process import HEAD, TAIL
-from remand.adapters.sandbox.agent_self_test import AgentTestbed
+from remand.adapters.sandbox import agent_launchers, limits
 from remand.adapters.sandbox.limits import ControlGroup, make_group
-from remand.adapters.sandbox.processes import LEFT_OUT
+from remand.adapters.sandbox.output import LEFT_OUT, OutputLog
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
+from remand.adapters.sandbox.self_test import AgentTestbed
 from remand.app.gates.ports import JobLimits
 from remand.app.scheduler.ports import CannotRun, TaskWorktree
 from tests.integration.agent_launchers import KINDS, Bench, crew_of, end_of, eventually
@@ -58,7 +56,7 @@ def own(bench: Bench) -> Iterator[Bench]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents have hardly any time to end by themselves."""
-    monkeypatch.setattr(crews, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(agent_launchers, "GRACE_SECONDS", 0.2)
 
 
 # --------------------------------------------------------------------------------------- what it says and is told
@@ -101,7 +99,7 @@ def test_of_much_output_head_and_tail_are_kept(bench: Bench) -> None:
 
     assert ended.output.startswith("first\n\0")
     assert ended.output.endswith("\0last\n")
-    assert (len(ended.output), len(ended.errors)) == (crews.OUTPUT, crews.ERRORS)
+    assert (len(ended.output), len(ended.errors)) == (agent_launchers.OUTPUT, agent_launchers.ERRORS)
 
 
 def test_what_is_said_is_in_the_log_as_it_is_said(bench: Bench) -> None:
@@ -119,14 +117,14 @@ def test_a_log_holds_no_more_than_head_and_tail(bench: Bench) -> None:
     log = bench.log()
     assert log.startswith(b"first\n\0")
     assert log.endswith(b"\0last\n")
-    assert len(log) == HEAD + len(LEFT_OUT) + TAIL
+    assert len(log) == OutputLog.HEAD + len(LEFT_OUT) + OutputLog.TAIL
 
 
 def test_a_log_is_begun_anew_and_whole_when_it_is_not_long(bench: Bench) -> None:
     bench.shell("echo before")
-    bench.shell(f"head -c {HEAD} /dev/zero; head -c {TAIL - 5} /dev/zero; echo last")
+    bench.shell(f"head -c {OutputLog.HEAD} /dev/zero; head -c {OutputLog.TAIL - 5} /dev/zero; echo last")
 
-    assert bench.log() == bytes(HEAD + TAIL - 5) + b"last\n"
+    assert bench.log() == bytes(OutputLog.HEAD + OutputLog.TAIL - 5) + b"last\n"
 
 
 def test_a_log_that_cannot_be_written_to_the_end_does_not_hinder_the_agent(bench: Bench) -> None:
@@ -374,7 +372,7 @@ def test_many_agents_are_at_work_at_once(bench: Bench, campaign: Campaign) -> No
     for number, log in logs.items():
         eventually(lambda log=log, number=number: log.read_text() == f"p{number}\n")
     assert len(os.listdir("/proc/self/fd")) - before <= 5 * count
-    assert [thread.name for thread in threading.enumerate()].count("remand-crew") == 1
+    assert [thread.name for thread in threading.enumerate()].count("remand-watch") == 1
 
     for running in begun.values():
         running.stop()
@@ -389,7 +387,7 @@ def test_one_that_floods_does_not_keep_others_waiting(bench: Bench) -> None:
 
     assert Bench(bench.crew, bench.stand).shell("cat", prompt="heard").output == "heard"
     flooding.stop()
-    assert len(end_of(flooding).output) == crews.OUTPUT
+    assert len(end_of(flooding).output) == agent_launchers.OUTPUT
 
 
 # ---------------------------------------------------------------------------------------------- what cannot begin
@@ -468,7 +466,7 @@ def test_a_disk_that_is_nearly_full_is_said(bench: Bench, monkeypatch: pytest.Mo
     real = os.statvfs(bench.folder)
     monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((*real[:4], 0, *real[5:])))
 
-    with pytest.raises(CannotRun, match="room") as caught:
+    with pytest.raises(CannotRun, match="nearly full") as caught:
         bench.start("true")
     assert caught.value.cause == "disk"
 
@@ -488,7 +486,7 @@ def test_an_agent_that_fills_its_disk_is_ended_before_it_is_full(
     ended = bench.shell(f"echo x > {bench.mark}; exec sleep 600")
 
     assert ended.how == "stopped"
-    assert "hardly any room is left" in ended.errors
+    assert "is nearly full" in ended.errors
     assert bench.survivors() == []
 
 
@@ -539,8 +537,8 @@ import os
 import sys
 import threading
 from contextlib import ExitStack
-from remand.adapters.sandbox import agent_launchers as unconfined
-from remand.adapters.sandbox.agent_self_test import AgentTestbed as Stand
+from remand.adapters.sandbox import agent_launchers as unconfined, connections
+from remand.adapters.sandbox.self_test import AgentTestbed as Stand
 from remand.adapters.sandbox.sandboxes import find_bubblewrap as find
 from remand.adapters.sandbox.agent_launchers import ConfinedAgentLauncher as ConfinedCrew
 
@@ -552,8 +550,8 @@ stand = Stand(ExitStack())
 if kind == "confined":
     crew = ConfinedCrew(program[0] if program else find())
 else:
-    real = unconfined.launcher_command
-    unconfined.launcher_command = lambda *ends: [*program, *real(*ends)[len(program):]]
+    real = connections.launcher_command
+    connections.launcher_command = lambda *ends: [*program, *real(*ends)[len(program):]]
     crew = unconfined.PlainAgentLauncher()
 order = stand.order(sys.executable, "-c", agent, environment={"MARK": mark})
 print(stand.root, flush=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from remand.adapters.sandbox.agent_launchers import ConfinedAgentLauncher, PlainAgentLauncher
-from remand.adapters.sandbox.agent_self_test import AgentTestbed
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
+from remand.adapters.sandbox.self_test import AgentTestbed
 from remand.app.scheduler.ports import AgentLaunch, AgentLauncher, RunEnd, RunningAgent
 from tests.integration.sandboxes import marked, sandbox_of
 

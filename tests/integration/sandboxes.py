@@ -23,9 +23,9 @@ from remand.adapters.sandbox.sandboxes import (
 )
 from remand.app.gates.ports import Job, JobLimits, JobResult
 
-KINDS = ("bubblewrap", "landlock", "landlock alone", "plain")
-CONFINED = KINDS[:3]
-NAMESPACED = KINDS[:2]
+KINDS = ("bubblewrap", "landlock", "plain")
+CONFINED = KINDS[:2]
+NAMESPACED = KINDS[:1]
 ATTEMPTS = 10
 
 
@@ -39,12 +39,10 @@ def made(kind: str) -> tuple[AnySandbox | None, str]:
             if not _does(find_bubblewrap(), "--unshare-all", "--ro-bind", "/", "/", "true"):
                 return None, "bubblewrap may make no namespaces here"
             return BubblewrapSandbox(find_bubblewrap()), ""
-        case "landlock" | "landlock alone":
+        case "landlock":
             if ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) < 1:
                 return None, "this kernel has no Landlock"
-            if kind == "landlock" and not _does("unshare", "--user", "--net", "--pid", "--fork", "true"):
-                return None, "namespaces may not be made here"
-            return LandlockSandbox(has_namespaces=kind == "landlock"), ""
+            return LandlockSandbox(), ""
     return PlainSandbox(), ""
 
 

@@ -16,12 +16,12 @@ import pytest
 
 from remand.adapters.git.location import locate
 from remand.adapters.git.task_worktrees import GitWorktrees
-from remand.adapters.sandbox import agent_self_test, sandboxes
+from remand.adapters.sandbox import launcher, sandboxes
+from remand.adapters.sandbox import self_test as choosing
 from remand.adapters.sandbox.agent_launchers import PlainAgentLauncher
-from remand.adapters.sandbox.agent_self_test import PROCESSES, AgentTestbed, attack_launcher, find_agent_fault
+from remand.adapters.sandbox.self_test import PROCESSES, AgentTestbed, attack_launcher, find_agent_fault
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.ports import AgentLaunch, AgentLauncher, Bounds, CannotRun, RunningAgent
-from remand.wiring import machine as choosing
 from tests.integration.agent_launchers import Bench, crew_of, end_of
 from tests.integration.machine import Machine, Repository
 from tests.integration.sandboxes import has_groups, made
@@ -133,7 +133,7 @@ def test_objects_of_the_repository_can_be_read_and_not_written(bench: Bench) -> 
 def test_a_repository_that_borrows_objects_is_no_way_to_the_other_one(bench: Bench) -> None:
     borrowed = bench.stand.path("elsewhere/.git/objects")
     os.makedirs(f"{borrowed}/pack")
-    bench.stand.put(f"{bench.stand.repository}/.git/objects/info/alternates", f"{borrowed}\n")
+    Path(bench.stand.repository, ".git/objects/info/alternates").write_text(f"{borrowed}\n")
 
     ended = bench.shell("git log --format=%s; ls $(git rev-parse --git-common-dir)/base-objects/info")
 
@@ -333,11 +333,7 @@ def test_with_a_network_it_reaches_servers_and_still_no_sockets_of_others(bench:
         }
 
     assert answers[False] == ["no"] * 5
-    by_name = (
-        "no"
-        if agent_self_test.socket_scope.landlock_version() >= agent_self_test.socket_scope.FIRST_VERSION
-        else "yes"
-    )
+    by_name = "no" if launcher.landlock_version() >= launcher.SCOPE_VERSION else "yes"
     assert answers[True] == ["yes", "no", "no", "no", by_name]
 
 
@@ -386,9 +382,9 @@ def test_an_agent_has_no_right_to_take_more(bench: Bench) -> None:
 @pytest.fixture
 def choosing_anew() -> Iterator[None]:
     """Nothing is known of what was tried before, here and afterwards."""
-    choosing._try_confinement.cache_clear()
+    choosing._confinement_fault.cache_clear()
     yield
-    choosing._try_confinement.cache_clear()
+    choosing._confinement_fault.cache_clear()
 
 
 @pytest.mark.usefixtures("choosing_anew")
@@ -429,7 +425,7 @@ def test_a_sandbox_that_does_not_work_is_not_taken(monkeypatch: pytest.MonkeyPat
 @pytest.mark.usefixtures("choosing_anew")
 def test_a_sandbox_that_does_not_hide_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     crew_of("confined")
-    monkeypatch.setattr(choosing, "ConfinedAgentLauncher", lambda path: PlainAgentLauncher())
+    monkeypatch.setattr(choosing, "ConfinedAgentLauncher", lambda path, **more: PlainAgentLauncher(**more))
 
     crew = choosing.make_agent_launcher("best")
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from remand.adapters.sandbox import system_links
-from remand.adapters.sandbox.file_view import FileView, Visibility, link_folders
+from remand.adapters.sandbox.agent_launchers import link_folders
+from remand.adapters.sandbox.file_view import FileView, Visibility
 from remand.adapters.sandbox.job_setup import SYSTEM_PATH
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.app.scheduler.ports import AgentLaunch, Bounds, RunEnd

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from remand.adapters.sandbox import agent_launchers, job_process
+from remand.adapters.sandbox import supervisor
 from remand.adapters.sandbox.agent_launchers import ConfinedAgentLauncher
-from remand.adapters.sandbox.agent_self_test import AgentTestbed
 from remand.adapters.sandbox.limits import ResourceLimits
 from remand.adapters.sandbox.sandboxes import BubblewrapSandbox, find_bubblewrap
+from remand.adapters.sandbox.self_test import AgentTestbed
 from remand.app.gates.ports import MIB, JobLimits
 from tests.integration.agent_launchers import Bench as AgentBench
 from tests.integration.agent_launchers import end_of
@@ -49,7 +50,7 @@ def runs_out_of_time(bench: Bench, patch: Patch) -> None:
 
 
 def fills_the_disk(bench: Bench, patch: Patch) -> None:
-    patch.setattr(job_process, "is_full", lambda folder: True)
+    patch.setattr(supervisor, "is_full", lambda folder: True)
 
     assert "disk" in bench.shell("sleep 1000 & sleep 1000").detail
 
@@ -63,10 +64,11 @@ def takes_too_much_memory(bench: Bench, patch: Patch) -> None:
 
 
 def is_cancelled(bench: Bench, patch: Patch) -> None:
-    def interrupt(folder: str) -> bool:
+    def interrupt(event: threading.Event, seconds: float) -> bool:
+        patch.undo()
         raise KeyboardInterrupt
 
-    patch.setattr(job_process, "is_full", interrupt)
+    patch.setattr(threading.Event, "wait", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
         bench.shell("sleep 1000 & sleep 1000")
@@ -82,7 +84,7 @@ def cannot_be_bounded(bench: Bench, patch: Patch) -> None:
 
 
 def is_given_up_while_it_is_made(bench: Bench, patch: Patch) -> None:
-    patch.setattr(job_process, "START_SECONDS", 0.0)
+    patch.setattr(supervisor, "START_SECONDS", 0.0)
 
     assert bench.shell("sleep 1000", seconds=1).how in ("not_started", "timed_out")
 
@@ -146,7 +148,7 @@ def test_bubblewrap_itself_is_gone_by_then_though_it_is_slow_to_go(
 
 
 def test_a_bubblewrap_that_stays_for_good_is_killed(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(job_process, "END_SECONDS", 1.0)
+    monkeypatch.setattr(supervisor, "END_SECONDS", 1.0)
     bench = Bench(BubblewrapSandbox(slow_bubblewrap(tmp_path, seconds=1000)), tmp_path)
 
     is_given_up_while_it_is_made(bench, monkeypatch)
@@ -155,7 +157,7 @@ def test_a_bubblewrap_that_stays_for_good_is_killed(tmp_path: Path, monkeypatch:
 
 
 def test_nothing_of_an_agent_lives_when_its_end_is_known(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(agent_launchers, "END_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor, "END_SECONDS", 0.5)
     crew = ConfinedAgentLauncher(slow_bubblewrap(tmp_path, seconds=1000))
     with ExitStack() as stack:
         bench = AgentBench(crew, AgentTestbed(stack))

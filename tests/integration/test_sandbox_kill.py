@@ -20,7 +20,7 @@ Campaign = Callable[[int, int], int]
 
 OWNER = """
 import os, sys, threading
-from remand.adapters.sandbox import sandboxes
+from remand.adapters.sandbox import connections, sandboxes
 from remand.app.gates.ports import Job, JobLimits as Limits
 
 kind, mark, folder, count, gate, *program = sys.argv[1:]
@@ -30,9 +30,9 @@ if program:
 if kind == "bubblewrap":
     sandbox = sandboxes.BubblewrapSandbox(program[0] if program else sandboxes.find_bubblewrap())
 else:
-    real = sandboxes.launcher_command
-    sandboxes.launcher_command = lambda *ends: [*program, *real(*ends)[len(program):]]
-    sandbox = sandboxes.PlainSandbox() if kind == "plain" else sandboxes.LandlockSandbox(has_namespaces=kind == "landlock")
+    real = connections.launcher_command
+    connections.launcher_command = lambda *ends: [*program, *real(*ends)[len(program):]]
+    sandbox = sandboxes.PlainSandbox() if kind == "plain" else sandboxes.LandlockSandbox()
 job = Job(
     command=("/bin/sh", "-c", gate, mark), folder=folder, environment={"MARK": mark}, limits=Limits(processes=64)
 )

@@ -14,7 +14,8 @@ from remand.adapters.gates.claims import CommandClaims
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import GitRepository
 from remand.adapters.git.task_worktrees import GitWorktrees
-from remand.adapters.sandbox.file_view import own_program
+from remand.adapters.sandbox.agent_launchers import own_program
+from remand.adapters.sandbox.self_test import make_agent_launcher
 from remand.adapters.system.clock import RandomIds
 from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.folders import runtime_folder, state_folder
@@ -33,7 +34,7 @@ from remand.domain.task import Submission, Task
 from remand.wiring import forges
 from remand.wiring.hosts.registry import guarded_files, server_files
 from remand.wiring.ledger import open_at
-from remand.wiring.machine import make_agent_launcher, make_launch_configs
+from remand.wiring.machine import make_launch_configs
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.reminders import run_after_call
 from remand.wiring.settings import SettingsSource

@@ -5,132 +5,169 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from io import FileIO
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from remand.adapters.sandbox import socket_scope, system_links
-from remand.adapters.sandbox.agent_process import (
-    AgentExit,
-    AgentStarter,
-    HeldProcesses,
-    OutputStreams,
-    WatchThread,
-    spawn,
-)
-from remand.adapters.sandbox.file_view import (
-    PROCESSES,
-    PROMPT,
-    AgentSetting,
-    FileView,
-    agent_environment,
-    agent_file_view,
-    link_folders,
-    own_program,
-)
-from remand.adapters.sandbox.job_process import END_SECONDS, START_SECONDS, BubblewrapConnection
-from remand.adapters.sandbox.limits import ResourceLimits, set_limits
-from remand.adapters.sandbox.processes import (
-    OrphanKiller,
-    ProcessHandle,
-    StatusPipe,
-    end_all_below,
-    make_pipe,
-    memory_file,
-)
-from remand.adapters.sandbox.sandboxes import (
-    HOME,
-    SIGNAL_BASE,
-    TEMPORARY,
-    TRIES,
-    BubblewrapArguments,
-    Confinement,
-    argument_list,
-    is_temporary_failure,
-    launcher_command,
+from remand.adapters.sandbox import launcher, system_links
+from remand.adapters.sandbox.connections import (
+    BubblewrapConnection,
+    LaunchConnection,
+    LauncherConnection,
     launcher_plan,
-    start_arguments,
+)
+from remand.adapters.sandbox.file_view import FileView, Visibility, job_file_view
+from remand.adapters.sandbox.job_setup import (
+    SYSTEM_PATH,
+    CannotStart,
+    hidden_paths,
+    interpreter_of,
+    is_socket,
+    is_system_folder,
+    listening_sockets,
+    shared_folders,
+)
+from remand.adapters.sandbox.limits import ResourceLimits, is_full
+from remand.adapters.sandbox.processes import memory_file
+from remand.adapters.sandbox.sandboxes import HOME, TEMPORARY, BubblewrapArguments
+from remand.adapters.sandbox.supervisor import (
+    START_SECONDS,
+    LaunchFailed,
+    OutputBounds,
+    ProcessEnd,
+    StopRules,
+    supervise,
 )
 from remand.app.agent_socket import AGENT_SOCKET_PATH
-from remand.app.gates.ports import MIB
-from remand.app.scheduler.ports import AgentLaunch, CannotRun, RunningAgent
+from remand.app.gates.ports import MIB, Job, JobLimits
+from remand.app.scheduler.ports import AgentLaunch, CannotRun, RunEnd, RunningAgent
 
-ROOM = 1024 * MIB
+FRESH_SIZE = 1024 * MIB
 """What each of an agent's own folders for temporary files can hold."""
 
-LAST_SIGNAL = 64
+GRACE_SECONDS = 5.0
+"""How long an agent has to end by itself once it is asked to."""
+DISK_CHECK_SECONDS = 1.0
+
+OUTPUT = 1 << 17
+ERRORS = 1 << 15
+"""What is kept of an agent's output: what its host reports of a session is at the end of it."""
+
+MARK = "REMAND_MARK"
+"""In the environment of an unconfined agent's processes, with a word that no others have."""
+
+CAUSES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "disk"),
+    **dict.fromkeys((errno.E2BIG, errno.ENAMETOOLONG, errno.ENOEXEC), "program"),
+}
+REMEDIES = {
+    "disk": "Free some space there.",
+    "program": "Fix the command in remand.toml.",
+    "sandbox": "Repeat when it can.",
+}
 
 
-class ConfinedAgentLauncher:
+class _AgentLauncher:
+    """Starts agents in a way that a subclass knows."""
+
+    tier: str
+
+    def __init__(self, *, detail: str = "", processes: int = 0) -> None:
+        self.detail = detail
+        self._processes = processes or PROCESSES
+
+    def start(self, order: AgentLaunch) -> RunningAgent:
+        """Starts a run; raises CannotRun."""
+        try:
+            with ExitStack() as stack, ExitStack() as inputs:
+                setting = _agent_setting(order, self._processes)
+                prompt = inputs.enter_context(memory_file(order.prompt.encode("utf-8", "replace")))
+                limits = stack.enter_context(ResourceLimits(setting.job.limits))
+                agent = supervise(
+                    lambda: self._connect(order, setting, limits, prompt),
+                    limits,
+                    StopRules(order.bounds.seconds, setting.job.folder, DISK_CHECK_SECONDS, GRACE_SECONDS),
+                    OutputBounds(OUTPUT, ERRORS, order.log),
+                    lambda end: _run_end(end, setting.job.folder),
+                )
+                stack.pop_all()  # the supervisor removes the group when the agent has ended
+                return agent
+        except CannotStart as fault:
+            raise CannotRun("program", str(fault)) from None
+        except LaunchFailed as fault:
+            cause = "disk" if os.strerror(errno.ENOSPC) in str(fault) else "sandbox"
+            raise CannotRun(cause, f"The agent could not start: {fault}. See `remand doctor`.") from None
+        except OSError as fault:
+            cause = CAUSES.get(fault.errno or 0, "sandbox")
+            text = f"The system cannot start an agent: {fault}. {REMEDIES[cause]}"
+            raise CannotRun(cause, text) from None
+
+    def _connect(
+        self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
+    ) -> LaunchConnection:
+        raise NotImplementedError
+
+
+def _run_end(end: ProcessEnd, folder: str) -> RunEnd:
+    how, note = end.stopped_for or end.how, end.fault or end.note
+    if how == "disk":
+        how = "stopped"
+        text = f"Remand ended it: the disk of {folder} is nearly full. Free some space there."
+        note = " ".join(filter(None, (note, text)))
+    errors = end.errors.text()
+    return RunEnd(
+        how, end.status, end.seconds, end.output.text(), f"{errors}\n[{note}]\n" if note else errors
+    )
+
+
+class ConfinedAgentLauncher(_AgentLauncher):
     """Starts agents apart from everything that is not theirs."""
 
     tier = "bubblewrap"
 
-    def __init__(self, path: str, *, detail: str = "", processes: int = PROCESSES) -> None:
-        self.detail = detail
-        wrapper = BubblewrapArguments(path)
-        self._starter = AgentStarter(lambda watch: _BubblewrapStarter(wrapper, watch), processes)
-
-    def start(self, order: AgentLaunch) -> RunningAgent:
-        """Starts a run."""
-        for _ in range(TRIES):
-            try:
-                return self._starter.start(order)
-            except CannotRun as fault:
-                if not is_temporary_failure(str(fault)):
-                    raise
-        return self._starter.start(order)
-
-
-class _BubblewrapStarter:
-    """Puts bubblewrap around agents."""
-
-    def __init__(self, wrapper: BubblewrapArguments, watch: WatchThread) -> None:
-        self._wrapper, self._watch = wrapper, watch
-        # Read now: what is run inside is what was there when we began.
-        has_scopes = socket_scope.landlock_version() >= socket_scope.FIRST_VERSION
-        self._scope = Path(socket_scope.__file__).read_text(encoding="utf-8") if has_scopes else ""
+    def __init__(self, path: str, *, detail: str = "", processes: int = 0) -> None:
+        super().__init__(detail=detail, processes=processes)
+        self._bubblewrap = BubblewrapArguments(path)
+        # Read now: what runs inside is what was there when we began.
+        has_scopes = launcher.landlock_version() >= launcher.SCOPE_VERSION
+        self._scope = Path(launcher.__file__).read_text(encoding="utf-8") if has_scopes else ""
         self._linking = Path(system_links.__file__).read_text(encoding="utf-8")
 
-    def __call__(
-        self, order: AgentLaunch, given: AgentSetting, streams: OutputStreams, fence: ResourceLimits
-    ) -> HeldProcesses:
-        """Starts the first process inside, sets its bounds, and gives it leave."""
-        with ExitStack() as kept, ExitStack() as stack:
-            prompt = stack.enter_context(memory_file(order.prompt.encode("utf-8", "replace")))
-            view = agent_file_view(order, given)
-            plan, program = self._plan(order, given, view, prompt), [*self._command(order, given)]
-            binding = BubblewrapConnection(stack, self._wrapper.path, plan, PROMPT, program)
-            kept.callback(binding.let_go)
-            process = spawn(
-                self._watch, binding.command, binding.stdin, streams, (*binding.descriptors, prompt)
-            )
-            binding.close_child_ends()
-            first = _await_first_process(process, binding, streams)
-            try:
-                fence.add_process(first.pid)
-                set_limits(first.pid, fence.of_each_process(has_own_users=True))
-                self._link_own_program(first.pid, view)
-                binding.permit_start(process)
-            except OSError:
-                first.kill()
-                process.wait()
-                first.close()
-                raise
-            kept.pop_all()
-        return _BubblewrapProcesses(process, first, fence, binding)
+    def _connect(
+        self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
+    ) -> LaunchConnection:
+        socket = AGENT_SOCKET_PATH if order.door else ""
+        # Each try reads the prompt from its start.
+        os.lseek(prompt, 0, os.SEEK_SET)
+        view = _agent_file_view(order, setting)
+        plan = self._bubblewrap.arguments(
+            view,
+            _agent_environment(order, setting.job, home=HOME, temporary=TEMPORARY, socket=socket),
+            setting.job.folder,
+            has_network=order.bounds.has_network,
+            fresh_size=FRESH_SIZE,
+            files={PROMPT: prompt},
+        )
+        command = [setting.program, *order.command[1:]]
+        if self._scope and order.bounds.has_network:
+            command = [sys.executable, "-I", "-S", "-c", self._scope, "scope", *command]
+        each_process = limits.of_each_process(has_own_users=True)
+        connection = BubblewrapConnection(self._bubblewrap.path, plan, PROMPT, command, each_process)
+        connection.descriptors += (prompt,)
+        connection.prepare = partial(self._link_own_program, link_folders(view))
+        return connection
 
-    def _link_own_program(self, pid: int, view: FileView) -> None:
-        """Has every shell inside find our program. An agent whose shell does not still has it on its own PATH."""
-        words = (str(pid), own_program(), *link_folders(view))
+    def _link_own_program(self, folders: list[str], pid: int) -> None:
+        """Lets every shell inside find our program. An agent whose shell does not still has it on its own PATH."""
         with suppress(subprocess.TimeoutExpired):
             subprocess.run(
-                [sys.executable, "-I", "-S", "-c", self._linking, *words],
+                [sys.executable, "-I", "-S", "-c", self._linking, str(pid), own_program(), *folders],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 env={},
@@ -139,198 +176,180 @@ class _BubblewrapStarter:
                 check=False,
             )
 
-    def _plan(self, order: AgentLaunch, given: AgentSetting, view: FileView, prompt: int) -> bytes:
-        """What bubblewrap is asked for."""
-        door = AGENT_SOCKET_PATH if order.door else ""
-        environment = agent_environment(order, given.job, home=HOME, temporary=TEMPORARY, door=door)
-        asked = (
-            *self._wrapper.arguments(
-                view,
-                has_network=order.bounds.has_network,
-                room=ROOM,
-                files={PROMPT: prompt},
-            ),
-            *start_arguments(given.job.folder, environment),
-            "--as-pid-1",
-        )
-        return argument_list([*asked])
 
-    def _command(self, order: AgentLaunch, given: AgentSetting) -> Iterator[str]:
-        """What the first process inside starts."""
-        if self._scope and order.bounds.has_network:
-            yield from (sys.executable, "-I", "-S", "-c", self._scope)
-        yield from (given.program, *order.command[1:])
-
-
-def _await_first_process(
-    process: subprocess.Popen[bytes], binding: BubblewrapConnection, streams: OutputStreams
-) -> ProcessHandle:
-    """The first process inside, once it asks for leave."""
-    is_there = binding.await_child(START_SECONDS)
-    if is_there:
-        first = ProcessHandle(binding.child)
-        if first.descriptor >= 0:
-            return first
-    binding.give_up()
-    try:
-        process.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        end_all_below(process.pid, "", END_SECONDS)
-    said = streams.complaint() or ("Linux 5.3 is needed" if is_there else "bubblewrap printed nothing")
-    raise CannotRun(
-        "disk" if os.strerror(errno.ENOSPC) in said else "sandbox",
-        f"The sandbox could not be created: {said}. See `remand doctor`.",
-    )
-
-
-class _BubblewrapProcesses:
-    """An agent's processes inside bubblewrap: they end with the first of them."""
-
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        first: ProcessHandle,
-        fence: ResourceLimits,
-        binding: BubblewrapConnection,
-    ) -> None:
-        self._process, self._handle, self._fence, self._binding = process, first, fence, binding
-        self._patience = 0.0
-        self._hunt = OrphanKiller(process.pid, "", END_SECONDS)
-        self.keeper = self.first = first.pid
-        self.end = first.descriptor
-
-    def kill(self) -> None:
-        """Ends all of them."""
-        self._handle.kill()
-
-    def outcome(self) -> AgentExit | None:
-        """How they ended: bubblewrap tells a moment after the last of them has."""
-        code = self._process.poll()
-        if code is None:
-            self._wait_no_longer()
-            return None
-        if code < 0 and not self._hunt.is_over():
-            return None
-        self._fence.kill()
-        number = -code if code < 0 else code - SIGNAL_BASE
-        if 0 < number <= LAST_SIGNAL:
-            return AgentExit("signalled", number, self._fence.reached_bound())
-        return AgentExit("exited", code, self._fence.reached_bound())
-
-    def _wait_no_longer(self) -> None:
-        now = time.monotonic()
-        self._patience = self._patience or now + END_SECONDS
-        if now > self._patience:
-            self._process.kill()
-
-    def close(self) -> bool:
-        """Lets go of the first process and of what bound and bounded it."""
-        self._handle.close()
-        self._binding.let_go()
-        return self._fence.try_close()
-
-
-MARK = "REMAND_MARK"
-"""Stands in the environment of an agent's processes, with a word that no others have."""
-NOT_RUN = 126
-
-
-class PlainAgentLauncher:
+class PlainAgentLauncher(_AgentLauncher):
     """Starts agents as what they are: what the user may do, they may."""
 
     tier = "plain"
 
-    def __init__(self, *, detail: str = "", processes: int = PROCESSES) -> None:
-        self.detail = detail
-        self._starter = AgentStarter(_LauncherStarter, processes)
-
-    def start(self, order: AgentLaunch) -> RunningAgent:
-        """Starts a run."""
-        return self._starter.start(order)
-
-
-class _LauncherStarter:
-    """Has agents started by our own launcher, which ends with them whatever they leave behind."""
-
-    def __init__(self, watch: WatchThread) -> None:
-        self._watch = watch
-
-    def __call__(
-        self, order: AgentLaunch, given: AgentSetting, streams: OutputStreams, fence: ResourceLimits
-    ) -> HeldProcesses:
-        """Starts the launcher, sets the agent's bounds, and gives it leave."""
-        with ExitStack() as kept, ExitStack() as stack:
-            told, says = make_pipe(kept)
-            leave, to_leave = make_pipe(kept)
-            mark = secrets.token_hex(16)
-            prompt = stack.enter_context(memory_file(order.prompt.encode("utf-8", "replace")))
-            plan = stack.enter_context(memory_file(_plan(order, given, fence, mark)))
-            ends = (plan, says.fileno(), leave.fileno())
-            process = spawn(self._watch, launcher_command(*ends), prompt, streams, ends)
-            for end in (says, leave):
-                end.close()
-            status = StatusPipe(told)
-            kept.callback(process.wait)
-            kept.callback(to_leave.close)
-            if not status.await_child(START_SECONDS):
-                said = status.fault or streams.complaint() or "its launcher ended without a word"
-                raise CannotRun("sandbox", f"The agent could not start: {said}. See `remand doctor`.")
-            fence.add_process(status.child)
-            to_leave.write(b"\n")
-            kept.pop_all()
-        return _LauncherProcesses(process, status, to_leave, fence, mark)
+    def _connect(
+        self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
+    ) -> LaunchConnection:
+        mark = secrets.token_hex(16)
+        home, temporary = os.path.expanduser("~"), tempfile.gettempdir()
+        environment = _agent_environment(
+            order, setting.job, home=home, temporary=temporary, socket=order.door
+        )
+        each_process = limits.of_each_process(has_own_users=False)
+        plan = launcher_plan(setting.job, setting.program, environment | {MARK: mark}, each_process)
+        return LauncherConnection(plan, mark, prompt)
 
 
-def _plan(order: AgentLaunch, given: AgentSetting, fence: ResourceLimits, mark: str) -> bytes:
-    environment = agent_environment(
-        order, given.job, home=os.path.expanduser("~"), temporary=tempfile.gettempdir(), door=order.door
+# ------------------------------------------------------------------------------------ what an agent is started with
+
+PROMPT = "/run/remand/prompt"
+BASE_OBJECTS = "base-objects"
+"""The objects of the real repository, as a confined agent's own git folder names them."""
+
+PROGRAM = "remand"
+OWN = str(Path(__file__).parents[2])
+"""Our own package, which agents call: it may lie in the repository that is hidden from them."""
+
+LONGEST = 1 << 17
+"""The system takes no argument that is longer."""
+
+PROCESSES = 2048
+FILE_SIZE = 4096 * MIB
+LEAST_MEMORY = 2048 * MIB
+"""What an agent may use, all of its processes together where they can be counted."""
+
+
+class AgentSetting(NamedTuple):
+    """What an agent is started with, confined or not."""
+
+    program: str
+    job: Job
+
+
+def _agent_setting(order: AgentLaunch, processes: int) -> AgentSetting:
+    """The program and the job of a run, both checked to be there; raises CannotRun."""
+    folder = order.workplace.folder
+    if not os.path.isabs(folder) or not os.path.isdir(folder) or os.path.islink(folder):
+        raise CannotRun("git", f"The worktree {folder} was not found. It must be created again.")
+    if is_full(folder):
+        raise CannotRun("disk", f"The disk of {folder} is nearly full. Free some space there.")
+    if order.door and not is_socket(order.door):
+        raise CannotRun("door", f"The agent's socket {order.door} was not found. It must be opened again.")
+    path = tuple(_search_path(order))
+    bounds = order.bounds
+    job = Job(
+        command=order.command,
+        folder=folder,
+        has_network=bounds.has_network,
+        read=(*bounds.read, OWN),
+        hide=(*bounds.hide, *_siblings(order)),
+        path=path,
+        limits=JobLimits(
+            seconds=bounds.seconds, memory=_memory(), processes=processes, file_size=FILE_SIZE, output=0
+        ),
     )
-    return launcher_plan(
-        given.job, given.program, environment | {MARK: mark}, Confinement(), fence, clears=True
-    )
+    return AgentSetting(_program(order, os.pathsep.join((*path, *SYSTEM_PATH))), job)
 
 
-class _LauncherProcesses:
-    """An agent's processes, which its launcher ends with the first of them."""
+def _agent_environment(
+    order: AgentLaunch, job: Job, *, home: str, temporary: str, socket: str
+) -> dict[str, str]:
+    """The whole environment of an agent. Which socket is its own is not for the order to say."""
+    for name in order.environment:
+        if not name or "=" in name:
+            raise CannotRun("program", f"{name!r} cannot be the name of a variable. Fix it in remand.toml.")
+    given = {"LANG": os.environ.get("LANG") or "C.UTF-8", "HOME": home, "TMPDIR": temporary}
+    own = {"PATH": os.pathsep.join(dict.fromkeys((*job.path, *SYSTEM_PATH))), "PWD": job.folder}
+    return given | order.environment | own | ({"REMAND_SOCKET": socket} if socket else {})
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        status: StatusPipe,
-        leave: FileIO,
-        fence: ResourceLimits,
-        mark: str,
-    ) -> None:
-        self._process, self._status, self._leave, self._fence = process, status, leave, fence
-        self._hunt = OrphanKiller(process.pid, mark, END_SECONDS)
-        self.keeper, self.first = process.pid, status.child
-        self.end = status.pipe.fileno()
 
-    def kill(self) -> None:
-        """Ends all of them."""
-        self._leave.close()
+def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> FileView:
+    """What a confined agent sees; raises CannotRun."""
+    place = order.workplace
+    for folder in (place.private_dir, os.path.join(place.private_dir, BASE_OBJECTS)):
+        if not os.path.isabs(folder) or os.path.islink(folder) or not os.path.isdir(folder):
+            raise CannotRun(
+                "git", f"The agent's git folder {folder} was not found. It must be created again."
+            )
+    objects = os.path.join(place.common_dir, "objects")
+    if not os.path.isdir(objects):
+        raise CannotRun("git", f"The repository {place.common_dir} was not found. Restore it, then repeat.")
+    view = job_file_view(setting.job, setting.program, own=order.bounds.write, hide=listening_sockets())
+    view.cover(place.common_dir, place.private_dir, Visibility.WRITE)
+    view.cover(os.path.join(place.common_dir, BASE_OBJECTS), objects, Visibility.READ)
+    if os.path.isfile(os.path.join(objects, "info", "alternates")):
+        # What the repository borrows from another one, which is not to be seen, is in the agent's own folder.
+        empty = os.path.join(place.private_dir, BASE_OBJECTS)
+        view.cover(os.path.join(place.common_dir, BASE_OBJECTS, "info"), empty, Visibility.READ)
+    view.show(place.folder, Visibility.WRITE)
+    if order.door:
+        view.cover(AGENT_SOCKET_PATH, order.door, Visibility.WRITE)
+    return view
 
-    def outcome(self) -> AgentExit | None:
-        """How they ended: the launcher tells when nothing is left of them."""
-        if not self._status.is_closed:
-            self._status.read()
-        code = self._process.poll() if self._status.is_closed else None
-        if code is None or (code < 0 and not self._hunt.is_over()):
-            return None
-        self._fence.kill()
-        said, reached = self._status, self._fence.reached_bound()
-        if said.fault:
-            return AgentExit("exited", NOT_RUN, said.fault)
-        if said.signal is not None:
-            return AgentExit("signalled", said.signal, reached)
-        if said.exit_code is not None:
-            return AgentExit("exited", said.exit_code, reached)
-        return AgentExit("signalled", abs(code), "The process that watches over it was ended.")
 
-    def close(self) -> bool:
-        """Lets go of the launcher and of what bounded the agent."""
-        self._leave.close()
-        self._status.pipe.close()
-        return self._fence.try_close()
+def _siblings(order: AgentLaunch) -> list[str]:
+    """Where the worktrees and git folders of other agents are: beside this one's."""
+    own = (order.workplace.folder, order.workplace.private_dir)
+    above = {os.path.dirname(os.path.realpath(path)) for path in own if path}
+    return [folder for folder in above if not is_system_folder(folder)]
+
+
+def _memory() -> int:
+    """What an agent may have: most of the machine's."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return LEAST_MEMORY
+    return max(total // 4 * 3, LEAST_MEMORY)
+
+
+def own_program() -> str:
+    """Our own executable, by its path: an agent's PATH may lead to another."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), PROGRAM)
+    return beside if os.access(beside, os.X_OK) else os.path.abspath(shutil.which(PROGRAM) or beside)
+
+
+def link_folders(view: FileView) -> list[str]:
+    """The system's folders in which every shell is to find our program: those that an agent reads and may not write."""
+    folders = {os.path.realpath(folder): None for folder in SYSTEM_PATH if os.path.isdir(folder)}
+    return [folder for folder in folders if view.at(folder) is Visibility.READ]
+
+
+def _program(order: AgentLaunch, path: str) -> str:
+    """The absolute path of the agent's program."""
+    if not order.command:
+        raise CannotRun("program", f"The command of {order.agent} is empty. Name a program in remand.toml.")
+    if any(len(word.encode("utf-8", "replace")) >= LONGEST for word in order.command):
+        raise CannotRun("program", f"The command of {order.agent} is too long for the system. Shorten it.")
+    name = order.command[0]
+    found = shutil.which(os.path.join(order.workplace.folder, name) if "/" in name else name, path=path)
+    if found is None:
+        raise CannotRun(
+            "program",
+            f"{order.agent}'s program `{name}` was not found or is not executable. Install it, or fix the command in remand.toml.",
+        )
+    interpreter = interpreter_of(found)
+    if interpreter and shutil.which(interpreter, path=path) is None:
+        raise CannotRun("program", f"{found} is run by {interpreter}, which was not found. Install that.")
+    return found
+
+
+def _search_path(order: AgentLaunch) -> Iterator[str]:
+    """Where an agent finds programs: the project's own, the user's as the scheduler was started with, and ours."""
+    common = order.workplace.common_dir
+    root = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
+    if root and os.path.isfile(os.path.join(root, ".venv", "pyvenv.cfg")):
+        yield os.path.join(root, ".venv", "bin")
+    packages = os.path.join(root, "node_modules")
+    if root and os.path.isdir(os.path.join(packages, ".bin")) and not os.path.islink(packages):
+        yield os.path.join(packages, ".bin")
+    masked = [os.path.realpath(path) for path in (*hidden_paths(), *shared_folders(), tempfile.gettempdir())]
+    secret = [os.path.realpath(path) for path in order.bounds.hide]
+    named = order.environment.get("PATH") or os.environ.get("PATH", "")
+    for folder in named.split(os.pathsep):
+        real = os.path.realpath(folder)
+        shows_masked = any(_holds(real, path) for path in (*masked, *secret))
+        is_secret = any(_holds(path, real) for path in secret)
+        if os.path.isabs(folder) and not shows_masked and not is_secret:
+            yield folder
+    yield os.path.dirname(os.path.abspath(sys.executable))
+
+
+def _holds(folder: str, path: str) -> bool:
+    """True for a folder that a path is, or is in."""
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")

@@ -66,7 +66,7 @@ def job_environment(job: Job, *, home: str, temporary: str) -> dict[str, str]:
     """The whole environment of a job; where it finds programs and its own home is not for it to say."""
     for name in job.environment:
         if not name or "=" in name:
-            raise CannotStart(f"{name!r} cannot be the name of a variable. Mend it in remand.toml.")
+            raise CannotStart(f"{name!r} cannot be the name of a variable. Fix it in remand.toml.")
     return (
         STEADY
         | dict(job.environment)
@@ -153,14 +153,14 @@ def listening_sockets() -> Iterator[str]:
         return
     for line in lines:
         _, slash, path = line.partition(b" /")
-        if slash and _is_socket(b"/" + path):
+        if slash and is_socket(b"/" + path):
             yield os.fsdecode(b"/" + path)
 
 
-def _is_socket(path: bytes) -> bool:
+def is_socket(path: str | bytes) -> bool:
     try:
         return stat.S_ISSOCK(os.stat(path).st_mode)
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

@@ -1,7 +1,10 @@
-"""Starts one job and watches over it, as a script of its own run by `python -I -S`.
+"""Starts a program with fewer rights than its user has, as a script of its own run by `python -I -S`.
 
-It reads its plan, says what happens as lines of JSON, and waits for leave before the job begins. The job's processes
-are its descendants for as long as they live, those that were orphaned included.
+Given three descriptors, it starts one job and watches over it: it reads its plan, reports what happens as lines of
+JSON, and waits for permission before the job begins. The job's processes are its descendants for as long as they live,
+those that were orphaned included.
+
+Given `scope` and a command, it cuts itself off from the abstract unix sockets of others, then becomes that command.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ if TYPE_CHECKING:  # importing typing or signal would take longer than all the r
 
 KILL = 9
 STEP = 0.005
+CANNOT_RUN = 126
 
 # prctl
 SET_PDEATHSIG = 1
@@ -34,79 +38,21 @@ CAP_AMBIENT_CLEAR_ALL = 4
 LAST_CAPABILITY = 63
 CAPABILITY_VERSION = 0x20080522
 
-# unshare
-NEW_MOUNTS = 0x00020000
-NEW_HOST_NAME = 0x04000000
-NEW_IPC = 0x08000000
-NEW_USERS = 0x10000000
-NEW_PROCESSES = 0x20000000
-NEW_NETWORK = 0x40000000
-
-# mount
-MOUNT_HARMLESS = 2 | 4 | 8  # no set-user-id, no devices, no programs
-MOUNT_BIND = 4096
-MOUNT_ALL_PRIVATE = (1 << 18) | (1 << 14)
-
 # Landlock
 CREATE_RULESET = 444
 ADD_RULE = 445
 RESTRICT_SELF = 446
+ASK_VERSION = 1
+SCOPE_VERSION = 6
+"""The first version, that of Linux 6.12, that knows scopes."""
+ABSTRACT_SOCKETS = 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, USE_DEVICE = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | USE_DEVICE
 
-# ioctl
-GET_FLAGS, SET_FLAGS, IS_UP = 0x8913, 0x8914, 1
-
 IS_LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-def main(plan: int, status: int, leave: int) -> None:
-    """Launches the job of a plan, watches over it, and goes when nobody can give leave any more."""
-    for descriptor in (plan, status, leave):
-        os.set_inheritable(descriptor, False)
-    with open(plan, "rb") as file:
-        wanted = marshal.loads(file.read())  # noqa: S302 - written by the process that started this one
-    try:
-        _keep(wanted)
-    except OSError as fault:
-        _say(status, fault=str(fault))
-        return
-    ready, is_ready = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _inside(wanted, status, leave, is_ready)
-    os.close(is_ready)
-    if not os.read(ready, 1):
-        return  # it has said why
-    _say(status, child_pid=child)
-    if wanted["namespaces"]:
-        _wait_for(child)
-        while os.read(leave, 1):
-            pass
-    else:
-        _hold(child, status, leave, clears=wanted["clears"])
-
-
-def _say(status: int, **fields: object) -> None:
-    """Says one line of JSON; letters that would have to be escaped become question marks."""
-    parts = []
-    for name, value in fields.items():
-        text = str(value) if isinstance(value, int) else f'"{_plain(str(value))}"'
-        parts.append(f'"{name.replace("_", "-")}": {text}')
-    try:
-        os.write(status, ("{" + ", ".join(parts) + "}\n").encode())
-    except BrokenPipeError:
-        return  # nobody is left to tell
-
-
-def _plain(text: str) -> str:
-    return "".join(
-        letter if letter.isascii() and letter.isprintable() and letter not in '"\\' else "?"
-        for letter in text
-    )
 
 
 def _check(answer: int, what: str) -> int:
@@ -125,37 +71,54 @@ def _control(option: int, value: int) -> int:
 # ------------------------------------------------------------------------------------------ the watching process
 
 
-def _keep(wanted: dict[str, Any]) -> None:
-    """Becomes the one that orphans of the job are given to; the job can look into neither it nor its memory."""
-    if not IS_LINUX:
+def launch(plan: int, status: int, permission: int) -> None:
+    """Launches the job of a plan; once it ends, or nobody is left to give permission, ends all that it has started."""
+    for descriptor in (plan, status, permission):
+        os.set_inheritable(descriptor, False)
+    with open(plan, "rb") as file:
+        wanted = marshal.loads(file.read())  # noqa: S302 - written by the process that started this one
+    try:
+        if IS_LINUX:
+            _check(_control(SET_CHILD_SUBREAPER, 1), "keeping orphans")
+            # The job can look neither into this process nor into its memory.
+            _check(_control(SET_DUMPABLE, 0), "keeping its memory to itself")
+    except OSError as fault:
+        _report(status, fault=str(fault))
         return
-    if wanted["namespaces"]:
-        _unshare_namespaces(wanted)
-        _check(_control(SET_PDEATHSIG, KILL), "the death signal")
-        if os.getppid() != wanted["parent"]:
-            os._exit(1)
-    _check(_control(SET_CHILD_SUBREAPER, 1), "keeping orphans")
-    _check(_control(SET_DUMPABLE, 0), "keeping its memory to itself")
+    ready, is_ready = os.pipe()
+    job = os.fork()
+    if job == 0:
+        _start_job(wanted, status, permission, is_ready)
+    os.close(is_ready)
+    if not os.read(ready, 1):
+        return  # it has reported why
+    _report(status, child_pid=job)
+    start_new_thread(_kill_with, (permission, job))
+    how = _wait_for(job)
+    _kill_and_wait(job)
+    if how is not None and os.WIFSIGNALED(how):
+        _report(status, signal=os.WTERMSIG(how))
+    elif how is not None:
+        _report(status, exit_code=os.WEXITSTATUS(how))
 
 
-def _unshare_namespaces(wanted: dict[str, Any]) -> None:
-    """Takes users, processes, mounts and, unless it is needed, the network apart from everybody else's."""
-    user, group = os.geteuid(), os.getegid()
-    apart = NEW_USERS | NEW_PROCESSES | NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME
-    if not wanted["network"]:
-        apart |= NEW_NETWORK
-    _check(_libc.unshare(apart), "namespaces")
-    for name, line in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{wanted['user']} {user} 1"),
-        ("gid_map", f"{wanted['group']} {group} 1"),
-    ):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(line)
+def _report(status: int, **fields: object) -> None:
+    """Writes one line of JSON; letters that would have to be escaped become question marks."""
+    parts = []
+    for name, value in fields.items():
+        text = str(value)
+        if not isinstance(value, int):
+            plain = (c if c.isascii() and c.isprintable() and c not in '"\\' else "?" for c in text)
+            text = f'"{"".join(plain)}"'
+        parts.append(f'"{name.replace("_", "-")}": {text}')
+    try:
+        os.write(status, ("{" + ", ".join(parts) + "}\n").encode())
+    except BrokenPipeError:
+        return  # nobody is left to read it
 
 
 def _wait_for(job: int) -> int | None:
-    """Fetches every process that ends, until the job itself does; how it did, if that is to be known."""
+    """Waits for every process that ends, until the job itself does; how it did, if that can be known."""
     while True:
         try:
             pid, how = os.wait()
@@ -165,50 +128,18 @@ def _wait_for(job: int) -> int | None:
             return how
 
 
-def _say_how(status: int, how: int | None) -> None:
-    if how is None:
-        return
-    if os.WIFSIGNALED(how):
-        _say(status, signal=os.WTERMSIG(how))
-    else:
-        _say(status, exit_code=os.WEXITSTATUS(how))
-
-
-# ------------------------------------------------------------------------------------ what leaves nothing behind
-
-
-def _hold(job: int, status: int, leave: int, *, clears: bool) -> None:
-    """Watches over a job. Once nobody is left who could give leave, ends all that it has started.
-
-    One that clears does so already when the job ends, before it says how that did.
-    """
-    start_new_thread(_end_with, (leave, job))
-    how = _wait_for(job)
-    if clears:
-        _clear(job)
-    _say_how(status, how)
-    if not clears:
-        _await_end(leave)
-        _clear(job)
-
-
-def _await_end(leave: int) -> None:
-    """Waits until the other end of a pipe is closed."""
+def _kill_with(permission: int, job: int) -> None:
+    """Kills everything, again and again, once the other end of a pipe is closed."""
     closing = select.poll()
-    closing.register(leave, 0)
+    closing.register(permission, 0)
     closing.poll()
-
-
-def _end_with(leave: int, job: int) -> None:
-    """Ends everything, again and again, once the other end of a pipe is closed."""
-    _await_end(leave)
     while True:
         _kill_all(job)
         time.sleep(STEP)
 
 
-def _clear(job: int) -> None:
-    """Ends everything below this process. What its parents have left behind are children of this one by then."""
+def _kill_and_wait(job: int) -> None:
+    """Kills everything below this process. What its parents have left behind are children of this one by then."""
     while True:
         _kill_all(job)
         try:
@@ -220,16 +151,15 @@ def _clear(job: int) -> None:
 
 
 def _kill_all(job: int) -> None:
-    """Ends what is below this process; where that cannot be told, the group that the job leads."""
-    for pid in _below(os.getpid()) if IS_LINUX else [-job]:
+    """Kills what is below this process; where that cannot be known, the group that the job leads."""
+    for pid in _descendants(os.getpid()) if IS_LINUX else [-job]:
         try:
             os.kill(pid, KILL)
         except OSError:
             continue
 
 
-def _below(keeper: int) -> list[int]:
-    """The processes that descend from one."""
+def _descendants(ancestor: int) -> list[int]:
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -238,7 +168,7 @@ def _below(keeper: int) -> list[int]:
                     parents[int(name)] = int(file.read().rpartition(b") ")[2].split()[1])
             except (OSError, ValueError):
                 continue
-    found = [keeper]
+    found = [ancestor]
     for parent in found:
         found += [pid for pid, above in parents.items() if above == parent]
     return found[1:]
@@ -247,78 +177,38 @@ def _below(keeper: int) -> list[int]:
 # ---------------------------------------------------------------------------------------------------- the job
 
 
-def _inside(wanted: dict[str, Any], status: int, leave: int, is_ready: int) -> NoReturn:
-    """Waits for leave and becomes the job; with processes of its own, stays as the first of them.
+def _start_job(wanted: dict[str, Any], status: int, permission: int, is_ready: int) -> NoReturn:
+    """Waits for permission and becomes the job.
 
-    The process that watches over it passes on that it is there once it is bound to that one: before, there is no leave.
+    It says that it is ready once it is bound to the process that watches over it: before, there is no permission.
     """
     try:
         if IS_LINUX:
             _check(_control(SET_PDEATHSIG, KILL), "the death signal")
         os.write(is_ready, b"\n")
         os.close(is_ready)
-        if os.read(leave, 1) != b"\n":
+        if os.read(permission, 1) != b"\n":
             os._exit(1)
-        os.close(leave)
-        if wanted["namespaces"]:
-            _set_up_namespaces(wanted)
-            job = os.fork()
-            if job:
-                _say_how(status, _wait_for(job))
-                os._exit(0)
-            _control(SET_PDEATHSIG, KILL)
-        _become_job(wanted)
+        os.close(permission)
+        os.setsid()
+        os.chdir(wanted["folder"])
+        for kind, value in wanted["limits"].items():
+            resource.setrlimit(kind, (value, value))
+        if IS_LINUX:
+            _give_up_rights(wanted)
+        for number in wanted["signals"]:
+            _libc.signal(number, None)
+        _become(wanted["program"], wanted["arguments"], wanted["environment"])
     except (OSError, ValueError) as fault:
-        _say(status, fault=str(fault))
+        _report(status, fault=str(fault))
     os._exit(1)
 
 
-def _set_up_namespaces(wanted: dict[str, Any]) -> None:
-    """Makes what belongs to the namespaces: a process table and a loopback of the job's own, no foreign sockets."""
-    _libc.mount(b"none", b"/", None, ctypes.c_ulong(MOUNT_ALL_PRIVATE), None)
-    # Where parts of the process table are masked, as in containers, the kernel lets nobody have a new one.
-    _libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(MOUNT_HARMLESS), None)
-    for path in wanted["sockets"]:
-        _libc.mount(b"/dev/null", path, None, ctypes.c_ulong(MOUNT_BIND), None)
-    if not wanted["network"]:
-        _raise_loopback()
-
-
-def _raise_loopback() -> None:
-    descriptor = _libc.socket(2, 2, 0)
-    request = ctypes.create_string_buffer(b"lo", 40)
-    if _libc.ioctl(descriptor, GET_FLAGS, request) == 0:
-        flags = int.from_bytes(request.raw[16:18], sys.byteorder) | IS_UP
-        ctypes.memmove(ctypes.addressof(request) + 16, flags.to_bytes(2, sys.byteorder), 2)
-        _libc.ioctl(descriptor, SET_FLAGS, request)
-    os.close(descriptor)
-
-
-def _become_job(wanted: dict[str, Any]) -> NoReturn:
-    """Gives up every right that the job is not to have, and becomes it."""
-    os.setsid()
-    os.chdir(wanted["folder"])
-    for kind, value in wanted["limits"].items():
-        resource.setrlimit(kind, (value, value))
-    if IS_LINUX:
-        _check(_control(SET_NO_NEW_PRIVS, 1), "no new privileges")
-        if wanted["rules"] is not None:
-            _restrict(wanted["rules"], is_offline=not (wanted["network"] or wanted["namespaces"]))
-        _drop_capabilities()
-    for number in wanted["signals"]:
-        _libc.signal(number, None)
-    program, arguments, environment = wanted["program"], wanted["arguments"], wanted["environment"]
-    try:
-        os.execve(program, arguments, environment)  # noqa: S606 - becoming the job is the point
-    except OSError as fault:
-        if fault.errno != errno.ENOEXEC:
-            raise OSError(fault.errno, f"{os.fsdecode(program)}: {fault.strerror}") from None
-    # A script without a first line that names its interpreter is the shell's.
-    os.execve(b"/bin/sh", [b"sh", program, *arguments[1:]], environment)  # noqa: S606
-
-
-def _drop_capabilities() -> None:
+def _give_up_rights(wanted: dict[str, Any]) -> None:
     """Leaves root without its powers: what remains is what its files let their owner do."""
+    _check(_control(SET_NO_NEW_PRIVS, 1), "no new privileges")
+    if wanted["rules"] is not None:
+        _restrict_files(wanted["rules"], is_offline=not wanted["network"])
     for capability in range(LAST_CAPABILITY + 1):
         _control(CAPBSET_DROP, capability)
     _control(CAP_AMBIENT, CAP_AMBIENT_CLEAR_ALL)
@@ -326,35 +216,45 @@ def _drop_capabilities() -> None:
     _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "capabilities")
 
 
+def _become(program: bytes, arguments: list[bytes], environment: dict[bytes, bytes]) -> NoReturn:
+    """Becomes a program; a script without a first line that names its interpreter is the shell's."""
+    try:
+        os.execve(program, arguments, environment)  # noqa: S606 - becoming the job is the point
+    except OSError as fault:
+        if fault.errno != errno.ENOEXEC:
+            raise OSError(fault.errno, f"{os.fsdecode(program)}: {fault.strerror}") from None
+    os.execve(b"/bin/sh", [b"sh", program, *arguments[1:]], environment)  # noqa: S606
+
+
 # --------------------------------------------------------------------------------------------------- Landlock
 
 
-def _restrict(rules: list[tuple[bytes, bool]], *, is_offline: bool) -> None:
+def landlock_version() -> int:
+    """The version of Landlock that this kernel has; below 1 for none."""
+    return int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION)) if IS_LINUX else 0
+
+
+def _create_ruleset(*handled: int) -> int:
+    """A ruleset that takes away the given rights to files, to the network, and beyond a scope."""
+    attributes = (ctypes.c_uint64 * len(handled))(*handled)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    return _check(_libc.syscall(CREATE_RULESET, attributes, size, 0), "Landlock")
+
+
+def _restrict_files(rules: list[tuple[bytes, bool]], *, is_offline: bool) -> None:
     """Lets this process and all it starts touch what the rules name, and nothing else."""
-    version = _check(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1), "Landlock")
-    handled = _handled_rights(version)
-    bounds = [handled]
-    if version >= 4:
-        bounds.append(0b11 if is_offline else 0)
-    if version >= 6:
-        bounds.append(0b11)
-    attributes = (ctypes.c_uint64 * len(bounds))(*bounds)
-    ruleset = _check(
-        _libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(ctypes.sizeof(attributes)), 0), "Landlock"
-    )
-    for path, may_write in rules:
-        _allow(ruleset, path, handled if may_write else handled & READ)
-    _check(_libc.syscall(RESTRICT_SELF, ruleset, 0), "Landlock")
-    os.close(ruleset)
-
-
-def _handled_rights(version: int) -> int:
-    """Every right to files that this version knows."""
-    handled = (1 << 13) - 1
+    version = _check(landlock_version(), "Landlock")
+    files = (1 << 13) - 1
     for since, right in ((2, 1 << 13), (3, TRUNCATE), (5, USE_DEVICE)):
         if version >= since:
-            handled |= right
-    return handled
+            files |= right
+    network = (0b11 if is_offline else 0,) if version >= 4 else ()
+    scopes = (0b11,) if version >= SCOPE_VERSION else ()
+    ruleset = _create_ruleset(files, *network, *scopes)
+    for path, may_write in rules:
+        _allow(ruleset, path, files if may_write else files & READ)
+    _check(_libc.syscall(RESTRICT_SELF, ruleset, 0), "Landlock")
+    os.close(ruleset)
 
 
 def _allow(ruleset: int, path: bytes, rights: int) -> None:
@@ -372,6 +272,20 @@ def _allow(ruleset: int, path: bytes, rights: int) -> None:
         os.close(descriptor)
 
 
+def scope(command: list[str]) -> None:
+    """Becomes a command that can reach, of abstract unix sockets, none but its own. Needs Linux 6.12."""
+    try:
+        ruleset = _create_ruleset(0, 0, ABSTRACT_SOCKETS)
+        _check(_libc.syscall(RESTRICT_SELF, ruleset, 0), "Landlock")
+        os.close(ruleset)
+        _become(os.fsencode(command[0]), [os.fsencode(word) for word in command], dict(os.environb))
+    except OSError as fault:
+        sys.stderr.write(f"{command[0]} cannot be run: {os.strerror(fault.errno or 0)}\n")
+        sys.exit(CANNOT_RUN)
+
+
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:4]))
+    if sys.argv[1] == "scope":
+        scope(sys.argv[2:])
+    launch(*(int(argument) for argument in sys.argv[1:4]))
     os._exit(0)  # what Python would clean up on its way out is nobody's

@@ -321,7 +321,7 @@ def _count_user_threads() -> int:
 
 
 def is_full(folder: str) -> bool:
-    """True when hardly any room is left where something writes."""
+    """True when the disk of a folder is nearly full."""
     try:
         state = os.statvfs(folder)
     except OSError:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import marshal
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from types import MappingProxyType
-from typing import NamedTuple
 
-from remand.adapters.sandbox import launcher
+from remand.adapters.sandbox.connections import (
+    FIRST_NAME,
+    BubblewrapConnection,
+    LaunchConnection,
+    LauncherConnection,
+    launcher_plan,
+)
 from remand.adapters.sandbox.file_view import FileView, Visibility, job_file_view
-from remand.adapters.sandbox.job_process import BubblewrapConnection, JobLaunch, not_started, run_job
 from remand.adapters.sandbox.job_setup import (
     SYSTEM_PATH,
     CannotStart,
@@ -28,19 +30,19 @@ from remand.adapters.sandbox.job_setup import (
     listening_sockets,
 )
 from remand.adapters.sandbox.limits import ResourceLimits
-from remand.adapters.sandbox.processes import StatusPipe, make_pipe, memory_file
+from remand.adapters.sandbox.supervisor import LaunchFailed, OutputBounds, ProcessEnd, StopRules, supervise
 from remand.app.gates.ports import Job, JobLimits, JobResult
 
 HOME = "/tmp/home"  # noqa: S108 - in a /tmp of the job's own
 TEMPORARY = "/tmp"  # noqa: S108
-BUBBLEWRAP_NOBODY = "65534"
-FLEETING = "Unable to apply mount flags"
-TRIES = 3
-"""How often it is tried once more to make a sandbox while mounts come and go."""
+NOBODY = "65534"
 KERNEL = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
-"""By which the kernel of the whole machine is steered."""
-SIGNAL_BASE = 128
+"""By which the kernel of the whole machine is controlled."""
 PLACES = (*SYSTEM_PATH, "/run/current-system/sw/bin")
+DISK_CHECK_SECONDS = 0.25
+KILLED = 9
+NOT_STARTED = 127
+CANNOT_RUN = (126, 127)
 
 
 def find_bubblewrap() -> str:
@@ -49,50 +51,73 @@ def find_bubblewrap() -> str:
 
 
 class BubblewrapArguments:
-    """Words what bubblewrap is asked for."""
+    """The arguments of one bubblewrap, as far as it knows them: older ones lack some."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._knows = _options(path)
+        try:
+            help_text = subprocess.run([path, "--help"], capture_output=True, env={}, timeout=10, check=False)
+            self._options = frozenset(help_text.stdout.decode(errors="replace").split())
+        except (OSError, subprocess.TimeoutExpired):
+            self._options = frozenset()
 
     def arguments(
-        self, view: FileView, *, has_network: bool, room: int, files: Mapping[str, int] = MappingProxyType({})
-    ) -> Iterator[str]:
-        """Namespaces and mounts. `room` is how much each folder that is seen fresh can hold.
+        self,
+        view: FileView,
+        environment: Mapping[str, str],
+        folder: str,
+        *,
+        has_network: bool,
+        fresh_size: int,
+        files: Mapping[str, int] = MappingProxyType({}),
+    ) -> bytes:
+        """What bubblewrap reads from a file: namespaces, mounts, and where and with what the program begins.
 
-        `files` are paths in a masked folder, each with the descriptor that its content is read from.
+        `fresh_size` is how much each folder of the job's own can hold; `files` are paths in a masked folder, each with
+        the descriptor that its content is read from. Bubblewrap's own environment is empty: inside, that of process 1
+        can be read.
         """
+        arguments = [*self._namespaces(has_network), *self._mounts(view, fresh_size, files)]
+        arguments += ("--chdir", folder, "--clearenv")
+        for name, value in environment.items():
+            arguments += ("--setenv", name, value)
+        arguments.append("--as-pid-1")
+        return b"".join(argument + b"\x00" for argument in encode_arguments(arguments))
+
+    def _namespaces(self, has_network: bool) -> Iterator[str]:
         yield from ("--unshare-all", "--unshare-user", "--cap-drop", "ALL")
         yield from ("--die-with-parent", "--new-session", "--hostname", "localhost")
-        if "--disable-userns" in self._knows:
+        if "--disable-userns" in self._options:
             yield "--disable-userns"
         if has_network:
             yield "--share-net"
         if os.geteuid() == 0:
             # Root's files stay root's own to write, yet no program inside takes itself for root.
-            yield from ("--uid", BUBBLEWRAP_NOBODY, "--gid", BUBBLEWRAP_NOBODY)
+            yield from ("--uid", NOBODY, "--gid", NOBODY)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
         for part in KERNEL:
             # These go by the real user, who may be root, whatever the user inside is and may do.
             yield from ("--ro-bind-try", part, part)
-        yield from self._mounts(view, room, files)
 
-    def _mounts(self, view: FileView, room: int, files: Mapping[str, int]) -> Iterator[str]:
+    def _mounts(self, view: FileView, fresh_size: int, files: Mapping[str, int]) -> Iterator[str]:
         """Masks and what is shown all the same, outer paths first; masks cannot be written once all is in place."""
-        masks = []
-        for path, sight in view.places():
-            match sight:
-                case Visibility.HIDDEN if os.path.isdir(path):
-                    masks.append(path)
-                    yield from ("--tmpfs", path)
-                case Visibility.HIDDEN:
-                    yield from ("--ro-bind", "/dev/null", path)
-                case Visibility.FRESH:
-                    yield from self._fresh(path, room)
-                case Visibility.READ:
-                    yield from ("--ro-bind-try", view.source(path), path)
-                case Visibility.WRITE:
-                    yield from ("--bind", view.source(path), path)
+        masks = [
+            path
+            for path, visibility in view.places()
+            if visibility is Visibility.HIDDEN and os.path.isdir(path)
+        ]
+        for path, visibility in view.places():
+            if path in masks:
+                yield from ("--tmpfs", path)
+            elif visibility is Visibility.HIDDEN:
+                yield from ("--ro-bind", os.devnull, path)
+            elif visibility is Visibility.FRESH:
+                yield from ("--size", str(fresh_size)) if "--size" in self._options else ()
+                yield from ("--tmpfs", path)
+            elif visibility is Visibility.READ:
+                yield from ("--ro-bind-try", view.source(path), path)
+            else:
+                yield from ("--bind", view.source(path), path)
         for path, target in view.links():
             yield from ("--symlink", target, path)
         for path, descriptor in files.items():
@@ -101,27 +126,58 @@ class BubblewrapArguments:
         for path in masks:
             yield from ("--remount-ro", path)
 
-    def _fresh(self, path: str, room: int) -> Iterator[str]:
-        if "--size" in self._knows:
-            yield from ("--size", str(room))
-        yield from ("--tmpfs", path)
+
+Connect = Callable[[str, ResourceLimits], LaunchConnection]
+"""Connects to what launches a job, given the path of its program and its limits."""
 
 
-def is_temporary_failure(said: str, has_not_started: bool = True) -> bool:
-    """True when bubblewrap met a mount that another was just taking down: nothing has run, and it may try again."""
-    return has_not_started and FLEETING in said
+def _run_job(job: Job, connect: Connect) -> JobResult:
+    """Runs a job to its end; nothing of it is left then."""
+    try:
+        program = find_program(job)
+        with ResourceLimits(job.limits) as limits:
+            return supervise(
+                lambda: connect(program, limits),
+                limits,
+                StopRules(job.limits.seconds, job.folder, DISK_CHECK_SECONDS),
+                OutputBounds(job.limits.output, job.limits.output),
+                partial(_job_result, job),
+            ).wait()
+    except CannotStart as fault:
+        return JobResult("not_started", NOT_STARTED, detail=str(fault))
+    except LaunchFailed as fault:
+        return _not_started(str(fault))
+    except OSError as fault:
+        text = f"The system cannot start a process: {fault}. Repeat when it can."
+        return JobResult("not_started", NOT_STARTED, detail=text)
 
 
-def argument_list(arguments: list[str]) -> bytes:
-    """Arguments as bubblewrap reads them from a file."""
-    return b"".join(argument + b"\x00" for argument in encode_arguments(arguments))
+def _not_started(reason: str) -> JobResult:
+    text = f"It could not be started: {reason}. Check that the program and its interpreter exist and can be read."
+    return JobResult("not_started", NOT_STARTED, detail=text)
 
 
-def start_arguments(folder: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """Where the program begins and its environment. Bubblewrap's own is empty: inside, that of process 1 can be read."""
-    yield from ("--chdir", folder, "--clearenv")
-    for name, value in environment.items():
-        yield from ("--setenv", name, value)
+def _job_result(job: Job, end: ProcessEnd) -> JobResult:
+    # The first process inside bubblewrap says, before anything else is printed, that it cannot run the program.
+    errors = end.errors.content()
+    could_not_run = end.status in CANNOT_RUN and errors.startswith(f"{FIRST_NAME}: ".encode())
+    if end.fault or (could_not_run and not end.stopped_for):
+        return _not_started(end.fault or end.errors.text().strip()[-500:])
+    how, status, detail = end.how, end.status, end.note
+    if end.stopped_for == "timed_out":
+        how, status, detail = "timed_out", KILLED, f"It took longer than {job.limits.seconds:g} s."
+    elif end.stopped_for == "disk":
+        how, status = "signalled", KILLED
+        detail = "It was stopped, as the disk it writes to is nearly full. Free some space there."
+    return JobResult(
+        how,
+        status,
+        output=end.output.content(),
+        errors=errors,
+        is_cut=end.output.is_cut or end.errors.is_cut,
+        seconds=end.seconds,
+        detail=detail,
+    )
 
 
 class BubblewrapSandbox:
@@ -131,225 +187,88 @@ class BubblewrapSandbox:
 
     def __init__(self, path: str, *, detail: str = "") -> None:
         self.detail = detail
-        self._wrapper = BubblewrapArguments(path)
+        self._bubblewrap = BubblewrapArguments(path)
 
     def run(self, job: Job) -> JobResult:
-        """Runs a job to its end."""
-        ended = self._run(job)
-        for _ in range(TRIES):
-            if not is_temporary_failure(
-                f"{ended.detail} {ended.errors[-2000:]!r}", ended.how == "not_started"
-            ):
-                break
-            ended = self._run(job)
-        return ended
+        return _run_job(job, partial(self._connect, job))
 
-    def _run(self, job: Job) -> JobResult:
-        try:
-            start = find_program(job)
-            with ResourceLimits(job.limits) as fence:
-                return run_job(self._launch(job, start, fence), job, fence)
-        except CannotStart as fault:
-            return not_started(str(fault))
-
-    def _launch(self, job: Job, start: str, fence: ResourceLimits) -> JobLaunch:
-        plan = argument_list([*self._arguments(job, job_file_view(job, start, hide=listening_sockets()))])
-        program = [start, *job.command[1:]]
-        return JobLaunch(
-            line=lambda stack: BubblewrapConnection(stack, self._wrapper.path, plan, os.devnull, program),
-            mark="",
-            limits=fence.of_each_process(has_own_users=True),
-            has_own_processes=True,
-            signal_base=SIGNAL_BASE,
+    def _connect(self, job: Job, program: str, limits: ResourceLimits) -> LaunchConnection:
+        plan = self._bubblewrap.arguments(
+            job_file_view(job, program, hide=listening_sockets()),
+            job_environment(job, home=HOME, temporary=TEMPORARY),
+            job.folder,
+            has_network=job.has_network,
+            fresh_size=job.limits.file_size,
         )
+        each_process = limits.of_each_process(has_own_users=True)
+        command = [program, *job.command[1:]]
+        return BubblewrapConnection(self._bubblewrap.path, plan, os.devnull, command, each_process)
 
-    def _arguments(self, job: Job, view: FileView) -> Iterator[str]:
-        yield from self._wrapper.arguments(view, has_network=job.has_network, room=job.limits.file_size)
-        yield from start_arguments(job.folder, job_environment(job, home=HOME, temporary=TEMPORARY))
-        yield "--as-pid-1"
-
-
-def _options(path: str) -> frozenset[str]:
-    """The options that this bubblewrap has: older ones lack some."""
-    try:
-        told = subprocess.run([path, "--help"], capture_output=True, env={}, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return frozenset()
-    return frozenset(word for word in told.stdout.decode(errors="replace").split() if word.startswith("--"))
-
-
-LAUNCHER_NOBODY = 65534
-"""Whom root's jobs take themselves for: programs that believe to be root try what only root can."""
 
 REMOVE = 'chmod -R u+rwX "$1"; rm -rf "$1"'
 REMOVE_SECONDS = 60.0
-UNHEEDED = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python does not heed, and what it starts would not either."""
 
-
-class Confinement(NamedTuple):
-    """What a launcher is to do to a job."""
-
-    has_namespaces: bool = False
-    rules: tuple[tuple[str, bool], ...] | None = None
-    """Paths, and whether they may be written; None for no rules."""
-    sockets: tuple[str, ...] = ()
-    """Sockets to be covered."""
-
-
-class PrivateFolders(NamedTuple):
-    """The folders that a job has for itself."""
-
-    root: str
-    home: str
-    temporary: str
+Rules = Sequence[tuple[str, bool]] | None
 
 
 @contextmanager
-def private_folders() -> Iterator[PrivateFolders]:
-    """A home and a folder for temporary files, empty, and gone afterwards."""
+def _private_folder() -> Iterator[str]:
+    """A folder with an empty `home` and `tmp`, removed afterwards."""
     root = os.path.realpath(tempfile.mkdtemp(prefix="remand-job-"))
     try:
-        made = PrivateFolders(root, os.path.join(root, "home"), os.path.join(root, "tmp"))
-        os.mkdir(made.home, 0o700)
-        os.mkdir(made.temporary, 0o700)
-        yield made
+        for name in ("home", "tmp"):
+            os.mkdir(os.path.join(root, name), 0o700)
+        yield root
     finally:
-        _remove(root)
+        # The job may have made it deeper than Python can go, or taken away our right to it.
+        with suppress(RecursionError):
+            shutil.rmtree(root, ignore_errors=True)
+        if os.path.lexists(root):
+            with suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(
+                    ["/bin/sh", "-c", REMOVE, "sh", root],
+                    env={"PATH": os.pathsep.join(SYSTEM_PATH)},
+                    stderr=subprocess.DEVNULL,
+                    timeout=REMOVE_SECONDS,
+                    check=False,
+                )
 
 
-def _remove(root: str) -> None:
-    """Removes a folder, even when the job has made it deeper than Python can go, or taken away our right to."""
-    with suppress(RecursionError):
-        shutil.rmtree(root, ignore_errors=True)
-    if os.path.lexists(root):
-        with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                ["/bin/sh", "-c", REMOVE, "sh", root],
-                env={"PATH": os.pathsep.join(SYSTEM_PATH)},
-                stderr=subprocess.DEVNULL,
-                timeout=REMOVE_SECONDS,
-                check=False,
-            )
+def _run_launched(job: Job, rules: Callable[[str, tuple[str, str]], Rules]) -> JobResult:
+    """Runs a job by our own launcher, under the rules for its program and its private folders."""
+    with _private_folder() as root:
+        home, temporary = os.path.join(root, "home"), os.path.join(root, "tmp")
 
+        def connect(program: str, limits: ResourceLimits) -> LaunchConnection:
+            environment = job_environment(job, home=home, temporary=temporary)
+            each_process = limits.of_each_process(has_own_users=False)
+            plan = launcher_plan(job, program, environment, each_process, rules(program, (home, temporary)))
+            return LauncherConnection(plan, mark=root)
 
-Confiner = Callable[[Job, str, PrivateFolders], Confinement]
-
-
-def run_launched(job: Job, confine: Confiner) -> JobResult:
-    """Runs a job by our own launcher, confined as `confine` says."""
-    try:
-        start = find_program(job)
-        with ResourceLimits(job.limits) as fence, private_folders() as private:
-            return run_job(_launch(job, start, private, confine(job, start, private), fence), job, fence)
-    except CannotStart as fault:
-        return not_started(str(fault))
-
-
-def _launch(
-    job: Job, start: str, private: PrivateFolders, confinement: Confinement, fence: ResourceLimits
-) -> JobLaunch:
-    given = job_environment(job, home=private.home, temporary=private.temporary)
-    plan = launcher_plan(job, start, given, confinement, fence)
-    return JobLaunch(
-        line=lambda stack: LauncherConnection(stack, plan),
-        mark=private.root,
-        limits={},
-        has_own_processes=confinement.has_namespaces,
-    )
-
-
-class LauncherConnection(StatusPipe):
-    """Pipes to our own launcher: what it is to do, what it says, and its leave, which it needs as long as it is there."""
-
-    stdin = subprocess.DEVNULL
-
-    def __init__(self, stack: ExitStack, plan: bytes) -> None:
-        told, self._says = make_pipe(stack)
-        self._leave, self._to_leave = make_pipe(stack)
-        super().__init__(told)
-        self.descriptors = (stack.enter_context(memory_file(plan)), self._says.fileno(), self._leave.fileno())
-        self.command = launcher_command(*self.descriptors)
-
-    def close_child_ends(self) -> None:
-        """Leaves its ends to the launcher."""
-        self._says.close()
-        self._leave.close()
-
-    def permit_start(self, process: subprocess.Popen[bytes]) -> None:  # noqa: ARG002 - the launcher looks after itself
-        """Lets the job begin."""
-        self._to_leave.write(b"\n")
-
-    def give_up(self) -> None:
-        """Lets the launcher go, and with it what waits for leave."""
-        self._to_leave.close()
-
-    let_go = give_up
-
-
-def launcher_command(*ends: int) -> list[str]:
-    """How our own launcher is run, given the descriptors of its plan, of what it says, and of the leave it waits for."""
-    return [sys.executable, "-I", "-S", launcher.__file__, *map(str, ends)]
-
-
-def launcher_plan(
-    job: Job,
-    start: str,
-    given: Mapping[str, str],
-    confinement: Confinement,
-    fence: ResourceLimits,
-    *,
-    clears: bool = False,
-) -> bytes:
-    """What a launcher reads. One that clears ends everything below it with the job, or with whoever started it."""
-    names, values = encode_arguments(list(given)), encode_arguments(list(given.values()))
-    rules = confinement.rules
-    plan = {
-        "parent": os.getpid(),
-        "program": os.fsencode(start),
-        "arguments": encode_arguments([start, *job.command[1:]]),
-        "environment": dict(zip(names, values, strict=True)),
-        "folder": os.fsencode(job.folder),
-        "network": job.has_network,
-        "namespaces": confinement.has_namespaces,
-        "clears": clears,
-        "user": os.geteuid() or LAUNCHER_NOBODY,
-        "group": os.getegid() if os.geteuid() else LAUNCHER_NOBODY,
-        "signals": [int(number) for number in UNHEEDED],
-        "limits": dict(fence.of_each_process(has_own_users=confinement.has_namespaces)),
-        "sockets": encode_arguments(list(confinement.sockets)),
-        "rules": None if rules is None else [(os.fsencode(path), may_write) for path, may_write in rules],
-    }
-    return marshal.dumps(plan)
+        return _run_job(job, connect)
 
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 
 
 class LandlockSandbox:
-    """Runs jobs under rules about files; apart in processes and network too, where namespaces are to be had."""
+    """Runs jobs under the kernel's rules about files, where bubblewrap may not make namespaces."""
 
     tier = "landlock"
 
-    def __init__(self, *, has_namespaces: bool, detail: str = "") -> None:
+    def __init__(self, *, detail: str = "") -> None:
         self.detail = detail
-        self._has_namespaces = has_namespaces
 
     def run(self, job: Job) -> JobResult:
-        """Runs a job to its end."""
-        return run_launched(job, self._confine)
+        return _run_launched(job, partial(self._rules, job))
 
-    def _confine(self, job: Job, program: str, private: PrivateFolders) -> Confinement:
-        view = job_file_view(job, program, own=(private.home, private.temporary))
+    def _rules(self, job: Job, program: str, private: tuple[str, str]) -> Rules:
+        view = job_file_view(job, program, own=private)
         # Whole disks are devices, and root may read them.
         view.show("/dev", Visibility.HIDDEN)
         for name in DEVICES:
             view.show(f"/dev/{name}", Visibility.WRITE)
-        return Confinement(
-            has_namespaces=self._has_namespaces,
-            rules=tuple((path, sight is Visibility.WRITE) for path, sight in view.parts()),
-            sockets=tuple(listening_sockets()) if self._has_namespaces else (),
-        )
+        return tuple((path, visibility is Visibility.WRITE) for path, visibility in view.parts())
 
 
 class PlainSandbox:
@@ -361,12 +280,7 @@ class PlainSandbox:
         self.detail = detail
 
     def run(self, job: Job) -> JobResult:
-        """Runs a job to its end."""
-        return run_launched(job, _no_confinement)
-
-
-def _no_confinement(job: Job, program: str, private: PrivateFolders) -> Confinement:  # noqa: ARG001 - as Landlock's
-    return Confinement()
+        return _run_launched(job, lambda *_: None)
 
 
 AnySandbox = BubblewrapSandbox | LandlockSandbox | PlainSandbox
@@ -378,7 +292,7 @@ _choosing = threading.Lock()
 
 
 def best_sandbox() -> AnySandbox:
-    """The best sandbox to be had; its `detail` says why no better one is. Tried out once in a process."""
+    """The best sandbox that works here; its `detail` says why no better one does. Tried out once in a process."""
     with _choosing:
         return _find_best_sandbox()
 
@@ -387,26 +301,19 @@ def best_sandbox() -> AnySandbox:
 def _find_best_sandbox() -> AnySandbox:
     if sys.platform != "linux":
         return PlainSandbox(detail="Only Linux has a sandbox that Remand knows.")
-    missing = []
     path = find_bubblewrap()
-    fault = (
-        find_sandbox_fault(BubblewrapSandbox(path))
-        if path
-        else "not installed (the package is called bubblewrap)"
-    )
-    if not fault:
-        return BubblewrapSandbox(path)
-    missing.append(f"bubblewrap: {fault}")
-    for has_namespaces in (True, False):
-        fault = find_sandbox_fault(LandlockSandbox(has_namespaces=has_namespaces))
+    fault = "not installed (the package is called bubblewrap)"
+    if path:
+        fault = find_sandbox_fault(BubblewrapSandbox(path))
         if not fault:
-            return LandlockSandbox(has_namespaces=has_namespaces, detail="; ".join(missing))
-        missing.append(f"{'namespaces' if has_namespaces else 'landlock'}: {fault}")
-    return PlainSandbox(detail="; ".join(missing))
+            return BubblewrapSandbox(path)
+    detail = f"bubblewrap: {fault}"
+    fault = find_sandbox_fault(LandlockSandbox())
+    return PlainSandbox(detail=f"{detail}; landlock: {fault}") if fault else LandlockSandbox(detail=detail)
 
 
 def find_sandbox_fault(sandbox: AnySandbox) -> str:
-    """What keeps a sandbox from holding, found out with a small job; empty for nothing."""
+    """Why a sandbox does not hold, found out with a small job; empty when it does."""
     with tempfile.TemporaryDirectory(prefix="remand-trial-") as root:
         own, masked = os.path.join(root, "own"), os.path.join(root, "masked")
         os.mkdir(own)

@@ -1,171 +1,485 @@
-"""Tests by attack what a sandbox prevents on this machine."""
+"""Tests by attack what a job in a sandbox, or a confined agent, can reach on this machine, and chooses how agents are started."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from remand.adapters.sandbox import attempts
-from remand.adapters.sandbox.job_setup import STEADY, homes
-from remand.adapters.sandbox.processes import has_argument
-from remand.app.gates.ports import MIB, Job, JobLimits, JobResult, Sandbox
+from remand.adapters.sandbox import attempts, launcher
+from remand.adapters.sandbox.agent_launchers import BASE_OBJECTS, ConfinedAgentLauncher, PlainAgentLauncher
+from remand.adapters.sandbox.job_setup import STEADY, SYSTEM_PATH, homes
+from remand.adapters.sandbox.limits import allow_open_files, make_group
+from remand.adapters.sandbox.processes import is_argument_in_use
+from remand.adapters.sandbox.sandboxes import best_sandbox, find_bubblewrap
+from remand.app.errors import EnvironmentFault
+from remand.app.gates.ports import MIB, AttackResult, Job, JobLimits, JobResult, Sandbox, SandboxReport
+from remand.app.scheduler.ports import AgentLaunch, AgentLauncher, Bounds, CannotRun, RunEnd, TaskWorktree
 
-HUGE = 2048 * MIB
 MANY = 200
-LIMITS = JobLimits(seconds=20.0, memory=256 * MIB, processes=64, file_size=64 * MIB)
-# The last one is set by Python itself.
-KNOWN = (*STEADY, "PATH", "HOME", "TMPDIR", "PWD", "LC_CTYPE")
+LEAVE_BEHIND = "leave a process behind"
+MULTIPLY = "start processes without end"
+MAX_COMPLAINT = 300
 
 
-class SandboxAttackResult(NamedTuple):
-    """One attack, and whether the sandbox held."""
-
-    name: str
-    held: bool
-    detail: str
+def _attack_script() -> tuple[str, ...]:
+    script = Path(attempts.__file__).read_text(encoding="utf-8")
+    return (sys.executable, "-I", "-S", "-c", script)
 
 
-class _Target(NamedTuple):
-    """What is there to be attacked."""
-
-    folder: str
-    """The job's own."""
-    outside: str
-    """Readable for the job, and not writable."""
-    ledger: str
-    """Hidden from it."""
-    secret: str
-    """A file in the user's home."""
-    word: str
-    """In the environment of a process that is not the job's."""
-    victim: subprocess.Popen[bytes]
-    port: int
-    unix: str
-    abstract: str
+def _read_results(output: bytes) -> list[tuple[bool, str]]:
+    """For each attempt whether it succeeded and what it printed."""
+    return [msgspec.json.decode(line, type=tuple[bool, str]) for line in output.splitlines()]
 
 
-def self_test(sandbox: Sandbox) -> tuple[SandboxAttackResult, ...]:
-    """Attacks a sandbox in every way it is to hold against."""
-    with ExitStack() as stack:
-        target = _target(stack)
-        return (*_reach_attacks(sandbox, target), *_exhaustion_attacks(sandbox, target))
-
-
-def _target(stack: ExitStack) -> _Target:
-    root = stack.enter_context(tempfile.TemporaryDirectory(prefix="remand-probe-"))
-    folders = {name: os.path.join(root, name) for name in ("folder", "outside", "ledger")}
-    for folder in folders.values():
-        os.mkdir(folder)
-    Path(folders["outside"], "kept").write_text("kept", encoding="ascii")
-    word = secrets.token_hex(16)
-    victim = stack.enter_context(
-        subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"],
-            stdin=subprocess.PIPE,
-            env={"REMAND_PROBE": word},
-        )
-    )
-    server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-    unix, abstract = os.path.join(folders["outside"], "s"), f"@remand-probe-{word}"
-    for address in (unix, "\0" + abstract[1:]):
-        stack.enter_context(_listen(address))
-    return _Target(
-        **folders,
-        secret=_plant_secret(stack, root),
-        word=word,
-        victim=victim,
-        port=server.getsockname()[1],
-        unix=unix,
-        abstract=abstract,
-    )
-
-
-def _listen(address: str) -> socket.socket:
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(address)
+def _listen(stack: ExitStack, path: str) -> str:
+    listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+    listening.bind(path.replace("@", "\0", 1) if path.startswith("@") else path)
     listening.listen()
-    return listening
-
-
-def _plant_secret(stack: ExitStack, root: str) -> str:
-    """A secret in the user's home; elsewhere when that cannot be written."""
-    place = next((home for home in homes() if os.access(home, os.W_OK)), root)
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".remand-probe-", dir=place))
-    path = os.path.join(folder, "id_ed25519")
-    Path(path).write_text("secret", encoding="ascii")
     return path
 
 
-def _run(
-    sandbox: Sandbox, target: _Target, tries: list[list[str]]
-) -> tuple[JobResult, list[tuple[bool, str]]]:
-    """Runs attempts inside; says how the job ended, and for each whether it succeeded and what it said."""
-    script = Path(attempts.__file__).read_text(encoding="utf-8")
-    ended = sandbox.run(
-        Job(
-            command=(sys.executable, "-I", "-S", "-c", script, json.dumps(tries)),
-            folder=target.folder,
-            path=(os.path.dirname(sys.executable),),
-            read=(target.outside,),
-            hide=(target.ledger,),
-            limits=LIMITS,
+def _put(path: str, content: str) -> str:
+    """Writes a file, with the folders it is in."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    Path(path).write_text(content, encoding="utf-8")
+    return path
+
+
+def _plant_secret(stack: ExitStack, fallback: str, word: str) -> str:
+    """A secret in the user's home; elsewhere when that cannot be written."""
+    place = next((home for home in homes() if os.access(home, os.W_OK)), fallback)
+    folder = tempfile.TemporaryDirectory(prefix=".remand-probe-", dir=place)
+    return _put(f"{stack.enter_context(folder)}/id_ed25519", word)
+
+
+# ------------------------------------------------------------------------------------------------------- gates
+
+HUGE = 2048 * MIB
+LIMITS = JobLimits(seconds=20.0, memory=256 * MIB, processes=64, file_size=64 * MIB)
+# The last one is set by Python itself.
+JOB_VARIABLES = (*STEADY, "PATH", "HOME", "TMPDIR", "PWD", "LC_CTYPE")
+
+
+class _JobTestbed:
+    """What there is to be attacked by a job."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="remand-probe-"))
+        self.folder, self.outside, self.ledger = (
+            os.path.join(root, name) for name in ("folder", "outside", "ledger")
         )
-    )
-    told = [msgspec.json.decode(line, type=tuple[bool, str]) for line in ended.output.splitlines()]
-    return ended, told
+        for folder in (self.folder, self.ledger):
+            os.mkdir(folder)
+        _put(os.path.join(self.outside, "kept"), "kept")
+        self.word = secrets.token_hex(16)
+        """In the environment of a process that is not the job's."""
+        self.victim = stack.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"],
+                stdin=subprocess.PIPE,
+                env={"REMAND_PROBE": self.word},
+            )
+        )
+        self.port = stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+        self.socket = _listen(stack, os.path.join(self.outside, "s"))
+        self.named_socket = _listen(stack, f"@remand-probe-{self.word}")
+        self.secret = _plant_secret(stack, root, "secret")
+
+    def attack(self, sandbox: Sandbox, tries: list[list[str]]) -> JobResult:
+        """Runs attempts as a job that may read `outside` and is not to see the ledger."""
+        return sandbox.run(
+            Job(
+                command=(*_attack_script(), json.dumps(tries)),
+                folder=self.folder,
+                path=(os.path.dirname(sys.executable),),
+                read=(self.outside,),
+                hide=(self.ledger,),
+                limits=LIMITS,
+            )
+        )
 
 
-def _reach_attacks(sandbox: Sandbox, target: _Target) -> list[SandboxAttackResult]:
+def attack_sandbox(sandbox: Sandbox) -> tuple[AttackResult, ...]:
+    """Attacks a sandbox for gates in every way it is to hold against."""
+    with ExitStack() as stack:
+        target = _JobTestbed(stack)
+        return (*_reach_attacks(sandbox, target), *_exhaustion_attacks(sandbox, target))
+
+
+def report_on_gates() -> SandboxReport:
+    """How the best sandbox for gates fares under attack."""
+    sandbox = best_sandbox()
+    return SandboxReport(sandbox.tier, sandbox.detail, attack_sandbox(sandbox))
+
+
+def _reach_attacks(sandbox: Sandbox, target: _JobTestbed) -> Iterator[AttackResult]:
     """What a job is to be kept away from."""
-    written = [os.path.join(folder, "written") for folder in (target.outside, target.ledger)]
-    remounted = os.path.join(target.outside, "remounted")
     tries = {
-        "write outside": ["write", written[0]],
+        "write outside": ["write", os.path.join(target.outside, "written")],
         "cut off a file outside": ["cut", os.path.join(target.outside, "kept")],
-        "write to the ledger": ["write", written[1]],
+        "write to the ledger": ["write", os.path.join(target.ledger, "written")],
         "read a secret in home": ["read", target.secret],
         "read the environment of others": ["find_in_environments", target.word],
-        "inherit an environment": ["inherit", ",".join(KNOWN)],
+        "inherit an environment": ["inherit", ",".join(JOB_VARIABLES)],
         "reach the network": ["connect_out"],
         "reach a server on this machine": ["connect_loopback", str(target.port)],
-        "reach a socket by its path": ["connect_unix", target.unix],
-        "reach a socket by its name": ["connect_unix", target.abstract],
+        "reach a socket by its path": ["connect_unix", target.socket],
+        "reach a socket by its name": ["connect_unix", target.named_socket],
         "steer the kernel": ["steer_the_kernel", "/proc/sys/kernel/core_pattern"],
-        "remount the disk": ["remount", remounted],
+        "remount the disk": ["remount", os.path.join(target.outside, "remounted")],
         "end another process": ["end", str(target.victim.pid)],
     }
-    ended, told = _run(sandbox, target, list(tries.values()))
-    if len(told) < len(tries):
-        why = ended.detail or ended.errors.decode("utf-8", "replace")[-200:]
-        return [SandboxAttackResult(name, False, f"It could not be tried: {why}") for name in tries]
-    return [SandboxAttackResult(name, not done, text) for name, (done, text) in zip(tries, told, strict=True)]
+    ended = target.attack(sandbox, list(tries.values()))
+    results = _read_results(ended.output)
+    if len(results) < len(tries):
+        why = ended.detail or ended.errors.decode("utf-8", "replace")[-MAX_COMPLAINT:]
+        results = [(True, f"It could not be tried: {why}")] * len(tries)
+    for name, (has_succeeded, text) in zip(tries, results, strict=True):
+        yield AttackResult(name, not has_succeeded, text)
 
 
-def _exhaustion_attacks(sandbox: Sandbox, target: _Target) -> list[SandboxAttackResult]:
+def _exhaustion_attacks(sandbox: Sandbox, target: _JobTestbed) -> Iterator[AttackResult]:
     """What a job is not to use, or leave behind."""
     word = secrets.token_hex(16)
     tries = {
-        "start processes without end": ["multiply", str(MANY)],
+        MULTIPLY: ["multiply", str(MANY)],
         "take 2 GB of memory": ["allocate", str(HUGE)],
         "write a file of 2 GB": ["fill", os.path.join(target.folder, "huge"), str(HUGE)],
-        "leave a process behind": ["stay", word],
+        LEAVE_BEHIND: ["stay", word],
     }
-    probes = []
-    for name, one in tries.items():
-        ended, told = _run(sandbox, target, [one])
+    for name, attempt in tries.items():
+        ended = target.attack(sandbox, [attempt])
         has_run = ended.how in ("exited", "signalled")
-        done, text = told[0] if told else (False, ended.detail)
-        if name == "leave a process behind" and has_argument(word):
-            done, text = True, "it lives on"
-        probes.append(SandboxAttackResult(name, has_run and not done, text or ended.detail))
-    return probes
+        has_succeeded, text = next(iter(_read_results(ended.output)), (False, ended.detail))
+        if name == LEAVE_BEHIND and is_argument_in_use(word):
+            has_succeeded, text = True, "it lives on"
+        yield AttackResult(name, has_run and not has_succeeded, text or ended.detail)
+
+
+# ------------------------------------------------------------------------------------------------------ agents
+
+# Stands for the coordinator. It gives up what would keep even the same user from it.
+COORDINATOR = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+if sys.platform == "linux":
+    libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
+    libc.prctl(4, 1, 0, 0, 0)
+    libc.prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)
+sys.stdout.write("there\\n")
+sys.stdout.flush()
+sys.stdin.read()
+"""
+TASK, OTHER = "T-1", "T-2"
+GIT_SECONDS = 30.0
+SECONDS = 30.0
+NO_SETTINGS = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+IDENTITY = "[user]\n\tname = probe\n\temail = probe\n"
+PRIVATE_CONFIG = f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n{IDENTITY}"
+
+
+class AgentTestbed:
+    """Everything is below one folder that an agent may read, but for what is hidden from it."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self.root = os.path.realpath(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="remand-stand-", ignore_cleanup_errors=True)
+            )
+        )
+        self.word = secrets.token_hex(16)
+        """Stands in everything that an agent is not to read."""
+        self.repository = self.path("repository")
+        self.source = _put(f"{self.repository}/source", self.word)
+        self.ledger = _put(f"{self.repository}/.got/ledger.db", self.word)
+        self.key = _put(self.path("state/keys/own"), self.word)
+        self.secret = _plant_secret(stack, self.root, self.word)
+        self.workplace = self._workplace()
+        self.other = _put(self.path(f"work/{OTHER}/notes"), self.word)
+        self.coordinator = self._coordinator()
+        os.makedirs(self.path("run"))
+        self.socket, self.door, self.other_door = (
+            _listen(stack, self.path(f"run/{name}")) for name in ("coordinator", "own", "other")
+        )
+        self.named_socket = _listen(stack, f"@{self.word}")
+        self.port = stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+
+    def path(self, name: str) -> str:
+        """A path below the root."""
+        return os.path.join(self.root, name)
+
+    def order(
+        self, *command: str, prompt: str = "", has_network: bool = False, **more: object
+    ) -> AgentLaunch:
+        """A run of an agent that is to see nothing but its own."""
+        hide = tuple(self.path(name) for name in ("repository", "state", "work", "private", "run"))
+        order = AgentLaunch(
+            run_id="R-1",
+            agent="probe",
+            command=command,
+            prompt=prompt,
+            workplace=self.workplace,
+            door=self.door,
+            log=self.path("logs/R-1"),
+            bounds=Bounds(seconds=SECONDS, has_network=has_network, read=(self.root,), hide=hide),
+        )
+        return msgspec.structs.replace(order, **more)
+
+    def git(self, folder: str, *arguments: str) -> str:
+        """What git answers, whatever the user has set."""
+        identity = {
+            f"GIT_{who}_{what}": "probe" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        }
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            env={"PATH": os.pathsep.join(SYSTEM_PATH), **NO_SETTINGS, **identity},
+            capture_output=True,
+            timeout=GIT_SECONDS,
+            check=True,
+        )
+        return os.fsdecode(done.stdout).strip()
+
+    def _workplace(self) -> TaskWorktree:
+        """A worktree as the scheduler makes them, and the git folder of its own that a confined agent sees."""
+        self.git(self.repository, "init", "-q", "-b", "main")
+        self.git(self.repository, "add", "source")
+        self.git(self.repository, "commit", "-q", "-m", "Begin")
+        common, folder = f"{self.repository}/.git", self.path(f"work/{TASK}")
+        self.git(self.repository, "worktree", "add", "-q", "-b", TASK, folder)
+        private = self.path(f"private/{TASK}")
+        shutil.copytree(f"{common}/worktrees", f"{private}/worktrees")
+        for name in (BASE_OBJECTS, "hooks"):
+            os.mkdir(f"{private}/{name}")
+        _put(f"{private}/objects/info/alternates", f"../{BASE_OBJECTS}\n")
+        _put(f"{private}/HEAD", "ref: refs/heads/main\n")
+        _put(f"{private}/config", PRIVATE_CONFIG)
+        _put(f"{private}/refs/heads/{TASK}", self.git(folder, "rev-parse", "HEAD") + "\n")
+        words = f"{IDENTITY}[probe]\n\tword = {self.word}\n"
+        _put(f"{common}/config", Path(common, "config").read_text(encoding="utf-8") + words)
+        return TaskWorktree(task_id=TASK, folder=folder, branch=TASK, common_dir=common, private_dir=private)
+
+    def _coordinator(self) -> subprocess.Popen[bytes]:
+        process = self._stack.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", COORDINATOR],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={"REMAND_PROBE": self.word},
+            )
+        )
+        if process.stdout is not None:
+            process.stdout.readline()
+        return process
+
+
+PROCESSES = 64
+STEP = 0.005
+NAMED_SOCKET = "reach a socket by its name, with a network"
+# Exits with 0 when an agent can do its work and reach its socket, and not read what is hidden.
+TRIAL = 'echo mine > own && git add own && git commit -q -m own && test -S "$REMAND_SOCKET" && ! cat "$1" 2>/dev/null'
+AGENT_VARIABLES = (
+    *(
+        "LANG",
+        "HOME",
+        "TMPDIR",
+        "PATH",
+        "PWD",
+        "REMAND_SOCKET",
+        "REMAND_MARK",
+        "LC_CTYPE",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+    ),
+)
+
+
+def run_agent(agents: AgentLauncher, order: AgentLaunch) -> RunEnd:
+    """Runs an agent to its end."""
+    running = agents.start(order)
+    while (ended := running.poll()) is None:
+        time.sleep(STEP)
+    return ended
+
+
+def find_agent_fault(agents: AgentLauncher) -> str:
+    """Why agents cannot be confined by a launcher, found out with a small agent; empty when they can."""
+    with ExitStack() as stack:
+        try:
+            target = AgentTestbed(stack)
+            ended = run_agent(agents, target.order("/bin/sh", "-c", TRIAL, "sh", target.key))
+        except (CannotRun, OSError, subprocess.SubprocessError) as fault:
+            return str(fault)
+    if (ended.how, ended.status) == ("exited", 0):
+        return ""
+    return ended.errors.strip() or "it does not keep an agent from what is hidden"
+
+
+def attack_launcher(agents: AgentLauncher) -> tuple[AttackResult, ...]:
+    """Attacks what holds the agents of a launcher, which is to let each start no more than `PROCESSES`."""
+    daemon = secrets.token_hex(16)
+    with ExitStack() as stack:
+        target = AgentTestbed(stack)
+        tries = {
+            **_read_attempts(target),
+            **_write_attempts(target),
+            **_reach_attempts(target),
+            "inherit an environment": ["inherit", ",".join(AGENT_VARIABLES)],
+            "steer the kernel": ["steer_the_kernel", "/proc/sys/kernel/core_pattern"],
+            "remount the disk": ["remount", target.path("remounted")],
+            "make itself other users": ["become_root"],
+            LEAVE_BEHIND: ["stay", daemon],
+            MULTIPLY: ["multiply", str(MANY)],
+        }
+        results = _run_attempts(agents, target, tries, has_network=False)
+        if is_argument_in_use(daemon):
+            results[LEAVE_BEHIND] = AttackResult(LEAVE_BEHIND, False, "it lives on")
+        named = {NAMED_SOCKET: ["connect_unix", target.named_socket]}
+        results |= _run_attempts(agents, target, named, has_network=True)
+    return tuple(result._replace(excuse=_excuse(result)) for result in results.values())
+
+
+def _read_attempts(target: AgentTestbed) -> dict[str, list[str]]:
+    """Nothing of this is to be read."""
+    common = target.workplace.common_dir
+    paths = {
+        "read a key": target.key,
+        "read the ledger": target.ledger,
+        "read another worktree": target.other,
+        "read the repository's files": target.source,
+        "read the repository's settings": os.path.join(common, "config"),
+        "read a secret in home": target.secret,
+    }
+    return {name: ["find", path, target.word] for name, path in paths.items()}
+
+
+def _write_attempts(target: AgentTestbed) -> dict[str, list[str]]:
+    """Nothing of this is to be changed. What an agent has in the repository's place it may write to."""
+    common = target.workplace.common_dir
+    paths = {
+        "write to the ledger": target.ledger,
+        "write to another worktree": target.other,
+        "write to the repository": target.source,
+        "change the repository's settings": os.path.join(common, "config"),
+        "plant a hook": os.path.join(common, "hooks", "post-commit"),
+        "move a branch": os.path.join(common, "refs", "heads", "main"),
+    }
+    return {name: ["write", path] for name, path in paths.items()}
+
+
+def _reach_attempts(target: AgentTestbed) -> dict[str, list[str]]:
+    """None of these is to be reached."""
+    pid = str(target.coordinator.pid)
+    return {
+        "read the coordinator's environment": ["find_in_environments", target.word],
+        "look into the coordinator's memory": ["trace", pid],
+        "end the coordinator": ["end", pid],
+        "reach the coordinator's socket": ["connect_unix", target.socket],
+        "reach another agent's socket": ["connect_unix", target.other_door],
+        "reach a server on this machine": ["connect_loopback", str(target.port)],
+        "reach the network": ["connect_out"],
+    }
+
+
+def _run_attempts(
+    agents: AgentLauncher, target: AgentTestbed, tries: Mapping[str, list[str]], *, has_network: bool
+) -> dict[str, AttackResult]:
+    """How each of some attacks went."""
+    prompt = json.dumps(list(tries.values()))
+    try:
+        ended = run_agent(agents, target.order(*_attack_script(), prompt=prompt, has_network=has_network))
+        results, why = _read_results(ended.output.encode()), ended.errors[-MAX_COMPLAINT:]
+    except CannotRun as fault:
+        results, why = [], str(fault)
+    if len(results) < len(tries):
+        return {name: AttackResult(name, False, f"It could not be tried: {why}") for name in tries}
+    return {
+        name: AttackResult(name, not _has_succeeded(attempt, has_succeeded), text)
+        for (name, attempt), (has_succeeded, text) in zip(tries.items(), results, strict=True)
+    }
+
+
+def _has_succeeded(attempt: list[str], has_succeeded: bool) -> bool:
+    """True for an attack that got through. Whether something was written shows from outside alone."""
+    if attempt[0] != "write":
+        return has_succeeded
+    try:
+        return Path(attempt[1]).read_text(encoding="utf-8") == attempts.WRITTEN
+    except OSError:
+        return False
+
+
+def _excuse(result: AttackResult) -> str:
+    if result.held:
+        return ""
+    if result.name == NAMED_SOCKET and launcher.landlock_version() < launcher.SCOPE_VERSION:
+        return "Linux 6.12 is needed."
+    if result.name == MULTIPLY:
+        group = make_group(JobLimits())
+        return "" if group is not None and group.close() else "Control groups are needed."
+    return ""
+
+
+# ---------------------------------------------------------------------------------------- how agents are started
+
+OPEN_FILES = 16_384
+_choosing = threading.Lock()
+
+
+def make_agent_launcher(sandbox: str = "best") -> AgentLauncher:
+    """What starts agents: confined as well as they can be, not at all (`off`), or else nothing is started (`required`).
+
+    Its `detail` says why they are not confined better.
+    """
+    allow_open_files(OPEN_FILES)
+    if sandbox == "off":
+        return PlainAgentLauncher(detail="The sandbox is switched off by `run.sandbox` in remand.toml.")
+    made = _best_launcher()
+    if sandbox == "required" and made.tier != ConfinedAgentLauncher.tier:
+        raise EnvironmentFault(
+            f"Agents cannot be confined here, which `run.sandbox` in remand.toml requires: {made.detail}."
+            " Install bubblewrap, or see `remand doctor`."
+        )
+    return made
+
+
+def report_on_agents() -> SandboxReport:
+    """How what holds agents here fares under attack, from inside one."""
+    agents = _best_launcher(PROCESSES)
+    return SandboxReport(agents.tier, agents.detail, attack_launcher(agents))
+
+
+def _best_launcher(processes: int = 0) -> ConfinedAgentLauncher | PlainAgentLauncher:
+    with _choosing:
+        fault = _confinement_fault()
+    if fault:
+        return PlainAgentLauncher(detail=fault, processes=processes)
+    return ConfinedAgentLauncher(find_bubblewrap(), processes=processes)
+
+
+@cache
+def _confinement_fault() -> str:
+    """Why agents cannot be confined here; empty when they can. Tried out once in a process."""
+    if sys.platform != "linux":
+        return "Only Linux has a sandbox that Remand knows."
+    path = find_bubblewrap()
+    if not path:
+        return "bubblewrap is not installed (the package is called bubblewrap)"
+    fault = find_agent_fault(ConfinedAgentLauncher(path))
+    return f"bubblewrap: {fault}" if fault else ""

@@ -123,6 +123,29 @@ class Sandbox(Protocol):
         """Runs a job to its end. Called from several threads at once."""
 
 
+class AttackResult(NamedTuple):
+    """One attack on a sandbox, and whether it was blocked."""
+
+    name: str
+    held: bool
+    detail: str
+    excuse: str = ""
+    """What this machine lacks for it to be blocked."""
+
+
+class SandboxReport(NamedTuple):
+    """Which sandbox is used here, why no better one is, and how it fares under attack."""
+
+    tier: str
+    detail: str
+    attacks: tuple[AttackResult, ...]
+
+    @property
+    def breaches(self) -> tuple[AttackResult, ...]:
+        """The attacks that got through although they should not."""
+        return tuple(attack for attack in self.attacks if not (attack.held or attack.excuse))
+
+
 class ToolOutput(NamedTuple):
     """What a parser gets to read."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import read_broken_gates
+from remand.app.gates.ports import SandboxReport
 from remand.app.log.repair import compare_with_base, find_events_ahead
 from remand.app.log.verification import verify_log
 from remand.app.tasks.lookup import lost_names
@@ -23,8 +24,6 @@ from remand.ledger.signatures import Doubt
 from remand.wiring import gate_environment
 from remand.wiring.hosts import checks
 from remand.wiring.machine import (
-    CONFINED,
-    AgentSandboxReport,
     attack_agent_sandbox,
     attack_gate_sandbox,
     git_version,
@@ -45,12 +44,13 @@ class Check(NamedTuple):
     fix: str = ""
 
 
+PLAIN = "plain"
 UNCONFINED = "nothing: agents run as this user, without a sandbox"
 
 
-def tier_of(tested: AgentSandboxReport) -> int:
+def tier_of(tested: SandboxReport) -> int:
     """Which tier of enforcement holds for agents that `remand run` starts."""
-    return 1 if tested.tier == CONFINED and not tested.breaches else 0
+    return 1 if tested.tier != PLAIN and not tested.breaches else 0
 
 
 def command_checks(members: Iterable[Member]) -> Iterator[Check]:
@@ -68,27 +68,27 @@ def command_checks(members: Iterable[Member]) -> Iterator[Check]:
     )
 
 
-def agent_checks(tested: AgentSandboxReport, *, is_off: bool = False) -> Iterator[Check]:
+def agent_checks(tested: SandboxReport, *, is_off: bool = False) -> Iterator[Check]:
     """What holds agents, and how it fared."""
     if is_off:
         yield Check(
             "agents", True, f"agents are confined by: {UNCONFINED}", "`run.sandbox` in remand.toml is off."
         )
         return
-    is_confined = tested.tier == CONFINED
+    is_confined = tested.tier != PLAIN
     yield Check(
         "agents",
         True,
         f"agents are confined by: {tested.tier if is_confined else UNCONFINED}",
         "" if is_confined else f"Install bubblewrap to confine them ({tested.detail}).",
     )
-    held = [probe.name for probe in tested.probes if probe.held]
-    lost = [probe for probe in tested.probes if not probe.held]
+    held = [probe.name for probe in tested.attacks if probe.held]
+    lost = [probe for probe in tested.attacks if not probe.held]
     told = [f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in lost]
     yield Check(
         "agent probes",
         not (is_confined and tested.breaches),
-        f"{len(held)} of {len(tested.probes)} attacks by an agent were blocked: {', '.join(held)}",
+        f"{len(held)} of {len(tested.attacks)} attacks by an agent were blocked: {', '.join(held)}",
         f"Not blocked: {', '.join(told)}." if lost else "",
     )
 
@@ -175,11 +175,11 @@ def _bases(context: Context) -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    tier, why, probes = attack_gate_sandbox()
+    tier, why, attacks = attack_gate_sandbox()
     fix = "" if tier == "bubblewrap" else f"Install bubblewrap for the strongest sandbox ({why})."
     yield Check("sandbox", True, f"gates are isolated by: {tier}", fix)
-    broken = [probe for probe in probes if not probe.held]
-    detail = f"{len(probes) - len(broken)} of {len(probes)} attacks on the gate sandbox were blocked"
+    broken = [probe for probe in attacks if not probe.held]
+    detail = f"{len(attacks) - len(broken)} of {len(attacks)} attacks on the gate sandbox were blocked"
     lost = "; ".join(f"{probe.name}: {probe.detail}" for probe in broken[:6])
     yield Check(
         "sandbox probes",
@@ -221,7 +221,7 @@ def _doctor(context: Context) -> Result:
         "ok": is_ok,
         "tier": tier,
         "checks": [check._asdict() for check in checks],
-        "agent_probes": [probe._asdict() for probe in agents.probes],
+        "agent_probes": [probe._asdict() for probe in agents.attacks],
     }
     return Result(data, _page(checks, tier), code=0 if is_ok else 1)
 

@@ -2,9 +2,9 @@
 
 import sys
 
+from remand.app.gates.ports import SandboxReport
 from remand.domain.access.team import Member
 from remand.interfaces.cli.doctor import agent_checks, command_checks
-from remand.wiring import machine
 
 
 def test_a_program_that_is_not_there_is_named_with_whose_it_is() -> None:
@@ -27,7 +27,7 @@ def test_all_is_well_when_all_are_there_or_nobody_is_started() -> None:
 
 
 def test_a_sandbox_that_is_switched_off_holds_nobody() -> None:
-    tested = machine.AgentSandboxReport("bubblewrap", "", ())
+    tested = SandboxReport("bubblewrap", "", ())
 
     (check,) = agent_checks(tested, is_off=True)
 

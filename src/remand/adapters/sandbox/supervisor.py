@@ -1,0 +1,362 @@
+"""Starts gates and agents, watches over them until nothing of them is left, and keeps what they print within bounds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import cache, partial
+from io import FileIO
+from typing import Generic, NamedTuple, TypeVar
+
+from remand.adapters.sandbox.connections import LaunchConnection
+from remand.adapters.sandbox.limits import ResourceLimits, is_full, set_limits
+from remand.adapters.sandbox.output import BoundedOutput, OutputLog, OutputStream
+from remand.adapters.sandbox.processes import (
+    OrphanKiller,
+    ProcessHandle,
+    ProcessTable,
+    descendants,
+    kill_all_below,
+    make_pipe,
+)
+from remand.adapters.sandbox.watch_thread import Callback, Timer, watch_thread
+from remand.app.gates.ports import MIB
+
+START_SECONDS = 30.0
+END_SECONDS = 60.0
+"""How long a killed process may take to go: a moment, unless the machine is very busy."""
+RETRY_SECONDS = 0.002
+MAX_COMPLAINT = 500
+SIGNAL_BASE = 128
+"""What bubblewrap and the shell add to a signal's number to make an exit code of it."""
+CANNOT_RUN = 126
+HOLDER_ENDED = "The process that watches over it was ended."
+TEMPORARY_FAILURE = "Unable to apply mount flags"
+MORE_TRIES = 3
+
+R = TypeVar("R")
+
+
+class LaunchFailed(Exception):  # noqa: N818 - a state of affairs; it never leaves the package
+    """The launching program gave up; the message is its complaint."""
+
+
+@cache
+def process_table() -> ProcessTable:
+    return ProcessTable()
+
+
+class OutputBounds(NamedTuple):
+    """How many bytes of each stream are kept, and the file that both are logged to; empty for none."""
+
+    output: int
+    errors: int
+    log: str = ""
+
+
+class StopRules(NamedTuple):
+    """When a job is stopped, and how."""
+
+    seconds: float
+    """Its time."""
+    folder: str
+    """It is stopped before the disk of this folder is full: the ledger may be on that disk, too."""
+    disk_check_seconds: float
+    grace_seconds: float = 0.0
+    """How long it has to end by itself once it is asked to; 0 to kill it at once."""
+
+
+class ProcessEnd(NamedTuple):
+    """How a job's processes ended, once none of them is left."""
+
+    how: str
+    """`exited` or `signalled`."""
+    status: int
+    note: str
+    """Which limit they ran into."""
+    fault: str
+    """Why the program never began."""
+    stopped_for: str
+    """`timed_out`, `disk` or `stopped` when it was stopped from here."""
+    seconds: float
+    output: BoundedOutput
+    errors: BoundedOutput
+
+
+class SupervisedProcess(Generic[R]):
+    """A job or an agent from its start until nothing of it is left.
+
+    Everything but what callers ask happens in the watch thread. `result` makes the caller's own record of the end.
+    """
+
+    def __init__(
+        self,
+        connection: LaunchConnection,
+        limits: ResourceLimits,
+        rules: StopRules,
+        bounds: OutputBounds,
+        result: Callable[[ProcessEnd], R],
+    ) -> None:
+        """Starts the launching program; `start` does the rest."""
+        self._connection, self._limits, self._rules, self._result = connection, limits, rules, result
+        self._watch = watch_thread()
+        self._ends = ExitStack()
+        self._ends.callback(connection.close)
+        with self._ends, ExitStack() as child_ends:
+            self._log = OutputLog(bounds.log)
+            pipes = [make_pipe(self._ends, child_ends) for _ in range(2)]
+            self._output = OutputStream(pipes[0][0], bounds.output, self._log)
+            self._errors = OutputStream(pipes[1][0], bounds.errors, self._log)
+            self._process = self._watch.call(partial(self._spawn, pipes[0][1], pipes[1][1]))
+            connection.child_ends.close()
+            self._ends = self._ends.pop_all()
+        self._orphans = OrphanKiller(self._process.pid, connection.mark, END_SECONDS)
+        self._first: ProcessHandle | None = None
+        self._began = time.monotonic()
+        self._end_descriptor = -1
+        self._stopped_for = ""
+        self._timer: Timer | None = None
+        """Kills it, or asks it to end, when its time is up."""
+        self._holder_deadline = 0.0
+        self._ended: R | None = None
+        self._has_ended = threading.Event()
+        self._on_end: Callback = lambda: None
+
+    def _spawn(self, output: FileIO, errors: FileIO) -> subprocess.Popen[bytes]:
+        """Starts the launching program, with nothing of ours but its streams and the descriptors it is given."""
+        return subprocess.Popen(
+            self._connection.command,
+            stdin=self._connection.stdin,
+            stdout=output,
+            stderr=errors,
+            env={},
+            cwd="/",
+            pass_fds=self._connection.descriptors,
+            start_new_session=True,
+            umask=0o022,
+        )
+
+    def start(self) -> None:
+        """Sets the limits on the first process, prepares its surroundings, and permits it to begin.
+
+        Raises LaunchFailed or OSError; nothing is left of it then.
+        """
+        connection = self._connection
+        with ExitStack() as undo:
+            undo.callback(self._abandon)
+            if connection.await_child(START_SECONDS):
+                self._first = ProcessHandle(connection.child)
+                self._limits.add_process(connection.child)
+                set_limits(connection.child, connection.limits)
+                connection.prepare(connection.child)
+                self._end_descriptor = connection.end_descriptor(self._first)
+                connection.permit_start(self._process)
+                self._watch.call(self._begin)
+                undo.pop_all()
+                return
+        complaint = connection.end.fault or self._errors.kept.text().strip()[-MAX_COMPLAINT:]
+        raise LaunchFailed(complaint or "its launcher printed nothing")
+
+    def _abandon(self) -> None:
+        """Ends what did not get to begin, and reads what it complained of."""
+        if self._first is not None:
+            self._first.kill()
+            self._watch.call(self._unwatch)
+            self._first.close()
+        self._connection.revoke()
+        self._process.send_signal(signal.SIGCONT)
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.returncode < 0:
+            kill_all_below(self._process.pid, self._connection.mark, END_SECONDS)
+        self._errors.read_rest()
+        self._ends.close()
+
+    # ------------------------------------------------------------------------------------- what callers ask
+
+    def poll(self) -> R | None:
+        """How it ended; None while it runs."""
+        if self._ended is None:
+            self._watch.ensure_running()
+        return self._ended
+
+    def wait(self) -> R:
+        """Waits for its end. Whatever interrupts that kills the job, and nothing is left of it either."""
+        try:
+            while (ended := self._ended) is None:
+                self._watch.ensure_running()
+                self._has_ended.wait(END_SECONDS)
+        finally:
+            if self._ended is None:
+                self._watch.call_soon(self._kill)
+                self._has_ended.wait(3 * END_SECONDS)
+        return ended
+
+    def notify_end(self, callback: Callback) -> None:
+        """Calls back as soon as it has ended; should that be just now, perhaps twice."""
+        self._on_end = callback
+        if self._ended is not None:
+            callback()
+
+    def stop(self) -> None:
+        """Asks it to end, and kills it after a while."""
+        self._watch.call_soon(partial(self._stop, "stopped"))
+
+    # ------------------------------------------------------------------------------- what the watch thread does
+
+    def _begin(self) -> None:
+        self._began = time.monotonic()
+        for stream in (self._output, self._errors):
+            self._watch.on_readable(stream.descriptor, partial(self._read_stream, stream))
+        self._watch.on_readable(self._end_descriptor, self._check_end)
+        self._timer = self._watch.call_later(self._rules.seconds, partial(self._stop, "timed_out"))
+        self._check_disk()
+
+    def _unwatch(self) -> None:
+        self._stopped_for = self._stopped_for or "stopped"
+        self._set_timer(None)
+        for descriptor in (self._end_descriptor, self._output.descriptor, self._errors.descriptor):
+            self._watch.forget(descriptor)
+
+    def _set_timer(self, timer: Timer | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+    def _read_stream(self, stream: OutputStream) -> None:
+        if stream.read() == b"":
+            self._watch.forget(stream.descriptor)
+
+    def _check_disk(self) -> None:
+        if self._stopped_for or self._ended is not None:
+            return
+        if is_full(self._rules.folder):
+            self._stop("disk")
+        else:
+            self._watch.call_later(self._rules.disk_check_seconds, self._check_disk)
+
+    def _stop(self, reason: str) -> None:
+        """Asks every process to end, and kills them after the grace. The first reason counts."""
+        if self._stopped_for or self._ended is not None:
+            return
+        self._stopped_for = reason
+        self._set_timer(None)
+        if not self._rules.grace_seconds:
+            self._kill()
+            return
+        connection, table = self._connection, process_table().now()
+        # Where the system does not list processes, the group that the first of them leads.
+        for pid in descendants(connection.ancestor(self._process), table) if table else {-connection.child}:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGTERM)
+        self._set_timer(self._watch.call_later(self._rules.grace_seconds, self._kill))
+
+    def _kill(self) -> None:
+        if self._ended is not None:
+            return
+        if self._first is not None:
+            self._first.kill()
+        self._limits.kill()
+        self._connection.revoke()
+        # The job may have stopped its launcher. One that does not go all the same is killed.
+        self._process.send_signal(signal.SIGCONT)
+        self._watch.call_later(END_SECONDS, self._kill_holder)
+
+    def _kill_holder(self) -> None:
+        if self._ended is None:
+            self._process.kill()
+
+    def _check_end(self) -> None:
+        """Records how it ended, once nothing of it is left."""
+        if not self._connection.has_ended():
+            return
+        code = self._process.poll()
+        if code is None:
+            now = time.monotonic()
+            self._holder_deadline = self._holder_deadline or now + END_SECONDS
+            if now > self._holder_deadline:
+                self._process.kill()
+            return
+        # A holder that ended by itself has waited for all it started; one that was killed has not.
+        if code < 0 and not self._orphans.is_done():
+            return
+        self._finish(code)
+
+    def _finish(self, code: int) -> None:
+        seconds = time.monotonic() - self._began
+        stopped_for = self._stopped_for
+        self._unwatch()
+        for stream in (self._output, self._errors):
+            stream.read_rest()
+        self._log.close()
+        self._limits.kill()
+        how, status, note, fault = self._outcome(code)
+        if self._orphans.has_failed:
+            note = f"{note} Something of it would not end.".strip()
+        if self._first is not None:
+            self._first.close()
+        self._ends.close()
+        self._remove_group(RETRY_SECONDS)
+        self._ended = self._result(
+            ProcessEnd(how, status, note, fault, stopped_for, seconds, self._output.kept, self._errors.kept)
+        )
+        self._has_ended.set()
+        self._on_end()
+
+    def _outcome(self, code: int) -> tuple[str, int, str, str]:
+        """How it ended, with which number, which limit it ran into, and why it never began."""
+        report, reached = self._connection.end, self._limits.reached_bound()
+        number, status = report.signal, report.exit_code
+        if report.fault:
+            return "exited", CANNOT_RUN, "", report.fault
+        if number is None and status is None:
+            if code < 0:
+                return "signalled", -code, reached or HOLDER_ENDED, ""
+            if self._connection.reports_end:
+                return "exited", CANNOT_RUN, "", "its launcher ended without a report"
+            is_signal = 0 < code - SIGNAL_BASE <= int(signal.SIGSYS)
+            number, status = (code - SIGNAL_BASE, None) if is_signal else (None, code)
+        if number is None:
+            return "exited", status or 0, reached, ""
+        if number == signal.SIGXFSZ:
+            reached = f"It ran into the file size limit of {self._limits.limits.file_size // MIB} MiB."
+        elif number == signal.SIGXCPU:
+            reached = "It used up its processor time."
+        return "signalled", number, reached, ""
+
+    def _remove_group(self, seconds: float) -> None:
+        """Removes the control group, as soon as the kernel lets us."""
+        if not self._limits.try_close():
+            self._watch.call_later(seconds, partial(self._remove_group, min(2 * seconds, 1.0)))
+
+
+def supervise(
+    connect: Callable[[], LaunchConnection],
+    limits: ResourceLimits,
+    rules: StopRules,
+    bounds: OutputBounds,
+    result: Callable[[ProcessEnd], R],
+) -> SupervisedProcess[R]:
+    """Starts a job or an agent and watches over it; raises LaunchFailed or OSError.
+
+    Tried again when bubblewrap met a mount that another process was just taking down: nothing has run then.
+    """
+    tries = 0
+    while True:
+        process = SupervisedProcess(connect(), limits, rules, bounds, result)
+        try:
+            process.start()
+        except LaunchFailed as fault:
+            tries += 1
+            if tries > MORE_TRIES or TEMPORARY_FAILURE not in str(fault):
+                raise
+        else:
+            return process
