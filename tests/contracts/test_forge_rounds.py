@@ -99,7 +99,7 @@ class Reviewed:
             self.notes,
             kind=self.world.kind,
             home="https://example.org/octo/demo",
-            obey=lambda *_: "",
+            run_command=lambda *_: "",
         )
         return Poller(self.ledger.ledger, self.world.forge, self.notes, taking.import_pull_request).poll()
 

@@ -13,7 +13,8 @@ from urllib.error import HTTPError
 
 from remand.adapters.system.clock import SystemClock
 from remand.app.forge.poll import PollResult
-from remand.wiring.forges import TOKENS, Forges
+from remand.config.forge import TOKENS
+from remand.wiring.forges import forge_sync
 from remand.wiring.ledger import open_ledger
 from tests.integration.machine import PATIENCE, Machine, Repository
 from tests.support.forge.gitea import GiteaDialect
@@ -93,7 +94,7 @@ class Scene(NamedTuple):
         """One poll, by a process that begins anew."""
         opened = open_ledger(str(self.repository.path))
         try:
-            return Forges(opened, self.environment).poll()
+            return forge_sync(opened, self.environment).poll()
         finally:
             opened.store.close()
             opened.ledger.exchange.close()

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remand.adapters.system.clock import SystemClock
+from remand.config.forge import TOKENS
 from remand.domain.pull_request.records import PullState, ReviewState
-from remand.wiring.forges import TOKENS
 from tests.integration.forge_reviews import CONFIG, Spoken
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.support.forge.actions import RepositoryActions

@@ -73,7 +73,7 @@ class Watched:
                 self.marks,
                 kind=self.spoken.kind,
                 home="https://octo.example/octo/demo",
-                obey=lambda *_: "",
+                run_command=lambda *_: "",
             )
             return Poller(self.world.ledger, forge, self.marks, taking.import_pull_request).poll(only)
         finally:

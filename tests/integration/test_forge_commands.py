@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from remand.config.forge import TOKENS
 from remand.domain.pull_request.records import ReviewState
-from remand.wiring.forges import TOKENS
 from tests.integration.forge_reviews import CONFIG, DIALECTS, Scene, forge_scene
 from tests.integration.machine import Machine, Repository
 from tests.support.forge.server import Fault

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from queue import SimpleQueue
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,7 +27,7 @@ def address(woken: SimpleQueue[int]) -> Iterator[tuple[str, int]]:
         "127.0.0.1", 0, kind="github", repository="octo/demo", secret=HOOK_SECRET, wake=woken.put
     )
     made.start()
-    yield "127.0.0.1", made.port
+    yield "127.0.0.1", urlsplit(made.address).port
     made.stop()
 
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from remand.adapters.forges.webhooks import SECRET
 from remand.domain.pull_request.records import ReviewState
-from remand.wiring.forges import SECRET
 from tests.integration.forge_reviews import (
     DIALECTS,
     HOOK_SECRET,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 KINDS = ("github", "gitea", "gitlab")
+TOKENS = {"github": "GITHUB_TOKEN", "gitea": "GITEA_TOKEN", "gitlab": "GITLAB_TOKEN"}
+"""The variables that contain the token of each kind."""
 REPORTS = ("status", "review", "comment")
 SOURCES = ("writers", "anyone")
 LABEL = "remand"

@@ -18,7 +18,7 @@ from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.adapters.system.high_water_marks import FileMarks
 from remand.adapters.system.keys import FileKeys
-from remand.app.errors import EnvironmentFault
+from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.events import control_files
 from remand.app.facts import GateTerms
 from remand.app.ledger import Ledger
@@ -280,3 +280,16 @@ def _ensure_ledger_id(
     if _read_small_file(path) != ledger_id:
         _write_atomically(path, ledger_id)
     return ledger_id
+
+
+def reopen_if_replaced(opened: OpenLedger) -> OpenLedger:
+    """The ledger, up to date; the one in its place when its file was deleted or replaced."""
+    try:
+        opened.store.require_same_file()
+    except LedgerReplaced:
+        opened.store.close()
+        opened.ledger.exchange.close()
+        opened.ledger.marks.close()
+        opened = open_at(opened.place)
+    opened.ledger.refresh()
+    return opened

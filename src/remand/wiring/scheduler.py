@@ -33,7 +33,7 @@ from remand.domain.reviewer.change import SubmittedChange
 from remand.domain.task import Submission, Task
 from remand.wiring import forges
 from remand.wiring.hosts.registry import guarded_files, server_files
-from remand.wiring.ledger import open_at
+from remand.wiring.ledger import open_at, reopen_if_replaced
 from remand.wiring.machine import make_launch_configs
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.reminders import run_after_call
@@ -192,12 +192,12 @@ class _ChoreLedger:
         self._opened: OpenLedger | None = None
 
     def _open(self) -> OpenLedger:
-        self._opened = forges.reopen_if_replaced(self._opened) if self._opened else open_at(self._place)
+        self._opened = reopen_if_replaced(self._opened) if self._opened else open_at(self._place)
         return self._opened
 
     def sync_forge(self) -> str:
         """Polls reviews, and does on the forge what policy says; returns what is in the way."""
-        return forges.Forges(self._open(), inherited_environment()).sync().trouble
+        return forges.forge_sync(self._open(), inherited_environment()).sync().trouble
 
     def update_people(self) -> str:
         """Updates the files for people, and notifies the user of open questions."""

@@ -76,6 +76,11 @@ class RestClient:
     def __init__(
         self, service: ForgeService, clock: Clock, memory: AnswerCache, transport: Transport | None = None
     ) -> None:
+        if not service.token:
+            # Without a token no forge says who may write.
+            raise ForgeFault(
+                ForgeFaultKind.DENIED, f"There is no token for {service.api}. Set {service.token_name}."
+            )
         self.usage = Usage()
         self.limits = RateLimits(clock, memory, service.api)
         self._service, self._memory = service, memory

@@ -274,7 +274,7 @@ class Gitea(ForgeClient):
             api=address if address.endswith(API) else address + API,
             token=token,
             token_name=TOKEN_NAME,
-            headers={"authorization": f"token {token}"} if token else {},
+            headers={"authorization": f"token {token}"},
             page_parameter="limit",
             page_size=PAGE_SIZE,
         )

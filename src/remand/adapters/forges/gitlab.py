@@ -115,7 +115,7 @@ class GitLab(ForgeClient):
             api=address if address.endswith(API) else address + API,
             token=token,
             token_name=TOKEN_NAME,
-            headers={"authorization": f"Bearer {token}"} if token else {},
+            headers={"authorization": f"Bearer {token}"},
             page_parameter="per_page",
             page_size=PER_PAGE,
         )

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from remand.app.errors import EnvironmentFault
 from remand.domain.record import Record
 
 MAX_BODY = 4 << 20
@@ -148,6 +149,7 @@ SECONDS = 10.0
 AT_ONCE = 64
 REMEMBERED = 10_000
 WEBHOOK_PATH = "/webhooks"
+SECRET = "REMAND_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 
 
 class WebhookListener:
@@ -156,16 +158,26 @@ class WebhookListener:
     def __init__(
         self, host: str, port: int, *, kind: str, repository: str, secret: str, wake: Callable[[int], None]
     ) -> None:
+        if not secret:
+            raise EnvironmentFault(
+                f"Webhooks are believed by a secret they are signed with. Set {SECRET} to the one given to the forge."
+            )
         self._seen = _RecentDeliveries()
         self._wake = wake
         self._kind, self._repository, self._secret = kind, repository, secret
-        self._server = _Server((host, port), _handler(self._answer))
+        self._host = host
+        try:
+            self._server = _Server((host, port), _handler(self._answer))
+        except OSError as error:
+            raise EnvironmentFault(
+                f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --port."
+            ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
 
     @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return int(self._server.server_address[1])
+    def address(self) -> str:
+        """Where the forge sends its webhooks."""
+        return f"http://{self._host}:{self._server.server_address[1]}{WEBHOOK_PATH}"
 
     def start(self) -> None:
         """Begins to listen."""

@@ -107,6 +107,18 @@ def hold_lock(path: str) -> Iterator[None]:
         os.close(handle)
 
 
+@contextmanager
+def try_lock(path: str) -> Iterator[bool]:
+    """Holds the lock on a file if it is free; False when another process has it."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    handle = acquire_lock(path)
+    try:
+        yield handle >= 0
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
 _SET_FLAGS = 0x40086602
 """The request by which a file's flags (immutable, append only) are set; Linux knows it."""
 _FLAGGED = (stat.S_IFREG, stat.S_IFDIR)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from remand.app.forge.ports import Forge, ForgeIssue
 from remand.app.ledger import Ledger
 from remand.app.requests import Acceptance
+from remand.config import ForgeSettings
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR
 from remand.domain.decisions.forge_actions import MAX_FORGE_CLOCK_LEAD, issue_task_id
@@ -50,21 +50,10 @@ class IssueImport(Record, kw_only=True, omit_defaults=False):
     skipped: tuple[SkippedIssue, ...] = ()
 
 
-class IssueSource(NamedTuple):
-    """Where issues come from, and whose count."""
-
-    kind: str
-    repository: str
-    home: str
-    """The repository's address for people."""
-    is_anyones: bool = False
-    """Whoever opened it; else only accounts that may write."""
-
-
 class IssueImporter:
     """Writes down the tasks that issues stand for."""
 
-    def __init__(self, ledger: Ledger, forge: Forge, source: IssueSource) -> None:
+    def __init__(self, ledger: Ledger, forge: Forge, source: ForgeSettings) -> None:
         self._ledger, self._forge, self._source = ledger, forge, source
         self._may_write: dict[str, bool] = {}
 
@@ -117,7 +106,7 @@ class IssueImporter:
 
     def _skip_reason(self, issue: ForgeIssue) -> str:
         """Why an issue does not become a task; empty when it does. In doubt it does not."""
-        if self._source.is_anyones:
+        if self._source.import_from == "anyone":
             return ""
         author = issue.author
         if author is None:

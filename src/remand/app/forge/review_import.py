@@ -124,16 +124,16 @@ class ReviewImporter:
         *,
         kind: str,
         home: str,
-        obey: RunTextCommand,
-        answer: Callable[[int, str], None] = lambda *_: None,
+        run_command: RunTextCommand,
+        reply: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
         self._ledger = ledger
         self._accounts = accounts
         self._marks = marks
         self._kind = kind
         self._home = home
-        self._obey = obey
-        self._answer = answer
+        self._run_command = run_command
+        self._reply = reply
 
     def import_pull_request(self, task: Task, pull: PullRequest) -> ReviewImportResult:
         """Takes in rejections first, then approvals, comments, the merge, and what members ask for in comments."""
@@ -267,9 +267,9 @@ class ReviewImporter:
             actor = self._accounts.writing_member(remark.author) if lines else None
             if actor is None:
                 continue
-            told = [self._obey(actor, line, f"{key}-{number}") for number, line in enumerate(lines)]
+            told = [self._run_command(actor, line, f"{key}-{number}") for number, line in enumerate(lines)]
             self._marks.put(key, "taken")
-            self._answer(pull.number, comment_text("\n\n".join(told)))
+            self._reply(pull.number, comment_text("\n\n".join(told)))
             count += len(told)
         return ReviewImportResult(commands=count)
 

@@ -16,6 +16,7 @@ import msgspec
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
 from remand.app.forge.poll import PollResult
 from remand.app.forge.ports import ForgeFault
+from remand.app.forge.sync import ForgeSync, SyncResult
 from remand.config import inherited_environment
 from remand.domain.events.event import KnownBy
 from remand.domain.text.words import format_count
@@ -25,7 +26,8 @@ from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
 from remand.interfaces.cli.registry import FORWARDED_VARIABLES, parse_call
 from remand.wiring.coordinator import make_coordinator
-from remand.wiring.forges import WEBHOOK_PATH, Forges, SyncResult, reopen_if_replaced
+from remand.wiring.forges import forge_sync, webhook_listener
+from remand.wiring.ledger import reopen_if_replaced
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
 
@@ -35,7 +37,7 @@ SHOWN = 20
 
 @command("sync", argument("--again", action="store_true", help="retry the forge actions that were given up"))
 def _sync(context: Context) -> Result:
-    synced = Forges(context.opened_ledger, inherited_environment()).sync(is_again=context.arguments.again)
+    synced = forge_sync(context.opened_ledger, inherited_environment()).sync(is_again=context.arguments.again)
     data: dict[str, Any] = msgspec.to_builtins(synced.polled)
     data |= {"imported": msgspec.to_builtins(synced.imported), "acted": msgspec.to_builtins(synced.acted)}
     text = "\n".join(filter(None, (render_poll(synced.polled), *_render_sync(synced))))
@@ -63,9 +65,9 @@ def _render_sync(synced: SyncResult) -> list[str]:
 )
 def _import(context: Context) -> Result:
     options = context.arguments
-    forges = Forges(context.opened_ledger, inherited_environment())
+    sync = forge_sync(context.opened_ledger, inherited_environment())
     try:
-        found = forges.import_issues(options.label, is_dry=options.dry_run)
+        found = sync.import_issues(options.label, is_dry=options.dry_run)
     except ForgeFault as fault:
         raise EnvironmentFault(str(fault)) from None
     verb = "would become" if options.dry_run else "is now"
@@ -135,16 +137,16 @@ def _serve_webhooks(context: Context) -> Result:
     """Polls the forge at its interval, and at once when a webhook says that something has changed."""
     polling = _ForgePoller(context)
     woken: SimpleQueue[int] = SimpleQueue()
-    listener = polling.forges.listener(context.arguments.host, context.arguments.port, woken.put)
+    options = context.arguments
+    listener = webhook_listener(
+        polling.forge.settings, inherited_environment(), options.host, options.port, woken.put
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     listener.start()
-    _write_line(
-        context,
-        f"Webhooks at http://{context.arguments.host}:{listener.port}{WEBHOOK_PATH} (pid {os.getpid()})",
-    )
+    _write_line(context, f"Webhooks at {listener.address} (pid {os.getpid()})")
     with suppress(KeyboardInterrupt):
-        # Whatever it is doing, it ends at once: what was not taken in yet is there for the next poll.
+        # Whatever it is doing, it ends at once: what was not imported yet is there for the next poll.
         only: set[int] = set()
         while True:
             polling.poll(only)
@@ -160,19 +162,18 @@ class _ForgePoller:
         self._context = context
         self._opened = context.opened_ledger
         self._trouble = ""
-        self.seconds = self.forges.settings.interval_seconds
+        self.seconds = self.forge.settings.interval_seconds
 
     @property
-    def forges(self) -> Forges:
-        """The forge of the ledger."""
-        return Forges(self._opened, inherited_environment())
+    def forge(self) -> ForgeSync:
+        return forge_sync(self._opened, inherited_environment())
 
     def poll(self, only: set[int]) -> None:
         """Polls once, and says what came of it; trouble that goes on is said once."""
         try:
             self._opened = reopen_if_replaced(self._opened)
-            polled = self.forges.sync(only).polled
-            self.seconds = self.forges.settings.interval_seconds
+            polled = self.forge.sync(only).polled
+            self.seconds = self.forge.settings.interval_seconds
         except (RemandError, OSError) as error:
             polled = PollResult(trouble=str(error))
         is_new_trouble = bool(polled.trouble) and polled.trouble != self._trouble

@@ -10,11 +10,14 @@ from msgspec.structs import replace
 
 from remand.app.events.task_folds import task_events
 from remand.app.forge.actions import (
-    ActionContext,
     ActionReport,
+    CloseAction,
     ForgeActionHandler,
     ForgeActions,
-    action_handlers,
+    MergeAction,
+    OpenAction,
+    PushAction,
+    RequestReviewAction,
 )
 from remand.app.forge.ports import ForgeFault, ForgeFaultKind, ForgeIssue
 from remand.app.forge.review_import import Accounts
@@ -116,8 +119,8 @@ class Workshop:
             self.notes,
             self.world.rules.policy,
             base="main",
-            opened=self._opened,
-            alone=self._alone,
+            open_forge=self._opened,
+            lock=self._alone,
         )
         return acting.tick(is_again=is_again)
 
@@ -154,9 +157,15 @@ class Workshop:
     @contextmanager
     def _opened(self) -> Iterator[dict[ForgeAction, ForgeActionHandler]]:
         self.opened += 1
-        forge, remote = Tapped(self.forge, self._tap), Tapped(self.remote, self._tap)
-        accounts = Accounts(TEAM, forge, self.notes)  # type: ignore[arg-type]
-        yield action_handlers(forge, remote, ActionContext("main", TEAM, "github"), accounts.writing_member)  # type: ignore[arg-type]
+        forge: Any = Tapped(self.forge, self._tap)
+        remote: Any = Tapped(self.remote, self._tap)
+        yield {
+            ForgeAction.PUSH: PushAction(remote),
+            ForgeAction.OPEN: OpenAction(forge, "main"),
+            ForgeAction.REQUEST: RequestReviewAction(forge, TEAM, "github"),
+            ForgeAction.MERGE: MergeAction(forge, Accounts(TEAM, forge, self.notes).writing_member),
+            ForgeAction.CLOSE: CloseAction(forge),
+        }
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:

@@ -74,7 +74,7 @@ class Forged:
             self.notes,
             kind="github",
             home="https://github.com/owner/name",
-            obey=self.obey,
+            run_command=self.obey,
         )
         reporter = ForgeReporter(self.forge, self.notes, "github", self.report, self.events)
         return Poller(

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from remand.app.forge.issue_import import IssueImport, IssueImporter, IssueSource, read_labels
+from remand.app.forge.issue_import import IssueImport, IssueImporter, read_labels
 from remand.app.forge.ports import ForgeFault, ForgeFaultKind, ForgeIssue
 from remand.app.requests import Rules
+from remand.config import ForgeSettings
 from remand.domain import commands as c
 from remand.domain.events.work import IssueImported
 from remand.domain.pull_request.records import Account
@@ -16,7 +18,7 @@ from remand.testing.forge_fakes import MemoryForge, an_account
 from tests.corpus.comments import MARKER, hostile_comments
 
 ANN, EVE = an_account("ann"), an_account("eve")
-SOURCE = IssueSource("github", "octo/demo", "https://github.com/octo/demo")
+SOURCE = ForgeSettings(kind="github", repository="octo/demo", api="https://api.github.com")
 
 
 class Desk:
@@ -34,7 +36,7 @@ class Desk:
 
     def bring_in(self, label: str = "remand", *, is_dry: bool = False, **fields: bool) -> IssueImport:
         """Looks once, as a process of its own."""
-        bringing = IssueImporter(self.world.reopen(), self.forge, SOURCE._replace(**fields))
+        bringing = IssueImporter(self.world.reopen(), self.forge, replace(SOURCE, **fields))
         return bringing.import_issues(label, is_dry=is_dry)
 
 
@@ -73,7 +75,7 @@ def test_only_what_accounts_that_may_write_have_opened_becomes_a_task() -> None:
 
     assert [one.alias for one in found.imported] == ["#3"]
     assert [(one.alias, "import_from" in one.why) for one in found.skipped] == [("#1", True), ("#2", False)]
-    assert [one.alias for one in desk.bring_in(is_anyones=True).imported] == ["#1", "#2"]
+    assert [one.alias for one in desk.bring_in(import_from="anyone").imported] == ["#1", "#2"]
 
 
 def test_when_the_forge_does_not_say_who_may_write_nothing_becomes_a_task() -> None:
