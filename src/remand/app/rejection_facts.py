@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -32,7 +31,7 @@ from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import Status, Task
 from remand.domain.text.path_patterns import PathPattern
-from remand.domain.text.words import format_count
+from remand.domain.text.words import format_count, split_words
 from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
 from remand.domain.validation.field_text import mentioned_names
 from remand.ledger import codec
@@ -74,7 +73,7 @@ class EvidenceChecker:
     def check_rejection(
         self, rejection: Mapping[str, Any], task: str, task_id: str = "", agent: str = ""
     ) -> RejectionChecks:
-        """All that the world can say of an agent's rejection of a task, which is told by its text."""
+        """All that is known of an agent's rejection of a task, which is told by its text."""
         names = [
             name for name in mentioned_names(TaskRejection.from_dict(rejection)) if ev.is_commit_id(name)
         ]
@@ -371,7 +370,7 @@ class RejectionLookup:
         """What a rejection is held against, and what a decision on it will need."""
         record = TaskRejection.from_dict(ask.rejection)
         seen = looked_up or RejectionChecks()
-        world = ValidationFacts(
+        validation = ValidationFacts(
             named=self._named_tasks(record, task),
             graded=in_evidence_order(seen.graded, task_grades(record.evidence, self._find_task, task.id)),
             attempts=seen.attempts,
@@ -381,7 +380,7 @@ class RejectionLookup:
         why = self._human_reason(task, ask.agent)
         joins, distrust = ((), "") if why else self._joins_and_distrust(record, task, ask.agent, now)
         return {
-            "world": world,
+            "validation": validation,
             "director": why or "auto",
             "distrust": distrust,
             "joins": joins,
@@ -436,7 +435,7 @@ class RejectionLookup:
         record = TaskRejection.from_dict(filed)
         return {
             "rejection": filed,
-            "world": ValidationFacts(named=self._named_tasks(record, task)),
+            "validation": ValidationFacts(named=self._named_tasks(record, task)),
             "target": self._rules.team.actor(ask.reassign_to) if ask.reassign_to else None,
             "fresh_task_ids": self._fresh_task_ids(record),
         }
@@ -506,12 +505,8 @@ def _native_traces(traces: list[Trace]) -> list[Trace]:
 def _is_same(earlier: Trace, record: TaskRejection) -> bool:
     """True when the blocking factor was told in nearly the same words, whatever the figures."""
     told = record.blocking_factor if isinstance(record.blocking_factor, str) else ""
-    one, other = _word_set(earlier.text), _word_set(told[:MAX_TEXT])
+    one, other = frozenset(split_words(earlier.text.lower())), frozenset(split_words(told[:MAX_TEXT].lower()))
     return bool(one) and len(one & other) >= SAME_SHARE * len(one | other)
-
-
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(word for word in re.split(r"[\W\d_]+", text.lower()) if word)
 
 
 def _is_recent(trace: Trace, now: Instant) -> bool:

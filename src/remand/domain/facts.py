@@ -81,7 +81,7 @@ class Facts(Record, kw_only=True):
     fresh_task_ids: tuple[str, ...] = ()
     """Ids for the tasks that a decision may create."""
     fresh_rejection_id: str = ""
-    world: ValidationFacts = ValidationFacts()
+    validation: ValidationFacts = ValidationFacts()
     rejection: dict[str, Any] = msgspec.field(default_factory=dict)
     """The rejection that is to be answered, as it was filed."""
     director: str = "auto"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from remand.integrity.comparison import FileDiff
-from remand.integrity.readers.cases import ParsedTest, word_likeness
+from remand.integrity.readers.cases import ParsedTest, word_similarity
 from remand.integrity.readers.python_tree import all_nodes, fingerprint, without_docstring
 from remand.integrity.readers.source import SourceFile
 
@@ -36,6 +36,11 @@ class ChangedFile(NamedTuple):
         if self.before is None or self.after is None:
             return True
         return _code_fingerprint(self.before) != _code_fingerprint(self.after)
+
+    def find_added(self, read: Callable[[SourceFile], Iterable[tuple[int, str]]]) -> list[tuple[int, str]]:
+        """The lines and texts that a reader finds on the head, without the texts it finds on the base."""
+        had = {text for _, text in read(self.before)} if self.before else set()
+        return [(line, text) for line, text in read(self.after) if text not in had] if self.after else []
 
 
 class PlacedTest(NamedTuple):
@@ -71,13 +76,13 @@ class PairedTests(NamedTuple):
 
 
 def pair_tests(base_cases: Sequence[PlacedTest], head_cases: Sequence[PlacedTest]) -> PairedTests:
-    """Pairs the tests of base and head: by file and name, by name, by body, by likeness."""
+    """Pairs the tests of base and head: by file and name, by name, by body, by similarity."""
     base = list(base_cases)
     head = list(head_cases)
     kept: list[tuple[PlacedTest, PlacedTest]] = []
     for key in (_place_key, _name_key, _body_key, _short_name_key):
         base, head = _pair_by_key(base, head, key, kept)
-    base, head = _pair_by_likeness(base, head, kept)
+    base, head = _pair_by_similarity(base, head, kept)
     return PairedTests(kept, [placed for placed in base if placed.is_run], head)
 
 
@@ -121,14 +126,14 @@ def _pair_by_key(
     return left, [placed for placed in head if id(placed) not in used]
 
 
-def _pair_by_likeness(
+def _pair_by_similarity(
     base: list[PlacedTest], head: list[PlacedTest], kept: list[tuple[PlacedTest, PlacedTest]]
 ) -> tuple[list[PlacedTest], list[PlacedTest]]:
     """As above, for tests that were renamed and rewritten: the most alike first, in one file before others."""
     if len(base) * len(head) > MAX_PAIRS:
         return base, head
     scored = [
-        (word_likeness(one.case.words, other.case.words) + (one.view is other.view) * 0.1, at, place)
+        (word_similarity(one.case.words, other.case.words) + (one.view is other.view) * 0.1, at, place)
         for at, one in enumerate(base)
         for place, other in enumerate(head)
         if one.case.words

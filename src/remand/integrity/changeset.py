@@ -23,7 +23,7 @@ from remand.integrity.paths import (
     is_test_path,
     language_of,
 )
-from remand.integrity.readers.cases import word_likeness
+from remand.integrity.readers.cases import word_similarity
 from remand.integrity.readers.python_tree import all_nodes, node_words, without_docstring
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME
@@ -71,7 +71,7 @@ def renamed_names(gone: frozenset[str], before: list[SourceFile], after: list[So
     return frozenset(
         name
         for name, bag in old
-        if len(bag) >= 4 and any(word_likeness(bag, other) >= SIMILAR_BODIES for other in new)
+        if len(bag) >= 4 and any(word_similarity(bag, other) >= SIMILAR_BODIES for other in new)
     )
 
 
@@ -190,6 +190,11 @@ class Changeset:
             for path in (change.path, follow_links(change.path, self.links).path)
         )
         return here == there
+
+    @cached_property
+    def code_views(self) -> list[ChangedFile]:
+        """The changed files that are code on the head."""
+        return [view for view in self.views if view.after is not None and view.after.is_code]
 
     @cached_property
     def base_tests(self) -> tuple[PlacedTest, ...]:

@@ -68,7 +68,7 @@ def facts(reason: str = "BLOCKER", **more: Any) -> dict[str, Any]:
         "rejection": record,
         "fresh_task_ids": (N1, N2, N3),
         "fresh_handoff_id": H2,
-        "world": ValidationFacts(named=(named,)),
+        "validation": ValidationFacts(named=(named,)),
         "open_blockers": (T2, T3),
     }
     return {**standard, **more}

@@ -58,7 +58,7 @@ FACTS: dict[str, Any] = {
     "fresh_rejection_id": R1,
     "fresh_task_ids": (N1, N2, N3),
     "fresh_handoff_id": H2,
-    "world": ValidationFacts(named=(DEPENDENCY,)),
+    "validation": ValidationFacts(named=(DEPENDENCY,)),
     "auto_reformulate": True,
 }
 
@@ -240,7 +240,7 @@ def test_what_clears_the_way_is_open_to_all(reason: str) -> None:
 def test_grades_of_evidence_are_kept_with_the_rejection() -> None:
     graded = (EvidenceGrade(index=0, grade="reproduced", detail="as stated"),)
 
-    found = follows(a_rejection(), world=ValidationFacts(graded=graded))
+    found = follows(a_rejection(), validation=ValidationFacts(graded=graded))
 
     assert the(HandoffRejected, found).graded == graded
 
@@ -289,7 +289,7 @@ def test_disproved_evidence_makes_a_rejection_invalid(reason: RejectionReason) -
         named=(DEPENDENCY,), graded=(EvidenceGrade(index=1, grade="disproved", detail="it exists"),)
     )
 
-    invalid = the(HandoffRejectionInvalid, follows(a_rejection(reason), world=disproved))
+    invalid = the(HandoffRejectionInvalid, follows(a_rejection(reason), validation=disproved))
 
     assert [issue.code for issue in invalid.issues] == ["evidence_disproved"]
     assert "2" in invalid.issues[0].message
@@ -310,7 +310,7 @@ def test_a_dependency_that_is_none_makes_a_rejection_invalid(known: dict[str, An
 
     invalid = the(
         HandoffRejectionInvalid,
-        follows(a_rejection("MISSING_DEPENDENCY"), world=ValidationFacts(named=(named,))),
+        follows(a_rejection("MISSING_DEPENDENCY"), validation=ValidationFacts(named=(named,))),
     )
 
     assert code in [issue.code for issue in invalid.issues]

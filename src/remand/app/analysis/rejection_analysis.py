@@ -330,13 +330,11 @@ def analyze(found: RejectionCases, since: Instant = "") -> Analysis:
         blocker_clusters_in_all=blockers.in_all,
         reasons=tally.rows("reason"),
         agents=tally.rows("agent"),
-        time_to_unblock=(
-            UnblockTimes(
-                woken=len(found.slept),
-                still_waiting=found.asleep,
-                median_seconds=quantile(found.slept, 0.5),
-                p90_seconds=quantile(found.slept, 0.9),
-            )
+        time_to_unblock=UnblockTimes(
+            woken=len(found.slept),
+            still_waiting=found.asleep,
+            median_seconds=quantile(found.slept, 0.5),
+            p90_seconds=quantile(found.slept, 0.9),
         ),
         outcomes={
             "overridden": _outcome_shares(tally, lambda kind: kind.decision == OVERRIDE),

@@ -76,7 +76,7 @@ class Snapshot:
             self._aliases.setdefault(alias, name)
         return before is None or after.inbox.conflicts == before.inbox.conflicts
 
-    def world(self, record: TaskRejection, task: Task, graded: tuple[EvidenceGrade, ...]) -> ValidationFacts:
+    def facts(self, record: TaskRejection, task: Task, graded: tuple[EvidenceGrade, ...]) -> ValidationFacts:
         """What the ledger knew of the tasks that a rejection names, with the evidence as it was graded then."""
         found = (self._describe_task(name, task) for name in mentioned_names(record)[:MAX_NAMED])
         return ValidationFacts(named=tuple(named for named in found if named is not None), graded=graded)
@@ -235,7 +235,7 @@ def _director(case: DecisionCase) -> PolicyChoice | None:
     if not event.rejection_id:
         return None
     record = TaskRejection.from_dict(event.rejection)
-    judged = assess(record, task_context(case.task), case.past.world(record, case.task, event.graded))
+    judged = assess(record, task_context(case.task), case.past.facts(record, case.task, event.graded))
     was_valid = isinstance(event, HandoffRejected)
     answers = (other for other in case.outcome if isinstance(other, RejectionAnswered))
     recorded = next((answer.decision.decision_type for answer in answers), WAITS)

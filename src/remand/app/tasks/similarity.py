@@ -12,6 +12,7 @@ from unicodedata import normalize
 
 from remand.domain.record import Record
 from remand.domain.task import Task
+from remand.domain.text.words import character_pairs
 from remand.ledger.store import Transaction
 
 MAX_TEXT = 600
@@ -104,7 +105,7 @@ def _words_in_any_script(text: str) -> dict[str, None]:
     found: dict[str, None] = {}
     for run, word in re.findall(_WORD, normalize("NFKC", _HUMP.sub(" ", text))):
         if run:
-            found.update(dict.fromkeys(_letter_pairs(run)))
+            found.update(dict.fromkeys(character_pairs(run)))
         else:
             found[_stem_or_empty(word)] = None
     return found
@@ -122,10 +123,6 @@ def stem(word: str) -> str:
     if len(word) > 3 and word[-1] == "s" and word[-2] != "s" and word.isascii():
         word = word[:-1]
     return word[:STEM]
-
-
-def _letter_pairs(run: str) -> list[str]:
-    return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
 
 
 STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())

@@ -132,25 +132,25 @@ def plan_decision(
     decision: DecisionType,
     rejection: TaskRejection,
     task: Mapping[str, Any],
-    world: ValidationFacts | None = None,
+    facts: ValidationFacts | None = None,
 ) -> DecisionPlan:
     """The plan for a decision on a rejection of the task, which is told by id, title, priority and category."""
-    drawn = _plan_by_type(decision, rejection, task, world or ValidationFacts())
+    drawn = _plan_by_type(decision, rejection, task, facts or ValidationFacts())
     return replace(drawn, reason=rejection.reason, factor=_text(rejection.blocking_factor))
 
 
 def _plan_by_type(
-    decision: DecisionType, rejection: TaskRejection, task: Mapping[str, Any], world: ValidationFacts
+    decision: DecisionType, rejection: TaskRejection, task: Mapping[str, Any], facts: ValidationFacts
 ) -> DecisionPlan:
     match decision:
         case DecisionType.ACCEPT_AND_DEFER:
-            return _plan_deferral(rejection, task, world)
+            return _plan_deferral(rejection, task, facts)
         case DecisionType.ACCEPT_AND_DECOMPOSE:
-            return _plan_decomposition(rejection, task, world)
+            return _plan_decomposition(rejection, task, facts)
         case DecisionType.ACCEPT_AND_REFORMULATE:
             return _plan_reformulation(rejection, task)
         case DecisionType.ACCEPT if rejection.reason is RejectionReason.OBSOLETE:
-            return DecisionPlan(decision=decision, superseded_by=_find_superseding(rejection, world))
+            return DecisionPlan(decision=decision, superseded_by=_find_superseding(rejection, facts))
         case _:
             return DecisionPlan(decision=decision)
 
@@ -205,10 +205,10 @@ def override_message(issues: tuple[Issue, ...] | list[Issue], *, is_last: bool =
     return "\n".join(lines)
 
 
-def _plan_deferral(rejection: TaskRejection, task: Mapping[str, Any], world: ValidationFacts) -> DecisionPlan:
+def _plan_deferral(rejection: TaskRejection, task: Mapping[str, Any], facts: ValidationFacts) -> DecisionPlan:
     decision = DecisionType.ACCEPT_AND_DEFER
     if rejection.reason is RejectionReason.MISSING_DEPENDENCY:
-        waits_for = _find_open_dependencies(rejection, world)
+        waits_for = _find_open_dependencies(rejection, facts)
         if waits_for:
             return DecisionPlan(decision=decision, waits_for=waits_for, link="DEPENDS_ON")
         title = f"Dependency for {_text(task.get('title'))}: {_text(rejection.blocking_factor)}"
@@ -234,9 +234,9 @@ def _draft_task(title: str, rejection: TaskRejection, task: Mapping[str, Any], c
     return TaskDraft(title=_make_title(title), scope=_make_scope(scope), priority=urgent, category=category)
 
 
-def _find_open_dependencies(rejection: TaskRejection, world: ValidationFacts) -> tuple[str, ...]:
+def _find_open_dependencies(rejection: TaskRejection, facts: ValidationFacts) -> tuple[str, ...]:
     """The open tasks the rejection waits for, as the ledger knows them."""
-    named = (world.find_task(name) for name in dependency_names(rejection))
+    named = (facts.find_task(name) for name in dependency_names(rejection))
     return tuple(dict.fromkeys(item.task_id for item in named if item is not None and may_wait_for(item)))
 
 
@@ -245,20 +245,20 @@ def may_wait_for(named: NamedTask) -> bool:
     return bool(named.task_id) and named.is_open and not named.is_self and not named.is_descendant
 
 
-def _find_superseding(rejection: TaskRejection, world: ValidationFacts) -> str:
+def _find_superseding(rejection: TaskRejection, facts: ValidationFacts) -> str:
     """What makes the task obsolete: the first task or commit that the rejection names and that is not the task."""
     for name in (*names_in(_text(rejection.blocking_factor)), *mentioned_names(rejection)):
-        known = world.find_task(name)
+        known = facts.find_task(name)
         if known is not None and known.task_id and not known.is_self and not known.is_descendant:
             return known.task_id
         is_other = known is None and bare_name(name) != bare_name(_text(rejection.task_id))
-        if name in world.merged or (is_other and not world.has_repository):
+        if name in facts.merged or (is_other and not facts.has_repository):
             return name
     return ""
 
 
 def _plan_decomposition(
-    rejection: TaskRejection, task: Mapping[str, Any], world: ValidationFacts
+    rejection: TaskRejection, task: Mapping[str, Any], facts: ValidationFacts
 ) -> DecisionPlan:
     rows = [row for row in _rows(rejection.alternative_tasks) if _text(row.get("title"))][:MAX_SUBTASKS]
     titles = [_make_title(_text(row.get("title"))) for row in rows]
@@ -272,7 +272,7 @@ def _plan_decomposition(
             priority=_text(task.get("priority")) or "medium",
             category=_text(task.get("category")),
             siblings=need.siblings,
-            tasks=_existing_dependencies(need, world),
+            tasks=_existing_dependencies(need, facts),
         )
         for title, scope, row, need in zip(titles, scopes, rows, needs, strict=True)
     )
@@ -286,9 +286,9 @@ def _rows(value: object) -> list[Mapping[str, Any]]:
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else []
 
 
-def _existing_dependencies(need: SubtaskNeeds, world: ValidationFacts) -> tuple[str, ...]:
+def _existing_dependencies(need: SubtaskNeeds, facts: ValidationFacts) -> tuple[str, ...]:
     """The existing open tasks a sub-task waits for."""
-    named = (world.find_task(name) or world.find_task(f"task:{name}") for name in need.tasks)
+    named = (facts.find_task(name) or facts.find_task(f"task:{name}") for name in need.tasks)
     return tuple(dict.fromkeys(item.task_id for item in named if item is not None and may_wait_for(item)))
 
 

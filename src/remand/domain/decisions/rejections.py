@@ -159,7 +159,7 @@ def accept_rejection(
     """The answer to a rejection that is accepted, and what follows for this and other tasks."""
     facts = command.facts
     given = tuple(dict.fromkeys(ask.created_tasks)) if ask else ()
-    drawn = director.plan_decision(decision, record, task_context(task), facts.world)
+    drawn = director.plan_decision(decision, record, task_context(task), facts.validation)
     if facts.joins and ask is None and drawn.sketches and drawn.link in ("BLOCKS", "DEPENDS_ON"):
         drawn = drawn.with_existing(facts.joins)
     if given:
@@ -312,7 +312,7 @@ def file_rejection(task: Task, ask: c.RejectHandoff, command: c.Command) -> Even
     """Judges a rejection: a valid one goes to the director, an invalid one is overridden."""
     _require_open_handoff(task, ask, command)
     record = _make_record(task, ask, command)
-    found = assess(record, task_context(task), command.facts.world)
+    found = assess(record, task_context(task), command.facts.validation)
     record = dataclasses.replace(record, rejected_at=command.at)
     if not found.is_valid:
         return _override_invalid(task, record, found, command)
@@ -323,8 +323,8 @@ def file_rejection(task: Task, ask: c.RejectHandoff, command: c.Command) -> Even
         rejection_id=command.facts.fresh_rejection_id,
         rejection=record.to_dict(),
         score=found.score,
-        graded=command.facts.world.graded,
-        attempts=command.facts.world.attempts,
+        graded=command.facts.validation.graded,
+        attempts=command.facts.validation.attempts,
     )
     if command.facts.distrust:
         return (filed, *_override_distrusted(task, record, command))
@@ -444,8 +444,8 @@ def _override_invalid(task: Task, record: TaskRejection, found: Assessment, comm
         validation_issues=tuple(issue.message for issue in found.issues),
         issues=found.issues,
         score=found.score,
-        graded=facts.world.graded,
-        attempts=facts.world.attempts,
+        graded=facts.validation.graded,
+        attempts=facts.validation.attempts,
         is_formal=is_formal,
     )
     message = director.override_message(found.issues, is_last=bool(ended))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def format_count(number: int, noun: str) -> str:
     """`1 event` or `2 events`, for a noun whose plural ends in s."""
@@ -18,3 +20,18 @@ def phrase_set(text: str) -> frozenset[str]:
     return frozenset(
         phrase.strip() for line in text.splitlines() for phrase in line.split(",") if phrase.strip()
     )
+
+
+def split_words(text: str) -> list[str]:
+    """The runs of letters in a text of any script; figures and underscores separate them."""
+    return re.findall(r"[^\W\d_]+", text)
+
+
+def character_pairs(run: str) -> list[str]:
+    """What stands for the words of a script without spaces: each two neighbouring characters."""
+    return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
+
+
+def set_similarity(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of all members that both sets have, from 0 to 1; two empty sets share nothing."""
+    return len(one & other) / len(one | other) if one and other else 0.0

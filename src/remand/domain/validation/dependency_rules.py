@@ -121,22 +121,22 @@ CONFIRMED = ("corroborated", "reproduced")
 CONFIRMATION = 1.5
 
 
-def check_against_ledger(reading: ParsedRejection, world: ValidationFacts) -> Iterator[Issue]:
+def check_against_ledger(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Issue]:
     """What the ledger holds against the names, and the checks against the evidence."""
     if reading.reason is RejectionReason.MISSING_DEPENDENCY:
-        yield from _check_dependencies(reading, world)
+        yield from _check_dependencies(reading, facts)
     if reading.reason is RejectionReason.OBSOLETE:
-        yield from _check_superseding(reading, world)
-    for graded in world.graded:
+        yield from _check_superseding(reading, facts)
+    for graded in facts.graded:
         if graded.grade == DISPROVED:
             detail = f" ({graded.detail})" if graded.detail else ""
             yield issue("evidence_disproved", number=str(graded.index + 1), detail=detail)
 
 
-def confirmed_features(reading: ParsedRejection, world: ValidationFacts) -> Iterator[Feature]:
+def confirmed_features(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Feature]:
     """What the ledger and the repository bear out: it counts for a rejection, however it is written."""
     if reading.reason is RejectionReason.MISSING_DEPENDENCY:
-        known = (world.find_task(name) or world.find_task(bare_name(name)) for name in reading.dependencies)
+        known = (facts.find_task(name) or facts.find_task(bare_name(name)) for name in reading.dependencies)
         if any(
             item and item.task_id and _check_dependency(item.name, item, reading.agent) is None
             for item in known
@@ -149,35 +149,35 @@ def confirmed_features(reading: ParsedRejection, world: ValidationFacts) -> Iter
                 weight=CONFIRMATION,
                 note=note,
             )
-    if any(graded.grade in CONFIRMED for graded in world.graded):
+    if any(graded.grade in CONFIRMED for graded in facts.graded):
         note = "A piece of evidence was checked and holds."
         yield Feature(name="evidence_confirmed", field="evidence", value=1.0, weight=CONFIRMATION, note=note)
 
 
-def _check_dependencies(reading: ParsedRejection, world: ValidationFacts) -> Iterator[Issue]:
+def _check_dependencies(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Issue]:
     """Silent as long as one of the names may rightly be waited for."""
     found = [
-        _check_dependency(name, world.find_task(name) or world.find_task(bare_name(name)), reading.agent)
+        _check_dependency(name, facts.find_task(name) or facts.find_task(bare_name(name)), reading.agent)
         for name in reading.dependencies
     ]
     if found and None not in found:
         yield from (item for item in found if item)
 
 
-def _check_superseding(reading: ParsedRejection, world: ValidationFacts) -> Iterator[Issue]:
+def _check_superseding(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Issue]:
     """Something named must be found: another task that is not given up, a commit on the base branch, or a file."""
     names = superseding_names(reading)
-    known = [world.find_task(name) or world.find_task(bare_name(name)) for name in names]
+    known = [facts.find_task(name) or facts.find_task(bare_name(name)) for name in names]
     tasks = [item for item in known if item and item.task_id]
     if any(map(_may_supersede, tasks)):
         return
-    if any(name in world.merged for name in names):
+    if any(name in facts.merged for name in names):
         return
-    if has_file_place(reading) and any(graded.grade in CONFIRMED for graded in world.graded):
+    if has_file_place(reading) and any(graded.grade in CONFIRMED for graded in facts.graded):
         return
     if tasks and all(item.is_self for item in tasks):
         yield issue("obsolete_itself", name=tasks[0].name)
-    elif world.has_repository:
+    elif facts.has_repository:
         yield issue("obsolete_unknown")
     elif known and all(item and is_task_name(item.name) and not item.task_id for item in known):
         yield issue("dependency_unknown", name=names[0])

@@ -10,7 +10,7 @@ from functools import cached_property
 from remand.domain.reasons import RejectionReason
 from remand.domain.validation.field_text import bare_name, hours_in
 from remand.domain.validation.parsed_rejection import ParsedEvidence, ParsedRejection
-from remand.domain.validation.record_rules import attempt_likeness
+from remand.domain.validation.record_rules import attempt_similarity
 from remand.domain.validation.tokens import (
     Text,
     checkable_marks,
@@ -74,7 +74,7 @@ def attempt_echo(view: MeasuredRejection) -> float:
 
 def attempt_alike(view: MeasuredRejection) -> float:
     """How alike the two most similar attempts are."""
-    return attempt_likeness(view.attempts)
+    return attempt_similarity(view.attempts)
 
 
 def attempt_theme(view: MeasuredRejection) -> float:

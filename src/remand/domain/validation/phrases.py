@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from remand.domain.text.words import word_set
+from remand.domain.text.words import split_words, word_set
 
 _WAITS = re.compile(
     r"\b(?:a?wait(?:s|ing)?|hold (?:off|on|it|the task)|put (?:it|this|the task) (?:on hold|off)|on hold|postpone[sd]?|defer(?:red)?"
@@ -192,7 +192,7 @@ def says_easy(text: str, *, is_plan: bool = False) -> bool:
 
 def is_own_view(source: str) -> bool:
     """True for a source that names nothing but a view of one's own."""
-    words = re.findall(r"[^\W\d_]+", source.casefold())
+    words = split_words(source.casefold())
     if _VIEW_WITHOUT_SPACES.fullmatch("".join(words)):
         return True
     return any(word in _VIEW for word in words) and all(word in _VIEW or word in _ANY_VIEW for word in words)

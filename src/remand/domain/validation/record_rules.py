@@ -6,6 +6,7 @@ import re
 from itertools import combinations
 
 from remand.domain.reasons import RejectionReason
+from remand.domain.text.words import set_similarity
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.field_text import bare_name, days_before, names_in, tracker_keys_in
 from remand.domain.validation.issues import issue
@@ -19,7 +20,6 @@ from remand.domain.validation.tokens import (
     new_thing_count,
     shared_word_count,
     specific_word_count,
-    stem_likeness,
     tokenise_text,
 )
 
@@ -92,10 +92,10 @@ def is_concrete(attempt: Text) -> bool:
     return said >= (FINDING_WORDS if is_finding else ATTEMPT_WORDS)
 
 
-def attempt_likeness(attempts: tuple[Text, ...]) -> float:
+def attempt_similarity(attempts: tuple[Text, ...]) -> float:
     """How alike the two most similar attempts are."""
     return max(
-        (stem_likeness(one.stems, other.stems) for one, other in combinations(attempts[:6], 2)), default=0.0
+        (set_similarity(one.stems, other.stems) for one, other in combinations(attempts[:6], 2)), default=0.0
     )
 
 
@@ -103,7 +103,7 @@ def _is_copy(one: Text, other: Text) -> bool:
     if one.raw.casefold() == other.raw.casefold():
         return True
     return (
-        stem_likeness(frozenset(one.words), frozenset(other.words)) >= COPIED_ATTEMPT
+        set_similarity(frozenset(one.words), frozenset(other.words)) >= COPIED_ATTEMPT
         and set(one.figures) == set(other.figures)
         and one.codes == other.codes
     )

@@ -6,7 +6,6 @@ import re
 
 from remand.domain.text.words import word_set
 from remand.domain.validation.assessment import Issue
-from remand.domain.validation.inquiries import is_denied_asking, is_request_to_machine, wrote_to_somebody
 from remand.domain.validation.issues import issue
 from remand.domain.validation.lexicon import CLASSES, GENERIC_STEMS
 from remand.domain.validation.parsed_rejection import ParsedRejection
@@ -27,6 +26,34 @@ from remand.domain.validation.tokens import (
     tokenise_text,
 )
 
+_MACHINE = (
+    r"(?:server|backend|endpoint|api|service|gateway|host|page|site|database|proxy|script|function|method|query|serveur|servidor"
+    r"|servizio|serwer|сервер|dienst|datenbank|schnittstelle)s?(?! (?:team|owner|people|group|maintainers?|lead|admins?))"
+)
+_ANSWER = r"(?:answer|repl|antwort|répon[ds]|respon[ds]|respuest|respost|contest|rispo|odpowied|ответ)\w*"
+_REQUEST_TO_MACHINE = re.compile(
+    r"(?:^|[\s(])(?:https?://|\.{0,2}/\w)|\b(?-i:GET|POST|PUT|PATCH|DELETE|HEAD|HTTP)\b|\w\(\)|\b[0-9.,]+ ?ms\b|\blocalhost\b"
+    r"|\b[\w-]+\.(?:local|internal|com|net|org|io|dev)\b|\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b"
+    rf"|\b{_ANSWER}(?: \w+){{0,2}} [1-5][0-9]{{2}}\b|\b{_MACHINE}(?: \w+){{0,2}} {_ANSWER}"
+    rf"|\b(?:called|requested|contacted|pinged|met|to|from|against) (?:the |our |an? )?(?:\w+ )?{_MACHINE}\b"
+    rf"|\b(?:temps|délai|tiempo|tempo|czas|время|времени|code|código|codice|kod|код)(?: de| di| da)? {_ANSWER}"
+    r"|\bresponse (?:times?|codes?|body|headers?|size)|服务器|接口|数据库|サーバ|エンドポイント|データベース",
+    re.IGNORECASE,
+)
+_WROTE_TO_SOMEBODY = re.compile(
+    r"\b(?:sent|left|opened|filed|put|added|raised|posted)\b(?: \S+){0,6} (?:e?-?mail|message|comment|questions?|blocker|thread|dm|poll)\b"
+    r"|\b(?:mail|nachricht|kommentar|fragen?)\b(?: \S+){0,4} (?:geschickt|gesendet|hinterlassen|gestellt)\b"
+    r"|\b(?:envoyé|laissé|posé|posté)\b(?: \S+){0,3} (?:mail|courriel|message|commentaire|questions?)\b"
+    r"|\b(?:envié|enviado|dejé|dejado|planteé)\b(?: \S+){0,3} (?:correo|mensaje|comentario|preguntas?)\b",
+    re.IGNORECASE,
+)
+_DENIED_ASKING = re.compile(
+    r"\b(?:could|should|would|might|can|may|must|will|to|has to|needs to) be (?:asked|consulted|contacted|mailed|messaged)\b"
+    r"|\b(?:nobody|no one|no-one|not|never|without|didn'?t|haven'?t|hasn'?t|did not|have not)(?: has| have| had| been| yet| having| anyone| was| were)* (?:ask|consult|contact|mail|request)\w*"
+    r"|\b(?:niemand(?:en)?|nicht|ohne)(?: \w+){0,2} (?:gefragt|nachgefragt|nachzufragen|zu fragen)|\b(?:personne|sans|pas)(?: \w+){0,2} (?:demand\w+|interrog\w+)"
+    r"|\b(?:nadie|sin|no)(?: \w+){0,2} (?:pregunt\w+|consult\w+)|\b(?:никого|не)(?: \w+)? спр\w+|没有?(?:问|询问)|未(?:问|询问)|聞いていない|質問していない|確認していない",
+    re.IGNORECASE,
+)
 _QUESTION = re.compile(
     r"[^\s?？][\s\u202f]?[?？؟](?=\s|$|[\"'”’»」)\]]|[\u3040-\u9fff])|ですか|ますか|でしょうか"
 )
@@ -139,7 +166,7 @@ def check_nobody_asked(reading: ParsedRejection) -> Issue | None:
 
 def _tells_of_asking(text: Text, *lists: str) -> bool:
     """True when a clause has a word of the lists, and what it tells was not asked of a machine."""
-    if not any(map(text.count, lists)) or is_denied_asking(text.raw):
+    if not any(map(text.count, lists)) or _DENIED_ASKING.search(text.raw) is not None:
         return False
     return any(_is_asking(clause, lists) for clause in clauses(text.raw))
 
@@ -151,13 +178,16 @@ def _is_asking(clause: str, lists: tuple[str, ...]) -> bool:
     ]
     if any("asked" in names and "answers" not in names for names in found):
         return True
-    return bool(found) and not is_request_to_machine(clause)
+    return bool(found) and _REQUEST_TO_MACHINE.search(clause) is None
 
 
 def _is_asked_in_other_words(attempt: Text) -> bool:
     """True when a word that no list has for itself tells of asking."""
-    is_told = _ASKED_IN_CHINESE.search(attempt.raw) is not None or wrote_to_somebody(attempt.raw)
-    return is_told and not is_denied_asking(attempt.raw)
+    is_told = (
+        _ASKED_IN_CHINESE.search(attempt.raw) is not None
+        or _WROTE_TO_SOMEBODY.search(attempt.raw) is not None
+    )
+    return is_told and _DENIED_ASKING.search(attempt.raw) is None
 
 
 QUESTION_RULES = (

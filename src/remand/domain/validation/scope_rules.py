@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from remand.domain.text.words import set_similarity
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.field_text import final_hours, range_hours_in
 from remand.domain.validation.issues import issue
 from remand.domain.validation.lexicon import GENERIC_STEMS
 from remand.domain.validation.parsed_rejection import ParsedRejection, ParsedSubTask
-from remand.domain.validation.tokens import Text, new_thing_count, overlap_share, stem_likeness
+from remand.domain.validation.tokens import Text, new_thing_count, overlap_share
 
 TOLERANCE = 0.15
 LEAST_SHARE = 0.6
@@ -180,8 +181,8 @@ def _is_same_sub_task(one: ParsedSubTask, other: ParsedSubTask) -> bool:
     ):
         return False
     has_scopes = bool(one.scope.stems and other.scope.stems)
-    is_same_scope = has_scopes and stem_likeness(one.scope.stems, other.scope.stems) >= SAME_SCOPE
-    titles = stem_likeness(_title_subject(one.title), _title_subject(other.title))
+    is_same_scope = has_scopes and set_similarity(one.scope.stems, other.scope.stems) >= SAME_SCOPE
+    titles = set_similarity(_title_subject(one.title), _title_subject(other.title))
     return is_same_scope or (titles >= SAME_TITLE and not has_scopes)
 
 

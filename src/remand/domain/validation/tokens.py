@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from remand.domain.record import Record
+from remand.domain.text.words import character_pairs
 from remand.domain.validation.lexicon import CLASSES, GENERIC_STEMS
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -92,7 +93,7 @@ class _Sorter:
     def take(self, token: str, lower: str) -> None:
         """Takes what is no plain word."""
         if _IS_CJK.match(token):
-            self.words += [token[start : start + 2] for start in range(len(token) - 1)] or [token]
+            self.words += character_pairs(token)
         elif _FIGURE.fullmatch(token):
             self.figures.append(token.rstrip("%"))
         elif _is_code(token):
@@ -204,8 +205,3 @@ def shared_word_count(text: Text, *others: Text) -> float:
 def overlap_share(some: frozenset[str], others: frozenset[str]) -> float:
     """How large a part of some stems is among the others."""
     return len(some & others) / len(some) if some else 0.0
-
-
-def stem_likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """How alike two sets of stems are, from 0 to 1."""
-    return len(one & other) / len(one | other) if one and other else 0.0

@@ -124,16 +124,16 @@ _BY_REASON: dict[RejectionReason | None, tuple[Rule, ...]] = {
 
 
 def assess(
-    rejection: TaskRejection, context: Mapping[str, Any], world: ValidationFacts | None = None
+    rejection: TaskRejection, context: Mapping[str, Any], facts: ValidationFacts | None = None
 ) -> Assessment:
     """Judges a rejection of the task that the context describes, with what the ledger knows if there is one."""
     reading = parse_rejection(rejection, context)
     features = (
         *weighted_features(reading),
-        *(confirmed_features(reading, world) if world is not None else ()),
+        *(confirmed_features(reading, facts) if facts is not None else ()),
     )
     score = total_score(reading, features)
-    issues = list(broken_rules(reading, world))
+    issues = list(broken_rules(reading, facts))
     if score < 0:
         named = {item.field for item in issues}
         issues += [item for item in weakest_issues(reading, features) if item.field not in named]
@@ -151,10 +151,10 @@ class RejectionValidator:
         return assessment.is_valid, [IssueText(found) for found in assessment.issues]
 
     def assess(
-        self, rejection: TaskRejection, task_context: Mapping[str, Any], world: ValidationFacts | None = None
+        self, rejection: TaskRejection, task_context: Mapping[str, Any], facts: ValidationFacts | None = None
     ) -> Assessment:
         """The same, with everything that counted."""
-        return assess(rejection, task_context, world)
+        return assess(rejection, task_context, facts)
 
 
 def _as_rejection(given: object) -> TaskRejection:
@@ -164,7 +164,7 @@ def _as_rejection(given: object) -> TaskRejection:
     return TaskRejection.from_dict(given if isinstance(given, Mapping) else {})
 
 
-def broken_rules(reading: ParsedRejection, world: ValidationFacts | None) -> Iterator[Issue]:
+def broken_rules(reading: ParsedRejection, facts: ValidationFacts | None) -> Iterator[Issue]:
     """The issues of all rules that apply."""
     if reading.reason is None:
         yield issue("reason_unknown")
@@ -172,8 +172,8 @@ def broken_rules(reading: ParsedRejection, world: ValidationFacts | None) -> Ite
         found = rule(reading)
         if found:
             yield found
-    if world is not None:
-        yield from check_against_ledger(reading, world)
+    if facts is not None:
+        yield from check_against_ledger(reading, facts)
 
 
 def _unique_issues(issues: list[Issue]) -> tuple[Issue, ...]:

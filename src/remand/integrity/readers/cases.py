@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from remand.domain.text.words import set_similarity
+
 NOTHING, LOOSE, BOUNDED, COUNTED, EXACT, NARROW = range(6)
 """How much an assertion proves: nothing; that something is there; a bound or truth; how many; a value; a value and more."""
 
@@ -88,11 +90,9 @@ class ParsedTest(NamedTuple):
         return any(not skip.is_conditional for skip in self.skips)
 
 
-def word_likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """How much two bags of words have in common, from 0 to 1."""
-    if not one and not other:
-        return 1.0
-    return len(one & other) / len(one | other)
+def word_similarity(one: frozenset[str], other: frozenset[str]) -> float:
+    """How much two sets of words have in common, from 0 to 1; two empty ones are the same."""
+    return set_similarity(one, other) if one or other else 1.0
 
 
 SMOKE = (

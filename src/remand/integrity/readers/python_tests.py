@@ -219,7 +219,7 @@ class _BodyReader:
             self._read_with(node, times, is_conditional=is_conditional)
         elif isinstance(node, ast.Try | ast.TryStar):
             self._read_try(node, times, is_conditional=is_conditional)
-        elif isinstance(node, Function) and (node.name in self._used):
+        elif isinstance(node, Function) and node.name in self._used:
             self._read_body(node.body, times, is_conditional=is_conditional)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
             self.yields = True

@@ -35,13 +35,9 @@ _EXITS = re.compile(
 
 def find_early_exits(changeset: Changeset) -> Iterator[Suspicion]:
     """Exits that the base has not: at import, in tests, or past every handler."""
-    for view in changeset.views:
-        if view.after is None or not view.after.is_code:
-            continue
-        had = {text for _, text in _exits(view.before)} if view.before else set()
-        for line, text in _exits(view.after):
-            if text not in had:
-                yield suspicion("early_exit", view.path, line, f"`{shorten(text)}`")
+    for view in changeset.code_views:
+        for line, text in view.find_added(_exits):
+            yield suspicion("early_exit", view.path, line, f"`{shorten(text)}`")
 
 
 def _exits(source: SourceFile) -> Iterator[tuple[int, str]]:
@@ -132,14 +128,10 @@ _NAMES = word_set("eq equals Equals Equal isEqual asymmetricMatch partial_cmp co
 
 def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
     """Comparison methods that answer without comparing, where the base has none."""
-    for view in changeset.views:
-        if view.after is None or not view.after.is_code:
-            continue
-        had = {text for _, text in _forced_comparisons(view.before)} if view.before else set()
-        for line, text in _forced_comparisons(view.after):
-            if text not in had:
-                yield suspicion("equality_forced", view.path, line, text)
-        if view.before is not None:
+    for view in changeset.code_views:
+        for line, text in view.find_added(_forced_comparisons):
+            yield suspicion("equality_forced", view.path, line, text)
+        if view.before is not None and view.after is not None:
             yield from _find_partial_comparisons(view.path, view.before, view.after)
 
 
@@ -289,13 +281,9 @@ Math.random Date.now performance.now Object.is JSON.stringify Promise.reject Arr
 
 def find_runner_patches(changeset: Changeset) -> Iterator[Suspicion]:
     """Attributes of modules that tests rest on, set where the base did not set them."""
-    for view in changeset.views:
-        if view.after is None or not view.after.is_code:
-            continue
-        had = {text for _, text in _runner_patches(view.before)} if view.before else set()
-        for line, text in _runner_patches(view.after):
-            if text not in had:
-                yield suspicion("runner_patched", view.path, line, f"`{shorten(text)}`")
+    for view in changeset.code_views:
+        for line, text in view.find_added(_runner_patches):
+            yield suspicion("runner_patched", view.path, line, f"`{shorten(text)}`")
 
 
 def _runner_patches(source: SourceFile) -> Iterator[tuple[int, str]]:

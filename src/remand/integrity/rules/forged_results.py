@@ -365,12 +365,9 @@ _IS_REPORT = re.compile(
 
 def find_forged_reports(changeset: Changeset) -> Iterator[Suspicion]:
     """Reports made by tests or found by looking at the runner's arguments."""
-    for view in changeset.views:
-        if view.after is None or not view.after.is_code or view.after.language in ("shell", "make"):
-            continue
-        had = {text for _, text in _forged_reports(view.before)} if view.before else set()
-        for line, text in _forged_reports(view.after):
-            if text not in had:
+    for view in changeset.code_views:
+        if view.after is not None and view.after.language not in ("shell", "make"):
+            for line, text in view.find_added(_forged_reports):
                 yield suspicion("report_forged", view.path, line, f"`{shorten(text)}`")
 
 

@@ -290,13 +290,9 @@ _SCRIPT_EVAL = re.compile(
 
 def find_obfuscated_code(changeset: Changeset) -> Iterator[Suspicion]:
     """Data that is decoded and run."""
-    for view in changeset.views:
-        if view.after is None or not view.after.is_code:
-            continue
-        had = {text for _, text in _obfuscated_calls(view.before)} if view.before else set()
-        for line, text in _obfuscated_calls(view.after):
-            if text not in had:
-                yield suspicion("obfuscated", view.path, line, f"`{shorten(text)}`")
+    for view in changeset.code_views:
+        for line, text in view.find_added(_obfuscated_calls):
+            yield suspicion("obfuscated", view.path, line, f"`{shorten(text)}`")
 
 
 def _obfuscated_calls(source: SourceFile) -> Iterator[tuple[int, str]]:

@@ -11,7 +11,7 @@ from remand.domain.text.words import format_count
 from remand.integrity.changed_tests import PlacedTest
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import is_expectation_path, is_test_path
-from remand.integrity.readers.cases import NOTHING, Assertion, ParsedTest, word_likeness
+from remand.integrity.readers.cases import NOTHING, Assertion, ParsedTest, word_similarity
 from remand.integrity.readers.python_tree import last_name, node_source
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
@@ -64,7 +64,7 @@ def _compare_pair(
         )
         return
     changed, lost = pair_assertions(old, new)
-    is_same_act = word_likeness(before.case.act, after.case.act) >= SAME_ACT
+    is_same_act = word_similarity(before.case.act, after.case.act) >= SAME_ACT
     kin = (pair for pair in changed if is_same_act or _assertion_similarity(*pair) >= SAME_ASSERTION)
     yield from (_weakened_suspicion(after, one, other) for one, other in kin if is_weaker(one, other))
     yield from _find_conditional_assertions(after, old, new)
@@ -138,9 +138,12 @@ def _assertion_similarity(one: Assertion, other: Assertion) -> float:
     """How likely one assertion is what became of another."""
     same = 2.0 if one.subject == other.subject else 0.0
     same += 1.0 if _expected_text(one) == _expected_text(other) else 0.0
-    values = word_likeness(one.literals, other.literals) if one.literals or other.literals else 0.0
+    values = word_similarity(one.literals, other.literals) if one.literals or other.literals else 0.0
     return (
-        same + values + word_likeness(_word_set(one.subject), _word_set(other.subject)) + 0.1 * other.strength
+        same
+        + values
+        + word_similarity(_word_set(one.subject), _word_set(other.subject))
+        + 0.1 * other.strength
     )
 
 
@@ -201,7 +204,7 @@ def _is_excused(
     parts = sum(item.parts - 1 for item in new if item.text not in known)
     if after.case.proofs + parts + _helper_proofs(after, changeset) >= before.proofs:
         return True
-    is_rewritten = word_likeness(before.act, after.case.act) < SAME_ACT
+    is_rewritten = word_similarity(before.act, after.case.act) < SAME_ACT
     return is_rewritten and len(new) * 2 >= len(_proving_assertions(before)) and bool(new)
 
 

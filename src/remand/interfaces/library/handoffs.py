@@ -98,15 +98,15 @@ class DirectorRejectionHandler:
     def _decide(
         self, manager: TaskManager, rejection: TaskRejection, task_context: Mapping[str, Any]
     ) -> RejectionDecision:
-        world = _world(manager.graph, rejection)
-        found = self.validator.assess(rejection, task_context, world)
+        facts = _validation_facts(manager.graph, rejection)
+        found = self.validator.assess(rejection, task_context, facts)
         if not isinstance(rejection.task_id, str) or not rejection.task_id:
             return self._override(rejection, [UNNAMED, *found.issues])
         if not found.is_valid:
             return self._override(rejection, list(found.issues))
         reason = rejection.reason or RejectionReason.BLOCKER
         told = {**task_context, "id": rejection.task_id}
-        drawn = director.plan_decision(director.AUTOMATIC[reason], rejection, told, world)
+        drawn = director.plan_decision(director.AUTOMATIC[reason], rejection, told, facts)
         # Before tasks are created: none may get the id of one that was named and is no node yet.
         _ensure_named(manager.graph, rejection.task_id, drawn)
         created = _create(manager, drawn)
@@ -178,7 +178,7 @@ def _link(graph: ThoughtGraph, task_id: str, drawn: director.DecisionPlan, creat
             graph.add_edge(name, other, EdgeType.DEPENDS_ON, weight=1.0)
 
 
-def _world(graph: ThoughtGraph, rejection: TaskRejection) -> ValidationFacts:
+def _validation_facts(graph: ThoughtGraph, rejection: TaskRejection) -> ValidationFacts:
     """The tasks a rejection waits for that are nodes of the graph; others are believed to exist."""
     known: list[NamedTask] = []
     waited = dependency_names(rejection)

@@ -24,11 +24,11 @@ OPEN = NamedTask(name=T2, task_id=T2, title="PDF export", status="incoming", is_
 
 
 def drawn(
-    reason: str, world: ValidationFacts | None = None, task: dict[str, Any] | None = None, **fields: Any
+    reason: str, facts: ValidationFacts | None = None, task: dict[str, Any] | None = None, **fields: Any
 ) -> DecisionPlan:
     """The automatic director's plan for a rejection."""
     record = TaskRejection.from_dict({**a_rejection(reason, **fields), "task_id": T1})
-    return plan_decision(AUTOMATIC[RejectionReason[reason]], record, {**TASK, **(task or {})}, world)
+    return plan_decision(AUTOMATIC[RejectionReason[reason]], record, {**TASK, **(task or {})}, facts)
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_scope_creep_is_cut_into_its_sub_tasks_with_their_order() -> None:
 
 def test_a_sub_task_may_wait_for_a_task_that_exists() -> None:
     rows = [{"title": "Layout", "dependencies": f"task:{T2}"}, {"title": "Mail", "dependencies": "T-9 and 1"}]
-    world = ValidationFacts(
+    facts = ValidationFacts(
         named=(NamedTask(name=f"task:{T2}", task_id=T2, is_open=True), NamedTask(name="T-9"))
     )
 
-    layout, mail = drawn("SCOPE_CREEP", world, alternative_tasks=rows).sketches
+    layout, mail = drawn("SCOPE_CREEP", facts, alternative_tasks=rows).sketches
 
     assert (layout.tasks, layout.siblings) == ((T2,), ())
     assert (mail.tasks, mail.siblings) == ((), (0,))

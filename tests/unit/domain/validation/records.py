@@ -178,11 +178,11 @@ def record(reason: str, **changed: Any) -> TaskRejection:
     return TaskRejection(**{**given, **HONEST[reason][0], **changed})
 
 
-def judged(reason: str, world: ValidationFacts | None = None, **changed: Any) -> Assessment:
+def judged(reason: str, facts: ValidationFacts | None = None, **changed: Any) -> Assessment:
     """What the validator makes of it."""
-    return assess(record(reason, **changed), HONEST[reason][1], world)
+    return assess(record(reason, **changed), HONEST[reason][1], facts)
 
 
-def codes(reason: str, world: ValidationFacts | None = None, **changed: Any) -> set[str]:
+def codes(reason: str, facts: ValidationFacts | None = None, **changed: Any) -> set[str]:
     """The codes of the issues it finds."""
-    return {issue.code for issue in judged(reason, world, **changed).issues}
+    return {issue.code for issue in judged(reason, facts, **changed).issues}

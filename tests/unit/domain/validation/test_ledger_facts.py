@@ -27,38 +27,38 @@ def test_a_dependency_that_cannot_be_waited_for_is_an_issue(known: NamedTask, co
 
 
 def test_the_message_names_the_dependency_and_its_status() -> None:
-    world = ValidationFacts(named=(NamedTask(name="T-41", task_id="T-41", status="cancelled"),))
+    facts = ValidationFacts(named=(NamedTask(name="T-41", task_id="T-41", status="cancelled"),))
 
-    assert "T-41 is already cancelled" in str(judged("MISSING_DEPENDENCY", world).issues[0])
+    assert "T-41 is already cancelled" in str(judged("MISSING_DEPENDENCY", facts).issues[0])
 
 
 def test_one_dependency_that_may_be_waited_for_is_enough() -> None:
-    world = ValidationFacts(named=(OPEN, NamedTask(name="T-40", task_id="T-40", status="done")))
+    facts = ValidationFacts(named=(OPEN, NamedTask(name="T-40", task_id="T-40", status="done")))
 
-    assert codes("MISSING_DEPENDENCY", world, blocking_factor="T-41 (secret store), after T-40") == set()
+    assert codes("MISSING_DEPENDENCY", facts, blocking_factor="T-41 (secret store), after T-40") == set()
 
 
 def test_a_prefixed_name_is_found_under_its_bare_id() -> None:
-    world = ValidationFacts(named=(NamedTask(name="T-41"),))
+    facts = ValidationFacts(named=(NamedTask(name="T-41"),))
 
-    assert codes("MISSING_DEPENDENCY", world, blocking_factor="task:T-41 (secret store) is open") == {
+    assert codes("MISSING_DEPENDENCY", facts, blocking_factor="task:T-41 (secret store) is open") == {
         "dependency_unknown"
     }
 
 
 def test_a_decision_that_the_ledger_does_not_know_is_believed() -> None:
-    world = ValidationFacts(named=(NamedTask(name="D-91"),))
+    facts = ValidationFacts(named=(NamedTask(name="D-91"),))
 
     assert (
-        codes("MISSING_DEPENDENCY", world, blocking_factor="D-91 (key format of the secret store) is open")
+        codes("MISSING_DEPENDENCY", facts, blocking_factor="D-91 (key format of the secret store) is open")
         == set()
     )
 
 
 def test_other_reasons_may_name_closed_tasks() -> None:
-    world = ValidationFacts(named=(NamedTask(name="T-41", task_id="T-41", status="done"),))
+    facts = ValidationFacts(named=(NamedTask(name="T-41", task_id="T-41", status="done"),))
 
-    assert codes("BLOCKER", world, reason_summary="Staging bucket refuses our key since T-41") == set()
+    assert codes("BLOCKER", facts, reason_summary="Staging bucket refuses our key since T-41") == set()
 
 
 @pytest.mark.parametrize("grade", ["reported", "corroborated", "reproduced"])
@@ -67,8 +67,8 @@ def test_evidence_that_was_not_disproved_is_fine(grade: str) -> None:
 
 
 def test_disproved_evidence_is_an_issue_that_says_which() -> None:
-    world = ValidationFacts(graded=(EvidenceGrade(index=1, grade="disproved", detail="the key is active"),))
-    found = judged("BLOCKER", world).issues
+    facts = ValidationFacts(graded=(EvidenceGrade(index=1, grade="disproved", detail="the key is active"),))
+    found = judged("BLOCKER", facts).issues
 
     assert [issue.code for issue in found] == ["evidence_disproved"]
     assert "Evidence 2" in str(found[0])
@@ -104,9 +104,9 @@ def test_what_made_a_task_obsolete_is_known_and_another_task(known: NamedTask, f
 
 
 def test_a_commit_shows_obsolescence_whatever_the_ledger_knows() -> None:
-    world = ValidationFacts(named=(NamedTask(name="T-301"), NamedTask(name="9ab12ff")))
+    facts = ValidationFacts(named=(NamedTask(name="T-301"), NamedTask(name="9ab12ff")))
 
-    assert codes("OBSOLETE", world) == set()
+    assert codes("OBSOLETE", facts) == set()
 
 
 SHA = "0a1b2c3d4e5f"
@@ -114,7 +114,7 @@ FACTOR = f"The work is in commit {SHA} already"
 
 
 @pytest.mark.parametrize(
-    ("world", "found"),
+    ("facts", "found"),
     [
         (ValidationFacts(has_repository=True, merged=(SHA,)), set()),
         (ValidationFacts(has_repository=True), {"obsolete_unknown"}),
@@ -123,7 +123,7 @@ FACTOR = f"The work is in commit {SHA} already"
     ids=["merged", "not merged", "nobody could look"],
 )
 def test_a_commit_that_made_a_task_obsolete_is_part_of_the_base(
-    world: ValidationFacts, found: set[str]
+    facts: ValidationFacts, found: set[str]
 ) -> None:
     plain = {
         "reason_summary": FACTOR,
@@ -132,7 +132,7 @@ def test_a_commit_that_made_a_task_obsolete_is_part_of_the_base(
     }
     evidence = [{"type": "log", "data": f"{SHA} Add the export", "source": "git log"}]
 
-    judged_codes = codes("OBSOLETE", world, blocking_factor=FACTOR, evidence=evidence, **plain)
+    judged_codes = codes("OBSOLETE", facts, blocking_factor=FACTOR, evidence=evidence, **plain)
 
     assert judged_codes & {"obsolete_unknown"} == found
 
