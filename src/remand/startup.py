@@ -17,12 +17,14 @@ LAZY_MODULES = frozenset(
         "adapters.coordinator": "remote_ledger",
         "adapters.forges": "gitea github gitlab",
         "adapters.gates": "background_runs",
-        "adapters.git": "event_publisher mirror repository",
+        "adapters.git": "checkouts event_publisher mirror repository",
         "adapters.hosts": "claude codex copilot cursor gemini mcp_entries openhands qwen",
-        "adapters.parsers": "cargo cargo_test cobertura coverage_json eslint exit go junit lcov mypy ruff sarif tap tsc",
+        "adapters.parsers": "cargo cargo_test cobertura coverage_json eslint exit go junit lcov mypy registry ruff sarif tap tsc",
+        "adapters.sandbox": "sandboxes",
         "adapters.stores": "sqlite_migrations",
         "app": "errors prompts rejection_facts",
         "app.events": "control_files",
+        "app.gates": "measurement runner",
         "app.inbox": "objections",
         "config": "missing_base",
         "domain.access": "confusables tool_calls",
@@ -33,7 +35,7 @@ LAZY_MODULES = frozenset(
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "verdicts",
         "interfaces.hook": "activity answers dispatch entry session tool_guard",
-        "wiring": "evidence forges gate_environment gates notices reminders views",
+        "wiring": "evidence forges gates notices reminders views",
     }.items()
     for name in (f"{package}.{module}" for module in names.split())
 )

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remand.adapters.parsers.registry import PARSERS, find_parser
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
 from remand.domain.text.visible import remove_invisible
-from remand.wiring import gate_environment
 from tests.unit.adapters.parsers.recorded_runs import NAMES, parse, recorded
 
 MAX_FINDINGS = 10_000
@@ -50,7 +50,7 @@ def read(parser: str, ran: ToolOutput) -> Measurement | None:
     if found is None:
         assert 0 < len(why) < 1_000
         return None
-    assert found.figures.keys() <= set(gate_environment.parser_figures(parser))
+    assert found.figures.keys() <= set(PARSERS[parser].FIGURES)
     assert all(math.isfinite(value) and value >= 0 for value in found.figures.values())
     assert len(found.findings) <= MAX_FINDINGS
     for finding in found.findings[:50]:
@@ -74,26 +74,19 @@ def everywhere(content: bytes, status: int = 0) -> list[ToolOutput]:
     ]
 
 
-@pytest.mark.parametrize("parser", gate_environment.parser_names())
+@pytest.mark.parametrize("parser", tuple(PARSERS))
 def test_a_parser_declares_its_figures_and_requires_nothing_else(parser: str) -> None:
-    figures = gate_environment.parser_figures(parser)
+    figures = PARSERS[parser].FIGURES
 
     assert figures
-    assert all(
-        name[:4] in ("max_", "min_") and name[4:] in figures
-        for name in gate_environment.parser_defaults(parser)
-    )
+    assert all(name[:4] in ("max_", "min_") and name[4:] in figures for name in PARSERS[parser].DEFAULTS)
 
 
 def test_there_is_no_parser_of_another_name() -> None:
-    assert (
-        gate_environment.find_parser("nose"),
-        gate_environment.parser_figures("nose"),
-        dict(gate_environment.parser_defaults("nose")),
-    ) == (None, (), {})
+    assert find_parser("nose") is None
 
 
-@pytest.mark.parametrize("parser", gate_environment.parser_names())
+@pytest.mark.parametrize("parser", tuple(PARSERS))
 def test_what_any_tool_says_is_read_or_refused(parser: str) -> None:
     for name in NAMES:
         ran = recorded(name)
@@ -101,7 +94,7 @@ def test_what_any_tool_says_is_read_or_refused(parser: str) -> None:
             read(parser, ran._replace(status=status))
 
 
-@pytest.mark.parametrize("parser", gate_environment.parser_names())
+@pytest.mark.parametrize("parser", tuple(PARSERS))
 def test_garbage_is_read_or_refused(parser: str) -> None:
     for content in GARBAGE:
         for status in (0, 1):
@@ -109,7 +102,7 @@ def test_garbage_is_read_or_refused(parser: str) -> None:
                 read(parser, ran)
 
 
-@pytest.mark.parametrize("parser", gate_environment.parser_names())
+@pytest.mark.parametrize("parser", tuple(PARSERS))
 def test_five_megabytes_of_random_bytes_are_read_or_refused(parser: str) -> None:
     content = random.Random(parser).randbytes(5 << 20)
     for ran in everywhere(content):
@@ -131,7 +124,7 @@ def test_what_was_truncated_is_read_or_refused(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("parser", gate_environment.parser_names())
+@pytest.mark.parametrize("parser", tuple(PARSERS))
 def test_a_failed_command_that_says_nothing_never_passes(parser: str) -> None:
     for status in (1, 2, 3, 101, 127, 137):
         found = read(parser, ToolOutput(status=status, root="/src"))
@@ -173,6 +166,6 @@ def test_what_was_damaged_is_read_or_refused(case: tuple[str, ToolOutput]) -> No
     content=st.binary(max_size=400) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace"))
 )
 def test_anything_is_read_or_refused(content: bytes) -> None:
-    for parser in gate_environment.parser_names():
+    for parser in PARSERS:
         for ran in everywhere(content):
             read(parser, ran)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from remand.adapters.parsers.registry import PARSERS
 from remand.config.gates import parse_gate_policy
-from remand.wiring import gate_environment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "parsers.md").read_text(encoding="utf-8")
 ROWS = {
@@ -18,24 +18,20 @@ ROWS = {
 
 
 def test_every_parser_is_documented_and_no_other() -> None:
-    assert tuple(ROWS) == gate_environment.parser_names()
+    assert tuple(ROWS) == tuple(PARSERS)
 
 
-@pytest.mark.parametrize("name", gate_environment.parser_names())
+@pytest.mark.parametrize("name", tuple(PARSERS))
 def test_a_parsers_figures_and_thresholds_are_as_documented(name: str) -> None:
     _, _, figures, thresholds = ROWS[name]
 
-    assert tuple(re.findall(r"`([a-z_]+)`", figures)) == gate_environment.parser_figures(name)
-    assert tomllib.loads("\n".join(re.findall(r"`([^`]+)`", thresholds))) == dict(
-        gate_environment.parser_defaults(name)
-    )
+    assert tuple(re.findall(r"`([a-z_]+)`", figures)) == PARSERS[name].FIGURES
+    assert tomllib.loads("\n".join(re.findall(r"`([^`]+)`", thresholds))) == dict(PARSERS[name].DEFAULTS)
 
 
 def test_the_example_gates_are_valid() -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     gates = parse_gate_policy(tomllib.loads(example)).gates or ()
 
-    assert {gate.parser for gate in gates} <= set(gate_environment.parser_names())
-    assert all(
-        name[4:] in gate_environment.parser_figures(gate.parser) for gate in gates for name in gate.require
-    )
+    assert {gate.parser for gate in gates} <= set(PARSERS)
+    assert all(name[4:] in PARSERS[gate.parser].FIGURES for gate in gates for name in gate.require)

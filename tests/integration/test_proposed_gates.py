@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.gates.tools import standard_path
+from remand.adapters.gates.tools import SystemTools
+from remand.adapters.parsers.registry import find_parser
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Gate, Measurement
-from remand.wiring import gate_environment, project
+from remand.wiring import project
 
 PYTHON = {
     "pyproject.toml": '[project]\nname = "sums"\nversion = "1"\n\n[tool.pytest]\naddopts = ["-p", "no:cacheprovider"]\n\n[tool.ruff]\n\n[tool.mypy]\nfiles = ["src"]\n',
@@ -62,7 +63,10 @@ class Workplace:
         done = subprocess.run(
             [word.replace("{report}", str(self._report)) for word in gate.command],
             cwd=self.root,
-            env={**os.environ, "PATH": os.pathsep.join([*path, *standard_path(), os.environ["PATH"]])},
+            env={
+                **os.environ,
+                "PATH": os.pathsep.join([*path, *SystemTools().standard_path(), os.environ["PATH"]]),
+            },
             capture_output=True,
             check=False,
         )
@@ -73,7 +77,7 @@ class Workplace:
             report=self._report.read_bytes() if self._report.exists() else None,
             root=str(self.root),
         )
-        parser = gate_environment.find_parser(gate.parser)
+        parser = find_parser(gate.parser)
         assert parser is not None
         return parser.parse(ran)
 

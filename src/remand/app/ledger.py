@@ -49,7 +49,7 @@ from remand.app.requests import Acceptance, Answer, Request, Rules, is_valid_req
 from remand.app.tasks.lookup import find_task_id, open_handoff_task
 from remand.domain import commands as c
 from remand.domain.access.keys import Trust, parse_trust
-from remand.domain.access.team import Actor
+from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.decisions.findings import find_rejected_change, find_rejected_change_elsewhere
 from remand.domain.decisions.handoffs import submission_branch
 from remand.domain.events.event import Event, KnownBy
@@ -124,17 +124,37 @@ class Ledger(LogFiles):
         """Answers asks of the system's own, all made durable by one sync."""
         return self._answer_all([(Request(ask=ask, actor=actor.name), actor) for ask in asks])
 
-    def _answer_all(self, requests: Sequence[tuple[Request, Actor | None]]) -> list[Answer]:
+    def record_then_ask(
+        self,
+        record: c.Ask,
+        key: str,
+        notes: Sequence[c.Ask],
+        request: Request,
+        is_released: Callable[[Answer], object],
+    ) -> list[Answer]:
+        """Records something as the coordinator and, should that release it, answers a request, all in one change."""
+        coordinator = THE_COORDINATOR
+        own = [Request(ask=record, actor=coordinator.name, key=key)]
+        own += [Request(ask=note, actor=coordinator.name) for note in notes]
+        asked = [*((one, coordinator) for one in own), (request, None)]
+        return self._answer_all(asked, is_last_due=lambda answers: is_released(answers[0]))
+
+    def _answer_all(
+        self,
+        requests: Sequence[tuple[Request, Actor | None]],
+        is_last_due: Callable[[list[Answer]], object] = lambda _: True,
+    ) -> list[Answer]:
         seen = [
             self._look_up_external_facts(request.ask) if is_valid_request(request) else NO_EXTERNAL_FACTS
             for request, _ in requests
         ]
         with self._write_transaction() as (tx, _, handler):
             handler.settle_due()
-            answers = [
-                handler.answer(request, found, actor)
-                for (request, actor), found in zip(requests, seen, strict=True)
-            ]
+            answers: list[Answer] = []
+            for (request, actor), found in zip(requests, seen, strict=True):
+                if len(answers) == len(requests) - 1 and not is_last_due(answers):
+                    break
+                answers.append(handler.answer(request, found, actor))
             head, is_outdated = tx.head, bool(tx.outdated.every())
         if not handler.entries and any(isinstance(one, Acceptance) and one.events for one in answers):
             self.sync(head)

@@ -10,11 +10,11 @@ from remand.adapters.journal.reader import JournalFile, Transcripts
 from remand.adapters.system.web_pages import HostPages
 from remand.app.ports import CommandProbes, RejectionChecks
 from remand.app.rejection_facts import EvidenceChecker
+from remand.app.settings import SettingsSource
 from remand.domain.gate.gate import GatePolicy
 from remand.domain.task import Task
-from remand.wiring import gate_environment
+from remand.wiring import gates
 from remand.wiring.journal import journal_folder
-from remand.wiring.settings import SettingsSource
 
 
 def look_up_evidence(
@@ -22,7 +22,7 @@ def look_up_evidence(
 ) -> RejectionChecks:
     """All that can be found out about a rejection of a task."""
     policy = settings.settings().gate_policy
-    base = settings.settings().base or settings.base()
+    base = settings.base_branch()
     with GitSources(place, base) as sources:
         witness = EvidenceChecker(
             sources,
@@ -51,7 +51,7 @@ def journal_reader(
 
 def _probes(place: LedgerLocation, ledger_id: str, policy: GatePolicy) -> CommandProbes:
     """The sandbox takes long to load, and is loaded where the policy lists a command."""
-    return gate_environment.command_probes(place, ledger_id, policy)
+    return gates.make_evidence_commands(place, ledger_id, policy)
 
 
 def _holder(task: Task) -> str:

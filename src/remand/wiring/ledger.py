@@ -23,6 +23,7 @@ from remand.app.events import control_files
 from remand.app.facts import GateTerms
 from remand.app.ledger import Ledger
 from remand.app.ports import RejectionChecks
+from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.domain.gate.control_files import NO_CHANGE, ControlChange
 from remand.domain.ids import make_session_name
@@ -30,7 +31,6 @@ from remand.domain.task import Task
 from remand.domain.text.redaction import MachinePaths
 from remand.wiring import evidence, gates, reminders
 from remand.wiring.open_ledger import OpenLedger
-from remand.wiring.settings import SettingsSource
 
 BASE_FOLDERS = (
     ("XDG_STATE_HOME", ".local/state", "$STATE"),
@@ -168,7 +168,7 @@ def _open_at(place: LedgerLocation) -> OpenLedger:
     )
     ledger_id = _ensure_ledger_id(store, segments, clock, ids, place)
     repository = GitRepository(place)
-    settings = SettingsSource(repository)
+    settings = SettingsSource(repository, place.root, place.common_dir)
     ledger = Ledger(
         store=store,
         exchange=segments,
@@ -199,7 +199,7 @@ def _gate_terms(opened: OpenLedger, task: Task, commit: str) -> GateTerms | None
         raise EnvironmentFault(
             "The base branch was there when this task was claimed, and is gone. Bring it back, then repeat."
         )
-    return gates.Gates(opened).gate_terms(task, commit)
+    return gates.make_gates(opened).gate_terms(task, commit)
 
 
 def _control_change(opened: OpenLedger, repository: GitRepository, before: str, commit: str) -> ControlChange:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.ledger import Ledger
+from remand.app.settings import SettingsSource
 from remand.domain.record import NamedTuple
-from remand.wiring.settings import SettingsSource
 
 
 class OpenLedger(NamedTuple):

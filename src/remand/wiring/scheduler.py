@@ -28,6 +28,7 @@ from remand.app.scheduler.review_runs import ReviewRuns
 from remand.app.scheduler.runs import AgentRuns, RunEnvironment, import_agent_commits
 from remand.app.scheduler.scheduler import Chore, Scheduler
 from remand.app.scheduler.workers import Workers
+from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.domain.reviewer.change import SubmittedChange
 from remand.domain.task import Submission, Task
@@ -37,7 +38,6 @@ from remand.wiring.ledger import open_at, reopen_if_replaced
 from remand.wiring.machine import make_launch_configs
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.reminders import run_after_call
-from remand.wiring.settings import SettingsSource
 from remand.wiring.startup import ledger_id, reports_folder, socket_folder, socket_path
 from remand.wiring.submissions import changed_since, submitted_change
 from remand.wiring.watch import status_file
@@ -151,11 +151,11 @@ def worktrees_folder(place: LedgerLocation, folder: str = "") -> str:
 
 def make_worktrees(place: LedgerLocation, folder: str = "") -> GitWorktrees:
     """The task worktrees of a place's ledger."""
-    settings = SettingsSource(GitRepository(place))
+    settings = SettingsSource(GitRepository(place), place.root, place.common_dir)
     return GitWorktrees(
         place,
         worktrees_folder(place, folder),
-        base=settings.settings().base or settings.base(),
+        base=settings.base_branch(),
         ours=(*guarded_files(), *server_files()),
         guarded=guarded_files(),
     )

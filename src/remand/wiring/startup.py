@@ -9,7 +9,13 @@ from remand.adapters.coordinator import protocol
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
 from remand.adapters.git import repository
 from remand.adapters.git.location import LedgerLocation, current_branch, locate
-from remand.adapters.system.folders import private_folder, runtime_folder, state_folder
+from remand.adapters.system.folders import (
+    gates_folder,
+    private_folder,
+    reports_folder,
+    runtime_folder,
+    state_folder,
+)
 from remand.app import errors
 
 __all__ = [
@@ -27,6 +33,7 @@ __all__ = [
     "locate",
     "record_session_claim",
     "reports_folder",
+    "repository",
     "socket_folder",
     "socket_path",
     "start_worktree_status",
@@ -143,16 +150,6 @@ def start_worktree_status(place: LedgerLocation) -> repository.WorktreeStatus | 
         return repository.WorktreeStatus(place)
     except (OSError, errors.EnvironmentFault):
         return None
-
-
-def reports_folder(ledger_id: str) -> str:
-    """Where the full reports of a ledger's gates are, for people and agents to read."""
-    return os.path.join(gates_folder(ledger_id), "reports")
-
-
-def gates_folder(ledger: str) -> str:
-    """Where what the gates of a ledger need is kept."""
-    return os.path.join(state_folder(), ledger, "gates")
 
 
 def _claims_file(ledger: str, session: str) -> str:

@@ -1,4 +1,4 @@
-"""Gate results in files outside the repository: the sealed cache, reports, and the user's pause."""
+"""Gate results in files outside the repository: the sealed cache and reports."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-
-from remand.app.gates.ports import ResultCache
-from remand.domain.instant import Instant, add_seconds, is_instant
-from remand.domain.record import NamedTuple
 
 KEPT_RESULTS = 2000
 _RESULT_KEY = re.compile(r"[0-9a-f]{64}")
@@ -85,39 +81,6 @@ class FileCache:
         for path in paths[: KEPT_RESULTS // 4]:
             with suppress(OSError):
                 os.unlink(path)
-
-
-LONGEST = 7 * 86400.0
-_PAUSE_KEY = sha256(b"pause").hexdigest()
-
-
-class Pause(NamedTuple):
-    """Until when every session may stop, who said so, and why."""
-
-    until: Instant
-    actor: str
-    reason: str
-
-
-def begin_pause(cache: ResultCache, until: Instant, actor: str, reason: str) -> None:
-    """Writes the pause down; a later one takes its place."""
-    cache.put(_PAUSE_KEY, f"{until}\n{actor}\n{reason}\n".encode())
-
-
-def current_pause(cache: ResultCache, now: Instant) -> Pause | None:
-    """The pause, until its end."""
-    text = (cache.get(_PAUSE_KEY) or b"").decode("utf-8", "replace")
-    until, actor, reason = (*text.rstrip("\n").split("\n", 2), "", "")[:3]
-    return (
-        Pause(until, actor, reason)
-        if is_instant(until) and now < until <= add_seconds(now, LONGEST)
-        else None
-    )
-
-
-def end_pause(cache: ResultCache) -> None:
-    """Takes the pause away."""
-    cache.put(_PAUSE_KEY, b"")
 
 
 MAX_REPORT = 128 << 20

@@ -18,27 +18,25 @@ class SystemTools:
         found = sorted({_identity(_program(command), search) for command in commands if command})
         return sha256("\n".join(found).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
+    def missing_program(self, command: Sequence[str], path: Sequence[str]) -> str:
+        """The program of a command that is nowhere to be found; empty when it is there, or only known later."""
+        program = _program(command)
+        if "{" in program:
+            return ""
+        where = _find_program(program, os.pathsep.join(path))
+        return "" if os.access(where, os.X_OK) else program
 
-def missing_program(command: Sequence[str], path: Sequence[str]) -> str:
-    """The program of a command that is nowhere to be found; empty when it is there, or only known later."""
-    program = _program(command)
-    if "{" in program:
-        return ""
-    where = _find_program(program, os.pathsep.join(path))
-    return "" if os.access(where, os.X_OK) else program
+    def standard_path(self) -> tuple[str, ...]:
+        """Where programs are looked for when the configuration does not say: never in what the caller's PATH names.
 
-
-def standard_path() -> tuple[str, ...]:
-    """Where programs are looked for when the configuration does not say: never in what the caller's PATH names.
-
-    Whoever calls may be an agent. Beside this interpreter comes first, then the system's folders, then where
-    toolchains install themselves.
-    """
-    home = _home()
-    own = os.path.dirname(os.path.abspath(sys.executable))
-    toolchains = (*_rust_toolchain(home), os.path.join(home, ".cargo", "bin"), "/usr/local/go/bin")
-    folders = (own, "/usr/local/bin", "/usr/bin", "/bin", *toolchains)
-    return tuple(folder for folder in dict.fromkeys(folders) if os.path.isdir(folder))
+        Whoever calls may be an agent. Beside this interpreter comes first, then the system's folders, then where
+        toolchains install themselves.
+        """
+        home = _home()
+        own = os.path.dirname(os.path.abspath(sys.executable))
+        toolchains = (*_rust_toolchain(home), os.path.join(home, ".cargo", "bin"), "/usr/local/go/bin")
+        folders = (own, "/usr/local/bin", "/usr/bin", "/bin", *toolchains)
+        return tuple(folder for folder in dict.fromkeys(folders) if os.path.isdir(folder))
 
 
 def _home() -> str:

@@ -234,6 +234,17 @@ class GitRepository:
         """The commit of a branch of `origin`, as last fetched; never that of a local branch named `origin/…`."""
         return read_ref(self.place.common_dir, f"refs/remotes/origin/{branch}")
 
+    def default_branch(self, usual: tuple[str, ...]) -> str:
+        """The remote's default branch, else the first of the usual ones that is there; empty when none is."""
+        common = self.place.common_dir
+        try:
+            with open(os.path.join(common, "refs/remotes/origin/HEAD"), encoding="utf-8") as file:
+                return file.read().strip().removeprefix("ref: refs/remotes/origin/")
+        except OSError:
+            pass
+        refs = ("refs/heads", "refs/remotes/origin")
+        return next((name for name in usual if any(read_ref(common, f"{ref}/{name}") for ref in refs)), "")
+
     def remotes(self) -> tuple[str, ...]:
         """The names of the repositories that this one is set up to fetch from."""
         if not self.place.git_dir:

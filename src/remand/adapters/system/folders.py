@@ -30,3 +30,18 @@ def private_folder(path: str) -> str:
         return ""
     is_ours = status.st_uid == os.getuid() and not status.st_mode & 0o077 and not os.path.islink(path)
     return path if is_ours else ""
+
+
+def gates_folder(ledger_id: str) -> str:
+    """Where what the gates of a ledger need is kept."""
+    return os.path.join(state_folder(), ledger_id, "gates")
+
+
+def reports_folder(ledger_id: str) -> str:
+    """Where the full reports of a ledger's gates are, for people and agents to read."""
+    return os.path.join(gates_folder(ledger_id), "reports")
+
+
+def journal_folder(ledger_id: str) -> str:
+    """Where the journals of a ledger's tasks are."""
+    return os.path.join(state_folder(), ledger_id, "journal")

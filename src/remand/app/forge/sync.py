@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from remand.app.events.task_folds import task_events
 from remand.app.forge import actions as a
@@ -13,24 +13,13 @@ from remand.app.forge.poll import ForgeReporter, Poller, PollResult, failed_poll
 from remand.app.forge.ports import Forge, ForgeFault, ForgeFaultKind, PollMarks, Remote
 from remand.app.forge.review_import import Accounts, ReviewImporter
 from remand.app.ledger import Ledger
-from remand.app.requests import Rules
+from remand.app.settings import SettingsSource
 from remand.app.text_commands import TextCommands
-from remand.config import ForgeSettings, Settings
+from remand.config import ForgeSettings
 from remand.config.forge import LABEL
 from remand.domain.access.team import Actor
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.forge_state import ForgeAction
-
-
-class Configuration(Protocol):
-    """The configuration as it is now."""
-
-    def settings(self) -> Settings: ...
-
-    def rules(self) -> Rules: ...
-
-    def base(self) -> str:
-        """The branch that work is merged into, where the settings name none."""
 
 
 class SyncResult(NamedTuple):
@@ -48,7 +37,7 @@ class ForgeSync:
     def __init__(
         self,
         ledger: Ledger,
-        configuration: Configuration,
+        configuration: SettingsSource,
         marks: PollMarks,
         *,
         open_forge: Callable[[ForgeSettings], Forge],
@@ -114,7 +103,7 @@ class ForgeSync:
 
     def _act(self, *, is_again: bool) -> a.ActionReport:
         """Does on the forge what the policy wants and is due; the forge is opened only when something is."""
-        base = self._configuration.settings().base or self._configuration.base()
+        base = self._configuration.base_branch()
         policy = self._configuration.rules().policy
         return a.ForgeActions(
             self._ledger,

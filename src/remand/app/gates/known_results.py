@@ -14,7 +14,7 @@ from remand.app.ledger import Ledger
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR
 from remand.domain.gate.gate import GatePolicy, policy_digest
-from remand.domain.gate.state import broken_gate_names, find_measured_gates
+from remand.domain.gate.state import broken_gate_names
 from remand.domain.gate.verdict import UNMEASURED, Verdict
 from remand.domain.record import NamedTuple, Record
 from remand.domain.task import Task
@@ -137,19 +137,30 @@ def read_broken_gates(view: Transaction, policy: str) -> BrokenGates:
     return BrokenGates(broken_gate_names(outages, policy), questions)
 
 
-def note_measured_verdict(ledger: Ledger, verdict: Verdict) -> None:
-    """Notes for every task that gates were measured which could not be for it; the questions about them are closed."""
-    note_measured_gates(ledger, find_measured_gates(verdict))
-
-
-def note_measured_gates(ledger: Ledger, gates: Collection[str]) -> None:
-    """The same by the gates' names."""
+def measured_gate_notes(ledger: Ledger, gates: Collection[str]) -> tuple[c.NoteGatesMeasured, ...]:
+    """What to record once gates were measured, for every task for which they could not be: the questions about them close."""
     with ledger.store.read() as view:
         tasks = [
             task.id
             for task in view.tasks.with_outages()
             if task.gates_asked_about or any(outage.gate in gates for outage in task.gates.outages)
         ]
-    if tasks:
-        names = tuple(sorted(gates))
-        ledger.ask_all_as(THE_COORDINATOR, [c.NoteGatesMeasured(task_id=name, gates=names) for name in tasks])
+    names = tuple(sorted(gates))
+    return tuple(c.NoteGatesMeasured(task_id=name, gates=names) for name in tasks)
+
+
+def note_measured_gates(ledger: Ledger, gates: Collection[str]) -> None:
+    """Records that gates were measured."""
+    notes = measured_gate_notes(ledger, gates)
+    if notes:
+        ledger.ask_all_as(THE_COORDINATOR, notes)
+
+
+class WriteOnlyCache:
+    """A cache that keeps what it is given and knows nothing, so that everything is measured afresh."""
+
+    def __init__(self, cache: ResultCache) -> None:
+        self.put = cache.put
+
+    def get(self, _key: str) -> bytes | None:
+        return None

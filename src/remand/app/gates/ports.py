@@ -183,6 +183,45 @@ class Tools(Protocol):
         """Changes when one of the commands' programs does."""
 
 
+class Programs(Tools, Protocol):
+    """The same, and where they are."""
+
+    def missing_program(self, command: Sequence[str], path: Sequence[str]) -> str:
+        """The program of a command that is nowhere to be found; empty when it is there, or only known later."""
+
+    def standard_path(self) -> tuple[str, ...]:
+        """Where programs are looked for when the configuration does not say."""
+
+
+class SessionRecords(Protocol):
+    """What is remembered of host sessions."""
+
+    def count(self, task_id: str, session: str, key: str = "") -> int:
+        """One more stop that was sent back, and how many that makes."""
+
+    def occurrence(self, task_id: str, firing: str) -> int:
+        """The how-manieth stop this is of those that look alike."""
+
+    def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
+        """True for the first stop of a kind, and whenever that very stop is told again."""
+
+    def is_due(self, kind: str, task_id: str, session: str, seconds: float) -> bool:
+        """True when something was last done so long ago that it is to be done again; notes that it now is."""
+
+
+class BackgroundGateRuns(Protocol):
+    """Gate runs that outlast whoever started them."""
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Starts a run, unless one of that name is going on."""
+
+    def wait(self, name: str, seconds: float) -> bool:
+        """Waits for a run to end; False when it still goes on after that time."""
+
+    def take(self, name: str) -> bytes | None:
+        """What a run that has ended said, given out once; None when there is nothing."""
+
+
 class Reports(Protocol):
     """Report files: those the gates' tools write, and the full ones of verdicts; all outside the repository."""
 

@@ -72,6 +72,11 @@ def require_own_commit(task: Task, claim: Claim, command: c.Command) -> None:
     require_off_base(task, facts.commit, is_on_base=bool(facts.commit) and facts.commit in (claim.base, base))
 
 
+def is_unmeasured(answer: object) -> bool:
+    """True when all that a done claim lacks is a verdict by the rules of now."""
+    return isinstance(answer, Refused) and answer.code == "not_measured"
+
+
 def require_off_base(task: Task, commit: str, *, is_on_base: bool) -> None:
     """Refuses a done claim for a commit that the base has already: it is no work on the task."""
     if is_on_base:

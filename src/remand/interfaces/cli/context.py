@@ -31,6 +31,7 @@ from remand.wiring.startup import LedgerLocation, current_branch
 
 if TYPE_CHECKING:
     from remand.app.gates.done_claims import ClaimOutcome
+    from remand.app.gates.gates import Gates
 
 MAX_VALUE = 4 << 20
 
@@ -166,9 +167,9 @@ class Context:
         )
 
     @cached_property
-    def gates(self) -> gates_of_ledger.Gates:
+    def gates(self) -> Gates:
         """The gates of the ledger, loaded when they are first used."""
-        return gates_of_ledger.Gates(self.opened_ledger)
+        return gates_of_ledger.make_gates(self.opened_ledger)
 
     def _request(self, ask: c.Ask, actor: str) -> Request:
         return Request(

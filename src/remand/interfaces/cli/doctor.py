@@ -21,7 +21,6 @@ from remand.interfaces.cli.context import Context, command
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.signatures import Doubt
-from remand.wiring import gate_environment
 from remand.wiring.hosts import checks
 from remand.wiring.machine import (
     attack_agent_sandbox,
@@ -108,7 +107,10 @@ def gate_checks(context: Context) -> Iterator[Check]:
         )
         yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be submitted", fix)
     else:
-        yield from (_gate(gate, context.gates.missing_program(gate, policy)) for gate in policy.gates)
+        gates = context.gates
+        yield from (
+            _gate(gate, gates.gate_fault(gate), gates.missing_program(gate, policy)) for gate in policy.gates
+        )
     yield from _broken_gate_checks(context)
     if not policy.enforce:
         yield Check("enforcement", True, "off: gates and rules are evaluated and recorded, but block nothing")
@@ -121,9 +123,8 @@ def gate_checks(context: Context) -> Iterator[Check]:
     yield from _hosts(context)
 
 
-def _gate(gate: Gate, missing: str) -> Check:
+def _gate(gate: Gate, fault: str, missing: str) -> Check:
     name = f"gate {gate.name}"
-    fault = gate_environment.parser_fault(gate)
     if fault:
         return Check(name, False, fault, "Fix remand.toml on the base branch.")
     if missing:

@@ -183,7 +183,7 @@ def _pause(context: Context) -> Result:
 @command("resume")
 def _resume(context: Context) -> Result:
     actor = context.user()
-    if context.gates.is_paused:
+    if context.gates.current_pause is not None:
         context.opened_ledger.ledger.record([PauseEnded()], actor)
     was: bool = context.gates.resume()
     return Result({"paused_until": None}, "The pause is over." if was else "There was no pause.")

@@ -313,7 +313,7 @@ def _publish(context: Context) -> Result:
         task, _ = find_task(context, context.arguments.task)
         done = publish_task(ledger, publisher, task)
     else:
-        base = context.opened_ledger.settings.base()
+        base = context.opened_ledger.settings.usual_base()
         done = publish_all(ledger, publisher, base)
     data = {"branch": done.branch, "commit": done.commit or None, "files": done.files, "events": done.events}
     if not done.commit:

@@ -7,6 +7,7 @@ import sys
 
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.settings import SettingsSource
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.hosts import MCP_REMEDY, is_server_installed
@@ -16,7 +17,6 @@ from remand.wiring.hosts.installation import Installation, install_hosts, outdat
 from remand.wiring.hosts.registry import HOSTS
 from remand.wiring.ledger import prepare_folder
 from remand.wiring.project import as_toml, missing_lines, new_identity, propose_gates, request_for_trust
-from remand.wiring.settings import SettingsSource
 from remand.wiring.startup import LedgerLocation
 
 TEMPLATE = """\
@@ -139,7 +139,10 @@ def _require_files(place: LedgerLocation) -> None:
 
 
 def _write_config(context: Context, path: str) -> None:
-    base = SettingsSource(context.gateway.repository).base() or "main"
+    base = (
+        SettingsSource(context.gateway.repository, context.place.root, context.place.common_dir).usual_base()
+        or "main"
+    )
     identity, hosts = new_identity(), list(dict.fromkeys(context.arguments.hosts))
     proposed = propose_gates(context.place.root, context.gateway.repository.tracked_files())
     gates = as_toml(proposed).strip() if proposed.gates else ""

@@ -23,12 +23,12 @@ from remand.domain.setup_files import SetupFiles
 from remand.domain.task import Status, Task
 from remand.interfaces.hook import tool_guard
 from remand.interfaces.hook.session import SessionCall
-from remand.wiring.gates import Gates, WorktreeStatus, head_commit, uncommitted_files
+from remand.wiring.gates import make_gates
 from remand.wiring.hosts import registry
 from remand.wiring.hosts.registry import HookAnswer
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
-from remand.wiring.startup import LedgerLocation, current_branch
+from remand.wiring.startup import LedgerLocation, current_branch, repository
 
 MEASURE = "measure"
 """Not an answer to a host: the gates have to be run before there is one."""
@@ -50,7 +50,7 @@ def answer_session(
     *,
     deadline: float,
     opened: OpenLedger | None = None,
-    look: WorktreeStatus | None = None,
+    look: repository.WorktreeStatus | None = None,
 ) -> HookAnswer:
     """The answer to a call, in our own form; within a coordinator no gate is run."""
     own = opened or open_at(place)
@@ -63,21 +63,25 @@ class _Session:
     """One call of a session, and the task it belongs to."""
 
     def __init__(
-        self, opened: OpenLedger, place: LedgerLocation, words: SessionCall, look: WorktreeStatus | None
+        self,
+        opened: OpenLedger,
+        place: LedgerLocation,
+        words: SessionCall,
+        look: repository.WorktreeStatus | None,
     ) -> None:
         self._opened = opened
         self._place = place
         self._words = words
         self._look = look
         self._task = self._find()
-        self._gates = Gates(opened)
+        self._gates = make_gates(opened)
 
     def answer(self, *, deadline: float) -> HookAnswer:
         """The answer to whatever the call is about."""
         task, event = self._task, self._words.event
         if event == registry.CONFIG_CHANGE:
             return tool_guard.settings_answer(self._words, self._place)
-        if self._gates.is_paused:
+        if self._gates.current_pause is not None:
             return HookAnswer.allow()
         if task is None:
             return self._answer_unknown_task()
@@ -165,7 +169,7 @@ class _Session:
 
     @property
     def _head(self) -> str:
-        return self._words.head if self._words.workplace else head_commit(self._place)
+        return self._words.head if self._words.workplace else repository.head_commit(self._place)
 
     def _lockout_reason(self, task: Task, agent: str) -> str:
         """Why the agent is locked out of the task, or of one it was cut from; empty when it is not."""
@@ -178,7 +182,7 @@ class _Session:
 
     def _base(self) -> str:
         settings = self._opened.settings
-        return settings.settings().base or settings.base()
+        return settings.base_branch()
 
     def _deny(self, text: str) -> HookAnswer:
         """A no to a tool; where nothing is enforced, the user is told instead."""
@@ -241,7 +245,7 @@ class _Session:
             fault=words.fault,
             is_through_socket=bool(words.workplace),
         )
-        stopping = self._gates.stop_handler()
+        stopping = self._gates.stop_responder()
         reply = stopping.reply(stop)
         if reply is None and not deadline:
             return HookAnswer(MEASURE)
@@ -251,7 +255,7 @@ class _Session:
         return (
             self._look.uncommitted_files(_own_files)
             if self._look
-            else uncommitted_files(self._place, _own_files)
+            else repository.uncommitted_files(self._place, _own_files)
         )
 
     def _run_gates(self, task: Task, stop: Stop, stopping: StopResponder, deadline: float) -> StopReply:

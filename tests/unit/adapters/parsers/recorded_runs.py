@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from remand.adapters.parsers.registry import find_parser
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement
-from remand.wiring import gate_environment
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMES = sorted(str(path.relative_to(FIXTURES).with_suffix("")) for path in FIXTURES.glob("*/*.status"))
@@ -46,7 +46,7 @@ def recorded(name: str) -> ToolOutput:
 
 def parse(parser: str, ran: ToolOutput) -> Measurement:
     """What a parser reads of a run."""
-    known = gate_environment.find_parser(parser)
+    known = find_parser(parser)
     assert known is not None, f"there is no parser {parser}"
     return known.parse(ran)
 

@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 
-from remand.app.gates.known_results import note_measured_verdict
+from remand.app.gates.known_results import note_measured_gates
 from remand.app.requests import Acceptance
 from remand.app.scheduler.ports import AgentLaunch, CannotRun, ClaimAnswer, TaskWorktree, WorktreeState
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Member
+from remand.domain.gate.state import find_measured_gates
 from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.task import Status
 from remand.testing.builders import a_result, a_verdict
@@ -42,7 +43,7 @@ class BrokenShop(FakeScheduler):
         ask = c.RecordVerdict(task_id=task.id, agent=agent, handoff_id=task.claim.handoff_id, verdict=verdict)
         answer = self.world.ledger.ask_as(THE_COORDINATOR, ask)
         assert isinstance(answer, Acceptance)
-        note_measured_verdict(self.world.ledger, verdict)
+        note_measured_gates(self.world.ledger, find_measured_gates(verdict))
         if verdict.status is GateStatus.PASSED:
             return super().submit(workplace, agent, commit)
         return ClaimAnswer("gate_errored" if verdict.status is GateStatus.ERRORED else "gate_rejected")
@@ -175,7 +176,7 @@ def test_a_measurement_of_somebody_else_lets_all_go_on_by_itself() -> None:
     shop.tick(10)
 
     shop.result = WORKS
-    note_measured_verdict(shop.world.ledger, a_verdict(WORKS))
+    note_measured_gates(shop.world.ledger, find_measured_gates(a_verdict(WORKS)))
     shop.tick(5)
 
     assert shop.asked() == []

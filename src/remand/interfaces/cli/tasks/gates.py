@@ -7,7 +7,7 @@ from typing import Any
 
 from remand.app.errors import EnvironmentFault
 from remand.app.events.task_folds import task_events
-from remand.app.gates.known_results import MeasurementTerms, VerdictResult, note_measured_verdict
+from remand.app.gates.known_results import MeasurementTerms, VerdictResult, note_measured_gates
 from remand.domain import commands as c
 from remand.domain.decisions.findings import (
     apply_settlements,
@@ -29,6 +29,7 @@ from remand.domain.events.work import (
 )
 from remand.domain.gate import message
 from remand.domain.gate.gate import policy_digest
+from remand.domain.gate.state import find_measured_gates
 from remand.domain.gate.verdict import UNMEASURED, GateStatus, Verdict
 from remand.domain.references import require_commit
 from remand.domain.task import Task
@@ -115,7 +116,7 @@ def _note_measured(context: Context, terms: MeasurementTerms, judged: VerdictRes
     """Closes the questions about gates that the user has measured by the rules of now. An agent's word closes none."""
     is_of_now = policy_digest(terms.policy) == context.opened_ledger.settings.rules().gates_digest
     if is_of_now and not judged.is_cached and not context.is_confined:
-        note_measured_verdict(context.opened_ledger.ledger, judged.verdict)
+        note_measured_gates(context.opened_ledger.ledger, find_measured_gates(judged.verdict))
 
 
 def _terms(context: Context, task: Task | None) -> MeasurementTerms:

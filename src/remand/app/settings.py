@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from typing import Protocol
 
 from remand import config
-from remand.adapters.git.location import read_ref
-from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
+from remand.app.ports import Commit
 from remand.app.requests import Rules
 from remand.config import missing_base
 from remand.domain.gate.gate import policy_digest
@@ -19,12 +19,53 @@ DEFAULT_BASES = ("main", "master")
 LOOK_AGAIN_SECONDS = 0.01
 
 
+class BranchReader(Protocol):
+    """The branches of a repository."""
+
+    def branch(self) -> str:
+        """The branch checked out where we were called; empty when there is none."""
+
+    def default_branch(self, usual: tuple[str, ...]) -> str:
+        """The remote's default branch, else the first of the usual ones that is there; empty when none is."""
+
+    def tip(self, branch: str) -> str:
+        """The commit at the tip of a branch; empty when there is none."""
+
+    def origin_tip(self, branch: str) -> str:
+        """The same of the branch that `origin` has."""
+
+    def file(self, commit: str, path: str) -> bytes | None:
+        """A file's content at a commit; None when it is not there."""
+
+
+class RemoteReader(Protocol):
+    """Where a repository fetches from."""
+
+    def remotes(self) -> tuple[str, ...]:
+        """Their names."""
+
+    def has_remote(self) -> bool:
+        """True when there is one."""
+
+    def has_fetched(self) -> bool:
+        """True when something here came from another repository."""
+
+    def commit(self, name: str) -> Commit | None:
+        """The commit behind a name; None when there is none."""
+
+
+class SettingsRepository(BranchReader, RemoteReader, Protocol):
+    """What the configuration is read from."""
+
+
 class SettingsSource:
     """Reads the configuration again whenever the base branch or the working file has moved."""
 
-    def __init__(self, repository: GitRepository) -> None:
+    def __init__(self, repository: SettingsRepository, root: str, common_dir: str) -> None:
         self._repository = repository
-        self._seen: tuple[object, ...] = ()
+        self._path = os.path.join(root, config.NAME)
+        self._common_dir = common_dir
+        self._marks: tuple[object, ...] = ()
         self._settings = config.Settings()
         self._rules = Rules()
         self._watched = self._watch("main")
@@ -42,30 +83,25 @@ class SettingsSource:
         if now - self._looked < LOOK_AGAIN_SECONDS:
             return self._settings
         self._looked = now
-        seen = tuple(map(_stamp, self._watched))
-        if seen != self._seen:
+        if tuple(map(_file_mark, self._watched)) != self._marks:
             try:
                 self._settings = self._read()
             except config.ConfigError as error:
                 self._looked = float("-inf")
                 raise EnvironmentFault(str(error)) from None
-            base = self._settings.base or self.base()
+            base = self._settings.base or self.usual_base()
             has_remote = self._repository.has_remote()
-            self._rules = rules_of(self._settings, self.tip(base), base, has_remote=has_remote)
+            self._rules = _rules_of(self._settings, self.tip(base), base, has_remote=has_remote)
             self._watched = self._watch(base)
-            self._seen = tuple(map(_stamp, self._watched))
+            self._marks = tuple(map(_file_mark, self._watched))
         return self._settings
 
     def _watch(self, base: str) -> tuple[str, ...]:
-        place = self._repository.place
         refs = (f"refs/heads/{base}", f"refs/remotes/origin/{base}", "packed-refs")
-        return (
-            os.path.join(place.root, config.NAME),
-            *(os.path.join(place.common_dir, name) for name in refs),
-        )
+        return (self._path, *(os.path.join(self._common_dir, name) for name in refs))
 
     def _read(self) -> config.Settings:
-        default = self._default_branch()
+        default = self._repository.default_branch(DEFAULT_BASES)
         if not default or not self.tip(default):
             self._require_base(default)
         base = default or self._repository.branch()
@@ -103,13 +139,13 @@ class SettingsSource:
 
     def tip(self, branch: str = "") -> str:
         """The commit at the tip of a branch, by default of the base; empty when there is none."""
-        branch = branch or self.settings().base or self.base()
+        branch = branch or self.base_branch()
         protected = self.protected_tip(branch)
         return protected or self._repository.tip(branch) or self._repository.origin_tip(branch)
 
     def base_ref(self) -> tuple[str, str]:
         """Which branch of that name is the base, here or of the remote, and its tip; empty when there is none."""
-        branch = self.settings().base or self.base()
+        branch = self.base_branch()
         protected = self.protected_tip(branch)
         if protected:
             return f"origin/{branch}", protected
@@ -121,7 +157,7 @@ class SettingsSource:
 
         Whoever works here can commit to a local branch; to the remote's only those whom the forge lets.
         """
-        tip = self._repository.origin_tip(branch or self.settings().base or self.base())
+        tip = self._repository.origin_tip(branch or self.base_branch())
         if tip and tip not in self._has_file:
             self._has_file[tip] = self._repository.file(tip, config.NAME) is not None
         return tip if tip and self._has_file[tip] else ""
@@ -150,30 +186,21 @@ class SettingsSource:
     def _read_working_tree(self) -> config.Settings:
         """The main worktree's own configuration, without a source when there is none."""
         try:
-            with open(os.path.join(self._repository.place.root, config.NAME), "rb") as file:
+            with open(self._path, "rb") as file:
                 return config.parse(_decode_config(file.read()), source="working tree")
         except FileNotFoundError:
             return config.Settings()
 
-    def base(self) -> str:
-        """The branch that counts as protected: the remote's default, else main, else master, else the current."""
-        return self._default_branch() or self._repository.branch()
+    def base_branch(self) -> str:
+        """The name of the base branch: the configuration's, else the usual one."""
+        return self.settings().base or self.usual_base()
 
-    def _default_branch(self) -> str:
-        """The remote's default branch, else main, else master; empty when there is none of them."""
-        common = self._repository.place.common_dir
-        try:
-            with open(os.path.join(common, "refs/remotes/origin/HEAD"), encoding="utf-8") as file:
-                return file.read().strip().removeprefix("ref: refs/remotes/origin/")
-        except OSError:
-            pass
-        for name in DEFAULT_BASES:
-            if read_ref(common, f"refs/heads/{name}") or read_ref(common, f"refs/remotes/origin/{name}"):
-                return name
-        return ""
+    def usual_base(self) -> str:
+        """The base where no configuration names one: the remote's default branch, else main, master, or the current."""
+        return self._repository.default_branch(DEFAULT_BASES) or self._repository.branch()
 
 
-def rules_of(settings: config.Settings, tip: str = "", base: str = "", *, has_remote: bool = False) -> Rules:
+def _rules_of(settings: config.Settings, tip: str = "", base: str = "", *, has_remote: bool = False) -> Rules:
     """What the ledger decides by, out of a configuration."""
     return Rules(
         team=settings.as_team(),
@@ -194,7 +221,7 @@ def _missing_base_error(base: str, remotes: tuple[str, ...]) -> config.ConfigErr
     return config.ConfigError(missing_base.missing_base_message(base, remotes))
 
 
-def _stamp(path: str) -> tuple[int, int, int]:
+def _file_mark(path: str) -> tuple[int, int, int]:
     try:
         status = os.stat(path)
     except OSError:

@@ -1,0 +1,254 @@
+"""The gates of a ledger: by what a commit is measured, its verdict, done claims, stops and the user's pause."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from hashlib import sha256
+
+from remand.app.errors import EnvironmentFault
+from remand.app.facts import GateTerms
+from remand.app.gates import measurement
+from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
+from remand.app.gates.known_results import (
+    KnownVerdicts,
+    MeasurementTerms,
+    VerdictResult,
+    WriteOnlyCache,
+    search_path,
+)
+from remand.app.gates.ports import (
+    BackgroundGateRuns,
+    GateEnvironment,
+    Mirror,
+    Programs,
+    ResultCache,
+    SessionRecords,
+)
+from remand.app.gates.stops import StopResponder
+from remand.app.ledger import Ledger
+from remand.app.requests import Answer, Request
+from remand.app.settings import SettingsSource
+from remand.domain.decisions.findings import without_configuration_finding
+from remand.domain.decisions.gates import require_off_base
+from remand.domain.gate.base import WorkBase
+from remand.domain.gate.gate import Gate, GatePolicy, policy_digest
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus, Verdict
+from remand.domain.instant import Instant, add_seconds, is_instant
+from remand.domain.record import NamedTuple
+from remand.domain.task import Task
+
+LONGEST_PAUSE = 7 * 86400.0
+_PAUSE_KEY = sha256(b"pause").hexdigest()
+
+
+class Pause(NamedTuple):
+    """Until when every session may stop, who said so, and why."""
+
+    until: Instant
+    actor: str
+    reason: str
+
+
+class Gates:
+    """The gates of an open ledger. What measuring takes is built when something has to be measured."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: SettingsSource,
+        *,
+        root: str,
+        folder: str,
+        cache: ResultCache,
+        tools: Programs,
+        sessions: SessionRecords,
+        gate_fault: Callable[[Gate], str],
+        mirror: Callable[[], Mirror],
+        runs: Callable[[], BackgroundGateRuns],
+        environment: Callable[[Gates], GateEnvironment],
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._root = root
+        self._folder = folder
+        self._tools = tools
+        self._make_mirror = mirror
+        self._make_runs = runs
+        self._make_environment = environment
+        self.cache = cache
+        self.sessions = sessions
+        self.gate_fault = gate_fault
+        """Why a gate's configuration cannot be measured; empty when it can."""
+        self._looked_up: dict[str, str] = {}
+
+    @cached_property
+    def mirror(self) -> Mirror:
+        """The ledger's own copy of the repository."""
+        return self._make_mirror()
+
+    @cached_property
+    def environment(self) -> GateEnvironment:
+        """What the gates are measured with, tried out when it is first used."""
+        return self._make_environment(self)
+
+    @cached_property
+    def runs(self) -> BackgroundGateRuns:
+        """Runs that outlast whoever asked for them."""
+        return self._make_runs()
+
+    def tree(self, commit: str) -> str:
+        """The code tree of a commit, brought to the mirror once and remembered."""
+        return self._look_up_once(f"tree {commit}", lambda: self.mirror.fetch_commit(commit))
+
+    def merge_base(self, commit: str, other: str) -> str:
+        """The last commit that two have in common, which never changes and is looked up once."""
+
+        def look_up() -> str:
+            self.mirror.fetch_commit(commit)
+            self.mirror.fetch_commit(other)
+            return self.mirror.merge_base(commit, other)
+
+        return self._look_up_once(f"meeting {commit} {other}", look_up)
+
+    def _look_up_once(self, name: str, look_up: Callable[[], str]) -> str:
+        if name not in self._looked_up:
+            key = sha256(name.encode()).hexdigest()
+            known = self.cache.get(key)
+            if known is None:
+                known = look_up().encode()
+                self.cache.put(key, known)
+            self._looked_up[name] = known.decode()
+        return self._looked_up[name]
+
+    def report_path(self, name: str) -> str:
+        """Where a full report lies on this machine; empty when it is not here."""
+        path = os.path.join(self._folder, "reports", f"{os.path.basename(name)}.md")
+        return path if name and os.path.isfile(path) else ""
+
+    @property
+    def current_pause(self) -> Pause | None:
+        """The user's pause, until its end: meanwhile every session may stop."""
+        text = (self.cache.get(_PAUSE_KEY) or b"").decode("utf-8", "replace")
+        until, actor, reason = (*text.rstrip("\n").split("\n", 2), "", "")[:3]
+        now = self._ledger.clock.now()
+        is_on = is_instant(until) and now < until <= add_seconds(now, LONGEST_PAUSE)
+        return Pause(until, actor, reason) if is_on else None
+
+    def pause(self, until: Instant, actor: str, reason: str) -> None:
+        """Lets every session stop until then; a later pause replaces an earlier one."""
+        self.cache.put(_PAUSE_KEY, f"{until}\n{actor}\n{reason}\n".encode())
+
+    def resume(self) -> bool:
+        """Ends the pause; False when there was none."""
+        was_on = self.current_pause is not None
+        self.cache.put(_PAUSE_KEY, b"")
+        return was_on
+
+    def terms(self, task: Task | None, commit: str) -> MeasurementTerms:
+        """By what a commit is measured: what it is compared with, and whose rules hold."""
+        settings, base = self._settings, self._work_base(task)
+        known = settings.at_commit(base.rules_commit(commit))
+        policy = (known or settings.settings()).gate_policy
+        # Compared with the rules at the claim also where the base is the remote's: what is read here is its ref in this
+        # clone, which whoever works here can move, and no history tells a commit of the task's own there from a merged one.
+        claimed = settings.at_commit(base.claim_base) if base.claim_base != base.tip else None
+        is_changed = claimed is not None and policy_digest(claimed.gate_policy) != policy_digest(policy)
+        return MeasurementTerms(
+            commit=commit,
+            base=base.compared_with(commit),
+            policy=policy,
+            claimed_under=claimed.gate_policy if claimed and is_changed else None,
+            has_base_rules=base.may_have_base_rules(commit) and settings.is_same(commit, base.tip),
+        )
+
+    def _work_base(self, task: Task | None) -> WorkBase:
+        claim_base = task.claim.base if task is not None and task.claim is not None else ""
+        return WorkBase(self._settings.tip(), self._settings.protected_tip(), claim_base, self.merge_base)
+
+    def gate_terms(self, task: Task, commit: str) -> GateTerms:
+        """The gates that hold for a done claim."""
+        terms = self.terms(task, commit)
+        names = None if terms.policy.gates is None else tuple(gate.name for gate in terms.policy.gates)
+        if names is not None and terms.claimed_under:
+            names = (*names, INTEGRITY_GATE)
+        return GateTerms(names, policy_digest(terms.policy))
+
+    def verdict(self, terms: MeasurementTerms, *, is_fresh: bool = False) -> VerdictResult:
+        """Measures a commit; afresh, what is known of it is measured again, and known from then on."""
+        if not terms.policy.gates:
+            return self._empty_verdict(terms)
+        fault = next(filter(None, map(self.gate_fault, terms.policy.gates)), "")
+        if fault:
+            raise EnvironmentFault(f"remand.toml: {fault}")
+        environment = self.environment
+        if is_fresh:
+            environment = environment._replace(cache=WriteOnlyCache(self.cache))
+        judged = measurement.CommitMeasurement(environment, terms.policy).verdict(terms)
+        return _without_base_changes(judged, terms)
+
+    def known_verdict(self, terms: MeasurementTerms) -> VerdictResult | None:
+        """The verdict on a commit, if it needs no run."""
+        if not terms.policy.gates:
+            return self._empty_verdict(terms)
+        path = search_path(self._root, self._tools.standard_path(), terms.policy)
+        known = KnownVerdicts(self.tree, self.cache, self._tools, path, terms.policy)
+        judged = known.find(known.query_for(terms), terms)
+        return judged and _without_base_changes(judged, terms)
+
+    def _empty_verdict(self, terms: MeasurementTerms) -> VerdictResult:
+        """The verdict where there are no gates: it passes, and says that nothing was measured."""
+        return VerdictResult(
+            Verdict(
+                status=GateStatus.PASSED,
+                commit=terms.commit,
+                tree=self.tree(terms.commit),
+                base=terms.base,
+                policy=policy_digest(terms.policy),
+                tier="none",
+            )
+        )
+
+    def missing_program(self, gate: Gate, policy: GatePolicy) -> str:
+        """The program of a gate that is nowhere to be found; empty when it is there."""
+        path = search_path(self._root, self._tools.standard_path(), policy)
+        return self._tools.missing_program(gate.command, path)
+
+    def claim(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome:
+        """Takes a done claim, and measures what was not measured yet."""
+        claimed = self._claims(self.verdict).claim(request, ask)
+        if claimed is None:
+            raise AssertionError("a done claim that may be measured was not")
+        return claimed
+
+    def claim_known(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome | None:
+        """Takes a done claim for which no gate has to run; None when one has to."""
+        return self._claims(self.known_verdict).claim(request, ask)
+
+    def _claims(self, verdict: Callable[[MeasurementTerms], VerdictResult | None]) -> DoneClaims:
+        return DoneClaims(self._ledger, self._terms_of_work, verdict, lambda: self._settings.rules().team)
+
+    def _terms_of_work(self, task: Task, commit: str) -> MeasurementTerms:
+        """The terms of a done claim, which takes a commit of the task's own."""
+        terms = self.terms(task, commit)
+        is_on_own_branch = task.branch not in ("", self._settings.base_branch())
+        has_work = self._work_base(task).has_work(commit, is_on_own_branch=is_on_own_branch)
+        require_off_base(task, commit, is_on_base=not has_work)
+        return terms
+
+    def stop_responder(self) -> StopResponder:
+        """Answers stops of sessions without running a gate."""
+        return StopResponder(
+            self._ledger,
+            lambda request: self.claim_known(request, self._ledger.ask),
+            self.sessions,
+            is_enforced=self._settings.rules().is_enforced,
+        )
+
+
+def _without_base_changes(judged: VerdictResult, terms: MeasurementTerms) -> VerdictResult:
+    """A verdict without what the base has changed itself; it is known by trees alone, which do not tell that."""
+    if not terms.has_base_rules:
+        return judged
+    return judged._replace(verdict=without_configuration_finding(judged.verdict))
