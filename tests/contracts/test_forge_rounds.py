@@ -114,8 +114,9 @@ class Reviewed:
         return self.feedback()
 
     def feedback(self) -> str:
+        task = self.task
         with self.ledger.store.read() as view:
-            return render_prompt(self.task, task_events(view, self.task_id))
+            return render_prompt(task, task_events(view, self.task_id))
 
     def events(self, kind: type[Event]) -> list[Event]:
         with self.ledger.store.read() as view:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 
 from remand.domain.events.reviews import Finding
@@ -23,40 +23,40 @@ from remand.domain.record import Record
 from remand.domain.task import Task
 
 REMAND_MARK = "Left here by remand"
-"""Begins a line of everything that is left, so that it is not taken for somebody's word."""
+"""Begins a line of everything that Remand posts, so that it is not taken for a reviewer's comment."""
 _MARK_LINE = re.compile(rf"^{REMAND_MARK}(?:: (\S+))?\.[ \t\r]*$", re.MULTILINE)
 
 
 def is_from_remand(text: str) -> bool:
-    """True when a text says of itself that it was left by us. Nothing in it is obeyed."""
+    """True when a text says that Remand posted it. No command in it is run."""
     return _MARK_LINE.search(text) is not None
 
 
 def find_reported_rejections(text: str) -> list[str]:
-    """The rejections of which a text says that we left them."""
+    """The ids of the rejections that a text of Remand's reports."""
     return [name for name in _MARK_LINE.findall(text) if name]
 
 
 def is_own_review(review: ForgeReview, task: Task) -> bool:
-    """True when everything in a review was left by us, of rejections that the task knows."""
+    """True when everything in a review was posted by Remand, about rejections of this task."""
     known = {given.id for one in task.reviews.rounds for given in one.reviews}
     texts = [text for text in (review.text, *(comment.text for comment in review.comments)) if text.strip()]
     return bool(texts) and all(known & set(find_reported_rejections(text)) for text in texts)
 
 
 MAX_COMMAND_AGE = 24 * 3600.0
-"""How old a command may be. A machine that polls for the first time obeys nothing of long ago."""
+"""How old a command may be. A machine that polls for the first time must not run what was settled long ago."""
 
 
 def may_command(remark: ForgeComment, pull: PullRequest, now: Instant) -> bool:
-    """True for a fresh comment in its author's own words, if not by who opened the pull request.
+    """True for a recent comment that nobody edited and Remand did not post, unless the pull request's author wrote it.
 
-    Whoever may write can edit the comments of others, what we leave there may repeat what others said, and agents may
-    share the account that opened it.
+    Whoever may write can edit the comments of others, what Remand posts may quote others, and agents may share the
+    account that opened the pull request.
     """
-    is_fresh = bool(remark.updated_at) and remark.updated_at >= add_seconds(now, -MAX_COMMAND_AGE)
-    is_own_word = not remark.is_edited and not is_from_remand(remark.text)
-    return is_fresh and is_own_word and not is_same_account(remark.author, pull.author)
+    is_recent = bool(remark.updated_at) and remark.updated_at >= add_seconds(now, -MAX_COMMAND_AGE)
+    is_genuine = not remark.is_edited and not is_from_remand(remark.text)
+    return is_recent and is_genuine and not is_same_account(remark.author, pull.author)
 
 
 MAX_PATH = 4096
@@ -64,7 +64,7 @@ REST_TEXT = "{count} more comments are omitted; see the pull request."
 
 
 class CommentPlace(StrEnum):
-    """Where on a pull request something was said."""
+    """Where on a pull request a comment is."""
 
     REVIEW = "review"
     """The text of a review."""
@@ -75,10 +75,10 @@ class CommentPlace(StrEnum):
 
 
 class PullComment(Record, kw_only=True):
-    """One thing that somebody said about a pull request."""
+    """A comment on a pull request, or the text of a review."""
 
     id: str
-    """With the kind of forge and the place before it, as forges count each kind of comment by itself."""
+    """With the kind of forge and the place before it, as forges number each kind of comment separately."""
     author: Account
     place: CommentPlace
     text: str
@@ -86,9 +86,14 @@ class PullComment(Record, kw_only=True):
     path: str = ""
     line: int = 0
     reply_to: str = ""
-    """The id of the comment that its thread begins with; empty when it begins one."""
+    """The id of the first comment of its thread; empty for that comment itself."""
     review: ForgeReview | None = None
     """The review that it belongs to; None in the discussion."""
+
+    def is_blocking(self, text: str, *, has_rejected: bool) -> bool:
+        """Whether it blocks, by its text as it is shown; replies and the discussion block only when they say so."""
+        is_aside = bool(self.reply_to) or self.place is CommentPlace.DISCUSSION
+        return is_blocking(text, default=has_rejected and not is_aside)
 
 
 def is_rejecting_review(review: ForgeReview, *, is_own: bool) -> bool:
@@ -107,58 +112,68 @@ def is_rejecting_review(review: ForgeReview, *, is_own: bool) -> bool:
 def countable_comments(
     pull: PullRequest, kind: str, known: Collection[str], home: str = ""
 ) -> list[PullComment]:
-    """Everything that accounts said about a pull request and that may be handed on.
+    """All comments on a pull request that may be passed on.
 
-    Left out are reviews that were dismissed, the text of approvals, commands to Remand, and what Remand itself left
-    there: `known` are the ids of the rejections that it may have reported.
+    Left out are dismissed reviews, the text of approvals, commands to Remand, and what Remand itself posted: `known` are
+    the ids of the rejections that it may have reported.
     """
     found = [
-        said
+        comment
         for review in pull.reviews
         if review.state not in (ReviewState.DISMISSED, ReviewState.PENDING)
-        for said in _review_comments(review, kind)
+        for comment in _review_comments(review, kind)
     ]
-    found += [
-        _make_comment(remark, remark.author, kind, CommentPlace.DISCUSSION)
-        for remark in pull.remarks
-        if remark.author is not None
-        and not is_from_remand(remark.text)
-        and not parse_comment_commands(remark.text, home)
-    ]
-    return [said for said in found if not set(find_reported_rejections(said.text)) & set(known)]
+    for remark in pull.remarks:
+        is_command = is_from_remand(remark.text) or parse_comment_commands(remark.text, home)
+        if remark.author is not None and not is_command:
+            found.append(_make_comment(remark, remark.author, kind, CommentPlace.DISCUSSION))
+    return [comment for comment in found if not set(find_reported_rejections(comment.text)) & set(known)]
 
 
 def findings_from_comments(
     comments: Sequence[PullComment], home: str = "", *, has_rejected: bool = True
 ) -> tuple[Finding, ...]:
-    """One reviewer's comments as findings, made safe to hand on; those that are empty are left out.
+    """One reviewer's comments as findings, sanitised; those without visible text are left out.
 
     A comment of a reviewer who has requested changes (`has_rejected`) blocks unless it says that it does not; of another
     only when it says so. Replies and the discussion block only when they say so.
     """
-    texts = {said.id: text for said in comments if (text := sanitise(said.text, home).text.strip())}
-    shown = [said for said in comments if said.id in texts]
-    blocking = [said for said in shown if _is_blocking(said, texts[said.id], has_rejected)]
-    opinions = sorted({one.submitted_at for said in shown if (one := said.review) and _is_opinion(one)})
+    texts = {comment.id: text for comment in comments if (text := sanitise(comment.text, home).text.strip())}
+    shown = [comment for comment in comments if comment.id in texts]
+    blocking = {
+        comment.id for comment in shown if comment.is_blocking(texts[comment.id], has_rejected=has_rejected)
+    }
+    opinions = sorted({one.submitted_at for comment in shown if (one := comment.review) and _is_opinion(one)})
+    # Compared with the comments that block by themselves, whatever becomes of other reviews' texts.
+    blocking_comments = [comment for comment in shown if comment.id in blocking]
+    for comment in shown:
+        if comment.place is CommentPlace.REVIEW and comment.review is not None:
+            others = [one for one in blocking_comments if one is not comment]
+            text, review = texts[comment.id], comment.review
+            before = max((at for at in opinions if at < review.submitted_at), default="")
+            if any(_covers_comment(review, one, before) for one in others):
+                is_text_blocking = is_blocking(text, default=False)
+            else:
+                is_request = review.state is ReviewState.CHANGES_REQUESTED
+                is_text_blocking = is_request or is_blocking(text, default=has_rejected)
+            (blocking.add if is_text_blocking else blocking.discard)(comment.id)
     found = [
         Finding(
-            text=texts[said.id],
-            path=said.path,
-            line=said.line,
-            comment=said.id,
-            reply_to=said.reply_to,
-            at=said.at,
-            is_blocking=_is_blocking(said, texts[said.id], has_rejected)
-            if said.place is not CommentPlace.REVIEW
-            else _is_text_blocking(said, texts[said.id], blocking, opinions, has_rejected),
+            text=texts[comment.id],
+            path=comment.path,
+            line=comment.line,
+            comment=comment.id,
+            reply_to=comment.reply_to,
+            at=comment.at,
+            is_blocking=comment.id in blocking,
         )
-        for said in shown
+        for comment in shown
     ]
     return sanitise_findings(found, home).findings
 
 
 def findings_from_review(review: ForgeReview, kind: str = "", home: str = "") -> tuple[Finding, ...]:
-    """What one review finds by itself: as much as an event takes, what blocks before what does not."""
+    """The findings of one review by itself: as many as fit an event, those that block first."""
     own = [] if review.author is None else list(_review_comments(review, kind, is_own=True))
     whole = findings_from_comments(own, home)
     left = len(whole) - MAX_FINDINGS
@@ -169,7 +184,7 @@ def findings_from_review(review: ForgeReview, kind: str = "", home: str = "") ->
 
 
 def select_findings(findings: Sequence[Finding], count: int = MAX_FINDINGS) -> tuple[Finding, ...]:
-    """At most so many findings in their order: what blocks before what does not."""
+    """At most so many findings, in their order; those that block are kept first."""
     if len(findings) <= count:
         return tuple(findings)
     kept = sorted(range(len(findings)), key=lambda at: not findings[at].is_blocking)[:count]
@@ -177,7 +192,7 @@ def select_findings(findings: Sequence[Finding], count: int = MAX_FINDINGS) -> t
 
 
 def _own_comments(review: ForgeReview) -> list[ForgeComment]:
-    """The comments the reviewer made with the review: no replies, nothing of others. Who resolved one settled nothing."""
+    """The comments that the reviewer made with the review: no replies, nothing by others."""
     return [
         comment
         for comment in review.comments
@@ -186,12 +201,15 @@ def _own_comments(review: ForgeReview) -> list[ForgeComment]:
 
 
 def _review_comments(review: ForgeReview, kind: str, *, is_own: bool = False) -> Iterator[PullComment]:
-    """The comments of a review and its text, which for an approval speaks for that alone; `is_own`: what it says itself."""
-    comments: Iterable[ForgeComment] = _own_comments(review) if is_own else review.comments
-    for comment in comments:
+    """The comments of a review and, unless it approves, its text; `is_own`: the reviewer's own alone, with the text."""
+    for comment in _own_comments(review) if is_own else review.comments:
         if comment.author is not None:
             yield _make_comment(comment, comment.author, kind, CommentPlace.LINE, review)
-    if review.author is not None and review.text.strip() and (is_own or not _is_approval(review)):
+    if (
+        review.author is not None
+        and review.text.strip()
+        and (is_own or review.state is not ReviewState.APPROVED)
+    ):
         yield PullComment(
             id=f"{kind}:{CommentPlace.REVIEW}-{review.id}",
             author=review.author,
@@ -200,10 +218,6 @@ def _review_comments(review: ForgeReview, kind: str, *, is_own: bool = False) ->
             at=review.submitted_at,
             review=review,
         )
-
-
-def _is_approval(review: ForgeReview) -> bool:
-    return review.state is ReviewState.APPROVED
 
 
 def _make_comment(
@@ -223,37 +237,13 @@ def _make_comment(
     )
 
 
-def _is_blocking(said: PullComment, text: str, has_rejected: bool) -> bool:
-    is_aside = bool(said.reply_to) or said.place is CommentPlace.DISCUSSION
-    return is_blocking(text, default=has_rejected and not is_aside)
-
-
-def _is_text_blocking(
-    said: PullComment,
-    text: str,
-    blocking: Sequence[PullComment],
-    opinions: Sequence[Instant],
-    has_rejected: bool,
-) -> bool:
-    """True when the text of a review blocks: it says so, or it rejects and none of the comments it speaks of blocks."""
-    review = said.review
-    if review is None:
-        return is_blocking(text, default=False)
-    before = max((at for at in opinions if at < review.submitted_at), default="")
-    if any(_covers_comment(review, one, before) for one in blocking if one is not said):
-        return is_blocking(text, default=False)
-    return review.state is ReviewState.CHANGES_REQUESTED or is_blocking(text, default=has_rejected)
-
-
 def _covers_comment(review: ForgeReview, one: PullComment, before: Instant) -> bool:
-    """True for a comment of the review itself, and for one that its reviewer gave by itself since the opinion before."""
+    """True for a comment of the review, and for a single one that its reviewer made since the opinion `before`."""
     given = one.review
     if given is None or one.reply_to:
         return False
-    if given.id == review.id:
-        return True
-    is_by_itself = _is_opinion(review) and not _is_opinion(given)
-    return is_by_itself and before < one.at <= review.submitted_at
+    is_single = _is_opinion(review) and not _is_opinion(given)
+    return given.id == review.id or (is_single and before < one.at <= review.submitted_at)
 
 
 def _is_opinion(review: ForgeReview) -> bool:

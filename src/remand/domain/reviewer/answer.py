@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from remand.domain.commands import AnswerRejection
 from remand.domain.events.reviews import Finding
 from remand.domain.feedback.comments import build_finding, is_blocking, review_findings
-from remand.domain.feedback.markup import Piece, split_code
+from remand.domain.feedback.markup import split_code
 from remand.domain.feedback.sanitiser import sanitise, sanitise_findings, visible_characters
 from remand.domain.preconditions import MAX_FINDINGS
 from remand.domain.reasons import DecisionType, parse_decision_type
 from remand.domain.record import Record
 
 MAX_ANSWER = 128 * 1024
-"""How much of the last words is read: the end of them."""
+"""How many characters of the final message are read: the last ones."""
 MAX_BARE = 64
-"""How many bare objects are looked at: the last ones."""
+"""How many objects outside of fences are read: the last ones."""
 RUN_FIELD = "run"
 """The field in which an answer names its run."""
 
@@ -37,21 +37,27 @@ class UnclearAnswer(Record, kw_only=True):
 
 
 class AnswerBlock(NamedTuple):
-    """One object that says something; None when it cannot be read."""
+    """A JSON object of the message."""
 
     values: dict[str, Any] | None
+    """None when it cannot be read."""
     raw: str
     fault: str = ""
 
     def names_run(self, run_id: str) -> bool:
-        """True when it names the run it was asked in."""
         if not run_id:
             return False
         return run_id in self.raw if self.values is None else self.values.get(RUN_FIELD) == run_id
 
+    def has_key(self, keys: Collection[str]) -> bool:
+        """True when it has one of the keys, or mentions one and cannot be read."""
+        if self.values is None:
+            return any(f'"{key}"' in self.raw for key in keys)
+        return any(key in self.values for key in keys)
+
 
 class FinalMessage(NamedTuple):
-    """The last words of a run, as they are read."""
+    """The final message of a run."""
 
     text: str
     is_whole: bool
@@ -65,63 +71,49 @@ class FinalMessage(NamedTuple):
 
 
 def read_final_message(text: str) -> FinalMessage:
-    """The end of an agent's last words, with only what can be seen of it."""
+    """The end of an agent's final message, its visible characters alone."""
     return FinalMessage(visible_characters(text[-MAX_ANSWER:]), is_whole=len(text) <= MAX_ANSWER)
 
 
 def find_blocks(answer: FinalMessage, keys: Collection[str]) -> list[AnswerBlock]:
-    """Every object with one of the keys, in order; those that cannot be read among them."""
-    return [block for piece in split_code(answer.text) for block in _find_objects(piece, keys)]
+    """Every JSON object with one of the keys, in order: fenced ones, and those that begin a line outside of fences.
+
+    Objects that cannot be read are among them.
+    """
+    found: list[AnswerBlock] = []
+    for piece in split_code(answer.text):
+        text = "\n".join(piece.lines)
+        if not any(f'"{key}"' in text for key in keys):
+            continue
+        if piece.is_code:
+            raw = text.strip()
+            if piece.label.lower() in _JSON and raw.startswith("{"):
+                found.append(_parse_object(raw, is_whole=True))
+            continue
+        end = 0
+        for start in [match.end() for match in _BARE.finditer(text)][-MAX_BARE:]:
+            if start >= end:
+                block = _parse_object(text[start:], is_whole=False)
+                end = start + len(block.raw) if block.values is not None else end
+                found.append(block)
+    return [block for block in found if block.has_key(keys)]
 
 
 def require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object in which no key stands twice."""
+    """An object in which no key occurs twice."""
     if len(found := dict(pairs)) != len(pairs):
         raise ValueError("a key occurs twice")
     return found
 
 
-def _find_objects(piece: Piece, keys: Collection[str]) -> Iterator[AnswerBlock]:
-    text = "\n".join(piece.lines)
-    if not any(f'"{key}"' in text for key in keys):
-        return
-    if piece.is_code:
-        raw = text.strip()
-        if piece.label.lower() in _JSON and raw.startswith("{"):
-            yield from _relevant_blocks(_parse_fenced(raw), keys)
-        return
-    starts = [match.end() for match in _BARE.finditer(text)][-MAX_BARE:]
-    end = 0
-    for start in starts:
-        if start >= end:
-            block = _parse_bare(text[start:])
-            end = start + len(block.raw) if block.values is not None else end
-            yield from _relevant_blocks(block, keys)
-
-
-def _relevant_blocks(block: AnswerBlock, keys: Collection[str]) -> Iterator[AnswerBlock]:
-    """The block, if it is one that has to do with the keys."""
-    is_about = (
-        any(f'"{key}"' in block.raw for key in keys)
-        if block.values is None
-        else any(key in block.values for key in keys)
-    )
-    if is_about:
-        yield block
-
-
-def _parse_fenced(raw: str) -> AnswerBlock:
-    try:
-        return AnswerBlock(json.loads(raw, object_pairs_hook=require_unique_keys), raw)
-    except (ValueError, RecursionError) as error:
-        return AnswerBlock(None, raw, str(error))
-
-
-def _parse_bare(text: str) -> AnswerBlock:
+def _parse_object(text: str, *, is_whole: bool) -> AnswerBlock:
+    """The object that a text begins with; `is_whole`: nothing may follow it."""
     try:
         values, end = json.JSONDecoder(object_pairs_hook=require_unique_keys).raw_decode(text)
     except (ValueError, RecursionError) as error:
         return AnswerBlock(None, text, str(error))
+    if is_whole and end < len(text):
+        return AnswerBlock(None, text, f"Extra data: char {end}")
     return AnswerBlock(values, text[:end])
 
 
@@ -144,12 +136,12 @@ def parse_findings(text: str) -> tuple[Finding, ...]:
 
 
 def without_bullet(row: str) -> str:
-    """A line without what makes it an entry of a list."""
+    """A line without the bullet or number of a list entry."""
     return _BULLET.sub("", row.strip(), count=1)
 
 
 def parse_labelled_finding(row: str) -> Finding:
-    """One line as a finding; its place may stand before or after the word that says whether it blocks."""
+    """One line as a finding; its place may come before or after the label that says whether it blocks."""
     label, _, rest = row.partition(": ")
     after = parse_finding(rest, is_blocking=True)
     if after.path and label.isalpha():
@@ -167,91 +159,76 @@ _PLACE = re.compile(r"[^\s:]+:\d{1,9}:\s")
 
 
 class VerdictLine(NamedTuple):
-    """A line that is to be the verdict."""
+    """A line that begins with `verdict`."""
 
     word: str
     """`approve`, `reject`, or empty when it says something else."""
     run_id: str = ""
-    """The run that it names."""
 
 
 class FindingRow(NamedTuple):
-    """A line about one place, or one that says whether it blocks."""
+    """A line about one place, or with a label that says whether it blocks."""
 
     finding: Finding
-    is_said: bool
-    """It says itself whether it blocks."""
+    has_label: bool
 
 
 class PlainReview(NamedTuple):
-    """The lines of an answer that are the reviewer's own: no quotations, no code."""
+    """What an answer says in lines that are neither quoted nor code."""
 
     verdicts: tuple[VerdictLine, ...]
     rows: tuple[FindingRow, ...]
     body: str
-    """What else is said."""
+    """The other lines."""
     is_alone: bool
     """There is nothing but one verdict and lines about places."""
 
 
 def parse_verdict_word(value: object) -> str:
-    """The verdict that a word stands for; empty when it is none."""
+    """`approve` or `reject`; empty for any other word."""
     return _VERDICT_WORDS.get(value.strip().lower(), "") if isinstance(value, str) else ""
 
 
 def parse_plain_review(answer: FinalMessage) -> PlainReview:
-    """What an answer says in plain lines."""
     verdicts: list[VerdictLine] = []
     rows: list[FindingRow] = []
     body: list[str] = []
+    pieces = list(split_code(answer.text))
+    lines = [line for piece in pieces if not piece.is_code for line in piece.lines]
+    own = [line for line in lines if not line.lstrip().startswith(">")]
     is_in_row = False
-    for line in _own_lines(answer.text):
+    for line in own:
         match = _VERDICT.fullmatch(line)
         row = None if match else _parse_row(without_bullet(line))
         is_more = is_in_row and not match and row is None and line[:2].isspace() and bool(line.strip())
         if match:
-            verdicts.append(_parse_verdict_line(match))
+            # A verdict is one word, and perhaps the run; more words may turn it into its opposite.
+            run = _RUN.fullmatch(match["rest"])
+            is_clear = run is not None or not match["rest"]
+            word = parse_verdict_word(match["word"]) if is_clear else ""
+            verdicts.append(VerdictLine(word, run[1] if run else ""))
         elif row is not None:
             rows.append(row)
         elif is_more:
-            rows[-1] = _extend_row(rows[-1], line)
+            last = rows[-1].finding
+            rows[-1] = rows[-1]._replace(finding=replace(last, text=f"{last.text}\n{line.strip()}"))
         else:
             body.append(line.strip())
         is_in_row = is_more or row is not None
-    is_alone = answer.is_whole and len(verdicts) == 1 and not any(body) and _is_bare(answer.text)
+    is_unquoted = len(own) == len(lines) and not any(piece.is_code for piece in pieces)
+    is_alone = answer.is_whole and len(verdicts) == 1 and not any(body) and is_unquoted
     return PlainReview(tuple(verdicts), tuple(rows), "\n".join(body).strip(), is_alone)
-
-
-def _parse_verdict_line(match: re.Match[str]) -> VerdictLine:
-    """A verdict is one word, and perhaps the run; more words may turn it into its opposite."""
-    run = _RUN.fullmatch(match["rest"])
-    if match["rest"] and run is None:
-        return VerdictLine("")
-    return VerdictLine(parse_verdict_word(match["word"]), run[1] if run else "")
-
-
-def _own_lines(text: str) -> Iterator[str]:
-    for piece in split_code(text):
-        if not piece.is_code:
-            yield from (line for line in piece.lines if not line.lstrip().startswith(">"))
-
-
-def _is_bare(text: str) -> bool:
-    """True when nothing in a text is quoted or code."""
-    return all(not piece.is_code for piece in split_code(text)) and not re.search(r"(?m)^[ \t]*>", text)
 
 
 def _parse_row(line: str) -> FindingRow | None:
     found = parse_labelled_finding(line)
-    is_said = is_blocking(line, default=True) == is_blocking(line, default=False) or (
-        bool(found.path) and is_blocking(found.text, default=True) == is_blocking(found.text, default=False)
-    )
-    is_place = bool(found.path) and (is_said or _PLACE.match(line) is not None)
-    return FindingRow(found, is_said) if is_place or (is_said and not found.path) else None
+    has_label = _says_whether_it_blocks(line) or (bool(found.path) and _says_whether_it_blocks(found.text))
+    is_place = bool(found.path) and (has_label or _PLACE.match(line) is not None)
+    return FindingRow(found, has_label) if is_place or (has_label and not found.path) else None
 
 
-def _extend_row(row: FindingRow, line: str) -> FindingRow:
-    return row._replace(finding=replace(row.finding, text=f"{row.finding.text}\n{line.strip()}"))
+def _says_whether_it_blocks(text: str) -> bool:
+    return is_blocking(text, default=True) == is_blocking(text, default=False)
 
 
 VERDICT_KEY = "verdict"
@@ -267,14 +244,12 @@ REST_TEXT = "{count} more are omitted."
 
 
 class ApprovalAnswer(Record, kw_only=True):
-    """A yes."""
-
     checked: tuple[Finding, ...] = ()
-    """What was looked at and found to hold, then what else might be done; nothing of it blocks."""
+    """What was checked and found right, then suggestions; nothing of it blocks."""
 
 
 class RejectionAnswer(Record, kw_only=True):
-    """A no; at least one finding blocks."""
+    """A rejection; at least one finding blocks."""
 
     findings: tuple[Finding, ...]
 
@@ -283,81 +258,82 @@ ReviewAnswer = ApprovalAnswer | RejectionAnswer | UnclearAnswer
 
 
 def parse_review(text: str, run_id: str = "", repository: str = "") -> ReviewAnswer:
-    """The review that an agent's last words are.
+    """The review in an agent's final message.
 
-    `repository` is the address of the project's own repository: links into it stay in what is said.
+    `repository` is the address of the project's own repository: links into it stay in the findings.
     """
     answer = read_final_message(text)
-    said, typed = _own_verdicts(find_blocks(answer, (VERDICT_KEY,)), parse_plain_review(answer), run_id)
-    if said and said[-1].values is None:
-        return UnclearAnswer(why=f"Its last JSON object cannot be read: {said[-1].fault}.")
-    words = {parse_verdict_word(block.values.get(VERDICT_KEY)) for block in said if block.values is not None}
-    words |= {line.word for line in typed.verdicts}
+    blocks, plain = find_blocks(answer, (VERDICT_KEY,)), parse_plain_review(answer)
+    named = [block for block in blocks if block.names_run(run_id)]
+    lines = tuple(line for line in plain.verdicts if run_id and line.run_id == run_id)
+    if named or lines:
+        # Verdicts that do not name the run are quotations.
+        blocks, plain = named, plain._replace(verdicts=lines)
+    if blocks and blocks[-1].values is None:
+        return UnclearAnswer(why=f"Its last JSON object cannot be read: {blocks[-1].fault}.")
+    words = {
+        parse_verdict_word(block.values.get(VERDICT_KEY)) for block in blocks if block.values is not None
+    }
+    words |= {line.word for line in plain.verdicts}
     if not words:
         return UnclearAnswer(why=NO_VERDICT)
     if len(words) > 1 or "" in words:
         return UnclearAnswer(why=CONTRADICTORY_VERDICTS)
-    is_no = words == {REJECT}
+    is_rejection = words == {REJECT}
     found = (
-        _read_object(answer, said[-1], run_id, is_no=is_no)
-        if said
-        else _read_lines(typed, run_id, is_no=is_no)
+        _read_object(answer, blocks[-1], run_id, is_rejection=is_rejection)
+        if blocks
+        else _read_lines(plain, run_id, is_rejection=is_rejection)
     )
-    return found if isinstance(found, UnclearAnswer) else _limit_answer(found, repository)
+    match found:
+        case ApprovalAnswer():
+            return ApprovalAnswer(checked=_clean_findings(found.checked, repository))
+        case RejectionAnswer():
+            return _make_rejection(_clean_findings(found.findings, repository))
+        case UnclearAnswer():
+            return found
 
 
-def _own_verdicts(
-    said: list[AnswerBlock], typed: PlainReview, run_id: str
-) -> tuple[list[AnswerBlock], PlainReview]:
-    """Of all verdicts those that name the run, when there are any: the others are quotations."""
-    named = [block for block in said if block.names_run(run_id)]
-    lines = tuple(line for line in typed.verdicts if run_id and line.run_id == run_id)
-    return (named, typed._replace(verdicts=lines)) if named or lines else (said, typed)
-
-
-def _read_object(answer: FinalMessage, block: AnswerBlock, run_id: str, *, is_no: bool) -> ReviewAnswer:
+def _read_object(
+    answer: FinalMessage, block: AnswerBlock, run_id: str, *, is_rejection: bool
+) -> ReviewAnswer:
     values = block.values or {}
     checked, findings = values.get("checked", []), values.get("findings", [])
     if not isinstance(checked, list) or not isinstance(findings, list):
         return UnclearAnswer(why=NOT_A_LIST)
-    if is_no:
-        return _make_rejection(tuple(_parse_entries(findings)))
+    found = tuple(_parse_entries(findings))
+    if is_rejection:
+        return _make_rejection(found)
     if not block.names_run(run_id) and not answer.contains_only(block):
         return UnclearAnswer(why=UNNAMED_APPROVAL)
-    suggested = tuple(_parse_entries(findings))
-    return _make_approval(
-        (*_parse_entries(checked), *suggested), has_blocking=any(one.is_blocking for one in suggested)
-    )
+    has_blocking = any(finding.is_blocking for finding in found)
+    return _make_approval((*_parse_entries(checked), *found), has_blocking=has_blocking)
 
 
-def _read_lines(typed: PlainReview, run_id: str, *, is_no: bool) -> ReviewAnswer:
-    findings = tuple(row.finding for row in typed.rows)
-    if is_no:
-        return _make_rejection(review_findings(typed.body, findings))
-    if not typed.is_alone and not (run_id and typed.verdicts[-1].run_id == run_id):
+def _read_lines(plain: PlainReview, run_id: str, *, is_rejection: bool) -> ReviewAnswer:
+    findings = tuple(row.finding for row in plain.rows)
+    if is_rejection:
+        return _make_rejection(review_findings(plain.body, findings))
+    if not plain.is_alone and not (run_id and plain.verdicts[-1].run_id == run_id):
         return UnclearAnswer(why=UNNAMED_APPROVAL)
-    return _make_approval(
-        findings, has_blocking=any(row.is_said and row.finding.is_blocking for row in typed.rows)
-    )
+    has_blocking = any(row.has_label and row.finding.is_blocking for row in plain.rows)
+    return _make_approval(findings, has_blocking=has_blocking)
 
 
 def _parse_entries(rows: list[object]) -> Iterator[Finding]:
-    """The findings of a list. One that does not say whether it blocks is taken by how it begins, and else blocks."""
+    """The findings of a list. One without `blocking` blocks unless its label says that it does not."""
     for row in rows:
         if isinstance(row, str) and row.strip():
             yield parse_labelled_finding(row)
         elif isinstance(row, dict) and isinstance(text := row.get("text"), str) and text.strip():
-            found = build_finding(text, _parse_path(row.get("path")), _parse_line(row.get("line")))
-            said = row.get("blocking")
-            yield replace(found, is_blocking=said) if isinstance(said, bool) else found
-
-
-def _parse_path(value: object) -> str:
-    return value.strip().strip("`").removeprefix("./") if isinstance(value, str) else ""
+            path, blocks = row.get("path"), row.get("blocking")
+            path = path.strip().strip("`").removeprefix("./") if isinstance(path, str) else ""
+            found = build_finding(text, path, _parse_line(row.get("line")))
+            yield replace(found, is_blocking=blocks) if isinstance(blocks, bool) else found
 
 
 def _parse_line(value: object) -> int:
-    """A line's number; a range is where it begins, and what is no number is no line."""
+    """A line number, or the first of a range; 0 for anything else."""
     digits = str(value).partition("-")[0].strip() if isinstance(value, int | str) else ""
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= 9
     return int(digits) if is_number and not isinstance(value, bool) else 0
@@ -375,15 +351,8 @@ def _make_approval(looked: Sequence[Finding], *, has_blocking: bool) -> ReviewAn
     return ApprovalAnswer(checked=tuple(replace(one, is_blocking=False) for one in looked))
 
 
-def _limit_answer(found: ApprovalAnswer | RejectionAnswer, repository: str) -> ReviewAnswer:
-    """The answer as it may be handed on: cleaned, and no more than a review takes."""
-    if isinstance(found, ApprovalAnswer):
-        return ApprovalAnswer(checked=_clean_findings(found.checked, repository))
-    return _make_rejection(_clean_findings(found.findings, repository))
-
-
 def _clean_findings(findings: Sequence[Finding], repository: str) -> tuple[Finding, ...]:
-    """Findings made safe to hand on: as many as a review takes, what blocks before what does not."""
+    """Findings, sanitised: as many as fit a review, those that block first."""
     if len(findings) > MAX_FINDINGS:
         kept = sorted(range(len(findings)), key=lambda at: not findings[at].is_blocking)[: MAX_FINDINGS - 1]
         rest = Finding(text=REST_TEXT.format(count=len(findings) - len(kept)), is_blocking=False)
@@ -399,7 +368,7 @@ UNNAMED_DECISION = "It decides among other text without naming its run, so it ma
 
 
 class DirectorAnswer(Record, kw_only=True):
-    """What a director may answer."""
+    """A director's decision."""
 
     decision_type: str
     rationale: str = ""
@@ -409,7 +378,6 @@ class DirectorAnswer(Record, kw_only=True):
     created_tasks: tuple[str, ...] = ()
 
     def to_command(self, handoff_id: str) -> AnswerRejection:
-        """The answer to the last rejection of a handoff."""
         return AnswerRejection(
             handoff_id=handoff_id,
             decision=self.decision_type,
@@ -429,7 +397,7 @@ def parse_command_answer(text: str) -> DirectorAnswer:
 
 
 def parse_director_message(text: str, run_id: str = "") -> DirectorAnswer | UnclearAnswer:
-    """What the last words of a director come to, made safe to hand on."""
+    """The decision in a director's final message, sanitised."""
     answer = read_final_message(text)
     found = find_blocks(answer, DECISION_KEYS)
     found = [block for block in found if block.names_run(run_id)] or found
@@ -440,23 +408,19 @@ def parse_director_message(text: str, run_id: str = "") -> DirectorAnswer | Uncl
         return UnclearAnswer(why=f"Its last JSON object cannot be read: {last.fault}.")
     if len({_find_decision_type(block.values) for block in found if block.values is not None}) > 1:
         return UnclearAnswer(why=CONTRADICTORY_DECISIONS)
-    return _read_decision(answer, last, last.values, run_id)
-
-
-def _read_decision(
-    answer: FinalMessage, block: AnswerBlock, values: dict[str, Any], run_id: str
-) -> DirectorAnswer | UnclearAnswer:
-    if not block.names_run(run_id) and not answer.contains_only(block):
+    if not last.names_run(run_id) and not answer.contains_only(last):
         return UnclearAnswer(why=UNNAMED_DECISION)
-    if _find_decision_type(values) is None:
+    if _find_decision_type(last.values) is None:
         names = ", ".join(DecisionType.__members__)
         return UnclearAnswer(why=f"Its decision is not one of {names}.")
     try:
-        read = _convert_answer(values)
+        decision = _convert_answer(last.values)
     except ValueError as error:
         return UnclearAnswer(why=f"Its decision cannot be read: {error}.")
-    clean = {name: sanitise(getattr(read, name), is_rendered=False).text for name in ("rationale", "message")}
-    return replace(read, **clean, override_message=sanitise(read.override_message, is_rendered=False).text)
+    texts = ("rationale", "message", "override_message")
+    return replace(
+        decision, **{name: sanitise(getattr(decision, name), is_rendered=False).text for name in texts}
+    )
 
 
 def _find_decision_type(values: dict[str, Any]) -> DecisionType | None:

@@ -11,7 +11,7 @@ from remand.domain.record import Record
 MAX_LINE = 4_000
 """How many characters of a line are shown."""
 MIN_SHOWN = 2_000
-"""How many characters of a file are worth showing when there is no room for all."""
+"""The least number of characters of a file that is worth showing when not all of it fits."""
 _LIKE_OTHERS = ("Cc", "Zs", "Zl", "Zp")
 
 
@@ -23,18 +23,18 @@ class OmittedPart(Record, kw_only=True):
 
 
 class FilePatch(Record, kw_only=True):
-    """What is changed in one file, as git tells it."""
+    """The change of one file, as git prints it."""
 
     path: str
     text: str
 
 
 class SubmittedChange(Record, kw_only=True):
-    """What a submission changes since it left the base."""
+    """What a submission changes since its merge base."""
 
     commit: str
     since: str
-    """The commit it is held against."""
+    """The commit it is compared with."""
     paths: tuple[str, ...] = ()
     """Every file that it changes."""
     text: str = ""
@@ -46,7 +46,7 @@ class SubmittedChange(Record, kw_only=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of the ledger's own files."""
+        """Notes on changes of the ledger's own files."""
         files = f"{self.event_files} event file{'' if self.event_files == 1 else 's'} of trusted keys"
         added = f"Below .got/ it adds {files}, not shown here." if self.event_files else ""
         warned = f"WARNING: {self.control}." if self.control else ""
@@ -54,51 +54,38 @@ class SubmittedChange(Record, kw_only=True):
 
     @property
     def is_cut(self) -> bool:
-        """True when something of it is not shown."""
         return bool(self.unshown)
 
 
 class RenderedChange(Record, kw_only=True):
-    """A change as text."""
-
     text: str
     unshown: tuple[OmittedPart, ...] = ()
 
 
 def render_change(files: Sequence[FilePatch], longest: int) -> RenderedChange:
-    """As many files as there is room for, the shortest first, in the order they come in.
+    """As many files as fit, the shortest first, in the order of `files`.
 
-    So one long file hides no short ones, wherever it stands. Of the first for which there is no room, the beginning
-    is shown.
+    So one long file hides no short ones, wherever it is. Of the first that does not fit, the beginning is shown.
     """
-    plain = [_render_file(file) for file in files]
-    unshown = [one for file in plain for one in file.unshown]
-    room, kept = longest, [file.text for file in plain]
+    rendered = [_render_file(file) for file in files]
+    unshown = [part for file in rendered for part in file.unshown]
+    left, kept = longest, [file.text for file in rendered]
     for at in sorted(range(len(kept)), key=lambda at: len(kept[at])):
         whole = kept[at]
-        if len(whole) > room:
-            kept[at] = _first_lines(whole, room)
-            unshown.append(_omit_file(files[at], _describe_cut(whole, kept[at])))
-        room = room - len(whole) if kept[at] == whole else 0
-    return RenderedChange(text="".join(kept), unshown=tuple(sorted(unshown, key=_by_path)))
-
-
-def _by_path(one: OmittedPart) -> str:
-    return one.path
-
-
-def _first_lines(text: str, room: int) -> str:
-    """As much of a text as there is room for, in whole lines."""
-    return text[: text.rfind("\n", 0, room) + 1] if room >= MIN_SHOWN else ""
-
-
-def _describe_cut(text: str, kept: str) -> str:
-    more = text.count("\n") - kept.count("\n")
-    return f"cut: {more:,} more lines of change" if kept else f"omitted: {more:,} lines of change"
+        if len(whole) <= left:
+            left -= len(whole)
+            continue
+        # Whole lines only.
+        kept[at] = whole[: whole.rfind("\n", 0, left) + 1] if left >= MIN_SHOWN else ""
+        more = whole.count("\n") - kept[at].count("\n")
+        why = f"cut: {more:,} more lines of change" if kept[at] else f"omitted: {more:,} lines of change"
+        unshown.append(_omit_file(files[at], why))
+        left = 0
+    return RenderedChange(text="".join(kept), unshown=tuple(sorted(unshown, key=lambda part: part.path)))
 
 
 def _render_file(file: FilePatch) -> RenderedChange:
-    """The change of one file, without what no eye reads: bytes of binary files, the ends of endless lines."""
+    """The change of one file, without binary content and the ends of very long lines."""
     if "\0" in file.text:
         head = file.text.partition("\n@@ ")[0]
         size = len(file.text) - len(head)
@@ -119,13 +106,13 @@ def _omit_file(file: FilePatch, why: str) -> OmittedPart:
 
 
 def render_omissions(rows: Iterable[OmittedPart], most: int = 100) -> list[str]:
-    """What is not shown, a line each; of very much, the first."""
-    told = [f"- {row.path}: {row.why}" for row in rows]
-    return [*told[:most], f"- and {len(told) - most} more"] if len(told) > most else told
+    """The parts that are not shown, a line each, at most so many."""
+    lines = [f"- {row.path}: {row.why}" for row in rows]
+    return [*lines[:most], f"- and {len(lines) - most} more"] if len(lines) > most else lines
 
 
 class _CharacterMarks(dict[int, int | str]):
-    """What stands for each character: itself, or its number when it cannot be seen or looks like another."""
+    """What is shown for each character: itself, or its number when it is invisible or looks like another."""
 
     def __missing__(self, code: int) -> int | str:
         char = chr(code)
@@ -139,7 +126,7 @@ _CHARACTER_MARKS = _CharacterMarks({0x09: 0x09, 0x0A: 0x0A})
 
 
 def mark_invisible(text: str) -> str:
-    """The text with a number in the place of every character that cannot be seen; the ends of its lines are plain."""
+    """The text with a number in place of every invisible character; line ends are plain."""
     text = text.replace("\r\n", "␍\n")
     return (
         text if text.isascii() and text.replace("\n", " ").isprintable() else text.translate(_CHARACTER_MARKS)
