@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from remand.domain.events.reviews import Finding
 from remand.domain.feedback.comments import remove_label
 from remand.domain.feedback.markup import fence_lines, split_code
 from remand.domain.feedback.rounds import (
     COMMAND,
     FeedbackFinding,
     FeedbackRound,
-    Guidance,
     RoundReview,
     TaskFeedback,
 )
@@ -52,7 +52,7 @@ def plain_lines(text: str) -> list[str]:
 
 def escape_line(line: str) -> str:
     """One line of prose that cannot be taken for structure."""
-    line = _escape_tags(_escape_mark(line.rstrip()))
+    line = _escape_inline(line.rstrip())
     if _RULE.fullmatch(line):
         at = len(line) - len(line.lstrip())
     else:
@@ -66,8 +66,7 @@ def escape_line(line: str) -> str:
 def inline_text(text: str, limit: int) -> str:
     """The text on one line inside a line of ours, cut where it is too long."""
     plain = " ".join(visible_characters(text[: 4 * limit]).replace("`", "'").split())
-    plain = shorten(plain, limit)
-    return _escape_tags(_escape_mark(plain))
+    return _escape_inline(shorten(plain, limit))
 
 
 def inline_name(text: str, limit: int = 200) -> str:
@@ -75,20 +74,15 @@ def inline_name(text: str, limit: int = 200) -> str:
     return inline_text(text, limit).replace("*", "∗").strip() or "unnamed"
 
 
-def _escape_mark(text: str) -> str:
-    """Looks first for what every mark has in small letters; its other letters may be written otherwise."""
+def _escape_inline(text: str) -> str:
+    """Text in which nothing can be taken for a mark of ours or a tag."""
+    # Every mark has one of these in small letters; its other letters may be written otherwise.
     lower = text.lower()
-    if "bloc" not in lower and "gge" not in lower:
-        return text
-    return _MARK.sub(r"\\\g<0>", text)
-
-
-def _escape_tags(text: str) -> str:
-    return _TAG.sub(_escape_tag, text) if "<" in text else text
-
-
-def _escape_tag(match: re.Match[str]) -> str:
-    return f"\\{match[0]}" if match[0] == "<" else match[0]
+    if "bloc" in lower or "gge" in lower:
+        text = _MARK.sub(r"\\\g<0>", text)
+    if "<" in text:
+        text = _TAG.sub(lambda match: f"\\{match[0]}" if match[0] == "<" else match[0], text)
+    return text
 
 
 MAX_HISTORY = 12 * 1024
@@ -104,7 +98,7 @@ EMPTY_COMMENT = "(this comment has no readable text)"
 
 
 def render_section(task: Task, feedback: TaskFeedback) -> str:
-    """Everything said about a task's work, the last round first; empty when nothing was rejected."""
+    """All feedback on a task's work, the last round first; empty when nothing was rejected."""
     if not feedback.rounds:
         return "\n\n".join(_render_guidance(feedback, "##"))
     last = feedback.rounds[-1]
@@ -124,36 +118,29 @@ def _progress_lines(task: Task, feedback: TaskFeedback) -> str:
     rows = [f"- attempt {task.claims.attempt_count}"]
     if task.branch:
         rows.append(f"- branch `{inline_name(task.branch)}`: continue there, and open no other pull request")
-    handed = feedback.submissions[-MAX_COMMITS:]
-    rejected = {one.commit: one.number for one in feedback.rounds}
-    told = [
-        f"{inline_name(one.commit, 40)} by {inline_name(one.agent)}{_rejection_note(rejected, one.commit)}"
-        for one in handed
+    last = feedback.submissions[-MAX_COMMITS:]
+    rejected = {one.commit: f" (rejection #{one.number})" for one in feedback.rounds}
+    commits = [
+        f"{inline_name(one.commit, 40)} by {inline_name(one.agent)}{rejected.get(one.commit, '')}"
+        for one in last
     ]
-    if told:
-        more = len(feedback.submissions) - len(handed)
-        rows.append(f"- existing commits: {', '.join(told)}{f' and {more} earlier' if more else ''}")
+    if commits:
+        more = len(feedback.submissions) - len(last)
+        rows.append(f"- existing commits: {', '.join(commits)}{f' and {more} earlier' if more else ''}")
     return "\n".join(rows)
 
 
-def _rejection_note(rejected: dict[str, int], commit: str) -> str:
-    return f" (rejection #{rejected[commit]})" if commit in rejected else ""
-
-
-# The last round.
-
-
 def _render_latest_round(task: Task, last: FeedbackRound) -> Iterator[str]:
-    """Each review with its findings, what blocks before what does not; suggestions are the first to be cut."""
+    """Each review with its findings, those that block first; suggestions are the first to be cut."""
     every = [(at, remark) for at, review in enumerate(last.reviews) for remark in review.remarks]
     every.sort(key=lambda one: not one[1].finding.is_blocking)
-    room = MAX_REJECTION
+    left = MAX_REJECTION
     shown: list[list[str]] = [[] for _ in last.reviews]
     left_out = 0
     for at, remark in every:
         text = _render_finding(remark, is_bare=_is_bare_command(last.reviews[at]))
-        room -= len(text.encode("utf-8", "replace")) + 2
-        if room < 0:
+        left -= len(text.encode("utf-8", "replace")) + 2
+        if left < 0:
             left_out += 1
         else:
             shown[at].append(text)
@@ -166,14 +153,11 @@ def _render_latest_round(task: Task, last: FeedbackRound) -> Iterator[str]:
 
 
 def _is_bare_command(review: RoundReview) -> bool:
-    """True for the words of a command, which stand below it as they were said: no places, nothing that ends in code."""
-    return review.source == COMMAND and not any(
-        remark.finding.path or _ends_in_code(remark.finding.text) for remark in review.remarks
-    )
-
-
-def _ends_in_code(text: str) -> bool:
-    return any(piece.is_code for piece in list(split_code(text))[-1:])
+    """True for a `/reject-task` command whose text is shown as it is: no places, and none that ends in code."""
+    if review.source != COMMAND:
+        return False
+    findings = [remark.finding for remark in review.remarks]
+    return not any(finding.path or list(split_code(finding.text))[-1].is_code for finding in findings)
 
 
 def _review_heading(review: RoundReview, *, is_one: bool) -> str:
@@ -191,46 +175,37 @@ def _time_note(at: Instant) -> str:
 
 
 def _render_finding(remark: FeedbackFinding, *, is_bare: bool) -> str:
-    """A finding below its mark and place; in the words of a command the mark is at the end."""
+    """A finding below its mark and place; in the text of a command the mark is at the end."""
     finding = remark.finding
     mark = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
     lines = plain_lines(remove_label(finding.text, is_blocking=finding.is_blocking)) or [EMPTY_COMMENT]
     if is_bare:
         lines[-1] = f"{lines[-1].lstrip()} {mark}"
     else:
-        place = f"**{_place_text(finding.path, finding.line)}** " if finding.path else ""
+        place = f"**{_place_text(finding)}** " if finding.path else ""
         lines.insert(0, f"{place}{mark}")
     for reply in remark.replies:
-        said = plain_lines(reply.text)
-        lines += [f"Reply from {inline_name(reply.reviewer)}:", *said] if said else []
-    return "\n".join([*lines, *_recurrence_notes(remark)])
-
-
-def _place_text(path: str, line: int) -> str:
-    return f"{inline_name(path)}:{line}" if line else inline_name(path)
-
-
-def _recurrence_notes(remark: FeedbackFinding) -> Iterator[str]:
+        text = plain_lines(reply.text)
+        lines += [f"Reply from {inline_name(reply.reviewer)}:", *text] if text else []
     if remark.again:
         rounds = ", ".join(f"#{number}" for number in remark.again)
-        yield f"[recurring: also in rejection {rounds}]"
+        lines.append(f"[recurring: also in rejection {rounds}]")
     if remark.against:
-        yield (
-            f"[reverses a finding of rejection #{remark.against}: {inline_text(remark.reversed_text, MAX_LINE).rstrip('.')};"
-            " ask the reviewer which holds]"
+        before = inline_text(remark.reversed_text, MAX_LINE).rstrip(".")
+        lines.append(
+            f"[reverses a finding of rejection #{remark.against}: {before}; ask the reviewer which holds]"
         )
+    return "\n".join(lines)
 
 
-# What else there is to know.
+def _place_text(finding: Finding) -> str:
+    return f"{inline_name(finding.path)}:{finding.line}" if finding.line else inline_name(finding.path)
 
 
 def _render_guidance(feedback: TaskFeedback, level: str) -> Iterator[str]:
-    for said in feedback.guidance[-MAX_GUIDANCE:]:
-        yield "\n".join([f"{level} Guidance from {_guidance_author(said)}", "", *plain_lines(said.text)])
-
-
-def _guidance_author(said: Guidance) -> str:
-    return f"{inline_name(said.by)}{_time_note(said.at)}"
+    for guidance in feedback.guidance[-MAX_GUIDANCE:]:
+        author = f"{inline_name(guidance.by)}{_time_note(guidance.at)}"
+        yield "\n".join([f"{level} Guidance from {author}", "", *plain_lines(guidance.text)])
 
 
 def _render_history(task: Task, rounds: tuple[FeedbackRound, ...]) -> Iterator[str]:
@@ -238,34 +213,27 @@ def _render_history(task: Task, rounds: tuple[FeedbackRound, ...]) -> Iterator[s
     if not rounds:
         return
     yield "### Earlier rounds"
-    room = MAX_HISTORY
+    left = MAX_HISTORY
     for at, one in enumerate(reversed(rounds)):
         text = _render_earlier_round(task, one)
-        room -= len(text.encode("utf-8", "replace"))
-        if room < 0:
+        left -= len(text.encode("utf-8", "replace"))
+        if left < 0:
             yield f"{len(rounds) - at} earlier rounds, see `remand task show {task.id}`."
             return
         yield text
 
 
 def _render_earlier_round(task: Task, one: FeedbackRound) -> str:
-    remarks = [remark for review in one.reviews for remark in review.remarks]
     rows = [f"Rejection #{one.number}, of {inline_name(one.commit, 40)} by {inline_name(one.agent)}:"]
-    rows += [
-        f"- {_render_brief_finding(remark)}"
-        for remark in sorted(remarks, key=lambda remark: not remark.finding.is_blocking)
-    ]
+    findings = [remark.finding for review in one.reviews for remark in review.remarks]
+    for finding in sorted(findings, key=lambda finding: not finding.is_blocking):
+        mark = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
+        place = f"{_place_text(finding)} " if finding.path else ""
+        text = remove_label(finding.text, is_blocking=finding.is_blocking)
+        rows.append(f"- {place}{mark} {inline_text(text, MAX_LINE)}")
     if one.left_out:
         rows.append(f"- {format_count(one.left_out, 'more finding')}, see `remand task show {task.id}`")
     return "\n".join(rows)
-
-
-def _render_brief_finding(remark: FeedbackFinding) -> str:
-    finding = remark.finding
-    mark = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
-    place = f"{_place_text(finding.path, finding.line)} " if finding.path else ""
-    text = remove_label(finding.text, is_blocking=finding.is_blocking)
-    return f"{place}{mark} {inline_text(text, MAX_LINE)}"
 
 
 def _render_options(task: Task) -> str:
