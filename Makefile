@@ -33,7 +33,9 @@ demo: $(STAMP)  ## tell the story on a real repository in a temporary folder
 SPREAD := -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 SKIPPED := echo "The tests that need these are skipped, and say so."
 
-test: $(STAMP)  ## run every test at small size: under ten minutes on two cores
+test: $(STAMP)  ## run every test at small size: about ten minutes on two idle cores
+	@echo "This usually takes about ten minutes on two idle cores, more on a busy machine. Where they are missing, it"
+	@echo "installs the system packages $(TEST_PACKAGES) first; everything else is in $(VENV)."
 	@scripts/debian-packages $(TEST_PACKAGES) || $(SKIPPED)
 	@$(PYTHON) -m pytest $(SPREAD) -m "not more" $(ARGS)
 
@@ -44,12 +46,25 @@ test-more: $(STAMP)  ## run what is larger: real agents, recorded data, medium c
 	@scripts/forge-descriptions || $(SKIPPED)
 	@$(PYTHON) -m pytest $(SPREAD) -m "more or campaign" $(ARGS)
 
-check: $(STAMP)  ## lint, format, types, import contracts and unit tests, in under a minute
+# The parts run side by side, two at a time; the output of each comes in one piece when it has ended.
+CHECKS := check-tests check-types check-imports check-style
+.PHONY: $(CHECKS)
+
+check: $(STAMP)  ## lint, format, types, import contracts and unit tests: one to two minutes on two idle cores
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target $(CHECKS)
+
+check-tests:
+	@$(PYTHON) -m pytest -q -n 2 -m "not more" $(wildcard tests/unit) tests/architecture $(ARGS)
+
+check-types:
+	@$(VENV)/bin/mypy
+
+check-imports:
+	@$(VENV)/bin/lint-imports --no-logo
+
+check-style:
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/mypy
-	@$(VENV)/bin/lint-imports --no-logo
-	@$(PYTHON) -m pytest -q -m "not more" $(wildcard tests/unit) tests/architecture $(ARGS)
 
 # `make lock` is how the files in requirements/ are made, and the only way. They name versions and hashes
 # alone: where packages come from is the business of whoever installs them. One version serves every Python.

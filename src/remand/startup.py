@@ -31,7 +31,7 @@ LAZY_MODULES = frozenset(
         "domain.decisions": "rejections",
         "domain.pull_request": "reviews",
         "domain.text": "redaction",
-        "interfaces.cli": "main",
+        "interfaces.cli": "context main",
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "verdicts",
         "interfaces.hook": "activity answers dispatch entry session tool_guard",

@@ -16,7 +16,8 @@ from remand.adapters.system.keys import FileKeys
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import TaskDeferred
 from remand.domain.instant import add_seconds
-from remand.interfaces.cli.main import CallOrigin, run
+from remand.interfaces.cli.context import CallOrigin
+from remand.interfaces.cli.main import run
 from remand.testing.builders import (
     NOW,
     Session,
@@ -230,9 +231,9 @@ def test_without_matplotlib_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     out, err = io.StringIO(), io.StringIO()
-    surroundings = CallOrigin(str(told_repository.path), {}, out, err)
+    origin = CallOrigin(str(told_repository.path), {}, out, err)
 
-    assert run(["analyze", "rejections", "--plot", "figure.svg"], surroundings) == 3
+    assert run(["analyze", "rejections", "--plot", "figure.svg"], origin) == 3
     assert "pip install 'remand[plot]'" in err.getvalue()
 
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remand.app.errors import EnvironmentFault
-from remand.interfaces.cli.main import CallOrigin, run
+from remand.interfaces.cli.context import CallOrigin
+from remand.interfaces.cli.main import run
 from remand.wiring.ledger import open_ledger
 
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")

@@ -298,7 +298,7 @@ def test_a_ledger_that_was_made_anew_is_looked_at_again(team: Repository, termin
     team.add("After")
     view.press("r")
 
-    view.wait_for("was written down: After")
+    view.wait_for("was added: After")
 
 
 # Where nobody looks.
@@ -355,9 +355,9 @@ def test_what_happens_is_followed_line_by_line(team: Repository, machine: Machin
     if is_json:
         first, second = (f"{one['label']}  {one['text']}" for one in map(json.loads, (first, second)))
     assert "issue #1" in first
-    assert first.rstrip().endswith("was written down: Before")
+    assert first.rstrip().endswith("was added: Before")
     assert "issue #2" in second
-    assert second.rstrip().endswith("was written down: After")
+    assert second.rstrip().endswith("was added: After")
 
 
 def test_everything_between_ready_and_stop_is_followed(team: Repository) -> None:
@@ -368,7 +368,7 @@ def test_everything_between_ready_and_stop_is_followed(team: Repository) -> None
     follow_events(context, lambda: True, lambda: team.add("Between") and None)
 
     (line,) = out.getvalue().splitlines()
-    assert line.endswith("was written down: Between")
+    assert line.endswith("was added: Between")
 
 
 def test_following_goes_on_with_a_ledger_that_was_made_anew(team: Repository) -> None:
@@ -384,7 +384,7 @@ def test_following_goes_on_with_a_ledger_that_was_made_anew(team: Repository) ->
 
     follow_events(context, stop)
 
-    assert out.getvalue().splitlines()[-1].endswith("was written down: After")
+    assert out.getvalue().splitlines()[-1].endswith("was added: After")
 
 
 def test_following_outlives_a_ledger_that_cannot_be_read_and_says_so_once(
@@ -405,7 +405,7 @@ def test_following_outlives_a_ledger_that_cannot_be_read_and_says_so_once(
 
     assert out.getvalue().partition("\n")[0].endswith("The disk is full.")
     assert out.getvalue().count("The disk is full.") == 1
-    assert out.getvalue().splitlines()[-1].endswith("was written down: After")
+    assert out.getvalue().splitlines()[-1].endswith("was added: After")
 
 
 # What the scheduler says of itself.

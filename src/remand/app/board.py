@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from remand.app.inbox.questions import Question, alert_questions, escalation_que
 from remand.app.requests import Rules
 from remand.app.scheduler.status import SchedulerStatus
 from remand.app.text import single_line
-from remand.domain.access.team import USER, Team
+from remand.domain.access.team import USER
 from remand.domain.decisions.findings import open_findings, possible_settlers
 from remand.domain.decisions.notices import open_alert
 from remand.domain.events.event import Event
@@ -26,7 +26,6 @@ from remand.domain.gate.state import GATE_QUESTION
 from remand.domain.instant import Instant, add_seconds, is_clock_ahead
 from remand.domain.policy import Policy
 from remand.domain.record import Record
-from remand.domain.run import Run
 from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
 
@@ -48,8 +47,6 @@ class BoardContext(NamedTuple):
 
 
 class BoardAlert(Record, kw_only=True, omit_defaults=False):
-    """One thing that goes wrong."""
-
     kind: str
     """`system`, `questions` or `task`."""
     text: str
@@ -69,17 +66,28 @@ def board_alerts(
     found = [
         *_scheduler_alerts(around),
         *_gate_alerts(questions),
-        *_clock_alerts(view, around),
-        *_file_alerts(view),
-        *_log_alerts(view),
+        *_ledger_alerts(view, around),
         *_question_alerts(questions),
     ]
     for task in active[Status.CLAIMED]:
         found += _claim_alerts(task, policy, around.now)
     for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED):
-        found += [one for task in active[status] for one in _review_alerts(task, policy)]
+        for task in active[status]:
+            rounds = len(task.standing_rounds)
+            if rounds and rounds >= policy.escalate_after_reviews - 1:
+                text = f"was rejected in {rounds} reviews; the next rejection goes to the user"
+                found.append(_task_alert(task, text))
     for status in (Status.FAILED, Status.BLOCKED):
-        found += [_task_alert(task, _idle_reason(task)) for task in active[status]]
+        for task in active[status]:
+            text = f"is {task.status.value}, and comes back by `remand task reopen` alone"
+            if (
+                status is Status.BLOCKED
+                and task.rejections.last_rejection
+                and task.rejections.last_rejection.is_valid
+                and not task.rejections.last_rejection.decision
+            ):
+                text = f"{task.rejections.last_rejection.agent} rejected it, and a director has to answer"
+            found.append(_task_alert(task, text))
     return tuple(found)
 
 
@@ -114,21 +122,15 @@ def _system_alert(text: str, since: Instant = "") -> BoardAlert:
     return BoardAlert(kind="system", text=single_line(text), since=since)
 
 
-def _clock_alerts(view: Transaction, around: BoardContext) -> Iterator[BoardAlert]:
+def _ledger_alerts(view: Transaction, around: BoardContext) -> Iterator[BoardAlert]:
+    """A clock that is wrong, files that cannot be read, and a log that is not whole: each stops work."""
     if is_clock_ahead(view.head.clock, around.now, around.rules.policy.clock_skew_seconds):
         text = f"Nothing can be written: the latest event is from {view.head.clock}; `remand log repair` says what to do."
         yield _system_alert(text)
-
-
-def _file_alerts(view: Transaction) -> Iterator[BoardAlert]:
     problems = view.files.problems()
     if problems:
         many = f"{len(problems)} lines" if len(problems) > 1 else "One line"
         yield _system_alert(f"{many} of the event files cannot be read; `remand log verify` says which.")
-
-
-def _log_alerts(view: Transaction) -> Iterator[BoardAlert]:
-    """A log that is not whole, by which work is barred."""
     count = len(view.missing.faults()) + len(view.rewritten.every())
     if count:
         many = f"{count} findings" if count > 1 else "one finding"
@@ -136,7 +138,7 @@ def _log_alerts(view: Transaction) -> Iterator[BoardAlert]:
 
 
 def _question_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
-    """One trouble for all that waits for the user: each stands in the inbox. Held work and alerts are troubles of their tasks."""
+    """One alert for all that waits for the user: each is in the inbox. Held work and gate alerts have alerts of their tasks."""
     asked = [one for one in questions if one.kind not in (HELD, ALERT)]
     if asked:
         many = f"{len(asked)} questions wait" if len(asked) > 1 else "One question waits"
@@ -160,25 +162,6 @@ def _claim_alerts(task: Task, policy: Policy, now: Instant) -> Iterator[BoardAle
         yield _task_alert(task, f"its last {runs} failed", task.spent.last_fault)
     if open_findings(task):
         yield _task_alert(task, f"findings in {claim.agent}'s work wait for a reviewer")
-
-
-def _review_alerts(task: Task, policy: Policy) -> Iterator[BoardAlert]:
-    """A task whose next rejection goes to the user."""
-    rounds = len(task.standing_rounds)
-    if rounds and rounds >= policy.escalate_after_reviews - 1:
-        yield _task_alert(task, f"was rejected in {rounds} reviews; the next rejection goes to the user")
-
-
-def _idle_reason(task: Task) -> str:
-    """Why nothing happens to a task that has failed or is blocked."""
-    if (
-        task.status == Status.BLOCKED
-        and task.rejections.last_rejection
-        and task.rejections.last_rejection.is_valid
-        and not task.rejections.last_rejection.decision
-    ):
-        return f"{task.rejections.last_rejection.agent} rejected it, and a director has to answer"
-    return f"is {task.status.value}, and comes back by `remand task reopen` alone"
 
 
 def _task_alert(task: Task, text: str, since: Instant = "") -> BoardAlert:
@@ -267,10 +250,11 @@ def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Boar
     }
     questions = _inbox_questions(view, around, active, focus)
     gates = _running_gates(view, active[Status.CLAIMED], around)
+    counts = view.tasks.counts()
     at_work = _active_work(view, active[Status.CLAIMED], around, {one.task_id for one in gates})
     return Board(
         at=around.now,
-        counts=_status_counts(view.tasks.counts()),
+        counts={status.value: counts[status.value] for status in Status if counts.get(status.value)},
         ready=len(view.queue.ready()),
         troubles=board_alerts(view, around, active, questions),
         questions=questions,
@@ -283,11 +267,6 @@ def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Boar
     )
 
 
-def _status_counts(found: Mapping[str, int]) -> dict[str, int]:
-    """The counts in the order of a task's life."""
-    return {status.value: found[status.value] for status in Status if found.get(status.value)}
-
-
 def _inbox_questions(
     view: Transaction, around: BoardContext, active: Mapping[Status, list[Task]], focus: str
 ) -> tuple[Question, ...]:
@@ -296,21 +275,19 @@ def _inbox_questions(
     alerted = list(filter(open_alert, active[Status.CLAIMED]))
     asked = [(task.inbox.escalation, task) for task in view.tasks.escalated_tasks() if task.inbox.escalation]
     asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MAX_TASKS]
-    told = {task.id for _, task in asked[:MAX_WITH_HISTORY]}
-    told |= {task.id for escalation, task in asked if escalation.id == focus}
-    told |= {task.id for task in filter(pending_rejection, blocked[:MAX_WITH_HISTORY])}
-    told |= {
+    few = slice(MAX_WITH_HISTORY)
+    with_history = {task.id for _, task in asked[few]} | {focus.partition("/")[0]}
+    with_history |= {task.id for escalation, task in asked if escalation.id == focus}
+    with_history |= {task.id for task in filter(pending_rejection, blocked[few])}
+    with_history |= {
         task.id
         for task in blocked
         if task.rejections.last_rejection and task.rejections.last_rejection.rejection_id == focus
     }
-    told |= {task.id for task in tasks_with_held_findings(view)[:MAX_WITH_HISTORY]} | {
-        focus.partition("/")[0]
-    }
-    told |= {task.id for task in alerted[:MAX_WITH_HISTORY]}
+    with_history |= {task.id for task in (*tasks_with_held_findings(view)[few], *alerted[few])}
 
     def events_of(name: str) -> Iterable[Event]:
-        return task_events(view, name) if name in told else ()
+        return task_events(view, name) if name in with_history else ()
 
     found: list[Question] = [
         escalation_question(view, around.rules.team, task, events_of) for _, task in asked
@@ -331,19 +308,29 @@ def _active_work(
     found = [_work_of_holder(task, lines, is_measured=task.id in measured) for task in held if task.claim]
     known = {one.run_id for one in found}
     found += [
-        _work_of_run(task, run, lines)
+        ActiveWork(
+            task_id=task.id,
+            label=task.label,
+            title=task.title,
+            agent=run.agent,
+            purpose=run.purpose,
+            since=run.started_at,
+            run_id=run.id,
+            tier=run.tier,
+            last_line=lines.get(run.id, ""),
+        )
         for task in view.tasks.running_tasks()
         for run in task.runs
         if run.id not in known
     ]
-    return tuple(sorted(found, key=lambda one: (one.since, one.task_id)))
+    return tuple(sorted(found, key=lambda work: (work.since, work.task_id)))
 
 
 def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) -> ActiveWork:
     claim = task.claim
     if claim is None:
         raise AssertionError(f"nobody holds {task.id}")
-    run = next((one for one in task.runs if one.handoff_id == claim.handoff_id), None)
+    run = next((run for run in task.runs if run.handoff_id == claim.handoff_id), None)
     is_current = task.gates.handoff_id == claim.handoff_id
     return ActiveWork(
         task_id=task.id,
@@ -355,30 +342,11 @@ def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) 
         lease_until=claim.lease_expires_at,
         attempt=task.claims.attempt_count,
         gate_rejections=task.gates.progress.count if is_current else 0,
-        waits_for=_waits_for(task),
+        waits_for=task.claims.waiting_for or ("a reviewer's word on findings" if open_findings(task) else ""),
         run_id=run.id if run else "",
         tier=run.tier if run else "",
         last_line=lines.get(run.id, "") if run else "",
         is_measured=is_measured,
-    )
-
-
-def _waits_for(task: Task) -> str:
-    """What the holder of a task waits for: something outside, or a reviewer's word on what the gates found."""
-    return task.claims.waiting_for or ("a reviewer's word on findings" if open_findings(task) else "")
-
-
-def _work_of_run(task: Task, run: Run, lines: Mapping[str, str]) -> ActiveWork:
-    return ActiveWork(
-        task_id=task.id,
-        label=task.label,
-        title=task.title,
-        agent=run.agent,
-        purpose=run.purpose,
-        since=run.started_at,
-        run_id=run.id,
-        tier=run.tier,
-        last_line=lines.get(run.id, ""),
     )
 
 
@@ -399,52 +367,37 @@ def _running_gates(view: Transaction, held: list[Task], around: BoardContext) ->
 
 def _waiting_tasks(active: Mapping[Status, list[Task]], around: BoardContext) -> tuple[WaitingTask, ...]:
     """What waits for somebody: held work, then for a review, the longest first, then for another agent."""
-    held = [
-        _waiting_for_settlement(task, around.rules.team)
+
+    def waiting_task(task: Task, whom: tuple[str, ...], author: str, **more: Any) -> WaitingTask:
+        fields = {"status": task.status.value, "pr": task.pr} | more
+        return WaitingTask(
+            task_id=task.id,
+            label=task.label,
+            title=task.title,
+            whom=whom,
+            author=author,
+            rejection_count=task.reviews.rejection_count,
+            **fields,
+        )
+
+    found = [
+        waiting_task(
+            task,
+            possible_settlers(task, around.rules.team),
+            task.claim.agent if task.claim else "",
+            status="held",
+            pr=task.gates.pr or task.pr,
+        )
         for task in filter(open_findings, active[Status.CLAIMED])
     ]
-    handed_in = [_waiting_for_review(task) for task in active[Status.PROVISIONAL]]
-    sent_back = [_waiting_for_rework(task, around.now) for task in active[Status.REJECTED]]
-    return (*held, *sorted(handed_in, key=lambda one: (one.since, one.task_id)), *sent_back)
-
-
-def _waiting_for_settlement(task: Task, team: Team) -> WaitingTask:
-    return WaitingTask(
-        task_id=task.id,
-        label=task.label,
-        title=task.title,
-        status="held",
-        whom=possible_settlers(task, team),
-        author=task.claim.agent if task.claim else "",
-        rejection_count=task.reviews.rejection_count,
-        pr=task.gates.pr or task.pr,
-    )
-
-
-def _waiting_for_review(task: Task) -> WaitingTask:
-    submission = task.submission
-    return WaitingTask(
-        task_id=task.id,
-        label=task.label,
-        title=task.title,
-        status=task.status.value,
-        whom=task.reviews.requested,
-        since=submission.at if submission else "",
-        author=submission.agent if submission else "",
-        rejection_count=task.reviews.rejection_count,
-        pr=task.pr,
-    )
-
-
-def _waiting_for_rework(task: Task, now: Instant) -> WaitingTask:
-    reserved = task.reserved_for(now)
-    return WaitingTask(
-        task_id=task.id,
-        label=task.label,
-        title=task.title,
-        status=task.status.value,
-        whom=(reserved.target,) if reserved else (),
-        author=task.submission.agent if task.submission else "",
-        rejection_count=task.reviews.rejection_count,
-        pr=task.pr,
-    )
+    submitted = [
+        waiting_task(task, task.reviews.requested, work.agent if work else "", since=work.at if work else "")
+        for task in active[Status.PROVISIONAL]
+        for work in [task.submission]
+    ]
+    found += sorted(submitted, key=lambda row: (row.since, row.task_id))
+    for task in active[Status.REJECTED]:
+        reserved = task.reserved_for(around.now)
+        author = task.submission.agent if task.submission else ""
+        found.append(waiting_task(task, (reserved.target,) if reserved else (), author))
+    return tuple(found)

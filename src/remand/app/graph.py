@@ -9,20 +9,9 @@ from typing import Any
 import msgspec
 
 from remand.domain import ids
+from remand.domain.events import tasks
 from remand.domain.events.catalogue import Unknown
 from remand.domain.events.event import Event
-from remand.domain.events.tasks import (
-    EdgeCreated,
-    EdgeDeleted,
-    HandoffInitiated,
-    HandoffRejected,
-    HandoffRejectionInvalid,
-    RejectionAnswered,
-    TaskAdded,
-    TaskClaimed,
-    TaskEdited,
-    record_of,
-)
 from remand.domain.graph import (
     EdgeKey,
     GraphEdge,
@@ -77,7 +66,7 @@ def _handoff_tasks(events: Iterable[Event]) -> dict[str, str]:
     found: dict[str, str] = {}
     imported: dict[str, str] = {}
     for event in events:
-        if isinstance(event, HandoffInitiated | TaskClaimed) and event.task_id:
+        if isinstance(event, tasks.HandoffInitiated | tasks.TaskClaimed) and event.task_id:
             (imported if event.is_legacy else found).setdefault(event.handoff_id, event.task_id)
     return imported | found
 
@@ -99,8 +88,6 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
 
 
 class _Fold:
-    """A graph in the making."""
-
     def __init__(self, handed_tasks: Mapping[str, str]) -> None:
         self.graph = ThoughtGraph()
         self._handed_tasks = handed_tasks
@@ -170,7 +157,6 @@ class _Fold:
         return ""
 
     def update(self, event: Event) -> str:
-        """Changes what a node says."""
         name, changes = _changes(event)
         node = self.graph.get_node(name)
         if node is None:
@@ -189,8 +175,7 @@ class _Fold:
         return ""
 
     def link(self, event: Event) -> str:
-        """Adds an edge."""
-        if not isinstance(event, EdgeCreated):
+        if not isinstance(event, tasks.EdgeCreated):
             return "it does not describe an edge"
         source, target = _edge_end(event.src), _edge_end(event.tgt)
         key = _key(self.graph.add_edge(source, target, event.type, event.weight))
@@ -200,7 +185,7 @@ class _Fold:
 
     def unlink(self, event: Event) -> str:
         """Removes an edge, which may have gone with one of its nodes already."""
-        if not isinstance(event, EdgeDeleted):
+        if not isinstance(event, tasks.EdgeDeleted):
             return "it does not describe an edge"
         source, target = _edge_end(event.src), _edge_end(event.tgt)
         if self.graph.remove_edge(source, target, event.type) or (source, target, event.type) in self._lost:
@@ -208,8 +193,7 @@ class _Fold:
         return f"there is no edge {event.type} from {source} to {target}"
 
     def reject(self, event: Event) -> str:
-        """Adds a rejection."""
-        if not isinstance(event, HandoffRejected | HandoffRejectionInvalid):
+        if not isinstance(event, tasks.HandoffRejected | tasks.HandoffRejectionInvalid):
             return "it does not describe a rejection"
         named = event.task_id or self._handed_tasks.get(event.handoff_id, "")
         if not named:
@@ -223,8 +207,8 @@ class _Fold:
             "agent_id": event.agent,
             "rejected_at": event.ts,
         }
-        record = TaskRejection.from_dict(record_of(event) | own)
-        is_valid = isinstance(event, HandoffRejected)
+        record = TaskRejection.from_dict(tasks.record_of(event) | own)
+        is_valid = isinstance(event, tasks.HandoffRejected)
         node = add_rejection(self.graph, task, unique, record, is_valid=is_valid)
         self._remember_node(node)
         self._rejections[unique] = node.id
@@ -235,7 +219,7 @@ class _Fold:
 
     def answer(self, event: Event) -> str:
         """Adds a decision, and the blocker it accepts. An imported one answers imported rejections alone."""
-        if not isinstance(event, RejectionAnswered):
+        if not isinstance(event, tasks.RejectionAnswered):
             return "it does not describe an answer"
         unique = self._imported.get(event.handoff_id, "") if event.is_legacy else event.rejection_id
         rejection = self._rejections.get(unique)
@@ -277,7 +261,7 @@ def _description_of(event: Event) -> _Description | None:
     name = _node_id(event)
     if not name:
         return None
-    if isinstance(event, TaskAdded):
+    if isinstance(event, tasks.TaskAdded):
         return _description(name, NodeType.TASK, msgspec.structs.asdict(event.data), "title")
     if not isinstance(event, Unknown):
         return None
@@ -309,7 +293,7 @@ def _are_equal(one: _Description, other: _Description) -> bool:
 def _changes(event: Event) -> tuple[str, dict[str, Any]]:
     """The node an event changes, and the new values."""
     name = _node_id(event)
-    if isinstance(event, TaskEdited):
+    if isinstance(event, tasks.TaskEdited):
         told = msgspec.structs.asdict(event.changes)
         return name, {key: value for key, value in told.items() if value is not None}
     changes = event.fields.get("changes") if isinstance(event, Unknown) else None

@@ -46,7 +46,6 @@ _OTHER_SHAPE = ("[", "]", "box")
 
 
 def render_mermaid(graph: ThoughtGraph) -> str:
-    """The graph as a Mermaid flowchart."""
     names = _short_names(graph)
     lines = [
         *(_mermaid_node(names[node.id], node) for node in graph.nodes.values()),
@@ -155,7 +154,6 @@ def _add_datum(element: ET.Element, key: str, text: str) -> None:
 
 
 def render_json(graph: ThoughtGraph) -> str:
-    """The graph as one JSON document."""
     return json.dumps(_json_document(graph), indent=2, allow_nan=False) + "\n"
 
 
@@ -256,7 +254,6 @@ def _truncate(text: str, longest: int | None) -> str:
 
 
 def _label(text: str) -> str:
-    """The text as one short line."""
     return _truncate(" ".join(_visible_text(text[: 20 * _LABEL]).split()), _LABEL)
 
 

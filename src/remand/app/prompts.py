@@ -1,4 +1,4 @@
-"""What the agent that holds a task is given to read, with the rejections behind the task."""
+"""The prompt of the agent that holds a task, with the rejections that led to the task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from remand.domain.feedback.sanitiser import sanitise
 from remand.domain.gate import message
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
 from remand.domain.record import Record
-from remand.domain.task import Claim, Status, Task
+from remand.domain.task import Status, Task
 from remand.domain.text.visible import flatten, remove_invisible
 from remand.ledger.store import Transaction
 
@@ -58,9 +58,11 @@ INTRO = (
 )
 
 OVERRIDE = DecisionType.OVERRIDE.name
-_SPLIT, _REPLACES = "Split from task", "Replaces task"
-_WAITS = "waits for this task"
-_DEFERRED = {
+_RELATIONS = {
+    DecisionType.ACCEPT_AND_DECOMPOSE.name: "Split from task",
+    DecisionType.ACCEPT_AND_REFORMULATE.name: "Replaces task",
+}
+_DEFERRED: dict[RejectionReason | None, str] = {
     RejectionReason.BLOCKER: "Resolves a blocker of task",
     RejectionReason.UNCLEAR_REQUIREMENTS: "Clarifies the requirements of task",
     RejectionReason.MISSING_DEPENDENCY: "Provides a dependency of task",
@@ -120,9 +122,8 @@ def _origins(view: Transaction, task: Task, events: list[Event]) -> Iterator[Rej
             siblings = (
                 [one for one in _resulting_tasks(rejection, told) if one != task.id] if is_nearest else []
             )
-            words = _relation_text(rejection, task.id)
             yield RejectionOrigin(
-                heading=_origin_heading(words, other, task, is_nearest=not generation),
+                heading=_origin_heading(rejection, other, task, is_nearest=not generation),
                 title=other.title,
                 view=rejection,
                 relatives=tuple(_related_task(view, one) for one in siblings[:_MOST_READ]),
@@ -175,25 +176,14 @@ def _resulting_tasks(view: RejectionView, events: Iterable[Event]) -> tuple[str,
     return tuple(dict.fromkeys((*view.decision.created_tasks, *waits)))
 
 
-def _relation_text(view: RejectionView, task_id: str) -> str:
-    """How the rejected task is related to one that its decision led to."""
-    decision = view.decision
-    if decision is None or task_id not in decision.created_tasks:
-        return _WAITS
-    if decision.decision_type == DecisionType.ACCEPT_AND_DECOMPOSE.name:
-        return _SPLIT
-    if decision.decision_type == DecisionType.ACCEPT_AND_REFORMULATE.name:
-        return _REPLACES
-    reason = parse_reason(view.rejection.get("reason_type"))
-    return _DEFERRED.get(reason, _COMES_FIRST) if reason else _COMES_FIRST
-
-
-def _origin_heading(words: str, other: Task, task: Task, *, is_nearest: bool) -> str:
+def _origin_heading(view: RejectionView, other: Task, task: Task, *, is_nearest: bool) -> str:
     """How a task is related to the other, which was rejected; further up the task has to be named."""
     of, this = inline_name(other.id, _ID), inline_name(task.id, _ID)
-    if words == _WAITS:
+    decision, reason = view.decision, parse_reason(view.rejection.get("reason_type"))
+    if decision is None or task.id not in decision.created_tasks:
         return f"Task {of} waits for {'this task' if is_nearest else f'task {this}'}"
-    return f"{words} {of}" if is_nearest else f"Task {this}: {words[:1].lower()}{words[1:]} {of}"
+    relation = _RELATIONS.get(decision.decision_type) or _DEFERRED.get(reason, _COMES_FIRST)
+    return f"{relation} {of}" if is_nearest else f"Task {this}: {relation[:1].lower()}{relation[1:]} {of}"
 
 
 def _related_task(view: Transaction, task_id: str, *, has_outcome: bool = False) -> RelatedTask:
@@ -233,24 +223,18 @@ def _outcome_rows(task: Task, events: list[Event]) -> Iterator[str]:
 def _own_rejections(task: Task, events: list[Event]) -> list[RejectionView]:
     """The rejections of the task that whoever holds it should know of, the newest first."""
     holder = task.claim.agent if task.claim else ""
-    views = task_rejections(events)
-    useful = [one for one in views if _is_useful(one, holder)]
-    last = {one.agent: one.rejection_id for one in useful if not _is_accepted(one) and not one.is_valid}
+    useful = []
+    for view in task_rejections(events):
+        # An accepted rejection is of use to all; one that was overridden only to whoever took the task over.
+        is_passed_on = view.decision is not None and view.decision.reassign_to != view.agent
+        if _is_accepted(view) or (view.agent != holder and (view.is_valid or is_passed_on)):
+            useful.append(view)
+    last = {view.agent: view.rejection_id for view in useful if not _is_accepted(view) and not view.is_valid}
     return [
-        one
-        for one in reversed(useful)
-        if one.is_valid or _is_accepted(one) or last[one.agent] == one.rejection_id
+        view
+        for view in reversed(useful)
+        if view.is_valid or _is_accepted(view) or last[view.agent] == view.rejection_id
     ]
-
-
-def _is_useful(view: RejectionView, holder: str) -> bool:
-    """An accepted rejection is; one that was overridden is, to whoever took the task over."""
-    if _is_accepted(view):
-        return True
-    if view.agent == holder:
-        return False
-    is_passed_on = view.decision is not None and view.decision.reassign_to != view.agent
-    return view.is_valid or is_passed_on
 
 
 def _is_accepted(view: RejectionView) -> bool:
@@ -338,14 +322,14 @@ def _reason_name(view: RejectionView) -> str:
 
 
 def _decision_rows(writer: _QuoteWriter, view: RejectionView, instructions: str) -> Iterator[str]:
-    """What the director made of it; what the automatic one says follows from the tasks alone."""
+    """The director's decision; an automatic one repeats in its rationale what the tasks show."""
     decision = view.decision
     if decision is None:
         yield "Decision: none is recorded."
         return
     yield f"Decision: {inline_name(decision.decision_type, 40)} by {inline_name(view.decided_by, _ID)}."
-    is_told = view.decided_by == "auto" and decision.decision_type != OVERRIDE
-    yield from writer.block("Director's rationale", "" if is_told else decision.rationale, _LINE)
+    is_automatic = view.decided_by == "auto" and decision.decision_type != OVERRIDE
+    yield from writer.block("Director's rationale", "" if is_automatic else decision.rationale, _LINE)
     if decision.override_message not in instructions:
         yield from writer.block("Director's message", decision.override_message, _TEXT)
 
@@ -374,7 +358,6 @@ class _QuoteWriter:
         return [f"{label}:", *(f"> {line}" for line in lines)] if lines else []
 
     def items(self, label: str, texts: list[str]) -> list[str]:
-        """Texts as a list under a label."""
         rows = [row for text in texts[:MAX_ITEMS] for row in self._item(text)]
         if len(texts) > MAX_ITEMS:
             rows.append(f"> - [{len(texts) - MAX_ITEMS} more not shown]")
@@ -429,36 +412,62 @@ def render_prompt(
     and not how.
     """
     feedback = read_feedback(task, events, repository)
-    given = _current_handoff(task, events)
+    claim, filed = task.claim, task.rejections.last_rejection
+    given = next(
+        (
+            event
+            for event in reversed(events)
+            if isinstance(event, HandoffInitiated)
+            and claim is not None
+            and event.handoff_id == claim.handoff_id
+            and not event.is_legacy
+        ),
+        None,
+    )
     instructions = given.instructions if given else ""
+    is_overridden = filed and claim and filed.agent == claim.agent and filed.decision == OVERRIDE
+    scope = "\n".join(plain_lines(remove_invisible(task.details.scope)))
+    progress = [
+        f"- attempt {task.claims.attempt_count}",
+        f"- branch `{task.branch}`: continue there" if task.branch else "",
+        f"- earlier submission: {task.submission.commit} by {task.submission.agent}"
+        if task.submission
+        else "",
+    ]
     sections = [
         render_section(task, feedback),
         _gate_section(task, events),
-        _override_section(task),
+        f"## Your rejection was overridden\n\n{_quote(filed.message)}" if filed and is_overridden else "",
         context_section(task, events, context, repository, instructions),
-        _task_section(task),
+        f"## Task {task.id}: {flatten(task.title)}\n\n{scope}".rstrip(),
         f"## Instructions from {given.source_agent}\n\n{_quote(instructions)}"
         if given and instructions
         else "",
-        "" if feedback.rounds else _progress_section(task),
-        _submit_section(task) if not (is_for_another and task.claim) else _holder_note(task.claim),
+        "" if feedback.rounds else "\n".join(filter(None, progress)),
+        f"{claim.agent} holds this task, and hands it in or rejects it."
+        if is_for_another and claim
+        else _submit_section(task),
     ]
     return "\n\n".join(part for part in sections if part)
 
 
 def _gate_section(task: Task, events: list[Event]) -> str:
-    """The last verdict of the gates, as long as it stands in the way."""
+    """The last verdict of the gates, as long as it blocks the task."""
     if task.gates.is_released or not task.gates.blocking:
         return ""
-    told = [
+    verdicts = [
         event
         for event in events
         if isinstance(event, GateRejected | GateHeld) and event.verdict.tree == task.gates.tree
     ]
-    if not told:
+    if not verdicts:
         return ""
-    last, held = told[-1], next((event for event in reversed(told) if isinstance(event, GateHeld)), None)
-    alert = _alert_text(task, last) if isinstance(last, GateRejected) else ""
+    last, alert, found = verdicts[-1], "", open_alert(task)
+    held = next((event for event in reversed(verdicts) if isinstance(event, GateHeld)), None)
+    if isinstance(last, GateRejected) and found is not None:
+        # The alert stands with the rejection that led to it, and with no other.
+        is_of_last = (found.handoff_id, found.number) == (last.handoff_id, last.number)
+        alert = render_alert(found.number, found.escalate_after) if is_of_last else ""
     if isinstance(last, GateRejected) and last.because and held is not None:
         text = message.render_refusal(held.verdict, last.because, alert)
     elif alert:
@@ -466,42 +475,6 @@ def _gate_section(task: Task, events: list[Event]) -> str:
     else:
         text = message.render_verdict(last.verdict)
     return f"## Gate feedback (rejection #{task.gates.rejection_count})\n\n{_quote(text)}"
-
-
-def _alert_text(task: Task, last: GateRejected) -> str:
-    """What the agent is told of the alert about its claim, with the rejection that led to it."""
-    found = open_alert(task)
-    is_of_last = found is not None and (found.handoff_id, found.number) == (last.handoff_id, last.number)
-    return render_alert(found.number, found.escalate_after) if found and is_of_last else ""
-
-
-def _override_section(task: Task) -> str:
-    """What the director said when it did not accept this agent's rejection."""
-    filed, claim = task.rejections.last_rejection, task.claim
-    if filed is None or claim is None or filed.agent != claim.agent or filed.decision != "OVERRIDE":
-        return ""
-    return f"## Your rejection was overridden\n\n{_quote(filed.message)}"
-
-
-def _current_handoff(task: Task, events: list[Event]) -> HandoffInitiated | None:
-    """The handoff under which the task is held; none when it was taken from the queue."""
-    held = task.claim.handoff_id if task.claim else ""
-    found = (event for event in reversed(events) if isinstance(event, HandoffInitiated))
-    return next((event for event in found if event.handoff_id == held and not event.is_legacy), None)
-
-
-def _task_section(task: Task) -> str:
-    title = flatten(task.title)
-    return f"## Task {task.id}: {title}\n\n{chr(10).join(plain_lines(remove_invisible(task.details.scope)))}".rstrip()
-
-
-def _progress_section(task: Task) -> str:
-    rows = [f"- attempt {task.claims.attempt_count}"]
-    if task.branch:
-        rows.append(f"- branch `{task.branch}`: continue there")
-    if task.submission:
-        rows.append(f"- earlier submission: {task.submission.commit} by {task.submission.agent}")
-    return "\n".join(rows)
 
 
 def _submit_section(task: Task) -> str:
@@ -513,10 +486,6 @@ def _submit_section(task: Task) -> str:
         f"    remand handoff reject {handoff} --agent {agent} --from rejection.json\n\n"
         "If you have the MCP tools of `remand`, `submit` and `reject_task` do the same."
     )
-
-
-def _holder_note(claim: Claim) -> str:
-    return f"{claim.agent} holds this task, and hands it in or rejects it."
 
 
 def _quote(text: str) -> str:

@@ -9,7 +9,6 @@ MAX_LINE = 200
 
 
 def times_text(times: int) -> str:
-    """A number of times in words."""
     return {1: "once", 2: "twice"}.get(times, f"{times} times")
 
 

@@ -42,8 +42,8 @@ class NamedTasks:
         self._view = view
 
     def find(self, reference: TaskReference) -> tuple[TaskName, ...]:
-        """Every task a reference may mean."""
-        return tuple(task_name(task) for task in self._find_tasks(reference))
+        """Every task that a reference may mean."""
+        return tuple(map(task_name, self._find_tasks(reference)))
 
     def _find_tasks(self, reference: TaskReference) -> tuple[Task, ...]:
         text = reference.text
@@ -82,7 +82,6 @@ class NamedTasks:
         return tuple(task for task in self._view.tasks.every() if task.pr and task.pr == int(number))
 
     def locking_out(self, agent: str) -> tuple[TaskName, ...]:
-        """The tasks an agent is locked out of."""
         return tuple(
             task_name(task)
             for task in self._view.tasks.every()
@@ -90,13 +89,11 @@ class NamedTasks:
         )
 
     def locked_out_of(self, task_id: str) -> tuple[str, ...]:
-        """The agents locked out of a task."""
         task = self._view.tasks.get(task_id)
         return tuple(lockout.agent for lockout in task.active_lockouts) if task else ()
 
 
 def task_name(task: Task) -> TaskName:
-    """A task as people call it."""
     return TaskName(
         id=task.id,
         label=task.label,
@@ -171,10 +168,9 @@ class TextCommands:
 
     def _ask_back(self, unsure: r.UnclearRequest) -> TextCommandResult:
         """A question. Nobody is shown commands that are the user's alone but the user."""
+        is_user = self._speaker.has(Role.USER) and not self._speaker.confined
         requests = [
-            request
-            for request in unsure.requests
-            if self._is_user or not isinstance(request, r.USER_ONLY_REQUESTS)
+            request for request in unsure.requests if is_user or not isinstance(request, r.USER_ONLY_REQUESTS)
         ]
         choices = tuple(dict.fromkeys(map(r.render_command_line, requests)))
         return TextCommandResult(done=self._with_command(unsure), refused=UNSURE, choices=choices)
@@ -184,14 +180,9 @@ class TextCommands:
             return answer.message
         return f"{answer.message} Use `{answer.command}`."
 
-    @property
-    def _is_user(self) -> bool:
-        return self._speaker.has(Role.USER) and not self._speaker.confined
-
     def _carry_out(self, request: r.TextRequest, text: str) -> TextCommandResult:
         understood = r.describe_request(request)
-        ask = _command_for(request, f"said: {single_line(text)}")
-        answer = self._ask(ask)
+        answer = self._ask(_command_for(request, f"said: {single_line(text)}"))
         if isinstance(answer, Refused):
             return TextCommandResult(understood=understood, done=answer.message, refused=answer.code)
         with self._store.read() as view:
@@ -202,7 +193,7 @@ class TextCommands:
 
 
 def _command_for(request: r.TextRequest, said: str) -> c.Ask:
-    """The ask that a request is; where a reason is needed and none was given, it is what was said."""
+    """The command that a request asks for; where a reason is needed and none was given, it is the text itself."""
     match request:
         case r.ReviewTextRequest():
             return c.RequestReview(task_id=request.task.id, reviewer=request.reviewer)
@@ -273,9 +264,19 @@ class _Queries:
                     lockouts=rows,
                 )
             case r.InboxTextRequest():
-                return self._inbox(request)
+                found = open_escalations(self._view, self._team, self._events_of)
+                found += held_questions(self._view, self._team, self._events_of, self._speaker)
+                text = "\n".join(f"{question.escalation_id}: {question.question}" for question in found)
+                return TextCommandResult(
+                    understood=r.describe_request(request),
+                    done=text or "Nothing waits for you.",
+                    questions=tuple(found),
+                )
             case _:
                 return None
+
+    def _events_of(self, task_id: str) -> list[Event]:
+        return task_events(self._view, task_id)
 
     def _result(self, request: r.TextRequest, done: str, task: Task | None = None) -> TextCommandResult:
         status = task.status.value if task else ""
@@ -295,7 +296,7 @@ class _Queries:
         return self._result(request, text, task)
 
     def _task_state(self, task: Task) -> str:
-        """How it stands with a task, in a few lines."""
+        """A task's state, in a few lines."""
         holder = task.claim.agent if task.claim else task.submission.agent if task.submission else ""
         rows = [
             f"{task.label}, {single_line(task.title)!r}, is {task.status}{f' ({holder})' if holder else ''}."
@@ -323,17 +324,3 @@ class _Queries:
             f"{describe_held_count(len(findings))}; {names} may settle this:",
             settle_lines(task, speaker, findings),
         ]
-
-    def _inbox(self, request: r.InboxTextRequest) -> TextCommandResult:
-
-        def events_of(task_id: str) -> list[Event]:
-            return task_events(self._view, task_id)
-
-        found = open_escalations(self._view, self._team, events_of)
-        found += held_questions(self._view, self._team, events_of, self._speaker)
-        text = "\n".join(f"{one.escalation_id}: {one.question}" for one in found)
-        return TextCommandResult(
-            understood=r.describe_request(request),
-            done=text or "Nothing waits for you.",
-            questions=tuple(found),
-        )

@@ -170,7 +170,7 @@ def _apply_task_added_again(task: Task, event: TaskAdded) -> Task:
         return record_conflict(_create_task(event), event, "a line of a GoT tool told of this task, too")
     if event.data.title == task.title and event.data.description == task.details.scope:
         return task
-    return record_conflict(task, event, "another task with this id was written down first")
+    return record_conflict(task, event, "another task with this id was added first")
 
 
 def _apply_task_edited(task: Task, event: TaskEdited) -> Task:

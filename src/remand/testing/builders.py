@@ -175,7 +175,7 @@ def refusal_code(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: An
 
 
 def task_added(task_id: str = T1, title: str = "Mend the roof", **data: Any) -> TaskAdded:
-    """A task was written down."""
+    """A task was added."""
     standard = {"description": "", "status": "pending", "priority": "medium", "category": ""}
     return TaskAdded(
         id=task_node_id(task_id), type="TASK", data=TaskData(title=title, **{**standard, **data})

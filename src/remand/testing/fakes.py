@@ -79,7 +79,7 @@ class FakeRepository:
         return None if tip is None else commit in (tip.sha, *self.histories.get(branch, ()))
 
     def difference(self, base: str, commit: str) -> CommitDifference | None:
-        """What was written down as the commit's change, whatever the base; its own patch unless given."""
+        """What was added as the commit's change, whatever the base; its own patch unless given."""
         found = self.commits.get(commit)
         return self.differences.get(commit, CommitDifference((), f"patch of {found.tree}")) if found else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import apsw
 
 from remand.app.errors import EnvironmentFault
@@ -154,12 +156,12 @@ class LedgerView:
             return False
         return all(known.get(path) == mark for path, mark in rest.items())
 
-    def tasks(self, statuses: list[str]) -> str:
-        """The tasks as a JSON document."""
-        marks = ",".join("?" * len(statuses))
-        where = f"WHERE status IN ({marks})" if statuses else ""
+    def tasks(self, statuses: Sequence[str] = (), *, task_id: str = "") -> str:
+        """The tasks with one of the statuses, all, or one by its id, as a JSON document: the rows of `task list`."""
+        where = f"WHERE status IN ({','.join('?' * len(statuses))})" if statuses else ""
+        where = "WHERE id = ?" if task_id else where
         try:
-            rows = self._connection.execute(_LIST + where, statuses).fetchall()
+            rows = self._connection.execute(_LIST + where, (task_id,) if task_id else statuses).fetchall()
         except (apsw.Error, UnicodeDecodeError) as error:
             raise EnvironmentFault(
                 f"The ledger {self._path} cannot be read ({error}). Should it be damaged, move it away; "

@@ -60,7 +60,7 @@ class IssueImporter:
     def import_issues(self, label: str, *, is_dry: bool = False) -> IssueImport:
         """Makes tasks of the open issues with a label, the oldest first; those that are tasks already stay as they are.
 
-        Raises `ForgeFault` when the forge cannot be asked: then nothing was written down.
+        Raises `ForgeFault` when the forge cannot be asked: then nothing was added.
         """
         fresh: list[c.ImportIssue] = []
         known: list[ImportedIssue] = []

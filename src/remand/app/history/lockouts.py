@@ -12,7 +12,7 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutCleared, ReviewRejected
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.task import Lockout, Status, Task
+from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
 
 
@@ -96,12 +96,15 @@ def lockout_reason(task: Task, events: Sequence[Event], agent: str) -> str:
         return _not_locked_out_text(task, events, agent)
     if lockout.inherited_from:
         return f"{agent} was locked out for {task.label}, because it was split from task {lockout.inherited_from}."
-    review = _find_review(events, lockout.review_id) if lockout.review_id else None
+    found = (event for event in events if isinstance(event, ReviewRejected) and lockout.review_id)
+    review = next(
+        (event for event in found if lockout.review_id in (event.review_id, event.meta.origin)), None
+    )
     if review is None:
         return f"{agent} was locked out for {task.label} by {lockout.by}: {_sentence(lockout.reason)}"
     return (
         f"{agent} was locked out for {task.label} after {review.reviewer} rejected {_work_text(task, review)} "
-        f"due to {_sentence(_review_reason(review, lockout))}"
+        f"due to {_sentence(_first_blocking_finding(review) or lockout.reason)}"
     )
 
 
@@ -117,21 +120,11 @@ def rejection_reasons(task: Task, events: Sequence[Event]) -> str:
     return "\n".join(rows) or f"No rejection of {task.label} is in force; it is {task.status}."
 
 
-def _find_review(events: Sequence[Event], review_id: str) -> ReviewRejected | None:
-    found = (event for event in events if isinstance(event, ReviewRejected))
-    return next((event for event in found if review_id in (event.review_id, event.meta.origin)), None)
-
-
 def _work_text(task: Task, review: ReviewRejected) -> str:
     return f"PR #{task.pr}" if task.pr else f"commit {review.commit[:12]}"
 
 
-def _review_reason(review: ReviewRejected, lockout: Lockout) -> str:
-    return _first_blocking_finding(review) or lockout.reason
-
-
 def _first_blocking_finding(review: ReviewRejected) -> str:
-    """The first blocking finding, with its place, and how many there are besides."""
     blocking = [finding for finding in review.findings if finding.is_blocking]
     if not blocking:
         return ""

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from remand.domain.decisions.rejections import task_context
+from remand.domain.events import tasks
 from remand.domain.events.event import Event
-from remand.domain.events.tasks import (
-    Decision,
-    HandoffInitiated,
-    HandoffRejected,
-    HandoffRejectionInvalid,
-    OpinionGiven,
-    RejectionAnswered,
-    TaskClaimed,
-    record_of,
-)
 from remand.domain.evidence.probes import Grade
 from remand.domain.reasons import DecisionType
 from remand.domain.record import Record
@@ -30,8 +21,6 @@ from remand.domain.validation.assessment import EvidenceGrade, Issue
 
 
 class RejectionView(Record, kw_only=True, omit_defaults=False):
-    """A rejection as it stands."""
-
     rejection_id: str
     task_id: str
     handoff_id: str
@@ -46,7 +35,7 @@ class RejectionView(Record, kw_only=True, omit_defaults=False):
     graded: tuple[EvidenceGrade, ...] = ()
     attempts: tuple[EvidenceGrade, ...] = ()
     opinion: str = ""
-    decision: Decision | None = None
+    decision: tasks.Decision | None = None
     decided_by: str = ""
     decided_at: str = ""
 
@@ -56,11 +45,11 @@ def task_rejections(events: list[Event]) -> list[RejectionView]:
     found: dict[str, RejectionView] = {}
     for event in events:
         match event:
-            case HandoffRejected() | HandoffRejectionInvalid() if event.rejection_id:
+            case tasks.HandoffRejected() | tasks.HandoffRejectionInvalid() if event.rejection_id:
                 found[event.rejection_id] = _rejection_view(event)
-            case RejectionAnswered() if _is_open(found.get(event.rejection_id)):
+            case tasks.RejectionAnswered() if _is_open(found.get(event.rejection_id)):
                 found[event.rejection_id] = _with_decision(found[event.rejection_id], event)
-            case OpinionGiven() if event.rejection_id in found:
+            case tasks.OpinionGiven() if event.rejection_id in found:
                 found[event.rejection_id] = msgspec.structs.replace(
                     found[event.rejection_id], opinion=event.opinion
                 )
@@ -80,12 +69,12 @@ def imported_rejections(events: list[Event]) -> list[RejectionView]:
         if not event.is_legacy:
             continue
         match event:
-            case HandoffRejected() | HandoffRejectionInvalid():
+            case tasks.HandoffRejected() | tasks.HandoffRejectionInvalid():
                 found[event.meta.id] = msgspec.structs.replace(
                     _rejection_view(event), rejection_id=event.meta.id
                 )
                 last[event.handoff_id] = event.meta.id
-            case RejectionAnswered() if _is_open(found.get(last.get(event.handoff_id, ""))):
+            case tasks.RejectionAnswered() if _is_open(found.get(last.get(event.handoff_id, ""))):
                 name = last[event.handoff_id]
                 found[name] = _with_decision(found[name], event)
             case _:
@@ -96,7 +85,7 @@ def imported_rejections(events: list[Event]) -> list[RejectionView]:
 def rejection_of_handoff(events: list[Event], handoff_id: str) -> RejectionView | None:
     """The last rejection of a handoff; an imported one only where the handoff is imported, too."""
     is_native = any(
-        isinstance(event, HandoffInitiated | TaskClaimed)
+        isinstance(event, tasks.HandoffInitiated | tasks.TaskClaimed)
         and event.handoff_id == handoff_id
         and not event.is_legacy
         for event in events
@@ -105,7 +94,7 @@ def rejection_of_handoff(events: list[Event], handoff_id: str) -> RejectionView 
     return next((one for one in reversed(found) if one.handoff_id == handoff_id), None)
 
 
-def _with_decision(view: RejectionView, event: RejectionAnswered) -> RejectionView:
+def _with_decision(view: RejectionView, event: tasks.RejectionAnswered) -> RejectionView:
     return msgspec.structs.replace(
         view,
         decision=event.decision,
@@ -119,29 +108,26 @@ def _is_open(view: RejectionView | None) -> bool:
     return view is not None and (view.decision is None or view.decision.decision_type == "OVERRIDE")
 
 
-def _rejection_view(event: HandoffRejected | HandoffRejectionInvalid) -> RejectionView:
+def _rejection_view(event: tasks.HandoffRejected | tasks.HandoffRejectionInvalid) -> RejectionView:
+    issues: tuple[Issue, ...] = ()
+    if isinstance(event, tasks.HandoffRejectionInvalid):
+        # Of an imported rejection the issues are known as they were written, without codes.
+        issues = event.issues or tuple(
+            Issue(code="imported", field="", message=message) for message in event.validation_issues
+        )
     return RejectionView(
         rejection_id=event.rejection_id,
         task_id=event.task_id,
         handoff_id=event.handoff_id,
         agent=event.agent,
         at=event.ts,
-        is_valid=isinstance(event, HandoffRejected),
+        is_valid=isinstance(event, tasks.HandoffRejected),
         is_imported=event.is_legacy,
-        rejection=record_of(event),
+        rejection=tasks.record_of(event),
         score=event.score,
-        issues=_issues(event),
+        issues=issues,
         graded=event.graded,
         attempts=event.attempts,
-    )
-
-
-def _issues(event: HandoffRejected | HandoffRejectionInvalid) -> tuple[Issue, ...]:
-    """What was found wrong; of an imported rejection as it was written, without codes."""
-    if isinstance(event, HandoffRejected):
-        return ()
-    return event.issues or tuple(
-        Issue(code="imported", field="", message=message) for message in event.validation_issues
     )
 
 
@@ -155,8 +141,6 @@ class CheckedAttempt(Record, kw_only=True, omit_defaults=False):
 
 
 class CheckedEvidence(Record, kw_only=True, omit_defaults=False):
-    """A piece of evidence, and how far it was checked."""
-
     type: str
     data: Any
     source: str
@@ -197,8 +181,19 @@ def rejection_facts(view: RejectionView) -> RejectionFacts:
     record = TaskRejection.from_dict(view.rejection)
     return RejectionFacts(
         blocking_factor=value_text(record.blocking_factor),
-        attempts=_attempts(_as_list(record.what_attempted), view.attempts),
-        evidence=_evidence(_as_list(record.evidence), view.graded),
+        attempts=tuple(
+            CheckedAttempt(text=value_text(item), **grade)
+            for item, grade in _with_grades(_as_list(record.what_attempted), view.attempts)
+        ),
+        evidence=tuple(
+            CheckedEvidence(
+                type=value_text(item.get("type")) if isinstance(item, Mapping) else "",
+                data=item.get("data") if isinstance(item, Mapping) else item,
+                source=value_text(item.get("source")) if isinstance(item, Mapping) else "",
+                **grade,
+            )
+            for item, grade in _with_grades(_as_list(record.evidence), view.graded)
+        ),
         suggested_alternative=value_text(record.suggested_alternative),
         alternative_tasks=tuple(map(_proposed_task, _as_list(record.alternative_tasks))),
         task_original_scope=value_text(record.task_original_scope),
@@ -218,38 +213,25 @@ def value_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _attempts(listed: list[Any], graded: tuple[EvidenceGrade, ...]) -> tuple[CheckedAttempt, ...]:
-    grades = {one.index: one for one in graded}
-    return tuple(
-        CheckedAttempt(text=value_text(item), **_grade(grades.get(place)))
-        for place, item in enumerate(listed)
-    )
-
-
-def _evidence(listed: list[Any], graded: tuple[EvidenceGrade, ...]) -> tuple[CheckedEvidence, ...]:
-    grades = {one.index: one for one in graded}
-    return tuple(
-        CheckedEvidence(
-            type=value_text(item.get("type")) if isinstance(item, Mapping) else "",
-            data=item.get("data") if isinstance(item, Mapping) else item,
-            source=value_text(item.get("source")) if isinstance(item, Mapping) else "",
-            **_grade(grades.get(place)),
+def _with_grades(
+    listed: list[Any], graded: tuple[EvidenceGrade, ...]
+) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Each part of a record, and how far it was checked; what nobody checked is reported."""
+    grades = {grade.index: grade for grade in graded}
+    for place, item in enumerate(listed):
+        found = grades.get(place)
+        yield (
+            item,
+            {
+                "grade": found.grade if found else Grade.REPORTED.value,
+                "detail": found.detail if found else "",
+            },
         )
-        for place, item in enumerate(listed)
-    )
-
-
-def _grade(found: EvidenceGrade | None) -> dict[str, str]:
-    """How far a part was checked; what nobody checked is reported."""
-    return {
-        "grade": found.grade if found else Grade.REPORTED.value,
-        "detail": found.detail if found else "",
-    }
 
 
 def _proposed_task(item: Any) -> ProposedTask:
-    told = item if isinstance(item, Mapping) else {"title": item}
-    return ProposedTask(**{name: value_text(told.get(name)) for name in ProposedTask.__struct_fields__})
+    fields = item if isinstance(item, Mapping) else {"title": item}
+    return ProposedTask(**{name: value_text(fields.get(name)) for name in ProposedTask.__struct_fields__})
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -259,17 +241,12 @@ def _as_list(value: Any) -> list[Any]:
 
 def director_brief(task: Task | None, events: Sequence[Event], handoff_id: str) -> dict[str, Any]:
     """What a director is told: the task, the last rejection of a handoff with its grades, and the earlier ones."""
-    told = task_rejections(list(events))
-    this = [one for one in told if one.handoff_id == handoff_id][-1:]
+    found = task_rejections(list(events))
+    latest = [view for view in found if view.handoff_id == handoff_id][-1:]
     return {
         "task": task_context(task) if task else {},
-        "rejection": _view_fields(this[0]) if this else None,
-        "earlier": [_view_fields(one) for one in told if one not in this],
+        "rejection": msgspec.to_builtins(latest[0]) if latest else None,
+        "earlier": [msgspec.to_builtins(view) for view in found if view not in latest],
         "decisions": list(DecisionType.__members__),
         "answer": list(answer.DirectorAnswer.__struct_fields__),
     }
-
-
-def _view_fields(view: RejectionView) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(view)
-    return plain

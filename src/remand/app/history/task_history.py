@@ -9,33 +9,8 @@ import msgspec
 from remand.app.events.task_folds import task_events
 from remand.domain.access.team import COORDINATOR, USER, Actor
 from remand.domain.decisions.reviews import has_worked_on
+from remand.domain.events import reviews, tasks
 from remand.domain.events.event import Event
-from remand.domain.events.reviews import (
-    EscalationAcknowledged,
-    EscalationAnswered,
-    EscalationOpened,
-    EscalationRepeated,
-    LockoutCleared,
-    ReviewApproved,
-    ReviewNoted,
-    ReviewRejected,
-)
-from remand.domain.events.tasks import (
-    HandoffAccepted,
-    HandoffCompleted,
-    HandoffInitiated,
-    HandoffLapsed,
-    HandoffRejected,
-    HandoffRejectionInvalid,
-    HandoffResumed,
-    LeaseExpired,
-    RejectionAnswered,
-    TaskClaimed,
-    TaskContinued,
-    TaskFailed,
-    TaskReleased,
-    TaskSubmitted,
-)
 from remand.domain.events.work import GateErrored
 from remand.domain.evolve import evolve
 from remand.domain.folds.reviews import make_escalation_id
@@ -43,13 +18,11 @@ from remand.domain.instant import Instant
 from remand.domain.pull_request.reviews import source_review
 from remand.domain.reasons import parse_decision_type
 from remand.domain.record import Record
-from remand.domain.task import Status, Submission, Task
+from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
 
 
 class HandoffView(Record, kw_only=True):
-    """A handoff as it stands."""
-
     handoff_id: str
     task_id: str
     agent: str
@@ -68,13 +41,13 @@ class HandoffView(Record, kw_only=True):
 
 
 _END_STATUS: dict[type[Event], str] = {
-    LeaseExpired: "expired",
-    TaskReleased: "released",
-    TaskContinued: "continued",
+    tasks.LeaseExpired: "expired",
+    tasks.TaskReleased: "released",
+    tasks.TaskContinued: "continued",
     GateErrored: "continued",
-    TaskFailed: "failed",
-    HandoffLapsed: "lapsed",
-    HandoffResumed: "overridden",
+    tasks.TaskFailed: "failed",
+    tasks.HandoffLapsed: "lapsed",
+    tasks.HandoffResumed: "overridden",
 }
 OPEN = ("initiated", "accepted", "overridden")
 
@@ -92,16 +65,13 @@ def task_handoffs(events: list[Event]) -> list[HandoffView]:
             _apply_event(found, event, has_lost)
         if task is not None and (task.is_terminal or task.claim is None):
             _close_open_handoffs(found, task, event)
-    return [_with_override(view, task) for view in found.values()]
-
-
-def _with_override(view: HandoffView, task: Task | None) -> HandoffView:
-    """The handoff with the director's message; once it was taken up anew or has ended, the message is history."""
     filed = task.rejections.last_rejection if task else None
-    is_standing = filed is not None and (filed.handoff_id, filed.decision) == (view.handoff_id, "OVERRIDE")
-    if filed is None or not is_standing or view.status not in ("initiated", "overridden"):
-        return view
-    return msgspec.structs.replace(view, override_message=filed.message)
+    if filed is not None and filed.decision == "OVERRIDE" and filed.handoff_id in found:
+        view = found[filed.handoff_id]
+        # Once the handoff was taken up anew or has ended, the director's message is history.
+        if view.status in ("initiated", "overridden"):
+            found[filed.handoff_id] = msgspec.structs.replace(view, override_message=filed.message)
+    return list(found.values())
 
 
 class _LegacyHandoffs:
@@ -115,22 +85,22 @@ class _LegacyHandoffs:
         """True when an event counts; what GoT tools told of a handoff gives way to its native beginning."""
         name = getattr(event, "handoff_id", "")
         if not event.is_legacy:
-            if isinstance(event, HandoffInitiated | TaskClaimed) and name not in self._native:
+            if isinstance(event, tasks.HandoffInitiated | tasks.TaskClaimed) and name not in self._native:
                 self._native.add(name)
                 found.pop(name, None)
             return True
         if name in self._native or (task is not None and not task.is_legacy):
             return False
-        if isinstance(event, HandoffRejected | HandoffRejectionInvalid):
+        if isinstance(event, tasks.HandoffRejected | tasks.HandoffRejectionInvalid):
             self._rejected.add(name)
-        if isinstance(event, RejectionAnswered):
+        if isinstance(event, tasks.RejectionAnswered):
             return name in self._rejected and parse_decision_type(event.decision.decision_type) is not None
         return True
 
 
 def _apply_event(found: dict[str, HandoffView], event: Event, has_lost: bool) -> None:
     match event:
-        case HandoffInitiated():
+        case tasks.HandoffInitiated():
             found[event.handoff_id] = HandoffView(
                 handoff_id=event.handoff_id,
                 task_id=event.task_id,
@@ -140,7 +110,7 @@ def _apply_event(found: dict[str, HandoffView], event: Event, has_lost: bool) ->
                 instructions=event.instructions,
                 initiated_at=event.ts,
             )
-        case TaskClaimed():
+        case tasks.TaskClaimed():
             found[event.handoff_id] = HandoffView(
                 handoff_id=event.handoff_id,
                 task_id=event.task_id,
@@ -150,11 +120,11 @@ def _apply_event(found: dict[str, HandoffView], event: Event, has_lost: bool) ->
                 initiated_at=event.ts,
                 accepted_at=event.ts,
             )
-        case HandoffAccepted() if event.handoff_id in found:
+        case tasks.HandoffAccepted() if event.handoff_id in found:
             _change_handoff(
                 found, event.handoff_id, has_lost, status="accepted", accepted_at=event.ts, agent=event.agent
             )
-        case HandoffCompleted() if event.handoff_id in found:
+        case tasks.HandoffCompleted() if event.handoff_id in found:
             _change_handoff(
                 found,
                 event.handoff_id,
@@ -163,21 +133,24 @@ def _apply_event(found: dict[str, HandoffView], event: Event, has_lost: bool) ->
                 completed_at=event.ts,
                 result=event.result,
             )
-        case TaskSubmitted():
+        case tasks.TaskSubmitted():
             _change_handoff(found, event.handoff_id, has_lost, status="completed", completed_at=event.ts)
-        case HandoffRejected() | HandoffRejectionInvalid():
+        case tasks.HandoffRejected() | tasks.HandoffRejectionInvalid():
             _apply_rejection(found, event, has_lost)
-        case RejectionAnswered():
+        case tasks.RejectionAnswered():
             _apply_answer(found, event, has_lost)
         case _:
             ending, handoff_id = _END_STATUS.get(type(event)), getattr(event, "handoff_id", "")
-            if ending and not _is_reassigned(found, handoff_id):
+            is_reassigned = handoff_id in found and found[handoff_id].status == "reassigned"
+            if ending and not is_reassigned:
                 ended_at = "" if ending in OPEN else event.ts
                 _change_handoff(found, handoff_id, has_lost, status=ending, ended_at=ended_at)
 
 
 def _apply_rejection(
-    found: dict[str, HandoffView], event: HandoffRejected | HandoffRejectionInvalid, has_lost: bool
+    found: dict[str, HandoffView],
+    event: tasks.HandoffRejected | tasks.HandoffRejectionInvalid,
+    has_lost: bool,
 ) -> None:
     """Notes a rejection. An imported one may be all that tells of its handoff or of its agent; an invalid one left the
     handoff as it was.
@@ -189,11 +162,11 @@ def _apply_rejection(
         )
     elif event.is_legacy and known is not None and not known.agent:
         _change_handoff(found, event.handoff_id, has_lost, agent=event.agent)
-    if not (event.is_legacy and isinstance(event, HandoffRejectionInvalid)):
+    if not (event.is_legacy and isinstance(event, tasks.HandoffRejectionInvalid)):
         _change_handoff(found, event.handoff_id, has_lost, status="rejected")
 
 
-def _apply_answer(found: dict[str, HandoffView], event: RejectionAnswered, has_lost: bool) -> None:
+def _apply_answer(found: dict[str, HandoffView], event: tasks.RejectionAnswered, has_lost: bool) -> None:
     """Notes the answer to a rejection, and whether it passed the task on to another agent."""
     known, decision = found.get(event.handoff_id), event.decision
     if known is None:
@@ -215,10 +188,6 @@ def _apply_answer(found: dict[str, HandoffView], event: RejectionAnswered, has_l
         reassigned_to=other,
         ended_at=event.ts,
     )
-
-
-def _is_reassigned(found: dict[str, HandoffView], handoff_id: str) -> bool:
-    return handoff_id in found and found[handoff_id].status == "reassigned"
 
 
 def _change_handoff(found: dict[str, HandoffView], handoff_id: str, has_lost: bool, **changes: Any) -> None:
@@ -259,9 +228,9 @@ def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
     found: dict[str, QuestionView] = {}
     told: dict[str, str] = {}
     for event in events:
-        if isinstance(event, LockoutCleared):
+        if isinstance(event, reviews.LockoutCleared):
             told[f"unlock:{event.agent}"] = event.guidance
-        elif isinstance(event, EscalationOpened):
+        elif isinstance(event, reviews.EscalationOpened):
             asked = QuestionView(
                 escalation_id=make_escalation_id(event),
                 kind=event.kind,
@@ -286,7 +255,7 @@ def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
 def _question_changes(known: QuestionView, event: Event, told: dict[str, str]) -> dict[str, Any]:
     """What an event changes about the question it names. What an unlocked agent was told stands with its unlock."""
     match event:
-        case EscalationAnswered():
+        case reviews.EscalationAnswered():
             return {
                 "status": "answered",
                 "option": event.option,
@@ -294,9 +263,9 @@ def _question_changes(known: QuestionView, event: Event, told: dict[str, str]) -
                 "answered_by": event.meta.actor,
                 "answered_at": event.ts,
             }
-        case EscalationRepeated():
+        case reviews.EscalationRepeated():
             return {"repeats": known.repeats + 1, "deadline": event.deadline or known.deadline}
-        case EscalationAcknowledged():
+        case reviews.EscalationAcknowledged():
             return {"acknowledged_by": event.meta.actor}
         case _:
             return {}
@@ -342,7 +311,7 @@ class UncountedReview(Record, kw_only=True, omit_defaults=False):
         return f"{self.reviewer}'s review{of} was seen and does not count: {self.why.rstrip('.')}."
 
 
-def uncounted_review(event: ReviewNoted) -> UncountedReview:
+def uncounted_review(event: reviews.ReviewNoted) -> UncountedReview:
     """A review as it was noted."""
     return UncountedReview(
         task_id=event.task_id,
@@ -359,11 +328,11 @@ def uncounted_reviews(events: list[Event]) -> list[UncountedReview]:
     found: dict[str, UncountedReview] = {}
     for event in events:
         match event:
-            case TaskSubmitted() | HandoffCompleted():
+            case tasks.TaskSubmitted() | tasks.HandoffCompleted():
                 found.clear()
-            case ReviewNoted():
+            case reviews.ReviewNoted():
                 found[source_review(event.source)] = uncounted_review(event)
-            case ReviewRejected() | ReviewApproved():
+            case reviews.ReviewRejected() | reviews.ReviewApproved():
                 found.pop(source_review(event.source), None)
             case _:
                 pass
@@ -411,28 +380,23 @@ class SubmissionUnderReview(Record, kw_only=True, omit_defaults=False):
 def submissions_under_review(view: Transaction, reviewer: Actor | None = None) -> list[SubmissionUnderReview]:
     """Every submission that awaits review, the oldest first; with a reviewer, those it had no part in."""
     found = [
-        _submission_row(task, task.submission, view)
+        SubmissionUnderReview(
+            task_id=task.id,
+            title=task.title,
+            commit=work.commit,
+            author=work.agent,
+            since=work.at,
+            branch=task.branch or None,
+            pr=task.pr or None,
+            requested=task.reviews.requested,
+            attempt=task.claims.attempt_count,
+            rejection_count=task.reviews.rejection_count,
+            asserted=work.is_asserted,
+            not_counted=tuple(uncounted_reviews(task_events(view, task.id))) if task.reviews.sources else (),
+        )
         for task in view.tasks.every()
         if task.status == Status.PROVISIONAL
-        and task.submission
+        and (work := task.submission)
         and not (reviewer and has_worked_on(task, reviewer))
     ]
     return sorted(found, key=lambda entry: (entry.since, entry.task_id))
-
-
-def _submission_row(task: Task, submission: Submission, view: Transaction) -> SubmissionUnderReview:
-    uncounted = uncounted_reviews(task_events(view, task.id)) if task.reviews.sources else ()
-    return SubmissionUnderReview(
-        task_id=task.id,
-        title=task.title,
-        commit=submission.commit,
-        author=submission.agent,
-        since=submission.at,
-        branch=task.branch or None,
-        pr=task.pr or None,
-        requested=task.reviews.requested,
-        attempt=task.claims.attempt_count,
-        rejection_count=task.reviews.rejection_count,
-        asserted=submission.is_asserted,
-        not_counted=tuple(uncounted),
-    )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from remand.app.history.rejections import (
-    ProposedTask,
-    RejectionFacts,
     RejectionView,
     rejection_facts,
     task_rejections,
@@ -94,14 +92,12 @@ def decision_questions(
 
 
 def pending_rejection(task: Task) -> LastRejection | None:
-    """The rejection of a task that waits for a decision."""
     filed = task.rejections.last_rejection
     is_waiting = task.status == Status.BLOCKED and filed is not None and filed.is_valid and not filed.decision
     return filed if is_waiting else None
 
 
 def find_task_by_rejection(view: Transaction, rejection_id: str) -> Task | None:
-    """The task whose last rejection has that id, as long as it is blocked."""
     tasks = view.tasks.active(Status.BLOCKED)
     return next(
         (
@@ -121,26 +117,16 @@ def decision_options(
     likely = AUTOMATIC[reason] if reason else DecisionType.ACCEPT
     accepted = [likely, *({DecisionType.ACCEPT} - {likely})]
     is_obsolete = reason is RejectionReason.OBSOLETE
-    options = [
-        EscalationOption(
-            key=one.name, text=_OBSOLETE if is_obsolete and one is DecisionType.ACCEPT else _FOLLOWS[one]
-        )
-        for one in accepted
-    ]
+    texts = {
+        kind.name: _OBSOLETE if is_obsolete and kind is DecisionType.ACCEPT else _FOLLOWS[kind]
+        for kind in accepted
+    }
     if not task.is_locked_out(filed.agent):
-        options.append(
-            EscalationOption(key=DecisionType.OVERRIDE.name, text=f"Override: {filed.agent} continues it")
-        )
-    others = [
-        agent.name for agent in eligible_team_agents(view, rules.team, task) if agent.name != filed.agent
-    ]
-    return (
-        *options,
-        *(
-            EscalationOption(key=f"{REASSIGN}:{name}", text=f"Override, and reassign to {name}")
-            for name in others
-        ),
-    )
+        texts[DecisionType.OVERRIDE.name] = f"Override: {filed.agent} continues it"
+    for agent in eligible_team_agents(view, rules.team, task):
+        if agent.name != filed.agent:
+            texts[f"{REASSIGN}:{agent.name}"] = f"Override, and reassign to {agent.name}"
+    return tuple(EscalationOption(key=key, text=text) for key, text in texts.items())
 
 
 def command_for_answer(question: Question, key: str, guidance: str) -> AnswerCommand:
@@ -169,35 +155,38 @@ def command_for_answer(question: Question, key: str, guidance: str) -> AnswerCom
 def rejection_grounds(found: RejectionView) -> tuple[str, ...]:
     """What a director has to know of a rejection, each part on a line, and the command that shows it whole."""
     facts, record = rejection_facts(found), found.rejection
+    growth = facts.scope_growth_factor
+    proposed = [
+        "; ".join(
+            part
+            for part in (
+                task.title,
+                task.scope,
+                f"depends on: {task.dependencies}" if task.dependencies else "",
+                task.estimate,
+            )
+            if part
+        )
+        for task in facts.alternative_tasks
+    ]
     rows = (
         ("in the way", facts.blocking_factor),
         ("why", value_text(record.get("reason_detail"))),
-        *((f"attempt ({one.grade})", one.text) for one in facts.attempts),
-        *((f"evidence ({one.grade})", one.text) for one in facts.evidence),
-        ("growth", _growth_text(facts)),
+        *((f"attempt ({attempt.grade})", attempt.text) for attempt in facts.attempts),
+        *((f"evidence ({evidence.grade})", evidence.text) for evidence in facts.evidence),
+        ("growth", f"{value_text(growth)} times" if growth is not None else ""),
         ("proposed instead", facts.suggested_alternative),
-        *(("sub-task", _sub_task_text(one)) for one in facts.alternative_tasks),
+        *(("sub-task", text) for text in proposed),
         *(("issue", issue.message) for issue in facts.issues),
         ("adviser", found.opinion),
     )
-    told = [_ground_line(label, text) for label, text in rows if text]
-    if len(told) > MAX_GROUNDS:
-        told[MAX_GROUNDS:] = [f"[cut: {len(told) - MAX_GROUNDS} more parts]"]
-    return (*told, f"in full: remand handoff status {found.handoff_id}")
-
-
-def _growth_text(facts: RejectionFacts) -> str:
-    return f"{value_text(facts.scope_growth_factor)} times" if facts.scope_growth_factor is not None else ""
-
-
-def _sub_task_text(one: ProposedTask) -> str:
-    """A proposed sub-task on one line."""
-    more = (one.scope, f"depends on: {one.dependencies}" if one.dependencies else "", one.estimate)
-    return "; ".join(part for part in (one.title, *more) if part)
+    lines = [_ground_line(label, text) for label, text in rows if text]
+    if len(lines) > MAX_GROUNDS:
+        lines[MAX_GROUNDS:] = [f"[cut: {len(lines) - MAX_GROUNDS} more parts]"]
+    return (*lines, f"in full: remand handoff status {found.handoff_id}")
 
 
 def _ground_line(label: str, text: str) -> str:
-    """One part on one line; what is cut is said."""
     flat = flatten(f"{label}: {text}")
     cut = len(flat) - MAX_GROUND
     return flat if cut <= 0 else f"{flat[:MAX_GROUND]}… [cut: {cut} more characters]"
@@ -206,7 +195,6 @@ def _ground_line(label: str, text: str) -> str:
 def decision_question(
     view: Transaction, rules: Rules, task: Task, filed: LastRejection, events_of: EventsOf
 ) -> DecisionQuestion:
-    """What a rejection that waits for a decision asks."""
     events = list(events_of(task.id))
     offered = decision_options(view, rules, task, filed)
     found = next((one for one in task_rejections(events) if one.rejection_id == filed.rejection_id), None)

@@ -23,7 +23,6 @@ from remand.domain.decisions.findings import (
 from remand.domain.events.event import Event
 from remand.domain.events.work import GateHeld
 from remand.domain.gate.gate import GateFinding
-from remand.domain.gate.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.references import require_option
@@ -92,22 +91,18 @@ class HeldQuestion(Question, kw_only=True, omit_defaults=False):
 
 
 def tasks_with_held_findings(view: Transaction) -> list[Task]:
-    """The tasks whose work is held, by id."""
     found = [*view.tasks.active(Status.CLAIMED), *view.tasks.escalated_tasks()]
     return sorted(filter(open_findings, found), key=lambda task: task.id)
 
 
 def held_work(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> list[HeldWork]:
     """The held work that somebody may settle, with the findings in reach, the oldest first."""
-    found = [
-        _settleable_part(held_work_of_task(view, team, task, events_of(task.id), who))
-        for task in tasks_with_held_findings(view)
-    ]
-    return sorted((one for one in found if one.findings), key=lambda one: (one.since, one.task_id))
-
-
-def _settleable_part(work: HeldWork) -> HeldWork:
-    return replace(work, findings=tuple(one for one in work.findings if one.accept))
+    found = []
+    for task in tasks_with_held_findings(view):
+        work = held_work_of_task(view, team, task, events_of(task.id), who)
+        if settleable := tuple(finding for finding in work.findings if finding.accept):
+            found.append(replace(work, findings=settleable))
+    return sorted(found, key=lambda work: (work.since, work.task_id))
 
 
 def held_work_of_task(
@@ -116,8 +111,18 @@ def held_work_of_task(
     """Everything that is held of a task, with commands for the findings that somebody may settle."""
     team = team.with_task_names(Lineage(view).participant_names(task))
     actor = team.actor(who.name, confined=who.confined)
-    hold = _find_hold(task, events)
-    described = dict(_finding_details(hold.verdict)) if hold else {}
+    gating = task.gates
+    holds = [
+        event
+        for event in events
+        if isinstance(event, GateHeld)
+        and (event.handoff_id, event.verdict.commit) == (gating.handoff_id, gating.commit)
+        and event.verdict.suspicions == gating.held
+    ]
+    hold = holds[-1] if holds else None
+    gates = hold.verdict.gates if hold else ()
+    # Where two gates hold the same finding, the first one describes it.
+    described = {name: finding for gate in reversed(gates) for name, finding in reversed(gate.held_findings)}
     names, findings = possible_settlers(task, team), open_findings(task)
     reached = set(acceptable_findings(task, findings, actor))
     return HeldWork(
@@ -137,26 +142,7 @@ def held_work_of_task(
     )
 
 
-def _find_hold(task: Task, events: Iterable[Event]) -> GateHeld | None:
-    """The verdict by which the task's work is held now."""
-    gates = task.gates
-    found = [
-        event
-        for event in events
-        if isinstance(event, GateHeld)
-        and (event.handoff_id, event.verdict.commit) == (gates.handoff_id, gates.commit)
-        and event.verdict.suspicions == gates.held
-    ]
-    return found[-1] if found else None
-
-
-def _finding_details(verdict: Verdict) -> Iterator[tuple[str, GateFinding]]:
-    for gate in reversed(verdict.gates):
-        yield from reversed(gate.held_findings)
-
-
 def _held_finding(task: Task, name: str, found: GateFinding | None, actor: Actor | None) -> HeldFinding:
-    """A finding of the task, with the commands for an actor that may settle it."""
     known = found or GateFinding()
     return HeldFinding(
         finding=name,
@@ -179,13 +165,12 @@ def held_questions(view: Transaction, team: Team, events_of: EventsOf, who: Acto
         if task.open_escalation is not None:
             continue
         work = held_work_of_task(view, team, task, events_of(task.id), who)
-        yield from (_held_question(work, one) for one in _settleable_part(work).findings)
+        yield from (_held_question(work, finding) for finding in work.findings if finding.accept)
         if who.is_user and not work.settlers:
             yield _override_question(work)
 
 
 def held_question_id(task_id: str, finding: str) -> str:
-    """The id under which a held finding is asked about."""
     return f"{task_id}/{finding}"
 
 

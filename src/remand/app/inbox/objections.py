@@ -74,7 +74,6 @@ class KeyObjections(Record, kw_only=True, omit_defaults=False):
 
     @property
     def text(self) -> str:
-        """All of it on one line."""
         more = f" and {self.events - len(self.said)} more" if self.events > len(self.said) else ""
         return f"key {self.signer}, which is not trusted, says: {'; '.join(self.said)}{more}"
 
@@ -89,7 +88,6 @@ class TaskObjections(NamedTuple):
 
     @property
     def keys(self) -> int:
-        """How many keys there are."""
         return len(self.shown) + self.more
 
 
@@ -122,7 +120,6 @@ def _is_key_open(view: Transaction, task: Task, key: KeptObjection) -> bool:
 
 
 def _is_all_answered(view: Transaction, task: Task, key: KeptObjection) -> bool:
-    """True when the user has answered all that the key said."""
     known = is_key_answered(task, key.signer, key.at)
     if known is not None:
         return known
@@ -228,7 +225,7 @@ def _key_objections(view: Transaction, task: Task, key: KeptObjection) -> KeyObj
         signer=signer,
         events=key.events,
         said=tuple(quote_event(view, place) for place in list(places)[:MAX_QUOTED]),
-        since=_first_time(view, key),
+        since=codec.decode_stored_line(view.objections.line(key.place)).ts,
         is_open=_is_key_open(view, task, key),
         is_dismissed=_is_all_answered(view, task, key),
         holds_up=bool(held),
@@ -244,10 +241,6 @@ def quote_event(view: Transaction, place: int) -> str:
     about = f" ({commit[:12]})" if commit else ""
     who = event.meta.actor or "somebody"
     return single_line(redact(f"{event_text(event)}{about}, written by {who} at {event.ts[:19]}"))
-
-
-def _first_time(view: Transaction, key: KeptObjection) -> Instant:
-    return codec.decode_stored_line(view.objections.line(key.place)).ts
 
 
 def _objection(one: KeptObjection) -> Objection:

@@ -21,7 +21,7 @@ from remand.domain.decisions.findings import open_findings, settle_command
 from remand.domain.decisions.handoffs import remaining_agents
 from remand.domain.decisions.notices import describe_takeover, open_alert
 from remand.domain.events.event import Event
-from remand.domain.events.reviews import Finding, ReviewRejected, first_blocking
+from remand.domain.events.reviews import ReviewRejected, first_blocking
 from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskFailed, record_of
 from remand.domain.events.work import GateErrored, GateRejected
 from remand.domain.gate.state import find_outages
@@ -89,7 +89,6 @@ def escalation_question(view: Transaction, team: Team, task: Task, events_of: Ev
 
 
 def find_task_by_question(view: Transaction, escalation_id: str) -> Task | None:
-    """The task whose last question has that id, open or not."""
     tasks = view.tasks.every()
     return next(
         (task for task in tasks if task.inbox.escalation and task.inbox.escalation.id == escalation_id), None
@@ -116,109 +115,85 @@ def eligible_team_agents(view: Transaction, team: Team, task: Task) -> list[Acto
 
 def question_text(task: Task, offered: Sequence[EscalationOption]) -> str:
     """What the user is asked, with the ways to decide it, numbered as they may be answered."""
-    numbered = ", ".join(
-        f"{number}) {_option_text(option)}" for number, option in enumerate(offered, start=1)
-    )
-    return f"{_escalation_reason(task)} Options: {numbered}."
+    numbered = []
+    for number, option in enumerate(offered, start=1):
+        choice, _, name = option.key.partition(":")
+        # The requirements fix these words.
+        text = {
+            FIX: "Manual fix",
+            UNLOCK: f"Unlock {name} and provide guidance",
+            REASSIGN: f"Reassign to {name}",
+            REOPEN: "Put it back into the queue",
+            WONTFIX: "Close as won't-fix",
+        }.get(choice, option.text)
+        numbered.append(f"{number}) {text}")
+    return f"{_escalation_reason(task)} Options: {', '.join(numbered)}."
 
 
 def _escalation_reason(task: Task) -> str:
-    """Why the task cannot go on by itself."""
+    """Why the task cannot continue by itself."""
     label, escalation = task.label, task.inbox.escalation
     times, kind = len(task.standing_rounds), escalation.kind if escalation else ""
+    reason = escalation.reason if escalation else ""
     rejected = f"{capitalize_first(label)} rejected {times_text(times)}. Need guidance or manual fix."
     match kind:
         case "deadlock":
-            stuck = (
-                f"All agents locked out for {label}."
-                if task.people.lockouts
-                else f"No agent is left for {label}."
-            )
-            return f"{rejected} {stuck}" if times > 1 else stuck
+            who = "All agents locked out for" if task.people.lockouts else "No agent is left for"
+            return f"{rejected} {who} {label}." if times > 1 else f"{who} {label}."
         case "reviews":
             return rejected
         case "gate":
-            return f"{single_line(escalation.reason if escalation else '', MAX_CAUSES).rstrip('.')}."
+            return f"{single_line(reason, MAX_CAUSES).rstrip('.')}."
         case _:
-            reason = single_line(escalation.reason if escalation else "").rstrip(".")
-            passes = "".join(f" `{settle_command(task, one)}` lets it pass." for one in open_findings(task))
+            reason = single_line(reason).rstrip(".")
+            passes = "".join(f" `{settle_command(task, name)}` lets it pass." for name in open_findings(task))
             return f"{capitalize_first(label)} needs a decision: {reason or 'it was escalated'}.{passes}"
 
 
-def _option_text(option: EscalationOption) -> str:
-    """An option in the requirement's words."""
-    choice, _, name = option.key.partition(":")
-    return {
-        FIX: "Manual fix",
-        UNLOCK: f"Unlock {name} and provide guidance",
-        REASSIGN: f"Reassign to {name}",
-        REOPEN: "Put it back into the queue",
-        WONTFIX: "Close as won't-fix",
-    }.get(choice, option.text)
-
-
 def attempt_lines(task: Task, events: Iterable[Event]) -> tuple[str, ...]:
-    """What was tried by whom and why it did not do, one line each; of very much, the latest."""
+    """What was tried by whom and why it was not enough, one line each; of very many, the latest."""
     reviews = {
         review.id: (one.agent, review.is_retracted) for one in task.reviews.rounds for review in one.reviews
     }
-    found: list[tuple[str, str]] = []
+    lines: list[str] = []
+    rejected_claim = ""
     for event in events:
-        said = _attempt_line(event, reviews)
-        if said is None:
+        line = _attempt_line(event, reviews)
+        if not line:
             continue
-        if isinstance(event, GateRejected) and found and found[-1][0] == event.handoff_id:
-            found.pop()
-        found.append(said)
-    lines = [text for _, text in found]
+        # Of the gates' rejections of one claim only the last is listed, with its number.
+        if isinstance(event, GateRejected) and lines and rejected_claim == event.handoff_id:
+            lines.pop()
+        rejected_claim = event.handoff_id if isinstance(event, GateRejected) else ""
+        lines.append(single_line(line))
     more = len(lines) - MAX_TRIED
     return (f"and {more} earlier", *lines[-MAX_TRIED:]) if more > 0 else tuple(lines)
 
 
-def _attempt_line(event: Event, reviews: dict[str, tuple[str, bool]]) -> tuple[str, str] | None:
-    """What an event adds to the list of what was tried: under which claim, and the line; None for nothing.
-
-    Of the gates' rejections of one claim only the last is listed, with its number.
-    """
+def _attempt_line(event: Event, reviews: dict[str, tuple[str, bool]]) -> str:
+    """What an event adds to the list of what was tried; empty for nothing."""
     match event:
         case ReviewRejected():
             agent, is_retracted = reviews.get(event.review_id or event.meta.origin, ("", True))
-            if is_retracted:
-                return None
-            return "", single_line(
-                f"{event.reviewer} rejected {agent}'s work: {_first_blocking_finding(event.findings)}"
-            )
+            found = first_blocking(event.findings)
+            place = f"{found.path}:{found.line}: " if found and found.line else ""
+            place = f"{found.path}: " if found and found.path and not place else place
+            text = f"{place}{found.text}" if found else "without a finding"
+            return "" if is_retracted else f"{event.reviewer} rejected {agent}'s work: {text}"
         case GateRejected():
-            return event.handoff_id, single_line(
-                f"the gates rejected {event.agent}'s work {times_text(event.number)}: {_missed_thresholds(event)}"
-            )
+            gates = [gate for gate in event.verdict.gates if gate.name in event.verdict.blocking_gates]
+            missed = event.because or "; ".join(gate.line.removeprefix("- ") for gate in gates)
+            return f"the gates rejected {event.agent}'s work {times_text(event.number)}: {missed}"
         case HandoffRejected() | HandoffRejectionInvalid() if not event.is_legacy:
             kind = "rejected the task" if isinstance(event, HandoffRejected) else "rejected it without cause"
-            return "", single_line(f"{event.agent} {kind}: {record_of(event).get('reason_summary') or ''}")
+            return f"{event.agent} {kind}: {record_of(event).get('reason_summary') or ''}"
         case GateErrored():
-            causes = "; ".join(f"{one.gate}: {one.text}" for one in find_outages(event.verdict))
-            return "", single_line(
-                f"{event.agent}'s work at {event.verdict.commit[:12]} could not be measured: {causes}"
-            )
+            causes = "; ".join(f"{outage.gate}: {outage.text}" for outage in find_outages(event.verdict))
+            return f"{event.agent}'s work at {event.verdict.commit[:12]} could not be measured: {causes}"
         case TaskFailed():
-            return "", single_line(f"{event.agent} gave up: {event.reason or 'without a reason'}")
+            return f"{event.agent} gave up: {event.reason or 'without a reason'}"
         case _:
-            return None
-
-
-def _missed_thresholds(event: GateRejected) -> str:
-    """What stood in the way, as the gates measured it."""
-    gates = [gate for gate in event.verdict.gates if gate.name in event.verdict.blocking_gates]
-    return event.because or "; ".join(gate.line.removeprefix("- ") for gate in gates)
-
-
-def _first_blocking_finding(findings: Sequence[Finding]) -> str:
-    """The first blocking finding, with its place."""
-    found = first_blocking(findings)
-    if found is None:
-        return "without a finding"
-    where = f"{found.path}:{found.line}: " if found.line else f"{found.path}: " if found.path else ""
-    return f"{where}{found.text}"
+            return ""
 
 
 ALERT_KIND = "alert"
@@ -266,11 +241,9 @@ def alert_questions(
 
 
 def alert_text(agent: str, number: int) -> str:
-    """What an alert says."""
     return f"The gates rejected {agent}'s work {times_text(number)}"
 
 
 def find_task_by_alert(view: Transaction, alert_id: str) -> Task | None:
-    """The task with the open alert of that id."""
     tasks = view.tasks.active(Status.CLAIMED)
     return next((task for task in tasks if (found := open_alert(task)) and found.id == alert_id), None)

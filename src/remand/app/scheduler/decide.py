@@ -168,8 +168,8 @@ def decide_assignments(
 ) -> Assignments:
     """Free agents get one task each: those with the most free capacity first, in turn after the last that got one."""
     limit = max_waiting_reviews(rules.team, rules.policy.max_waiting_reviews)
-    free = [one for one in rotate_after(startable_workers(rules.team), last) if load.has_room(one)]
-    members = tuple(sorted(filter(allows, free), key=load.room, reverse=True))
+    free = [one for one in rotate_after(startable_workers(rules.team), last) if load.free_capacity(one) > 0]
+    members = tuple(sorted(filter(allows, free), key=load.free_capacity, reverse=True))
     return Assignments(members, limit - waiting_for_review - load.total)
 
 

@@ -51,7 +51,7 @@ class Lineage:
         self._get = get or tx.tasks.get
 
     def ancestors(self, task: Task) -> Iterator[Task]:
-        """The tasks that this one was cut from, the nearest first."""
+        """The tasks that this one was split from, the nearest first."""
         seen = {task.id}
         while task.links.parent and task.links.parent not in seen:
             seen.add(task.links.parent)
@@ -81,26 +81,23 @@ class Lineage:
         waiting = [(task, {lockout.agent for lockout in task.people.lockouts})]
         seen = {task.id}
         while waiting:
-            one, agents = waiting.pop()
-            for heir in self._children(one, seen):
+            above, agents = waiting.pop()
+            for name in (*above.links.children, above.links.superseded_by):
+                child = self._get(name) if name and name not in seen else None
+                if child is None:
+                    continue
+                seen.add(name)
                 same = {
-                    lockout.agent: all(cause.inherited_from == one.id for cause in lockout.causes)
-                    for lockout in heir.people.lockouts
+                    lockout.agent: all(cause.inherited_from == above.id for cause in lockout.causes)
+                    for lockout in child.people.lockouts
                     if lockout.agent in agents
-                    and any(cause.inherited_from == one.id for cause in lockout.causes)
+                    and any(cause.inherited_from == above.id for cause in lockout.causes)
                 }
-                found += [(heir.id, agent) for agent in sorted(same)]
+                found += [(child.id, agent) for agent in sorted(same)]
                 waiting.append(
-                    (heir, {agent for agent, is_only_from_here in same.items() if is_only_from_here})
+                    (child, {agent for agent, is_only_from_here in same.items() if is_only_from_here})
                 )
         return tuple(found)
-
-    def _children(self, task: Task, seen: set[str]) -> Iterator[Task]:
-        for name in (*task.links.children, task.links.superseded_by):
-            found = self._get(name) if name and name not in seen else None
-            if found is not None:
-                seen.add(name)
-                yield found
 
 
 def find_task_id(tx: Transaction, name: str) -> str:
@@ -117,8 +114,8 @@ def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
     """The task of a handoff; empty when there is none. Of an imported one perhaps only its rejection tells."""
     if not handoff_id:
         return ""
-    told = (found.task for found in tx.traces.every(FILED, INVALID) if found.handoff == handoff_id)
-    return tx.tasks.find_task_id(handoff_id) or next(filter(None, told), "")
+    traces = (trace.task for trace in tx.traces.every(FILED, INVALID) if trace.handoff == handoff_id)
+    return tx.tasks.find_task_id(handoff_id) or next(filter(None, traces), "")
 
 
 def open_handoff_task(tx: Transaction, ask: c.RejectHandoff) -> Task | None:
@@ -136,11 +133,11 @@ _SUFFIX_MARKS = ".:@+"
 
 
 def may_be_locked_out(tx: Transaction, team: Team, task: Task) -> PossibleIdentities:
-    """The members who may be locked out of a task, or of one it was cut from, under a name that the team has lost."""
+    """The members who may be locked out of a task, or of one it was split from, under a name that the team has lost."""
     if not team.has_members:
         return ()
     above = Lineage(tx).ancestors(task) if task.links.parent else ()
-    inherited = (lockout for one in above for lockout in one.inheritable_lockouts)
+    inherited = (lockout for task_above in above for lockout in task_above.inheritable_lockouts)
     lockouts = (
         *task.people.lockouts,
         *(lockout for lockout in inherited if lockout.agent not in task.people.unlocked),

@@ -30,7 +30,6 @@ def queue_rank(task: Task, open_blockers: Collection[str]) -> str | None:
 
 
 def task_of_rank(text: str) -> str:
-    """The id of the task with that rank."""
     return text[_RANK_PREFIX:]
 
 
@@ -228,7 +227,6 @@ def free_capacity(view: Transaction, team: Team, now: Instant) -> tuple[tuple[st
 
 
 def _busy_agents(task: Task, now: Instant) -> Iterator[str]:
-    """Whose hands a task is in."""
     if task.claim is not None:
         yield task.claim.agent
     yield from (run.agent for run in task.runs)

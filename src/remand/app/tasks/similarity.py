@@ -64,7 +64,6 @@ class TaskWords(Record, kw_only=True):
 
     @property
     def both(self) -> frozenset[str]:
-        """All of them."""
         return self.title | self.scope
 
 
@@ -169,7 +168,6 @@ class WordWeights:
         self._counts.update(counts)
 
     def weight_of(self, word: str) -> float:
-        """The weight of a word."""
         known = self._known.get(word)
         if known is None:
             seen = self._counts.get(word, 0) + PRIOR_TASKS * _prior_share(word)
@@ -197,7 +195,6 @@ class TaskProfile:
         self.length = sqrt(fsum(value * value for value in self.vector.values()))
 
     def title_share(self, shared: frozenset[str]) -> float:
-        """How much of the title is shared."""
         whole = fsum(self.squares.values())
         return fsum(self.squares[word] for word in self.title & shared) / whole if whole else 0.0
 

@@ -11,7 +11,7 @@ from remand.domain.events.work import Purpose
 from remand.domain.task import Status, Task
 
 TEAMS = 4
-"""How many teams it is remembered of who can be started: it is asked at every look, and a team changes seldom."""
+"""For how many teams the startable members are cached: the scheduler asks at every tick, and a team changes seldom."""
 LEAST_WAITING = 10
 PER_REVIEWER = 2
 
@@ -23,16 +23,11 @@ class Load(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many tasks all of them have in hand."""
         return sum(self.runs.values())
 
-    def room(self, member: Member) -> int:
-        """How many more the member may be given."""
+    def free_capacity(self, member: Member) -> int:
+        """How many more runs the member may be given."""
         return member.capacity - self.runs.get(member.name, 0)
-
-    def has_room(self, member: Member) -> bool:
-        """True when the member may be given one more."""
-        return self.room(member) > 0
 
 
 @lru_cache(maxsize=TEAMS)
@@ -74,9 +69,11 @@ def choose_reviewer(
     """Who is to be asked for a review now; None when a person has to look, or all who may are busy.
 
     Whom somebody has asked for by name is the only one asked. Else it is the one with least to do, in turn after the
-    one who was asked last. `kept_away` are those who are locked out of a task that this one was cut from.
+    one who was asked last. `kept_away` are those who are locked out of a task that this one was split from.
     """
-    if task.status != Status.PROVISIONAL or task.submission is None or _has_run(task, Purpose.REVIEW):
+    if task.status != Status.PROVISIONAL or task.submission is None:
+        return None
+    if any(run.purpose == Purpose.REVIEW for run in task.runs):
         return None
     found = able_reviewers(task, team, changed, kept_away)
     if task.reviews.requested:
@@ -108,7 +105,7 @@ def choose_director(task: Task, team: Team, load: Load, *, after: str = "") -> M
     """Who is to be asked for a decision now; None when nothing waits for one, or a person has to answer."""
     filed = task.rejections.last_rejection
     is_waiting = task.status == Status.BLOCKED and filed is not None and not filed.decision
-    if filed is None or not is_waiting or _has_run(task, Purpose.DIRECT):
+    if not is_waiting or any(run.purpose == Purpose.DIRECT for run in task.runs):
         return None
     return _least_busy(team, able_directors(task, team), load, after)
 
@@ -123,10 +120,6 @@ def able_directors(task: Task, team: Team) -> list[Member]:
         for member in team.members
         if member.command and Role.DIRECTOR in member.roles and not _is_one_of(member, barred)
     ]
-
-
-def _has_run(task: Task, purpose: Purpose) -> bool:
-    return any(run.purpose == purpose for run in task.runs)
 
 
 def _is_one_of(member: Member, names: Iterable[str]) -> bool:
@@ -144,5 +137,9 @@ def _is_in_scope(team: Team, member: Member, changed: ChangedPaths) -> bool:
 
 def _least_busy(team: Team, members: Collection[Member], load: Load, after: str) -> Member | None:
     """Of some members the one with least to do; among equals the next in the team's order."""
-    free = [one for one in rotate_after(team.members, after) if one in members and load.has_room(one)]
+    free = [
+        member
+        for member in rotate_after(team.members, after)
+        if member in members and load.free_capacity(member) > 0
+    ]
     return min(free, key=lambda member: load.runs.get(member.name, 0), default=None)

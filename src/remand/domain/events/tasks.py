@@ -42,7 +42,7 @@ class TaskChanges(Record, kw_only=True):
 
 
 class TaskAdded(Event, tag="node.create", kw_only=True, omit_defaults=False):
-    """A task was written down; in the graph it is a node of type TASK."""
+    """A task was added; in the graph it is a node of type TASK."""
 
     id: str
     type: str = "TASK"

@@ -86,28 +86,25 @@ class CallOrigin(NamedTuple):
 
     @classmethod
     def of_this_process(cls, environment: Mapping[str, str]) -> CallOrigin:
-        """This very process."""
         return cls(os.getcwd(), environment, sys.stdout, sys.stderr, sys.stdout.isatty())
 
 
 class Context:
     """One call, with everything it may use, each opened when it is first used."""
 
-    def __init__(self, call: CommandCall, arguments: Namespace, surroundings: CallOrigin) -> None:
+    def __init__(self, call: CommandCall, arguments: Namespace, origin: CallOrigin) -> None:
         self.call = call
         self.arguments = arguments
-        self.surroundings = surroundings
-        self.folder = os.path.normpath(os.path.join(surroundings.folder, call.folder))
+        self.origin = origin
+        self.folder = os.path.normpath(os.path.join(origin.folder, call.folder))
 
     @cached_property
     def place(self) -> LedgerLocation:
-        """Where the ledger is."""
         return find_place(self.folder)
 
     @cached_property
     def gateway(self) -> Gateway:
-        """The way to the ledger."""
-        return Gateway(self.place, self.surroundings.opened)
+        return Gateway(self.place, self.origin.opened)
 
     @property
     def has_opened_ledger(self) -> bool:
@@ -124,12 +121,12 @@ class Context:
     @property
     def is_confined(self) -> bool:
         """True inside an agent's environment."""
-        return is_agent_environment(self.surroundings.environment)
+        return is_agent_environment(self.origin.environment)
 
     def actor(self, *, option: str = "") -> str:
         """Who acts: the command's own option, `--as`, the environment, or the user."""
         named = option and getattr(self.arguments, option, "")
-        return actor_name(named or self.call.actor, self.surroundings.environment)
+        return actor_name(named or self.call.actor, self.origin.environment)
 
     def user(self) -> Actor:
         """Who acts, in a command that only the user may give."""
@@ -178,7 +175,7 @@ class Context:
             confined=self.is_confined,
             key=self.call.key,
             branch=current_branch(self.place.git_dir),
-            known_by=self.surroundings.known_by,
+            known_by=self.origin.known_by,
         )
 
     def commit(self, name: str) -> str:
@@ -190,7 +187,7 @@ class Context:
         """A value, or what it points to: `@file` a file, `-` standard input."""
         if value is None:
             return ""
-        if self.surroundings.given is not None:
+        if self.origin.given is not None:
             return value
         if value == "-" or (value.startswith("@") and len(value) > 1):
             return self.file(value.removeprefix("@"))
@@ -209,15 +206,15 @@ class Context:
 
     def file(self, name: str) -> str:
         """What a file holds; `-` is standard input."""
-        given = self.surroundings.given
+        given = self.origin.given
         if given is not None and name != "-":
             raise UsageError("The agent socket does not read files. Give the text itself.")
         if name == "-":
-            if self.surroundings.opened is not None:
+            if self.origin.opened is not None:
                 raise UsageError("Standard input cannot be read here. Give the text itself, or @file.")
             text = sys.stdin.read(MAX_VALUE + 1) if given is None else given
             return _require_length(text, "standard input")
-        path = os.path.join(self.surroundings.folder, name)
+        path = os.path.join(self.origin.folder, name)
         try:
             with open(path, encoding="utf-8") as file:
                 return _require_length(file.read(MAX_VALUE + 1), path)
@@ -241,7 +238,6 @@ class CommandParser(ArgumentParser):
 
 
 def split_commas(value: str) -> tuple[str, ...]:
-    """A list written with commas."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 

@@ -49,9 +49,7 @@ def _demo(context: Context) -> Result:
     if context.arguments.serve:
         raise UsageError("This version has no dashboard yet. Omit --serve.")
     keep = context.arguments.keep
-    folder = (
-        os.path.join(context.surroundings.folder, keep) if keep else tempfile.mkdtemp(prefix="remand-demo-")
-    )
+    folder = os.path.join(context.origin.folder, keep) if keep else tempfile.mkdtemp(prefix="remand-demo-")
     if keep and os.path.isdir(folder) and os.listdir(folder):
         raise UsageError(f"{folder} is not empty. Name a new folder.")
     os.makedirs(folder, exist_ok=True)
@@ -83,7 +81,7 @@ def _make_printer(context: Context) -> DemoPrinter:
     """How things are said: not at all when a program listens."""
     if context.call.is_json:
         return DemoPrinter(_print_nothing, _print_nothing, _print_nothing)
-    here = context.surroundings
+    here = context.origin
     out = console(
         here.stdout,
         is_terminal=here.is_terminal,

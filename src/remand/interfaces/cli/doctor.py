@@ -96,7 +96,6 @@ MAX_NAMED_TASKS = 5
 
 
 def gate_checks(context: Context) -> Iterator[Check]:
-    """Everything about gates."""
     try:
         policy = context.opened_ledger.settings.settings().gate_policy
     except EnvironmentFault:

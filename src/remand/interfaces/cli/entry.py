@@ -7,6 +7,7 @@ import sys
 
 from remand.app import errors
 from remand.app.agent_socket import find_agent_socket
+from remand.interfaces.cli import context
 from remand.interfaces.cli import main as cli
 from remand.interfaces.cli.agent_socket import client
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
@@ -27,12 +28,12 @@ def main() -> None:
     except OSError as error:
         code = 3
         sys.stderr.write(f"remand: cannot write the output: {error.strerror}\n")
-    # Everything is said; what is left of the interpreter's end is not worth waiting for.
+    # The output is flushed; the interpreter's own shutdown would only take time.
     os._exit(code)
 
 
 def _ensure_streams() -> None:
-    """Gives closed streams an end, and lets no character that a terminal lacks stop an answer."""
+    """Opens closed streams on the null device; characters that the terminal lacks are escaped."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - open as long as the process
     if sys.stdout is None:
@@ -48,15 +49,18 @@ def run(arguments: list[str]) -> int:
     if arguments[:1] == ["hook"] and arguments[1:2] != ["relay"]:
         return hook_entry.run(arguments[1:], dict(os.environ))
     call = parse_call(arguments)
-    if _is_cwd_deleted():
-        return _report_deleted_cwd(call)
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        gone = errors.EnvironmentFault("This folder was deleted. Change to an existing one, then repeat.")
+        return cli.report_failure(call, context.CallOrigin("", {}, sys.stdout, sys.stderr), gone)
     if not call.key:
         # Under one key, a call that a lost coordinator may have carried out is not carried out again.
         call.key = f"cli-{os.urandom(8).hex()}"
         arguments = ["--key", call.key, *arguments]
-    door = find_agent_socket(os.environ)
-    if door and not client.is_local(call):
-        return client.run(door, call, arguments, _forwarded_settings())
+    agent_socket = find_agent_socket(os.environ)
+    if agent_socket and not client.is_local(call):
+        return client.run(agent_socket, call, arguments, _forwarded_settings())
     forwarded = _forward_to_coordinator(call, arguments)
     if forwarded is not None:
         return forwarded
@@ -68,25 +72,11 @@ def run(arguments: list[str]) -> int:
             return 0
     environment = {name: os.environ.get(name, "") for name in FORWARDED_VARIABLES}
     startup.load_msgspec()
-    return cli.run(arguments, cli.CallOrigin.of_this_process(environment))
-
-
-def _is_cwd_deleted() -> bool:
-    """True when the working folder was deleted under this process."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
-def _report_deleted_cwd(call: CommandCall) -> int:
-    gone = errors.EnvironmentFault("This folder was deleted. Change to an existing one, then repeat.")
-    return cli.report_failure(call, cli.CallOrigin("", {}, sys.stdout, sys.stderr), gone)
+    return cli.run(arguments, context.CallOrigin.of_this_process(environment))
 
 
 def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | None:
-    """The exit code of a call that a coordinator ran; None when it is to be run here."""
+    """The exit code of a call that a coordinator ran; None when it has to run here."""
     entry = COMMANDS.get(call.command)
     if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
         return None
@@ -108,15 +98,12 @@ def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | No
 
 def _forwarded_settings() -> list[str]:
     """What a call depends on besides its arguments."""
-    own = [os.environ.get(name, "") for name in FORWARDED_VARIABLES]
-    return [*own, "1" if sys.stdout.isatty() else "", _width()]
-
-
-def _width() -> str:
     try:
-        return str(os.get_terminal_size().columns)
+        width = str(os.get_terminal_size().columns)
     except OSError:
-        return ""
+        width = ""
+    own = [os.environ.get(name, "") for name in FORWARDED_VARIABLES]
+    return [*own, "1" if sys.stdout.isatty() else "", width]
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def _whoami(context: Context) -> Result:
         "roles": roles,
         "has_team": team.has_members,
         "confined": actor.confined,
-        "task": context.surroundings.environment.get("REMAND_TASK") or None,
+        "task": context.origin.environment.get("REMAND_TASK") or None,
     }
     place = ", inside an agent's environment" if actor.confined else ""
     return Result(data, f"{actor.name} ({', '.join(roles) or 'not on the team'}){place}")
@@ -54,7 +54,6 @@ _COMMON = ("--json", "-C", "--as", "--key", "--help")
 
 
 def options_of(name: str) -> list[str]:
-    """The options of a command."""
     _, parser = command_parser(name)
     actions = parser._actions  # noqa: SLF001 - argparse has no other way to list them
     return sorted({flag for action in actions for flag in action.option_strings if flag.startswith("--")})

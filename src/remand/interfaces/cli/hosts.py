@@ -74,9 +74,7 @@ PLACEHOLDER_PREFIX = "$"
 )
 def _serve(context: Context) -> Result:
     environment = inherited_environment()
-    folder = (
-        context.surroundings.folder if context.call.folder.startswith(PLACEHOLDER_PREFIX) else context.folder
-    )
+    folder = context.origin.folder if context.call.folder.startswith(PLACEHOLDER_PREFIX) else context.folder
     desk = _load_server_module("command_runner").CommandLineRunner(
         folder, _actor(context, environment), environment
     )
@@ -135,8 +133,8 @@ def _announce_server(context: Context, host: str, port: int, path: str) -> None:
     data = {"url": f"http://{shown}:{port}/mcp", "token_file": path or None, "pid": os.getpid()}
     where = f"the token is in {path}" if path else f"the token is the value of {TOKEN}"
     text = as_json(data) if context.call.is_json else f"MCP at {data['url']} (pid {os.getpid()}); {where}"
-    context.surroundings.stdout.write(f"{text}\n")
-    context.surroundings.stdout.flush()
+    context.origin.stdout.write(f"{text}\n")
+    context.origin.stdout.flush()
 
 
 DAY = 86400.0
@@ -151,7 +149,7 @@ def _relay(context: Context) -> Result:
     except msgspec.MsgspecError as error:
         raise UsageError(f"This is not a hook call: {error}.") from None
     place = locate(context.folder) or context.place
-    found = answer_session(words, place, deadline=words.patience, opened=context.surroundings.opened)
+    found = answer_session(words, place, deadline=words.patience, opened=context.origin.opened)
     data = {"kind": found.kind, "text": found.text, "notice": found.notice}
     return Result(data, found.text or found.kind)
 

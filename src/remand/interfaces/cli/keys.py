@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from remand.app.errors import UsageError
-from remand.app.log.keys import (
-    EventCount,
-    Revocation,
-    TrustChange,
-    adopt_sessions,
-    find_adoptable,
-    plan_revocation,
-    preview_trust_change,
-    trusted_entry_text,
-    unconfirmed_lines,
-    unconfirmed_signers,
-)
+from remand.app.log import keys
 from remand.domain.access.keys import (
     ID_DIGITS,
     KEY_PREFIX,
@@ -60,12 +49,12 @@ def _keys(context: Context) -> Result:
     settings, own = opened.settings.settings(), opened.ledger.keys.ensure_key()
     with opened.store.read() as view:
         withheld = view.unconfirmed.every()
-        lines = unconfirmed_lines(view, opened.ledger.exchange, MOST_LINES)
+        lines = keys.unconfirmed_lines(view, opened.ledger.exchange, MOST_LINES)
     data = {
         "project": settings.project or None,
         "own": _plain(own),
         "trusted": [_plain(key) | {"until": msgspec.to_builtins(key.until)} for key in settings.trusted],
-        "signers": [_row(signer) for signer in unconfirmed_signers(withheld, MOST_SESSIONS)],
+        "signers": [_row(signer) for signer in keys.unconfirmed_signers(withheld, MOST_SESSIONS)],
         "unconfirmed": [_row(line) for line in lines],
         "unconfirmed_count": len(withheld),
     }
@@ -196,12 +185,12 @@ def _revoke(context: Context) -> Result:
         return Result(data, f"No configuration here trusts key {key.id}; there is nothing to revoke.")
     published = published_groups(opened)
     with opened.store.read() as view:
-        found = plan_revocation(
+        found = keys.plan_revocation(
             view, key, published, verifier=opened.ledger.verifier(view), start=options.start
         )
     data = {
         **_plain(key),
-        "line": f"{trusted_entry_text(key, found.ends)},",
+        "line": f"{keys.trusted_entry_text(key, found.ends)},",
         "written": False,
         "until": msgspec.to_builtins(found.ends),
         "source": found.source,
@@ -214,7 +203,9 @@ def _revoke(context: Context) -> Result:
     return Result(data, _render_revocation(context, data, found, is_own=bool(own and own.id == key.id)))
 
 
-def _render_revocation(context: Context, data: dict[str, Any], found: Revocation, *, is_own: bool) -> str:
+def _render_revocation(
+    context: Context, data: dict[str, Any], found: keys.Revocation, *, is_own: bool
+) -> str:
     options = context.arguments
     where = _WHERE[found.source]
     rows = [f"Key {data['id']} counts up to {where}, and no further."]
@@ -233,7 +224,7 @@ def _render_revocation(context: Context, data: dict[str, Any], found: Revocation
     return "\n".join(rows)
 
 
-def _change_data(change: TrustChange) -> dict[str, Any]:
+def _change_data(change: keys.TrustChange) -> dict[str, Any]:
     return {
         "lost": [_count_data(row) for row in change.lost],
         "gained": [_count_data(row) for row in change.gained],
@@ -244,11 +235,11 @@ def _change_data(change: TrustChange) -> dict[str, Any]:
     }
 
 
-def _count_data(row: EventCount) -> dict[str, Any]:
+def _count_data(row: keys.EventCount) -> dict[str, Any]:
     return {"task_id": row.task_id or None, "event": row.event, "events": row.count}
 
 
-def _change_rows(change: TrustChange) -> list[str]:
+def _change_rows(change: keys.TrustChange) -> list[str]:
     """What would change, for people."""
     rows = [*_count_rows("lose", change.lost), *_count_rows("gain", change.gained)]
     rows += [
@@ -261,7 +252,7 @@ def _change_rows(change: TrustChange) -> list[str]:
     return [*rows[:MOST_SHOWN], *([f"  … and {more} more, see --json"] if more > 0 else [])]
 
 
-def _count_rows(verb: str, counts: tuple[EventCount, ...]) -> list[str]:
+def _count_rows(verb: str, counts: tuple[keys.EventCount, ...]) -> list[str]:
     total = sum(row.count for row in counts)
     if not total:
         return []
@@ -287,9 +278,9 @@ def _adopt(context: Context) -> Result:
     if options.yes and not reason:
         raise UsageError("Give the reason why you vouch for these events: --reason TEXT. It is recorded.")
     with opened.store.read() as view:
-        found = [find_adoptable(view, name) for name in dict.fromkeys(options.sessions)]
-        change = preview_trust_change(view, gained=[event for one in found for event in one.events])
-    adopted = adopt_sessions(opened.ledger, options.sessions, reason, actor) if options.yes else []
+        found = [keys.find_adoptable(view, name) for name in dict.fromkeys(options.sessions)]
+        change = keys.preview_trust_change(view, gained=[event for one in found for event in one.events])
+    adopted = keys.adopt_sessions(opened.ledger, options.sessions, reason, actor) if options.yes else []
     data = {
         "sessions": [
             {"session": one.session, "events": len(one.events), "number": one.last or None} for one in found

@@ -133,14 +133,14 @@ def _tail(context: Context) -> Result:
 def _follow(context: Context, events: list[ListedEvent]) -> None:
     """Prints events as they come, one a line, until interrupted."""
     seen: set[str] = set()
-    write = context.surroundings.stdout.write
+    write = context.origin.stdout.write
     while True:
         for told in events:
             if told.event.meta.id not in seen:
                 seen.add(told.event.meta.id)
                 line = as_json(_plain(told)) if context.call.is_json else _line(told)
                 write(line + "\n")
-        context.surroundings.stdout.flush()
+        context.origin.stdout.flush()
         time.sleep(_POLL_SECONDS)
         context.opened_ledger.ledger.refresh()
         events = _latest(context, 500)
@@ -284,7 +284,7 @@ def _digest(context: Context) -> Result:
 
 @command("log import", argument("folder", metavar="DIR"))
 def _import(context: Context) -> Result:
-    folder = os.path.join(context.surroundings.folder, context.arguments.folder)
+    folder = os.path.join(context.origin.folder, context.arguments.folder)
     if not os.path.isdir(folder):
         raise UsageError(f"There is no folder {folder}.")
     found = import_folder(context.opened_ledger.ledger, folder, context.user())

@@ -25,117 +25,119 @@ from remand.wiring.reminders import (
     untrusted_key,
 )
 
-NOTHING_MORE: Mapping[str, str] = {}
-DONE, REFUSED, USAGE, ENVIRONMENT = 0, 1, 2, 3
+REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
 LOCK_PATIENCE = 60
 _UNATTENDED = ("serve", "hook", "hook relay", "completion")
-"""Commands after which nobody reads what is said, or an agent does, or a shell that starts."""
-
-__all__ = ["CallOrigin", "command_parser", "report_failure", "run", "unknown_command_message"]
+"""Commands after which nobody reads warnings: an agent reads the output, or a shell that starts, or nobody."""
 
 
-def run(arguments: list[str], surroundings: CallOrigin) -> int:
-    """Runs a call and returns its exit code. Every failure is said, never thrown."""
-    asides = _TrailingMessages()
-    code = _run(parse_call(arguments), surroundings, asides)
-    surroundings.stderr.write(f"{asides.fault}{asides.key}{asides.held}{asides.warning}{asides.reminder}")
+def run(arguments: list[str], origin: CallOrigin) -> int:
+    """Runs a call and returns its exit code. Every failure is printed, never raised."""
+    warnings = _Warnings()
+    code = _run(parse_call(arguments), origin, warnings)
+    origin.stderr.write(f"{warnings.fault}{warnings.key}{warnings.held}{warnings.damage}{warnings.reminder}")
     return code
 
 
-class _TrailingMessages:
-    """What is said after an answer."""
+class _Warnings:
+    """What is printed after an answer."""
 
     def __init__(self) -> None:
-        self.fault = self.key = self.held = self.warning = self.reminder = ""
+        self.fault = self.key = self.held = self.damage = self.reminder = ""
 
     @property
     def data(self) -> dict[str, str]:
-        """The same for programs."""
-        return {"log_warning": self.warning.removeprefix("remand: ").strip()} if self.warning else {}
+        return {"log_warning": self.damage.removeprefix("remand: ").strip()} if self.damage else {}
 
 
-def _run(call: CommandCall, surroundings: CallOrigin, asides: _TrailingMessages) -> int:
-    """Runs a call; what is to be said after its answer is left aside."""
+def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
     try:
-        with _lock_timeout(call, surroundings):
-            result = _result(call, surroundings, asides)
+        with _lock_timeout(call, origin):
+            result = _result(call, origin, warnings)
     except (Refused, BadLine, RemandError, OSError) as error:
-        if isinstance(error, LedgerReplaced) and surroundings.opened is not None:
+        if isinstance(error, LedgerReplaced) and origin.opened is not None:
             raise
-        if clean(str(error)) in asides.fault:
-            asides.fault = ""
-        return report_failure(call, surroundings, error, asides.data)
-    if call.is_json and asides.data and type(result.data) is dict:
-        result = result._replace(data=result.data | asides.data)
-    _show(call, surroundings, result)
+        if clean(str(error)) in warnings.fault:
+            warnings.fault = ""
+        return report_failure(call, origin, error, warnings.data)
+    if call.is_json:
+        is_marked = bool(warnings.data) and type(result.data) is dict
+        origin.stdout.write(as_json(result.data | warnings.data if is_marked else result.data) + "\n")
+    elif isinstance(result.show, str):
+        origin.stdout.write(clean(result.show) + "\n" if result.show else "")
+    else:
+        columns = origin.environment.get("COLUMNS", "")
+        width = origin.width or (int(columns) if columns.isdecimal() else 0)
+        has_color = not origin.environment.get("NO_COLOR")
+        result.show(console(origin.stdout, is_terminal=origin.is_terminal, width=width, has_color=has_color))
     return result.code
 
 
 def report_failure(
     call: CommandCall,
-    surroundings: CallOrigin,
+    origin: CallOrigin,
     error: Refused | BadLine | RemandError | OSError,
-    more: Mapping[str, str] = NOTHING_MORE,
+    more: Mapping[str, str] | None = None,
 ) -> int:
-    """Says why a call was not carried out; gives its exit code."""
-    match error:
-        case Refused():
-            return _report_refusal(call, surroundings, error, more)
-        case UsageError():
-            return _report_error(call, surroundings, "usage", str(error), USAGE)
-        case BadLine():
+    """Prints why a call was not carried out, and returns its exit code."""
+    if isinstance(error, Refused):
+        code = ENVIRONMENT if error.code in refusals.ENVIRONMENT else REFUSED
+        remedy = MEANINGS.get(error.code, ("", ""))[1]
+        data = {"refused": error.code, "message": error.message, **(more or {})}
+        text = f"refused ({error.code}): {clean(error.message)}" + (f"\n  {remedy}" if remedy else "")
+    else:
+        kind, code = ("usage", USAGE) if isinstance(error, UsageError) else ("environment", ENVIRONMENT)
+        message = str(error)
+        if isinstance(error, BadLine):
             message = f"The ledger is damaged: a line in it {error}. `remand log verify` shows details."
-            return _report_error(call, surroundings, "environment", message, ENVIRONMENT)
-        case _:
-            return _report_error(call, surroundings, "environment", str(error), ENVIRONMENT)
+        data, text = {"error": kind, "message": message}, f"remand: {clean(message)}"
+    if call.is_json:
+        origin.stdout.write(as_json(data) + "\n")
+    else:
+        origin.stderr.write(f"{text}\n")
+    return code
 
 
-def _result(call: CommandCall, surroundings: CallOrigin, asides: _TrailingMessages) -> Result:
+def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> Result:
     if call.is_broken:
         raise UsageError(call.is_broken)
     if call.command in ("", "help") or (call.wants_help and call.command not in COMMANDS):
         return Result(sorted(COMMANDS), _overview())
     if call.command == "--version":
-        return _version()
+        version = import_module("importlib.metadata").version("remand")
+        return Result({"version": version}, f"remand {version}")
     if call.command not in COMMANDS:
         raise UsageError(unknown_command_message(call))
     command, parser = command_parser(call.command)
     if call.wants_help:
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
-    context = Context(call, parser.parse_args(call.rest), surroundings)
+    context = Context(call, parser.parse_args(call.rest), origin)
     try:
         result = command.run(context)
     finally:
-        _run_after_command(context, asides)
-    return _mark_unconfirmed(result, context)
+        if call.command not in _UNATTENDED:
+            _finish(context, warnings)
+    has_written = context.has_opened_ledger and context.gateway.has_written
+    if isinstance(result.data, dict) and call.command not in _UNATTENDED and has_written and warnings.key:
+        return result._replace(data={"unconfirmed": True} | result.data)
+    return result
 
 
-def _mark_unconfirmed(result: Result, context: Context) -> Result:
-    """The answer of a command that wrote events, marked where the base does not trust the key that signed them."""
-    is_answer = isinstance(result.data, dict) and context.call.command not in _UNATTENDED
-    if not is_answer or not context.has_opened_ledger or not context.gateway.has_written:
-        return result
-    is_unconfirmed = bool(untrusted_key(context.place, context.gateway.already_open_ledger))
-    return result._replace(data={"unconfirmed": True} | result.data) if is_unconfirmed else result
-
-
-def _run_after_command(context: Context, asides: _TrailingMessages) -> None:
+def _finish(context: Context, warnings: _Warnings) -> None:
     """Keeps the files in step with the ledger, warns of a damaged log, and reminds the user of open questions."""
-    if context.call.command in _UNATTENDED:
-        return
     if context.has_opened_ledger:
-        found, fault = run_after_call(context.place, context.gateway.already_open_ledger)
-        asides.fault = f"remand: {clean(fault)}\n" if fault else ""
-        asides.key = key_warning(untrusted_key(context.place, context.gateway.already_open_ledger))
-        asides.held = held_events_warning(context.gateway.already_open_ledger)
+        opened = context.gateway.already_open_ledger
+        found, fault = run_after_call(context.place, opened)
+        warnings.fault = f"remand: {clean(fault)}\n" if fault else ""
+        warnings.key = key_warning(untrusted_key(context.place, opened))
+        warnings.held = held_events_warning(opened)
     else:
-        found = read_unseen_at(context.folder, context.surroundings.opened)
-    asides.warning = log_warning(found)
-    asides.reminder = "" if context.is_confined else reminder(found)
+        found = read_unseen_at(context.folder, context.origin.opened)
+    warnings.damage = log_warning(found)
+    warnings.reminder = "" if context.is_confined else reminder(found)
 
 
 def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
-    """A command and the parser of its arguments."""
     entry = COMMANDS[name]
     import_module(f"remand.interfaces.cli.{entry.module}")
     spec = SPECS[name]
@@ -152,7 +154,7 @@ def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
 
 
 def unknown_command_message(call: CommandCall) -> str:
-    """What to say of a command that there is not."""
+    """What to print for an unknown command, with the nearest one that exists."""
     group = [name for name in COMMANDS if name.split(" ")[0] == call.command.split(" ")[0]]
     from difflib import get_close_matches  # loaded for a mistyped command alone
 
@@ -179,16 +181,11 @@ def _overview() -> str:
     )
 
 
-def _version() -> Result:
-    version = import_module("importlib.metadata").version("remand")
-    return Result({"version": version}, f"remand {version}")
-
-
 @contextmanager
-def _lock_timeout(call: CommandCall, surroundings: CallOrigin) -> Iterator[None]:
-    """Ends a short call that waits too long for the ledger's lock; a coordinator has its own patience."""
+def _lock_timeout(call: CommandCall, origin: CallOrigin) -> Iterator[None]:
+    """Ends a short call that waits too long for the ledger's lock; a coordinator has its own time limit."""
     entry = COMMANDS.get(call.command)
-    if entry is None or not entry.may_be_forwarded or surroundings.opened is not None:
+    if entry is None or not entry.may_be_forwarded or origin.opened is not None:
         yield
         return
 
@@ -204,43 +201,3 @@ def _lock_timeout(call: CommandCall, surroundings: CallOrigin) -> Iterator[None]
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _show(call: CommandCall, surroundings: CallOrigin, result: Result) -> None:
-    if call.is_json:
-        surroundings.stdout.write(as_json(result.data) + "\n")
-    elif isinstance(result.show, str):
-        if result.show:
-            surroundings.stdout.write(clean(result.show) + "\n")
-    else:
-        has_color = not surroundings.environment.get("NO_COLOR")
-        columns = surroundings.environment.get("COLUMNS", "")
-        width = surroundings.width or (int(columns) if columns.isdecimal() else 0)
-        result.show(
-            console(
-                surroundings.stdout, is_terminal=surroundings.is_terminal, width=width, has_color=has_color
-            )
-        )
-
-
-def _report_refusal(
-    call: CommandCall, surroundings: CallOrigin, refusal: Refused, more: Mapping[str, str]
-) -> int:
-    if call.is_json:
-        data = {"refused": refusal.code, "message": refusal.message, **more}
-        surroundings.stdout.write(as_json(data) + "\n")
-    else:
-        remedy = MEANINGS.get(refusal.code, ("", ""))[1]
-        lines = [f"refused ({refusal.code}): {clean(refusal.message)}"]
-        if remedy:
-            lines.append(f"  {remedy}")
-        surroundings.stderr.write("\n".join(lines) + "\n")
-    return ENVIRONMENT if refusal.code in refusals.ENVIRONMENT else REFUSED
-
-
-def _report_error(call: CommandCall, surroundings: CallOrigin, kind: str, message: str, code: int) -> int:
-    if call.is_json:
-        surroundings.stdout.write(as_json({"error": kind, "message": message}) + "\n")
-    else:
-        surroundings.stderr.write(f"remand: {clean(message)}\n")
-    return code

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from remand.domain.record import NamedTuple
+from remand.domain.refusals import Refused
 from remand.domain.text.visible import remove_invisible, shorten
 from remand.interfaces.terminal.styles import STATUS_STYLES
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _GAP, _EDGES = 3, 2
-"""How far the columns of a table are apart, and what is left free at its sides."""
+"""The space between the columns of a table, and at its sides."""
 _LEAST = 8
 _IDS = re.compile(r"(?:\b(?:[A-Z]-\d{8}-\d{6}-[0-9a-f]{8}|(?:[A-Za-z]+-)?[0-9a-f]{12,64})\b(?:, )?)+")
 """Ids of tasks, handoffs, questions, commits and findings."""
@@ -28,6 +29,11 @@ class Result(NamedTuple):
     data: Any
     show: Callable[[Console], None] | str
     code: int = 0
+
+
+def refused_result(refusal: Refused, data: dict[str, Any], show: Callable[[Console], None] | str) -> Result:
+    """The result of a command that was refused and has more to say than the refusal."""
+    return Result({"refused": refusal.code, "message": refusal.message, **data}, show, 1)
 
 
 def as_json(data: Any) -> str:
@@ -44,7 +50,7 @@ class RawJson(str):
 
 
 def clean(text: object) -> str:
-    """Text without anything a terminal could take for a command, or an eye for other text."""
+    """Text without control and invisible characters."""
     return remove_invisible(str(text), "�")
 
 
@@ -55,7 +61,6 @@ def one_line(text: object, limit: int = 80) -> str:
 
 
 def console(write: Any, *, is_terminal: bool, width: int, has_color: bool) -> Console:
-    """A console for people."""
     from rich.console import Console as RichConsole
 
     class PlainConsole(RichConsole):
@@ -171,7 +176,6 @@ class Page:
         self._whole = whole
 
     def text(self, title: str, text: str) -> None:
-        """A section with a text; none when the text is empty."""
         if text.strip():
             self._title(title)
             self._write(text.strip())

@@ -103,5 +103,5 @@ def _signals(scheduler: Scheduler) -> Iterator[None]:
 
 def _write_line(context: Context, text: str) -> None:
     if not context.call.is_json:
-        context.surroundings.stdout.write(f"{clean(text)}\n")
-        context.surroundings.stdout.flush()
+        context.origin.stdout.write(f"{clean(text)}\n")
+        context.origin.stdout.flush()

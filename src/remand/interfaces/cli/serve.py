@@ -193,14 +193,13 @@ def _next_pull_requests(woken: SimpleQueue[int], seconds: float) -> set[int]:
 
 def _write_line(context: Context, text: str) -> None:
     if not context.call.is_json:
-        context.surroundings.stdout.write(f"{text}\n")
-        context.surroundings.stdout.flush()
+        context.origin.stdout.write(f"{text}\n")
+        context.origin.stdout.flush()
 
 
 def _run_forwarded_call(
     opened: OpenLedger, folder: str, settings: list[str], arguments: list[str]
 ) -> tuple[int, bytes, bytes]:
-    """Runs a forwarded call of the command line in this process."""
     call = parse_call(arguments)
     entry = COMMANDS_BY_NAME.get(call.command)
     if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
@@ -208,7 +207,7 @@ def _run_forwarded_call(
     environment = dict(zip(FORWARDED_VARIABLES, settings, strict=False))
     is_terminal, width, *known_by = settings[len(FORWARDED_VARIABLES) :]
     out, err = io.StringIO(), io.StringIO()
-    surroundings = CallOrigin(
+    origin = CallOrigin(
         folder=folder,
         environment=environment,
         stdout=out,
@@ -220,7 +219,7 @@ def _run_forwarded_call(
     )
     opened.store.require_same_file()
     try:
-        code = main.run(arguments, surroundings)
+        code = main.run(arguments, origin)
     except LedgerReplaced:
         raise
     except Exception as error:  # noqa: BLE001 - one client's call must not end the others' coordinator

@@ -57,7 +57,7 @@ class LedgerBoard:
             actor=given.call.actor,
             key=f"{given.call.key}.top" if given.call.key else "",
         )
-        self._own = Context(call, Namespace(), given.surroundings)
+        self._own = Context(call, Namespace(), given.origin)
         self._watch = LedgerWatch(self._own.opened_ledger, recent)
         self._thorough_at = time.monotonic()
 
@@ -70,7 +70,6 @@ class LedgerBoard:
         gone.ledger.marks.close()
 
     def now(self) -> Instant:
-        """What time it is."""
         return self._watch.now()
 
     def has_changed(self) -> bool:
@@ -78,7 +77,6 @@ class LedgerBoard:
         return self._watch.has_changed()
 
     def read_board(self, focus: str, *, is_thorough: bool = False) -> Board:
-        """The board as it is, of the ledger that is there now."""
         try:
             return self._watch.board(focus, is_thorough=is_thorough)
         except LedgerReplaced:
@@ -114,7 +112,7 @@ class LedgerBoard:
 
 def is_interactive(context: Context) -> bool:
     """True when somebody sits at a terminal that can be drawn on and typed at."""
-    around = context.surroundings
+    around = context.origin
     if around.opened is not None or context.call.is_json or not (around.is_terminal and sys.stdin.isatty()):
         return False
     kind = inherited_environment().get("TERM", "")
@@ -126,7 +124,7 @@ def show_live(context: Context, stop: Callable[[], bool] = lambda: False) -> vie
     """Shows the live view on this process's terminal until somebody leaves it or `stop` says so."""
     terminal = view.Terminal(
         keyboard=sys.stdin.fileno(),
-        write=context.surroundings.stdout,
+        write=context.origin.stdout,
         environment=inherited_environment(),
     )
     return view.show_view(LedgerBoard(context), terminal, stop)
@@ -164,8 +162,8 @@ def _write_events(context: Context, happened: Iterable[ActivityEntry], more: Ite
         said = [as_json(msgspec.to_builtins(one)) for one in happened]
     else:
         said = [*map(lines.happening_line, happened), *more]
-    context.surroundings.stdout.write("".join(f"{line}\n" for line in said))
-    context.surroundings.stdout.flush()
+    context.origin.stdout.write("".join(f"{line}\n" for line in said))
+    context.origin.stdout.flush()
 
 
 @command("top", argument("--follow", action="store_true", help="print events as plain lines"))

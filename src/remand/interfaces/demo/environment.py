@@ -219,7 +219,6 @@ class DemoEnvironment:
         self._scheduler: subprocess.Popen[str] | None = None
 
     def git(self, *arguments: str, folder: str = "") -> str:
-        """Runs git, and fails loudly."""
         done = subprocess.run(
             ["git", *arguments],
             cwd=folder or self.repository,
@@ -273,7 +272,6 @@ class DemoEnvironment:
         return ""
 
     def start_scheduler(self) -> None:
-        """Starts `remand run`."""
         self._say("$ remand run")
         with open(os.path.join(self.folder, "scheduler.log"), "a", encoding="utf-8") as log:
             self._scheduler = subprocess.Popen(
@@ -288,7 +286,6 @@ class DemoEnvironment:
             )
 
     def kill_scheduler(self) -> None:
-        """Kills it as a crash would."""
         if self._scheduler is not None:
             self._say(f"$ kill -9 {self._scheduler.pid}")
             self._scheduler.send_signal(signal.SIGKILL)

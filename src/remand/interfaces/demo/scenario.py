@@ -72,8 +72,6 @@ SESSION = (
 
 
 class DemoMember(NamedTuple):
-    """A member of the team."""
-
     name: str
     character: str
     role: str = "agent"
@@ -99,8 +97,6 @@ TEAM = (
 
 
 class DemoTask(NamedTuple):
-    """A task of the story."""
-
     alias: str
     title: str
     skill: str
@@ -109,7 +105,7 @@ class DemoTask(NamedTuple):
 
     @property
     def options(self) -> Iterator[str]:
-        """How it is written down."""
+        """The arguments of `task add`."""
         yield from (self.title, "--alias", self.alias, "--skills", self.skill)
         if self.scope:
             yield from ("--scope", self.scope)
@@ -175,7 +171,6 @@ class Owner:
         self._voice = voice
 
     def add(self, *tasks: DemoTask) -> None:
-        """Writes tasks down."""
         for task in tasks:
             self._stage.remand("task", "add", *task.options)
 
@@ -217,8 +212,6 @@ OWN_TABLES = "# Who works here"
 
 
 class Scenario:
-    """Tells the acts in order."""
-
     def __init__(self, stage: DemoEnvironment, voice: DemoPrinter) -> None:
         self._stage = stage
         self._voice = voice
@@ -260,7 +253,7 @@ class Scenario:
     def _kill_scheduler_midway(self) -> None:
         """A review says no, a colleague takes over, and the machine dies under it: nothing is lost."""
         stage, voice = self._stage, self._voice
-        voice.heading("The board is empty. The scheduler starts, and one task is written down")
+        voice.heading("The board is empty. The scheduler starts, and one task is added")
         stage.start_scheduler()
         self._owner.add(BUTTON)
         self._watch_until(self._is_half_way)
@@ -272,7 +265,7 @@ class Scenario:
         voice.say(f"    {stage.remand('say', 'Why is Fenster locked out?')['done']}")
 
     def _finish_all_tasks(self) -> None:
-        """The scheduler starts again where it was; the owner writes the rest down, and answers what it is asked."""
+        """The scheduler starts again where it was; the owner adds the rest, and answers questions."""
         stage = self._stage
         self._voice.heading(
             "It starts again, finds Hockney's run lost without blame, and gets the rest to do"

@@ -22,8 +22,6 @@ _ATTEMPT = re.compile(r"^- attempt (\d+)$", re.MULTILINE)
 
 
 class DemoAgent:
-    """One session of an agent."""
-
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt
         self.task_id, self.title = _match_groups(_TASK, prompt, 2)
@@ -80,7 +78,6 @@ class DemoAgent:
         return self.remand("task", "submit", self.task_id, "--commit", git("rev-parse", "HEAD"))
 
     def reject(self, record: Mapping[str, object]) -> dict[str, Any]:
-        """Rejects the task with a record."""
         return self.remand("handoff", "reject", self.handoff_id, "--from", "-", given=json.dumps(record))
 
     def end(self, words: str = "") -> None:

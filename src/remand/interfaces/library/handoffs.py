@@ -50,7 +50,6 @@ class GraphProject:
     def create_task(
         self, title: str, description: str = "", priority: str = "medium", category: str = ""
     ) -> str:
-        """Adds a task node."""
         self._count += 1
         while self.graph.get_node(f"task:T-{self._count}") or self.graph.get_node(f"T-{self._count}"):
             self._count += 1
@@ -144,7 +143,6 @@ class DirectorRejectionHandler:
 
 
 def _ensure_named(graph: ThoughtGraph, task_id: str, drawn: director.DecisionPlan) -> None:
-    """Adds the nodes of the tasks and decisions that a plan names."""
     others = (other for sketch in drawn.sketches for other in sketch.tasks)
     for name in (task_id, *drawn.waits_for, *others):
         ensure_node(graph, name)
@@ -219,8 +217,6 @@ TaskContext = Callable[[str], Mapping[str, Any]]
 
 @runtime_checkable
 class EventLog(Protocol):
-    """A log of a program's own."""
-
     def log(self, event: str, /, **fields: Any) -> Any:
         """Writes an event down."""
 

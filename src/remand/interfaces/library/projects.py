@@ -229,7 +229,6 @@ class ProjectManager:
         return next((filed.view.rejection_id for filed in found), "")
 
     def _last(self, handoff_id: str) -> _FiledRejection | None:
-        """The last rejection of a handoff."""
         filed = self._filed_rejections(ids.parse_handoff_id(handoff_id) or "")
         return filed[-1] if filed else None
 
@@ -240,7 +239,6 @@ class ProjectManager:
         return [_FiledRejection(view=view, key=keys.get(view.rejection_id, "")) for view in found]
 
     def _task_events(self, handoff_id: str) -> list[Event]:
-        """The events of the task that a handoff is about."""
         task_id = self._task_of(handoff_id)
         with self._gateway.opened_ledger.store.read() as view:
             return task_events(view, task_id) if task_id else []

@@ -6,18 +6,8 @@ from mcp.server.mcpserver import Context, Resolve
 from mcp.server.mcpserver.resolve import AcceptedElicitation, Elicit, ElicitationResult
 from pydantic import BaseModel, Field, create_model
 
+from remand.interfaces.mcp import tools
 from remand.interfaces.mcp.command_runner import CommandRunner
-from remand.interfaces.mcp.tools import (
-    Audience,
-    InboxResult,
-    LockoutResult,
-    QuestionRow,
-    RejectionResult,
-    ServerIdentity,
-    TaskToolResult,
-    ToolOffer,
-    result_fields,
-)
 
 LATER = "later"
 
@@ -38,7 +28,7 @@ def has_forms(ctx: Context[Any, Any]) -> bool:
     return known is not None and (known.form is not None or known.url is None)
 
 
-def question_form(question: QuestionRow) -> Elicit[FormAnswer]:
+def question_form(question: tools.QuestionRow) -> Elicit[FormAnswer]:
     """A question as a form: one of its options, and guidance for the agent that continues."""
     ways = "\n".join(f"- {option.key}: {option.text}" for option in question.options)
     tried = "".join(f"\n{one}" for one in question.grounds)
@@ -48,7 +38,7 @@ def question_form(question: QuestionRow) -> Elicit[FormAnswer]:
     return Elicit(text, _form(question))
 
 
-def _form(question: QuestionRow) -> type[FormAnswer]:
+def _form(question: tools.QuestionRow) -> type[FormAnswer]:
     keys = (*(option.key for option in question.options), LATER)
     fields: dict[str, Any] = {
         "option": (Literal[keys], Field(description="what to do with the task")),
@@ -70,18 +60,18 @@ DecisionName = Literal[
 class DecisionTools:
     """What the director and the user decide. Where the client can, the user is asked in a form."""
 
-    def __init__(self, desk: CommandRunner, identity: ServerIdentity) -> None:
+    def __init__(self, desk: CommandRunner, identity: tools.ServerIdentity) -> None:
         self._desk = desk
         self._identity = identity
 
-    def offers(self) -> list[ToolOffer]:
+    def offers(self) -> list[tools.ToolOffer]:
         """The tools, in the order in which they are needed."""
         return [
-            ToolOffer(self._inbox(), "Inbox", Audience.DIRECTORS),
-            ToolOffer(self._answer(), "Answer a question", Audience.USER, destroys=True),
-            ToolOffer(self.unlock, "Unlock an agent", Audience.USER, destroys=True),
-            ToolOffer(self.decide, "Decide on a rejection", Audience.DIRECTORS, destroys=True),
-            ToolOffer(self.why, "Why locked out", Audience.ALL, reads=True),
+            tools.ToolOffer(self._inbox(), "Inbox", tools.Audience.DIRECTORS),
+            tools.ToolOffer(self._answer(), "Answer a question", tools.Audience.USER, destroys=True),
+            tools.ToolOffer(self.unlock, "Unlock an agent", tools.Audience.USER, destroys=True),
+            tools.ToolOffer(self.decide, "Decide on a rejection", tools.Audience.DIRECTORS, destroys=True),
+            tools.ToolOffer(self.why, "Why locked out", tools.Audience.ALL, reads=True),
         ]
 
     def _inbox(self) -> Any:
@@ -95,7 +85,7 @@ class DecisionTools:
             ask: Annotated[
                 bool, Field(description="ask the user the oldest question, if the host can")
             ] = True,
-        ) -> InboxResult:
+        ) -> tools.InboxResult:
             """Show the questions that wait for the user, each with the ways to answer it."""
             return (await self._form_result(choice) if ask else None) or await self._inbox_result()
 
@@ -116,7 +106,7 @@ class DecisionTools:
             ] = "",
             option: Annotated[str, Field(description="key of an option; empty: the user is asked")] = "",
             guidance: Annotated[str, Field(description="guidance for the agent that continues")] = "",
-        ) -> InboxResult:
+        ) -> tools.InboxResult:
             """Answer a question in the user's name, only with what the user has said. Without an option the user
             is asked in a form where the client can, and else the questions are listed.
             """
@@ -134,7 +124,7 @@ class DecisionTools:
         fitting = [one for one in questions if named in ("", one.escalation_id, one.task_id)]
         return question_form(fitting[0]) if fitting else FormAnswer()
 
-    async def _form_result(self, choice: ElicitationResult[FormAnswer]) -> InboxResult | None:
+    async def _form_result(self, choice: ElicitationResult[FormAnswer]) -> tools.InboxResult | None:
         """What came of an answer in a form; None when there was none to a question."""
         if not isinstance(choice, AcceptedElicitation):
             return await self._inbox_result(LEFT)
@@ -144,21 +134,23 @@ class DecisionTools:
             return await self._inbox_result(LEFT)
         return await self._give_answer(choice.data.escalation_id, choice.data.option, choice.data.guidance)
 
-    async def _give_answer(self, question: str, option: str, guidance: str) -> InboxResult:
+    async def _give_answer(self, question: str, option: str, guidance: str) -> tools.InboxResult:
         answer = await self._desk.call("inbox answer", question, option, guidance=guidance)
         if answer.is_refused:
-            return InboxResult.model_validate(result_fields(answer))
+            return tools.InboxResult.model_validate(tools.result_fields(answer))
         left = await self._inbox_result()
-        return left.model_copy(update={"given": InboxResult.model_validate({"given": answer.data}).given})
+        return left.model_copy(
+            update={"given": tools.InboxResult.model_validate({"given": answer.data}).given}
+        )
 
-    async def _inbox_result(self, how: str = "") -> InboxResult:
+    async def _inbox_result(self, how: str = "") -> tools.InboxResult:
         questions = await self._questions()
-        return InboxResult(
+        return tools.InboxResult(
             questions=questions, message="" if questions else EMPTY, next=how or (HOW if questions else "")
         )
 
-    async def _questions(self) -> list[QuestionRow]:
-        return [QuestionRow.model_validate(one) for one in (await self._desk.call("inbox")).data]
+    async def _questions(self) -> list[tools.QuestionRow]:
+        return [tools.QuestionRow.model_validate(one) for one in (await self._desk.call("inbox")).data]
 
     async def _oldest(self) -> str:
         questions = await self._questions()
@@ -170,10 +162,10 @@ class DecisionTools:
         task: Annotated[str, Field(description="of which task")],
         reason: Annotated[str, Field(description="the reason, which is recorded")],
         guidance: Annotated[str, Field(description="guidance for the agent")] = "",
-    ) -> TaskToolResult:
+    ) -> tools.TaskToolResult:
         """Let a locked-out agent work on a task again, in the user's name and only on the user's word."""
         answer = await self._desk.call("unlock", agent, task=task, reason=reason, guidance=guidance)
-        return TaskToolResult.model_validate(result_fields(answer))
+        return tools.TaskToolResult.model_validate(tools.result_fields(answer))
 
     async def decide(
         self,
@@ -184,7 +176,7 @@ class DecisionTools:
         message: Annotated[str, Field(description="the message to the agent on an override")] = "",
         created_tasks: Annotated[list[str] | None, Field(description="tasks that take its place")] = None,
         reassign_to: Annotated[str, Field(description="who takes over")] = "",
-    ) -> RejectionResult:
+    ) -> tools.RejectionResult:
         """Answer an agent's rejection of a task as the director."""
         answer = await self._desk.call(
             "handoff rejection-response",
@@ -195,12 +187,14 @@ class DecisionTools:
             created_tasks=created_tasks or [],
             reassign_to=reassign_to,
         )
-        return RejectionResult.model_validate(result_fields(answer))
+        return tools.RejectionResult.model_validate(tools.result_fields(answer))
 
     async def why(
         self,
         agent: Annotated[str, Field(description="which agent")],
         task: Annotated[str, Field(description="of which task; empty: any")] = "",
-    ) -> LockoutResult:
+    ) -> tools.LockoutResult:
         """Say whether and why an agent is locked out."""
-        return LockoutResult.model_validate(result_fields(await self._desk.call("why", agent, task=task)))
+        return tools.LockoutResult.model_validate(
+            tools.result_fields(await self._desk.call("why", agent, task=task))
+        )

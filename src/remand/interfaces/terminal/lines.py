@@ -42,7 +42,6 @@ def age_text(since: Instant, now: Instant) -> str:
 
 
 def time_of_day(at: Instant) -> str:
-    """The time of day of an instant, as the ledger has it (UTC)."""
     return single_line(at[11:19], 8)
 
 
@@ -88,12 +87,10 @@ def wrap_text(text: str, width: int) -> list[str]:
 
 
 def event_line(event: Event, label: str = "") -> str:
-    """An event on one line: when, which task, what."""
     return happening_line(activity_entry(event, label))
 
 
 def happening_line(one: ActivityEntry) -> str:
-    """Something that has happened, on one line."""
     without = "  (unconfirmed, without effect)" if one.is_unconfirmed else ""
     return plain_line(one.at, one.label, f"{one.text}{without}")
 

@@ -14,18 +14,7 @@ from remand.app.inbox.decisions import DecisionQuestion
 from remand.app.inbox.questions import Question
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
 from remand.domain.instant import Instant
-from remand.interfaces.terminal.lines import (
-    age_text,
-    cell,
-    duration_text,
-    full_label,
-    safe_line,
-    seconds_between,
-    short_label,
-    tail_text,
-    time_of_day,
-    wrap_text,
-)
+from remand.interfaces.terminal import lines
 from remand.interfaces.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
 from remand.interfaces.terminal.styles import STATUS_STYLES
 
@@ -53,8 +42,8 @@ def headline_rows(board: Board, name: str, now: Instant) -> list[Text]:
     first = (
         Text()
         .append("remand ", style="bold")
-        .append(safe_line(name, 40))
-        .append(f"  {time_of_day(now)} UTC  ", style="dim")
+        .append(lines.safe_line(name, 40))
+        .append(f"  {lines.time_of_day(now)} UTC  ", style="dim")
     )
     first.append_text(_scheduler(board, now))
     second = Text()
@@ -69,17 +58,17 @@ def _scheduler(board: Board, now: Instant) -> Text:
     status = board.scheduler
     if status is None or not board.is_scheduled:
         return Text().append("no scheduler is running", style="dim")
-    said = f"scheduler {status.pid}, {safe_line(status.tier, 20) or 'no tier'}"
-    since = seconds_between(status.tick_at, now)
+    said = f"scheduler {status.pid}, {lines.safe_line(status.tier, 20) or 'no tier'}"
+    since = lines.seconds_between(status.tick_at, now)
     if since is not None and since >= _SILENT_SECONDS:
-        said += f", silent for {duration_text(since)}"
+        said += f", silent for {lines.duration_text(since)}"
     text = Text().append(said, style="green")
     if status.waiting:
-        text.append(f"  waits: {safe_line(status.waiting)}", style="yellow")
+        text.append(f"  waits: {lines.safe_line(status.waiting)}", style="yellow")
     return text
 
 
-def problems_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
+def problems_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
     """What goes wrong, the worst first."""
     rows = []
     for one in board.troubles:
@@ -87,8 +76,8 @@ def problems_section(board: Board, now: Instant, name_of: NameOf = short_label) 
         row = Text().append("! ", style=style)
         if one.label:
             row.append(f"{name_of(one.label)} ", style="bold")
-        row.append(safe_line(one.text), style=style if not one.label else "")
-        since = age_text(one.since, now)
+        row.append(lines.safe_line(one.text), style=style if not one.label else "")
+        since = lines.age_text(one.since, now)
         rows.append(row.append(f"  {since}", style="dim") if since else row)
     return Section("Problems", rows)
 
@@ -108,68 +97,67 @@ def inbox_section(board: Board, now: Instant, selected: str, width: int) -> Sect
 
 
 def question_row(question: Question, now: Instant, *, is_open: bool = False) -> Text:
-    """A question on one line."""
     style = "bold" if is_open else ""
     row = Text().append("▸ " if is_open else "  ", style="bold yellow")
-    row.append(f"{question.escalation_id}  {safe_line(question.title, 200)}", style=style)
+    row.append(f"{question.escalation_id}  {lines.safe_line(question.title, 200)}", style=style)
     seen = ", seen" if question.acknowledged_by else ""
-    return row.append(f"  {age_text(question.since, now)}{seen}", style="dim")
+    return row.append(f"  {lines.age_text(question.since, now)}{seen}", style="dim")
 
 
 def question_detail_rows(question: Question, width: int, key_of: Callable[[int], str]) -> Iterator[Text]:
     """What a question says, the ways to answer it, each with its key, and what was tried."""
     why, _, _ = question.question.partition(" Options: ")
-    for part in wrap_text(safe_line(why), max(width - 4, 20)):
+    for part in lines.wrap_text(lines.safe_line(why), max(width - 4, 20)):
         yield Text(f"    {part}")
     for number, option in enumerate(question.options, 1):
         if key := key_of(number):
             yield (
                 Text()
                 .append(f"    {key}", style="bold green")
-                .append(f"  {safe_line(option.text, 200)}", style="default")
+                .append(f"  {lines.safe_line(option.text, 200)}", style="default")
             )
     if question.options and not key_of(len(question.options)):
         yield Text().append(f"    …  more: remand inbox answer {question.escalation_id}", style="dim")
     for text in question.tried[-MAX_TRIED:]:
-        yield Text().append(f"    tried: {safe_line(text)}", style="dim")
+        yield Text().append(f"    tried: {lines.safe_line(text)}", style="dim")
     for text in question.grounds if isinstance(question, DecisionQuestion) else ():
-        for part in wrap_text(safe_line(text), max(width - 4, 20)):
+        for part in lines.wrap_text(lines.safe_line(text), max(width - 4, 20)):
             yield Text().append(f"    {part}", style="dim")
 
 
-def work_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
-    """Who is at work on what."""
+def work_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
     return Section("At work", [_work_row(one, now, name_of) for one in board.at_work])
 
 
 def _work_row(one: ActiveWork, now: Instant, name_of: NameOf) -> Text:
-    row = Text().append(f"{cell(one.agent, _NAME)} ", style="bold").append(f"{name_of(one.label)} ")
+    row = Text().append(f"{lines.cell(one.agent, _NAME)} ", style="bold").append(f"{name_of(one.label)} ")
     doing = one.purpose if one.purpose != "work" else f"attempt {one.attempt}"
-    row.append(f"{cell(doing, 10)} {age_text(one.since, now):>5}  ")
-    left = seconds_between(now, one.lease_until)
+    row.append(f"{lines.cell(doing, 10)} {lines.age_text(one.since, now):>5}  ")
+    left = lines.seconds_between(now, one.lease_until)
     if left is not None and not one.run_id:
-        row.append(f"lease {duration_text(left) if left > 0 else 'over'}  ", style="dim")
+        row.append(f"lease {lines.duration_text(left) if left > 0 else 'over'}  ", style="dim")
     if one.is_measured:
         row.append("gates running  ", style="magenta")
     if one.gate_rejections:
         row.append(f"rejected by gates ×{one.gate_rejections}  ", style="red")
     if one.waits_for:
-        row.append(f"waits for {safe_line(one.waits_for, 80)}  ", style="yellow")
-    return row.append(safe_line(one.last_line) or safe_line(one.title), style="dim" if one.last_line else "")
+        row.append(f"waits for {lines.safe_line(one.waits_for, 80)}  ", style="yellow")
+    return row.append(
+        lines.safe_line(one.last_line) or lines.safe_line(one.title), style="dim" if one.last_line else ""
+    )
 
 
-def gates_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
-    """The gates that run."""
+def gates_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
     rows = [
         Text(f"{name_of(one.label)} ").append(
-            f"{safe_line(one.agent, 40)}'s work  {age_text(one.since, now)}"
+            f"{lines.safe_line(one.agent, 40)}'s work  {lines.age_text(one.since, now)}"
         )
         for one in board.gates
     ]
     return Section("Gates running", rows)
 
 
-def waiting_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
+def waiting_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
     """What waits for a review, or for another agent."""
     return Section("Waiting", [_waiting_row(one, now, name_of) for one in board.waiting])
 
@@ -177,23 +165,25 @@ def waiting_section(board: Board, now: Instant, name_of: NameOf = short_label) -
 def _waiting_row(one: WaitingTask, now: Instant, name_of: NameOf) -> Text:
     row = Text(f"{name_of(one.label)} ")
     is_review = one.status in ("provisional", "held")
-    whom = ", ".join(safe_line(name, 40) for name in one.whom) or ("a reviewer" if is_review else "an agent")
+    whom = ", ".join(lines.safe_line(name, 40) for name in one.whom) or (
+        "a reviewer" if is_review else "an agent"
+    )
     row.append(f"{one.status} ", style=STATUS_STYLES.get(one.status, "")).append(f"for {whom}  ")
-    row.append(f"{age_text(one.since, now)}  " if one.since else "", style="dim")
+    row.append(f"{lines.age_text(one.since, now)}  " if one.since else "", style="dim")
     row.append(f"rejected ×{one.rejection_count}  " if one.rejection_count else "", style="red")
     pr = f"PR #{one.pr} " if one.pr else ""
-    by = f"by {safe_line(one.author, 40)}: " if one.author else ""
-    return row.append(f"{pr}{by}{safe_line(one.title)}")
+    by = f"by {lines.safe_line(one.author, 40)}: " if one.author else ""
+    return row.append(f"{pr}{by}{lines.safe_line(one.title)}")
 
 
-def recent_section(board: Board, name_of: NameOf = short_label) -> Section:
+def recent_section(board: Board, name_of: NameOf = lines.short_label) -> Section:
     """What has happened last, the newest first."""
     return Section("Recently", [_event_row(one, name_of) for one in board.happenings])
 
 
 def _event_row(one: ActivityEntry, name_of: NameOf) -> Text:
-    row = Text().append(f"{time_of_day(one.at)} ", style="dim").append(f"{name_of(one.label)} ")
-    row.append(safe_line(one.text))
+    row = Text().append(f"{lines.time_of_day(one.at)} ", style="dim").append(f"{name_of(one.label)} ")
+    row.append(lines.safe_line(one.text))
     return row.append("  (unconfirmed, without effect)", style="yellow") if one.is_unconfirmed else row
 
 
@@ -313,17 +303,17 @@ def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
         case ViewMode.TYPE:
             what = "Reason" if state.option in (DISMISS, DISMISS_ALL) else "Guidance"
             what += f" for {name}" if (name := state.option.partition(":")[2]) else ""
-            asked = Text().append(f"{safe_line(what, 60)}: ", style="bold")
+            asked = Text().append(f"{lines.safe_line(what, 60)}: ", style="bold")
             room = max(width - asked.cell_len - 2, 1)
             keys = "enter: answer" if state.option else "enter: continue to the answer"
             return [
-                asked.append(tail_text(state.guidance, room)).append("▏"),
+                asked.append(lines.tail_text(state.guidance, room)).append("▏"),
                 _dim(f"{keys} · esc: cancel"),
             ]
         case ViewMode.CONFIRM:
             what = question.title if question else ""
             return [
-                Text(f"Close it as won't-fix? {safe_line(what, 60)}", style="bold red"),
+                Text(f"Close it as won't-fix? {lines.safe_line(what, 60)}", style="bold red"),
                 _dim("y: yes · any other key: no"),
             ]
         case _:
@@ -332,13 +322,13 @@ def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
 
 def _message(state: ViewState, question: Question | None) -> Text:
     if state.guidance and question:
-        return Text().append("With guidance: ", style="bold").append(safe_line(state.guidance))
-    return Text(safe_line(state.message), style="bold")
+        return Text().append("With guidance: ", style="bold").append(lines.safe_line(state.guidance))
+    return Text(lines.safe_line(state.message), style="bold")
 
 
 def _keys(state: ViewState, question: Question | None) -> str:
     if state.why_not:
-        return f"{safe_line(state.why_not)} · j k move · ? help · r refresh · q quit"
+        return f"{lines.safe_line(state.why_not)} · j k move · ? help · r refresh · q quit"
     if question is None:
         return "? help · r refresh · q quit"
     last = OPTION_KEYS[min(len(question.options), len(OPTION_KEYS)) - 1]
@@ -355,12 +345,12 @@ WIDTH = 160
 def render_plain(board: Board, name: str, *, may_answer: bool = True) -> str:
     """Every section that has something to say, one after the other."""
     found = (
-        problems_section(board, board.at, full_label),
+        problems_section(board, board.at, lines.full_label),
         _plain_inbox(board, may_answer=may_answer),
-        work_section(board, board.at, full_label),
-        gates_section(board, board.at, full_label),
-        waiting_section(board, board.at, full_label),
-        recent_section(board, full_label),
+        work_section(board, board.at, lines.full_label),
+        gates_section(board, board.at, lines.full_label),
+        waiting_section(board, board.at, lines.full_label),
+        recent_section(board, lines.full_label),
     )
     parts = [[row.plain for row in headline_rows(board, name, board.at)]]
     parts += [

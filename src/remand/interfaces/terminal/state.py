@@ -121,8 +121,6 @@ MAX_GUIDANCE = 4000
 
 
 class ViewMode(StrEnum):
-    """What keys mean now."""
-
     LOOK = "look"
     HELP = "help"
     CONFIRM = "confirm"
@@ -139,8 +137,6 @@ class ViewRequest(NamedTuple):
 
 
 class ViewState(Record, kw_only=True):
-    """Where whoever looks is."""
-
     selected: str = ""
     """The question's id."""
     mode: ViewMode = ViewMode.LOOK
@@ -157,7 +153,6 @@ class ViewState(Record, kw_only=True):
 
 
 def selected_question(state: ViewState, questions: Sequence[Question]) -> Question | None:
-    """The question that is looked at."""
     return next((found for found in questions if found.escalation_id == state.selected), None)
 
 
@@ -266,7 +261,6 @@ def _handle_answer_key(
 
 
 def option_of_key(question: Question, key: str) -> EscalationOption | None:
-    """The option that a key stands for."""
     place = OPTION_KEYS.find(key) if len(key) == 1 else -1
     return question.options[place] if 0 <= place < len(question.options) else None
 

@@ -150,8 +150,6 @@ SHARE = 10
 
 
 class ExitReason(StrEnum):
-    """Why the view has ended."""
-
     QUIT = "quit"
     STOPPED = "stopped"
     """Whoever started it asked."""
@@ -181,8 +179,6 @@ class BoardSource(Protocol):
 
 
 class Terminal(NamedTuple):
-    """Where the view is shown."""
-
     keyboard: int
     """The file that keys are read from."""
     write: Any

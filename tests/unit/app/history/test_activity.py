@@ -81,7 +81,7 @@ def test_a_kind_nobody_knows_is_told_and_never_taken_for_a_pattern() -> None:
 def test_what_others_wrote_is_on_one_line_and_not_too_long() -> None:
     text = event_text(task_added(title="Mend\nthe \x1b[31mroof\u202e" + "x" * 500))
 
-    assert text.startswith("was written down: Mend the [31mroofxx")
+    assert text.startswith("was added: Mend the [31mroofxx")
     assert len(text) == MAX_WORDS
 
 
@@ -108,7 +108,7 @@ def test_the_latest_come_newest_first_without_what_says_nothing_new() -> None:
     with world.store.read() as view:
         assert [one.text for one in latest_activity(view, 2)] == [
             "Alice took it, attempt 1",
-            "was written down: Mend the roof",
+            "was added: Mend the roof",
         ]
         assert [one.label for one in latest_activity(view, 1)] == ["issue #42"]
 
@@ -119,7 +119,7 @@ def test_a_follower_tells_everything_once_and_at_first_nothing() -> None:
 
     assert news(world, follower) == []
     name = world.add("After", aliases=("#2",))
-    assert news(world, follower) == ["issue #2: was written down: After"]
+    assert news(world, follower) == ["issue #2: was added: After"]
     assert news(world, follower) == []
     world.claim(name)
     world.ask(c.ReleaseTask(task_id=name, agent="Alice"), "Alice")
@@ -133,8 +133,8 @@ def test_a_follower_that_is_asked_to_begins_with_what_happened_last() -> None:
     follower = ActivityFollower(recent=2)
 
     assert news(world, follower) == [
-        "issue #3: was written down: Task 3",
-        "issue #4: was written down: Task 4",
+        "issue #3: was added: Task 3",
+        "issue #4: was added: Task 4",
     ]
     assert news(world, follower) == []
 
@@ -157,7 +157,7 @@ def test_what_a_file_of_others_brings_is_told_once() -> None:
         tx.events.add(entries)
 
     assert news(world, follower) == [
-        f"{T1}: was written down: Mend the roof",
+        f"{T1}: was added: Mend the roof",
         f"{T1}: Alice took it, attempt 1",
     ]
     assert news(world, follower) == []

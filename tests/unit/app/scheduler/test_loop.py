@@ -47,7 +47,9 @@ def test_once_has_everything_reviewed_that_somebody_can_review(monkeypatch: pyte
     done = RunEnd("exited", 0, 1.0, output="It is well.")
     looks = iter([*[None] * 9, *[done] * 99])
     shop.scripts["Rita"] = lambda *_: next(looks)
-    shop.choose = lambda task, load: critic if load.has_room(critic) and not task.spent.runs > 1 else None
+    shop.choose = lambda task, load: (
+        critic if load.free_capacity(critic) > 0 and not task.spent.runs > 1 else None
+    )
     tasks = [shop.world.add() for _ in range(2)]
     monkeypatch.setattr(shop.scheduler._ledger, "changed_tasks", set)
 

@@ -10,7 +10,7 @@ from remand.interfaces.cli.registry import COMMANDS, parse_call
 
 LOADED = (
     "import sys; from remand.interfaces.cli.main import command_parser; command_parser(sys.argv[1]); "
-    "print(*sorted(name for name in sys.modules if name.startswith('remand.') or name == 'rich'))"
+    "print(*sorted(name for name in sys.modules if name.startswith(('remand.', 'rich')) and type(sys.modules[name]) is type(sys)))"
 )
 CORE = {"context", "main", "output", "registry"}
 

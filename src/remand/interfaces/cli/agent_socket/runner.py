@@ -22,7 +22,7 @@ def main() -> None:
     else:
         folder, settings, arguments, given = read_call()
     is_terminal, width = settings[len(FORWARDED_VARIABLES) :][:2]
-    surroundings = CallOrigin(
+    origin = CallOrigin(
         folder=folder,
         environment=dict(zip(FORWARDED_VARIABLES, settings, strict=False)),
         stdout=sys.stdout,
@@ -34,7 +34,7 @@ def main() -> None:
     )
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    code = command_line.run(arguments, surroundings)
+    code = command_line.run(arguments, origin)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

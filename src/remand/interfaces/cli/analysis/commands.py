@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def _rejections(context: Context) -> Result:
     options = context.arguments
     since = context.since()
-    file = os.path.join(context.surroundings.folder, options.plot) if options.plot else ""
+    file = os.path.join(context.origin.folder, options.plot) if options.plot else ""
     if file:
         plot.require_format(file)
     with without_garbage_collection(), context.opened_ledger.store.read() as view:
@@ -177,7 +177,7 @@ def _export(context: Context) -> Result:
     options = context.arguments
     text = FORMATS[options.format](_view(context).graph)
     if options.output:
-        path = os.path.join(context.surroundings.folder, options.output)
+        path = os.path.join(context.origin.folder, options.output)
         try:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)

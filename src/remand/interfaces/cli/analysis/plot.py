@@ -66,7 +66,6 @@ def require_format(file: str) -> None:
 
 
 def draw(analysis: Analysis, file: str) -> None:
-    """Draws the analysis into a file."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -135,7 +134,6 @@ def _draw_empty(axes: Axes, text: str) -> None:
 
 
 def _count_along(axis: Axis) -> None:
-    """Marks whole numbers alone."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True))

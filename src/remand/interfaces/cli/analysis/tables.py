@@ -6,18 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from remand.app.analysis import work_report
 from remand.app.analysis.rejection_analysis import Analysis, Breakdown, RejectionOutcome, RejectionRow
 from remand.app.analysis.statistics import Cluster, Share
-from remand.app.analysis.work_report import (
-    AGENT,
-    GATE,
-    RejectionEntry,
-    ReviewTally,
-    Rework,
-    RunCost,
-    TaskReport,
-    WorkReport,
-)
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.output import clean, one_line, table
 
@@ -133,7 +124,6 @@ def _share_text(one: Share | None) -> str:
 
 
 def percent(one: Share) -> str:
-    """A share with its interval."""
     if one.rate is None or one.interval is None:
         return "–"
     low, high = one.interval
@@ -151,7 +141,7 @@ def duration(seconds: float | None) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def rework_page(found: Rework) -> Callable[[Console], None]:
+def rework_page(found: work_report.Rework) -> Callable[[Console], None]:
     """Everything, in the order of a reader's questions."""
 
     def show(out: Console) -> None:
@@ -168,7 +158,7 @@ def rework_page(found: Rework) -> Callable[[Console], None]:
     return show
 
 
-def _rework_headline(found: Rework) -> str:
+def _rework_headline(found: work_report.Rework) -> str:
     since = f" since {found.since[:19].replace('T', ' ')}" if found.since else ""
     if not found.reviewed_tasks:
         return f"Nothing was reviewed{since}."
@@ -179,7 +169,7 @@ def _rework_headline(found: Rework) -> str:
     )
 
 
-def _rework_tables(found: Rework) -> list[tuple[str, Callable[[Console], None]]]:
+def _rework_tables(found: work_report.Rework) -> list[tuple[str, Callable[[Console], None]]]:
     columns = ("reviewed", "rejected", "retracted", "rate", "name")
     cycles = [(times, number) for number, times in found.cycles.items()]
     stays = [
@@ -194,7 +184,7 @@ def _rework_tables(found: Rework) -> list[tuple[str, Callable[[Console], None]]]
     ]
 
 
-def _tally_rows(tallies: Iterable[ReviewTally]) -> list[tuple[object, ...]]:
+def _tally_rows(tallies: Iterable[work_report.ReviewTally]) -> list[tuple[object, ...]]:
     by_rate = sorted(tallies, key=lambda one: (-(one.rate.rate or 0.0), one.name))
     return [
         (one.reviewed, one.rejected, one.retracted, percent(one.rate), clean(one.name)) for one in by_rate
@@ -205,7 +195,7 @@ _NO_OUTCOME = "nothing yet"
 _KINDS = {"agent": "agents", "gate": "gates", "reviewer": "reviewers"}
 
 
-def runs_page(found: WorkReport) -> Callable[[Console], None]:
+def runs_page(found: work_report.WorkReport) -> Callable[[Console], None]:
     """Everything, in the order of a reader's questions."""
 
     def show(out: Console) -> None:
@@ -220,7 +210,7 @@ def runs_page(found: WorkReport) -> Callable[[Console], None]:
     return show
 
 
-def runs_headline(found: WorkReport) -> str:
+def runs_headline(found: work_report.WorkReport) -> str:
     """What matters most, in a few sentences."""
     since = f" since {found.since[:19].replace('T', ' ')}" if found.since else ""
     if not found.tasks:
@@ -235,11 +225,11 @@ def runs_headline(found: WorkReport) -> str:
     )
 
 
-def _price_text(bill: RunCost) -> str:
+def _price_text(bill: work_report.RunCost) -> str:
     return f", {format_count(bill.turns, 'turn')}, ${bill.cost:,.2f}" if bill.turns or bill.cost else ""
 
 
-def _run_tables(found: WorkReport) -> list[tuple[str, Callable[[Console], None]]]:
+def _run_tables(found: work_report.WorkReport) -> list[tuple[str, Callable[[Console], None]]]:
     asked = [(_short(one.label), one.answer or _NO_OUTCOME, one.why) for one in found.questions]
     return [
         (
@@ -272,17 +262,23 @@ def _run_tables(found: WorkReport) -> list[tuple[str, Callable[[Console], None]]
     ]
 
 
-def _no_row(no: RejectionEntry) -> tuple[object, ...]:
-    by = no.by if no.kind == GATE else f"{no.kind} {no.by}"
-    return (by, _short(no.label), "" if no.kind == AGENT else no.of, no.outcome or _NO_OUTCOME, no.why)
+def _no_row(no: work_report.RejectionEntry) -> tuple[object, ...]:
+    by = no.by if no.kind == work_report.GATE else f"{no.kind} {no.by}"
+    return (
+        by,
+        _short(no.label),
+        "" if no.kind == work_report.AGENT else no.of,
+        no.outcome or _NO_OUTCOME,
+        no.why,
+    )
 
 
-def _bill_row(bill: RunCost) -> tuple[object, ...]:
+def _bill_row(bill: work_report.RunCost) -> tuple[object, ...]:
     figures = (bill.runs, bill.faults or "", duration(bill.seconds), bill.turns, f"{bill.tokens:,}")
     return (*figures, _money(bill.cost), bill.name)
 
 
-def _fate_row(fate: TaskReport) -> tuple[object, ...]:
+def _fate_row(fate: work_report.TaskReport) -> tuple[object, ...]:
     bill = fate.bill
     return (
         *(fate.status, bill.runs, duration(bill.seconds), _money(bill.cost), fate.author),

@@ -29,7 +29,7 @@ _DESCRIPTION = (
 )
 def _add(context: Context) -> Result:
     options = context.arguments
-    ask = c.AddTask(
+    request = c.AddTask(
         title=context.text(options.title),
         scope=context.text(options.scope),
         priority=options.priority or "medium",
@@ -39,7 +39,7 @@ def _add(context: Context) -> Result:
         aliases=tuple(options.alias),
         depends_on=tuple(options.depends_on),
     )
-    task = context.ask(ask, context.actor()).task
+    task = context.ask(request, context.actor()).task
     return Result({"task_id": task.id}, f"added {task.id}")
 
 
@@ -55,7 +55,7 @@ def _add(context: Context) -> Result:
 )
 def _edit(context: Context) -> Result:
     options = context.arguments
-    ask = c.EditTask(
+    request = c.EditTask(
         task_id=options.id,
         title=options.title,
         scope=None if options.scope is None else context.text(options.scope),
@@ -68,7 +68,7 @@ def _edit(context: Context) -> Result:
         depends_on=tuple(options.depends_on),
         drop_depends_on=tuple(options.drop_depends_on),
     )
-    return _status_result(context.ask(ask, context.actor()))
+    return _status_result(context.ask(request, context.actor()))
 
 
 def _status_result(answer: Acceptance) -> Result:
@@ -124,15 +124,15 @@ _REASON = argument("--reason", default="", metavar="TEXT")
 )
 def _change_claim(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
-    ask = _CLAIM_COMMANDS[context.call.command](
+    request = _CLAIM_COMMANDS[context.call.command](
         task_id=options.id, agent=agent, handoff_id=_handoff(context), reason=context.text(options.reason)
     )
-    return _status_result(context.ask(ask, agent))
+    return _status_result(context.ask(request, agent))
 
 
 def _handoff(context: Context) -> str:
     """The handoff under which the agent holds the task: as given, or that of its environment."""
-    return context.arguments.handoff or context.surroundings.environment.get("REMAND_HANDOFF", "")
+    return context.arguments.handoff or context.origin.environment.get("REMAND_HANDOFF", "")
 
 
 @command(
@@ -146,7 +146,7 @@ def _handoff(context: Context) -> str:
 )
 def _submit(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
-    ask = c.SubmitTask(
+    request = c.SubmitTask(
         task_id=options.id,
         agent=agent,
         handoff_id=_handoff(context),
@@ -155,7 +155,7 @@ def _submit(context: Context) -> Result:
         is_branch_given=bool(options.branch),
         pr=options.pr,
     )
-    return verdicts.done_claim_result(context, context.claim_done(ask, agent))
+    return verdicts.done_claim_result(context, context.claim_done(request, agent))
 
 
 @command("task cancel", argument("id"), _REASON)
@@ -180,5 +180,7 @@ def _reopen(context: Context) -> Result:
 )
 def _defer(context: Context) -> Result:
     options = context.arguments
-    ask = c.DeferTask(task_id=options.id, waits_for=tuple(options.until), reason=context.text(options.reason))
-    return _status_result(context.ask(ask, context.actor()))
+    request = c.DeferTask(
+        task_id=options.id, waits_for=tuple(options.until), reason=context.text(options.reason)
+    )
+    return _status_result(context.ask(request, context.actor()))

@@ -7,7 +7,7 @@ from typing import Any
 
 from remand.app.errors import EnvironmentFault
 from remand.app.events.task_folds import task_events
-from remand.app.gates.known_results import MeasurementTerms, VerdictResult, note_measured_gates
+from remand.app.gates.known_results import MeasurementTerms, note_measured_gates
 from remand.domain import commands as c
 from remand.domain.decisions.findings import (
     apply_settlements,
@@ -17,16 +17,7 @@ from remand.domain.decisions.findings import (
     open_findings,
 )
 from remand.domain.decisions.gates import require_gates_table
-from remand.domain.events.work import (
-    FindingAccepted,
-    FindingRefused,
-    GateAlerted,
-    GateErrored,
-    GateHeld,
-    GateOverridden,
-    GatePassed,
-    GateRejected,
-)
+from remand.domain.events import work
 from remand.domain.gate import message
 from remand.domain.gate.gate import policy_digest
 from remand.domain.gate.state import find_measured_gates
@@ -45,13 +36,13 @@ from remand.interfaces.cli.tasks.verdicts import (
 )
 from remand.interfaces.cli.tasks.views import find_task
 
-VERDICT_EVENTS = (GatePassed, GateRejected, GateHeld, GateErrored)
+VERDICT_EVENTS = (work.GatePassed, work.GateRejected, work.GateHeld, work.GateErrored)
 EVENTS = (
     *VERDICT_EVENTS,
-    GateAlerted,
-    FindingAccepted,
-    FindingRefused,
-    GateOverridden,
+    work.GateAlerted,
+    work.FindingAccepted,
+    work.FindingRefused,
+    work.GateOverridden,
 )
 
 
@@ -76,24 +67,30 @@ _HISTORY_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
 def _run(context: Context) -> Result:
     options = context.arguments
     task = find_task(context, options.task)[0] if options.task else None
-    terms = _terms(context, task)
+    repository, settings = context.gateway.repository, context.opened_ledger.settings
+    commit = require_commit(repository.commit(options.commit), options.commit).sha
+    terms = context.gates.terms(task, commit)
+    if options.base:
+        base = require_commit(repository.commit(options.base), options.base).sha
+        known = settings.at_commit(base)
+        policy = known.gate_policy if known else terms.policy
+        terms = MeasurementTerms(commit=commit, base=base, policy=policy)
     require_gates_table(terms.policy.gates)
     judged = context.gates.verdict(terms, is_fresh=options.fresh)
-    _note_measured(context, terms, judged)
+    # A result under the current rules closes the questions about these gates, but not on an agent's word.
+    is_current = policy_digest(terms.policy) == settings.rules().gates_digest
+    if is_current and not judged.is_cached and not context.is_confined:
+        note_measured_gates(context.opened_ledger.ledger, find_measured_gates(judged.verdict))
     change = context.opened_ledger.ledger.control.find_change(task, terms.commit)
     verdict = hold_for_control_change(judged.verdict, change)
     verdict = apply_settlements(verdict, task) if task else verdict
     code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
-    source = context.opened_ledger.settings.settings().source
+    source = settings.settings().source
     note = ""
     if verdict.gates:
         note += f"\nMeasured at tier {verdict.tier}{', from an earlier run' if judged.is_cached else ''}."
     if verdict.gates and not verdict.base:
-        why = (
-            "The base already contains this commit"
-            if context.opened_ledger.settings.tip()
-            else "There is no base"
-        )
+        why = "The base already contains this commit" if settings.tip() else "There is no base"
         note += f"\n{why}: compared with nothing; integrity checks were skipped."
     note += rules_note(source)
     if not terms.policy.enforce:
@@ -103,35 +100,13 @@ def _run(context: Context) -> Result:
 
 
 def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
-    """How what a verdict holds is settled: by commands where work of the task is held for it already."""
+    """How to settle what a verdict holds: by commands, where the task's work is held for it already."""
     if verdict.status is not GateStatus.HELD:
         return ""
     if task is None or not set(verdict.suspicions) & set(open_findings(task)):
         return "After `remand task submit`, these findings hold the work until a reviewer settles them."
     team = team_for_task(context, task)
     return hold_summary(task, team) if context.is_confined else hold_notice(task, team)
-
-
-def _note_measured(context: Context, terms: MeasurementTerms, judged: VerdictResult) -> None:
-    """Closes the questions about gates that the user has measured by the rules of now. An agent's word closes none."""
-    is_of_now = policy_digest(terms.policy) == context.opened_ledger.settings.rules().gates_digest
-    if is_of_now and not judged.is_cached and not context.is_confined:
-        note_measured_gates(context.opened_ledger.ledger, find_measured_gates(judged.verdict))
-
-
-def _terms(context: Context, task: Task | None) -> MeasurementTerms:
-    options = context.arguments
-    commit = _commit(context, options.commit)
-    terms = context.gates.terms(task, commit)
-    if not options.base:
-        return terms
-    base = _commit(context, options.base)
-    known = context.opened_ledger.settings.at_commit(base)
-    return MeasurementTerms(commit=commit, base=base, policy=known.gate_policy if known else terms.policy)
-
-
-def _commit(context: Context, name: str) -> str:
-    return require_commit(context.gateway.repository.commit(name), name).sha
 
 
 @command(
@@ -141,22 +116,27 @@ def _commit(context: Context, name: str) -> str:
 )
 def _history(context: Context) -> Result:
     options = context.arguments
-    events = find_task(context, options.task)[1] if options.task else _all_events(context)
-    rows = [_row(event) for event in events if isinstance(event, EVENTS)]
-    if options.observed:
-        rows = [row for row in rows if row["observed"]]
+    if options.task:
+        events = find_task(context, options.task)[1]
+    else:
+        with context.opened_ledger.store.read() as view:
+            events = [event for task in view.tasks.every() for event in task_events(view, task.id)]
+    rows = [_history_row(event) for event in events if isinstance(event, EVENTS)]
+    rows = [row for row in rows if row["observed"] or not options.observed]
     columns = [name for name in _HISTORY_COLUMNS if not (options.task and name == "task")]
     cells = [[_HISTORY_COLUMNS[name](row) for name in columns] for row in rows]
     return Result(rows, table(columns, cells, "No gates have run yet."))
 
 
-def _all_events(context: Context) -> list[Any]:
-    with context.opened_ledger.store.read() as view:
-        return [event for task in view.tasks.every() for event in task_events(view, task.id)]
-
-
-def _row(event: Any) -> dict[str, Any]:
+def _history_row(event: Any) -> dict[str, Any]:
     verdict = getattr(event, "verdict", None)
+    gates = verdict.gates if verdict else ()
+    if verdict is not None:
+        lines = [gate.line.removeprefix("- ") for gate in gates if gate.name in verdict.blocking_gates]
+        text = "; ".join(lines) or "nothing blocks it"
+    else:
+        named = getattr(event, "finding", "") or getattr(event, "gate", "")
+        text = " ".join(part for part in (named, getattr(event, "reason", "")) if part)
     return {
         "ts": event.ts,
         "event": event.name,
@@ -169,34 +149,18 @@ def _row(event: Any) -> dict[str, Any]:
         "number": getattr(event, "number", None),
         "observed": getattr(event, "is_observed", False),
         "standing": list(verdict.blocking_gates) if verdict else [],
-        "held": _held_findings(verdict),
-        "says": _event_text(event, verdict),
+        "held": [
+            {"finding": name, "path": finding.path, "line": finding.line, "text": finding.text}
+            for gate in gates
+            if gate.status is GateStatus.HELD
+            for name, finding in gate.held_findings
+        ],
+        "says": text,
     }
-
-
-def _held_findings(verdict: Any) -> list[dict[str, Any]]:
-    """The findings that a reviewer has to settle, each with the name to settle it by."""
-    gates = [gate for gate in verdict.gates if gate.status is GateStatus.HELD] if verdict else []
-    return [
-        {"finding": name, "path": finding.path, "line": finding.line, "text": finding.text}
-        for gate in gates
-        for name, finding in gate.held_findings
-    ]
-
-
-def _event_text(event: Any, verdict: Any) -> str:
-    if verdict is not None:
-        lines = [
-            gate.line.removeprefix("- ") for gate in verdict.gates if gate.name in verdict.blocking_gates
-        ]
-        return "; ".join(lines) or "nothing blocks it"
-    named = getattr(event, "finding", "") or getattr(event, "gate", "")
-    return " ".join(part for part in (named, getattr(event, "reason", "")) if part)
 
 
 @command("gate report", argument("name", help="the report's name, as shown in a verdict"))
 def _report(context: Context) -> Result:
-    """The full report of a verdict, from the folder of this machine's reports."""
     name = context.arguments.name
     path = context.gates.report_path(name)
     if not path:
@@ -214,7 +178,7 @@ def _report(context: Context) -> Result:
     argument("--timeout", type=float, default=600.0, metavar="SECONDS"),
 )
 def _wait(context: Context) -> Result:
-    name = context.arguments.task or context.surroundings.environment.get("REMAND_TASK", "")
+    name = context.arguments.task or context.origin.environment.get("REMAND_TASK", "")
     if not name:
         return _wait_for_all(context)
     task = find_task(context, name)[0]
@@ -226,16 +190,13 @@ def _wait(context: Context) -> Result:
     verdicts = [event.verdict for event in events if isinstance(event, VERDICT_EVENTS)]
     if not verdicts:
         return Result({"task_id": task.id, "status": None}, f"No gates have run for {task.id} yet.")
-    text = _verdict_text(context, task, verdicts[-1])
-    data = verdict_data(context, verdicts[-1], text=text) | {"task_id": task.id}
-    return Result(data, text, 0 if verdicts[-1].is_release else 1)
-
-
-def _verdict_text(context: Context, task: Task, verdict: Verdict) -> str:
-    """A verdict in words; people are told the commands that settle what it holds, as long as it does."""
-    if verdict.status is not GateStatus.HELD:
-        return message.render_verdict(verdict)
-    return message.render_hold(verdict, _settle_text(context, task, verdict) if open_findings(task) else "")
+    verdict = verdicts[-1]
+    text = message.render_verdict(verdict)
+    if verdict.status is GateStatus.HELD:
+        settle_text = _settle_text(context, task, verdict) if open_findings(task) else ""
+        text = message.render_hold(verdict, settle_text)
+    data = verdict_data(context, verdict, text=text) | {"task_id": task.id}
+    return Result(data, text, 0 if verdict.is_release else 1)
 
 
 def _wait_for_all(context: Context) -> Result:
@@ -265,14 +226,14 @@ _SETTLE = (
 @command("gate refuse", *_SETTLE)
 def _settle(context: Context) -> Result:
     options = context.arguments
-    ask = c.SettleFinding(
+    request = c.SettleFinding(
         task_id=options.task,
         finding=options.finding,
         is_accepted=context.call.command == "gate accept",
         reason=context.text(options.reason),
     )
     name = context.actor(option="reviewer")
-    return settlement_result(context, settle_held(context, ask, name), name)
+    return settlement_result(context, settle_held(context, request, name), name)
 
 
 @command(
@@ -283,6 +244,6 @@ def _settle(context: Context) -> Result:
 )
 def _override(context: Context) -> Result:
     options = context.arguments
-    ask = c.OverrideGate(task_id=options.task, gate=options.gate, reason=context.text(options.reason))
+    request = c.OverrideGate(task_id=options.task, gate=options.gate, reason=context.text(options.reason))
     name = context.actor()
-    return settlement_result(context, claim_again(context, context.ask(ask, name).task), name)
+    return settlement_result(context, claim_again(context, context.ask(request, name).task), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,6 @@ from remand.app.analysis.warnings import HandoffWarning, handoff_warnings
 from remand.app.errors import RemandError
 from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import (
-    ProposedTask,
     RejectionFacts,
     RejectionView,
     rejection_facts,
@@ -24,7 +24,6 @@ from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.references import require_handoff
-from remand.domain.task import Task
 from remand.interfaces.cli.context import Context, argument, command, require_json_object
 from remand.interfaces.cli.output import Page, Result, facts, one_line
 from remand.interfaces.cli.tasks.changes import claim_result
@@ -44,29 +43,24 @@ if TYPE_CHECKING:
 )
 def _initiate(context: Context) -> Result:
     options = context.arguments
-    ask = c.InitiateHandoff(
+    request = c.InitiateHandoff(
         task_id=options.task,
         target=options.to,
         source=options.source,
         instructions=context.text(options.instructions),
     )
-    answer = context.ask(ask, context.actor())
+    answer = context.ask(request, context.actor())
     event = next(event for event in answer.events if isinstance(event, HandoffInitiated))
-    warned = _warnings(context, answer.task, event.target_agent)
-    said = f"{event.handoff_id}: {event.task_id} is handed to {event.target_agent}, reserved until {event.lapses_at}"
+    warned: list[HandoffWarning] = []
+    # The handoff is recorded by now, and does not fail because a warning cannot be read.
+    with suppress(RemandError, BadLine, OSError), context.gateway.opened_ledger.store.read() as view:
+        warned = handoff_warnings(view, answer.task, event.target_agent)
+    lines = [
+        f"{event.handoff_id}: {event.task_id} is handed to {event.target_agent}, reserved until {event.lapses_at}",
+        *(f"  warning: {one_line(warning.message, 300)}" for warning in warned),
+    ]
     data = {"handoff_id": event.handoff_id, "task_id": event.task_id, "warnings": msgspec.to_builtins(warned)}
-    return Result(
-        data, "\n".join([said, *(f"  warning: {one_line(found.message, 300)}" for found in warned)])
-    )
-
-
-def _warnings(context: Context, task: Task, agent: str) -> list[HandoffWarning]:
-    """What there is to warn of. The handoff is recorded by now, and does not fail for a warning that cannot be had."""
-    try:
-        with context.gateway.opened_ledger.store.read() as view:
-            return handoff_warnings(view, task, agent)
-    except (RemandError, BadLine, OSError):
-        return []
+    return Result(data, "\n".join(lines))
 
 
 @command(
@@ -77,10 +71,10 @@ def _warnings(context: Context, task: Task, agent: str) -> list[HandoffWarning]:
 )
 def _accept(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
-    ask = c.AcceptHandoff(
+    request = c.AcceptHandoff(
         handoff_id=options.handoff, agent=agent, acknowledgment=context.text(options.acknowledgment)
     )
-    return claim_result(context, context.ask(ask, agent))
+    return claim_result(context, context.ask(request, agent))
 
 
 @command(
@@ -95,7 +89,7 @@ def _accept(context: Context) -> Result:
 def _complete(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
     result = context.text(options.result)
-    ask = c.CompleteHandoff(
+    request = c.CompleteHandoff(
         handoff_id=options.handoff,
         agent=agent,
         commit=context.commit(options.commit),
@@ -104,7 +98,7 @@ def _complete(context: Context) -> Result:
         pr=options.pr,
         result=require_json_object(result) if result else "",
     )
-    return done_claim_result(context, context.claim_done(ask, agent))
+    return done_claim_result(context, context.claim_done(request, agent))
 
 
 @command("handoff status", argument("handoff"))
@@ -123,21 +117,21 @@ def _status(context: Context) -> Result:
     return Result(msgspec.to_builtins(data), _render_handoff(found, filed, known))
 
 
-_TEXTS = ("instructions", "override_message", "result")
-"""What others wrote with a handoff: it stands below the other fields, by itself."""
-
-
 def _render_handoff(
     found: HandoffView, filed: RejectionView | None, known: RejectionFacts
 ) -> Callable[[Console], None]:
-    """A handoff for people: how it stands, then each part of its last rejection, and the decision."""
+    """A handoff for people: its fields, then each part of its last rejection, and the decision."""
+    below = ("instructions", "override_message", "result")
+    rows = [
+        (field.replace("_", " "), getattr(found, field))
+        for field in found.__struct_fields__
+        if field not in below
+    ]
+    passed_on = f"{found.reassigned_to}; the task is no longer {found.agent}'s" if found.reassigned_to else ""
+    rows = [(name, passed_on if name == "reassigned to" else value) for name, value in rows]
 
     def show(out: Console) -> None:
-        plain = [field for field in found.__struct_fields__ if field not in _TEXTS]
-        rows = [(field.replace("_", " "), getattr(found, field)) for field in plain]
-        facts(
-            [(name, _reassignment_text(found) if name == "reassigned to" else value) for name, value in rows]
-        )(out)
+        facts(rows)(out)
         page = Page(out, f"remand handoff status {found.handoff_id} --json")
         page.text("Instructions", found.instructions)
         page.text("Override message", found.override_message)
@@ -152,8 +146,11 @@ def _render_handoff(
 def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> None:
     """Everything that a decision rests on."""
     record = filed.rejection
+    judged = f"{'valid' if filed.is_valid else 'invalid'}, score {filed.score:.2f}"
+    if filed.is_imported:
+        judged = "imported, not judged here" if filed.is_valid else "imported, recorded as invalid"
     page.text(
-        f"Rejection {filed.rejection_id} by {filed.agent or 'an unnamed agent'} ({_verdict(filed)})",
+        f"Rejection {filed.rejection_id} by {filed.agent or 'an unnamed agent'} ({judged})",
         f"{value_text(record.get('reason_type'))}: {value_text(record.get('reason_summary'))}",
     )
     page.items(
@@ -165,41 +162,26 @@ def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> 
     )
     page.text("Detail", value_text(record.get("reason_detail")))
     page.text("Blocking factor", known.blocking_factor)
-    page.items("Attempts", [f"[{one.grade}] {one.text}{_check_detail(one.detail)}" for one in known.attempts])
-    page.items("Evidence", [f"[{one.grade}] {one.text}{_check_detail(one.detail)}" for one in known.evidence])
+    for title, checked in (("Attempts", known.attempts), ("Evidence", known.evidence)):
+        page.items(
+            title,
+            [
+                f"[{item.grade}] {item.text}" + (f"\nChecked: {item.detail}" if item.detail else "")
+                for item in checked
+            ],
+        )
     page.text("Original scope", known.task_original_scope)
     if known.scope_growth_factor is not None:
-        page.text(
-            "Growth", f"The scope grew {value_text(known.scope_growth_factor)} times, as the agent states."
-        )
+        growth = value_text(known.scope_growth_factor)
+        page.text("Growth", f"The scope grew {growth} times, as the agent states.")
     page.text("Suggested alternative", known.suggested_alternative)
-    page.items("Proposed sub-tasks", [_render_proposed_task(one) for one in known.alternative_tasks])
+    proposed = []
+    for task in known.alternative_tasks:
+        fields = (("Scope", task.scope), ("Depends on", task.dependencies), ("Estimate", task.estimate))
+        lines = [task.title, *(f"{name}: {text}" for name, text in fields if text)]
+        proposed.append("\n".join(filter(None, lines)))
+    page.items("Proposed sub-tasks", proposed)
     page.text("Adviser's opinion", filed.opinion)
-
-
-def _verdict(filed: RejectionView) -> str:
-    """How a rejection was judged. An imported one was judged elsewhere, if at all."""
-    if filed.is_imported:
-        return "imported, not judged here" if filed.is_valid else "imported, recorded as invalid"
-    return f"{'valid' if filed.is_valid else 'invalid'}, score {filed.score:.2f}"
-
-
-def _reassignment_text(found: HandoffView) -> str:
-    return f"{found.reassigned_to}; the task is no longer {found.agent}'s" if found.reassigned_to else ""
-
-
-def _check_detail(detail: str) -> str:
-    return f"\nChecked: {detail}" if detail else ""
-
-
-def _render_proposed_task(one: ProposedTask) -> str:
-    rows = (
-        ("", one.title),
-        ("Scope: ", one.scope),
-        ("Depends on: ", one.dependencies),
-        ("Estimate: ", one.estimate),
-    )
-    return "\n".join(f"{label}{text}" for label, text in rows if text)
 
 
 def _show_decision(page: Page, filed: RejectionView) -> None:
@@ -208,16 +190,12 @@ def _show_decision(page: Page, filed: RejectionView) -> None:
         page.text(
             "Decision", "No decision was imported. An imported rejection changes no task and needs no answer."
         )
-        return
-    if decision is None:
+    elif decision is None:
         page.text("Decision", "Waiting for a director's answer.")
         page.command(f"remand handoff rejection-response {filed.handoff_id} --decision DECISION")
-        return
-    by = f" by {filed.decided_by}" if filed.decided_by else ""
-    page.text(
-        "Decision",
-        f"{decision.decision_type}{by} at {filed.decided_at}\n{decision.rationale}",
-    )
-    page.items("Tasks created by the decision", list(decision.created_tasks))
-    if decision.reassign_to not in ("", filed.agent):
-        page.text("Reassigned to", decision.reassign_to)
+    else:
+        by = f" by {filed.decided_by}" if filed.decided_by else ""
+        page.text("Decision", f"{decision.decision_type}{by} at {filed.decided_at}\n{decision.rationale}")
+        page.items("Tasks created by the decision", list(decision.created_tasks))
+        if decision.reassign_to not in ("", filed.agent):
+            page.text("Reassigned to", decision.reassign_to)

@@ -53,7 +53,6 @@ from remand.interfaces.cli.tasks.verdicts import (
     render_held_work,
     settle_held,
     settlement_result,
-    settlement_text,
 )
 from remand.interfaces.cli.tasks.views import find_task
 from remand.wiring import notices
@@ -73,20 +72,20 @@ def _notify(context: Context) -> Result:
     if context.arguments.test:
         return _test_channels()
     deliver = notices.deliver_paced if context.arguments.paced else notices.deliver
-    told = deliver(context.opened_ledger)
+    sent = deliver(context.opened_ledger)
     data = {
         "channels": [address.name for address in notices.read_addresses().channels],
-        "notices": told.notices,
-        "delivered": [{"escalation_id": asked, "channel": channel} for asked, channel in told.delivered],
-        "problems": list(told.problems),
+        "notices": sent.notices,
+        "delivered": [{"escalation_id": asked, "channel": channel} for asked, channel in sent.delivered],
+        "problems": list(sent.problems),
     }
     rows = [
-        f"{format_count(told.notices, 'notice')} about {format_count(len(told.delivered), 'question')}",
-        *told.problems,
+        f"{format_count(sent.notices, 'notice')} about {format_count(len(sent.delivered), 'question')}",
+        *sent.problems,
     ]
     if not data["channels"]:
         rows.append(_NO_CHANNEL.format(notices.addresses_file()))
-    return Result(data, "\n".join(rows), code=3 if told.problems else 0)
+    return Result(data, "\n".join(rows), code=3 if sent.problems else 0)
 
 
 def _test_channels() -> Result:
@@ -108,32 +107,24 @@ NO_QUESTIONS = "Nothing waits for you."
 
 @command("inbox")
 def _inbox(context: Context) -> Result:
-    questions = _open_questions(context)
+    rules, origin = context.opened_ledger.settings.rules(), context.origin
+    with context.opened_ledger.store.read() as view:
+        questions = open_questions(
+            view, rules, lambda task_id: task_events(view, task_id), acting_member(context)
+        )
     data = msgspec.to_builtins(questions)
-    if questions and _may_be_asked(context):
+    is_interactive = origin.opened is None and origin.is_terminal and sys.stdin.isatty()
+    if questions and is_interactive and not context.call.is_json and not context.is_confined:
         return Result(data, _ask_each(context, questions))
+    held = {found.task_id for found in questions if isinstance(found, HeldQuestion) and found.options}
     pages = [
         _page(found, may_answer=not context.is_confined)
         for found in questions
         if not isinstance(found, HeldQuestion) or not found.options
     ]
-    held = {found.task_id for found in questions if isinstance(found, HeldQuestion) and found.options}
     works = held_work_for(context, acting_member(context)) if held else []
     pages += [render_held_work(work) for work in works if work.task_id in held]
     return Result(data, "\n\n".join(pages) or NO_QUESTIONS)
-
-
-def _open_questions(context: Context) -> list[Question]:
-    rules = context.opened_ledger.settings.rules()
-    with context.opened_ledger.store.read() as view:
-        return open_questions(view, rules, lambda task_id: task_events(view, task_id), acting_member(context))
-
-
-def _may_be_asked(context: Context) -> bool:
-    """True when a person sits at a terminal that reads and writes, outside an agent's environment."""
-    around = context.surroundings
-    is_here = around.opened is None and not context.call.is_json and not context.is_confined
-    return is_here and around.is_terminal and sys.stdin.isatty()
 
 
 def _page(found: Question, *, may_answer: bool) -> str:
@@ -169,10 +160,13 @@ def _default_text(found: Question) -> str:
 
 
 def _ask_each(context: Context, questions: list[Question]) -> str:
-    """Asks for an answer to each question; an empty one leaves it, and the end of input leaves them all."""
+    """Asks for an answer to each question; an empty one skips it, and the end of input skips the rest."""
     answered = 0
     for found in questions:
-        if not _is_still_open(context, found):
+        # An answer to another question may have settled this finding.
+        if isinstance(found, HeldQuestion) and found.finding not in open_findings(
+            find_task(context, found.task_id)[0]
+        ):
             continue
         _write_prompt(context, f"{_page(found, may_answer=False)}\n")
         key = _read_choice(context, found) if found.options else ""
@@ -181,35 +175,22 @@ def _ask_each(context: Context, questions: list[Question]) -> str:
         if not key:
             continue
         answered += 1
-        ask = command_for_answer(found, key, _guidance(context, key))
-        _write_prompt(context, f"{give_answer(context, ask, key, step=answered)}\n\n")
+        request = command_for_answer(found, key, _read_guidance(context, key))
+        _write_prompt(context, f"{give_answer(context, request, key, step=answered)}\n\n")
     return f"{answered} answered, {len(questions) - answered} still waiting."
 
 
-def _is_still_open(context: Context, found: Question) -> bool:
-    """False for a finding that is settled by what was answered to another one."""
-    if not isinstance(found, HeldQuestion):
-        return True
-    return found.finding in open_findings(find_task(context, found.task_id)[0])
-
-
-def give_answer(
-    context: Context,
-    ask: AnswerCommand,
-    key: str,
-    *,
-    step: int = 0,
-) -> str:
-    """Gives an answer, and says what came of it."""
+def give_answer(context: Context, request: AnswerCommand, key: str, *, step: int = 0) -> str:
+    """Gives an answer, and returns what came of it."""
     name = context.actor()
-    if isinstance(ask, c.SettleFinding):
-        return settlement_text(context, settle_held(context, ask, name, step=step), name)
-    return render_answer(context.ask(ask, name, step=step), key)
+    if isinstance(request, c.SettleFinding):
+        return str(settlement_result(context, settle_held(context, request, name, step=step), name).show)
+    return _answer_text(context.ask(request, name, step=step), key)
 
 
 def _write_prompt(context: Context, text: str) -> None:
-    context.surroundings.stdout.write(clean(text))
-    context.surroundings.stdout.flush()
+    context.origin.stdout.write(clean(text))
+    context.origin.stdout.flush()
 
 
 def _read_choice(context: Context, found: Question) -> str | None:
@@ -225,22 +206,20 @@ def _read_choice(context: Context, found: Question) -> str | None:
             _write_prompt(context, f"{refusal.message}\n")
 
 
-def _guidance(context: Context, key: str) -> str:
-    """What the agent should know that is let back; asked for, since an unlock without it repeats what was."""
+def _read_guidance(context: Context, key: str) -> str:
+    """What the agent should know that continues: an unlock without guidance repeats what went wrong."""
     if key in (DISMISS, DISMISS_ALL):
         _write_prompt(context, "Reason, which is recorded: ")
-        return sys.stdin.readline().strip()
-    if key == REFUSE:
+    elif key == REFUSE:
         _write_prompt(context, "Reason for the agent, enter for none: ")
-        return sys.stdin.readline().strip()
-    if not key.startswith(f"{UNLOCK}:"):
+    elif key.startswith(f"{UNLOCK}:"):
+        _write_prompt(context, f"Guidance for {key.partition(':')[2]}, enter for none: ")
+    else:
         return ""
-    _write_prompt(context, f"Guidance for {key.partition(':')[2]}, enter for none: ")
     return sys.stdin.readline().strip()
 
 
 def _option_key(offered: Sequence[EscalationOption], option: str) -> str:
-    """The key of an option that is given as its key or its number."""
     if not option.isdecimal():
         return option
     return option_at(offered, int(option[:9])).key
@@ -262,12 +241,18 @@ def _answer(context: Context) -> Result:
     task_name, signer = parse_question_id(given.id)
     if signer:
         return _dismiss(context, find_task(context, task_name)[0], signer, given.option)
-    task, finding = _held_finding(context, given.id) or (_find_asking_task(context, given.id), "")
+    task_name, slash, finding = given.id.rpartition("/")
+    with context.opened_ledger.store.read() as view:
+        held_task = view.tasks.get(find_task_id(view, task_name)) if slash else None
+    task, finding = (held_task, finding) if held_task else (_find_asking_task(context, given.id), "")
     is_about_alert = given.id.startswith("A-")
     if finding or (not is_about_alert and task.open_escalation is None and open_findings(task)):
         return _settle_finding(context, task, finding, given.option)
-    ask, key, name = _resolve_answer(context, task, given.option, context.text(given.guidance))
-    answer = context.ask(ask, context.actor())
+    request, key, name = _resolve_answer(context, task, given.option, context.text(given.guidance))
+    return _answer_result(context.ask(request, context.actor()), key, name)
+
+
+def _answer_result(answer: Acceptance, key: str, name: str) -> Result:
     reserved = next((event for event in answer.events if isinstance(event, HandoffInitiated)), None)
     data = {
         "task_id": answer.task.id,
@@ -277,50 +262,37 @@ def _answer(context: Context) -> Result:
         "reassigned_to": reserved.target_agent if reserved else None,
         "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
     }
-    return Result(data, render_answer(answer, key))
+    return Result(data, _answer_text(answer, key))
 
 
 def _dismiss(context: Context, task: Task, signer: str, option: str) -> Result:
-    """Dismisses what a key that is not trusted said against a task, or what all such keys said."""
+    """Dismisses the objections of one key that is not trusted, or of all such keys."""
     key = _option_key(OBJECTION_OPTIONS, option)
-    ask = dismissal_command(task.id, signer, key, context.text(context.arguments.guidance))
-    answer = context.ask(ask, context.actor())
-    data = {
-        "task_id": answer.task.id,
-        "status": answer.task.status.value,
-        "escalation_id": context.arguments.id,
-        "option": key,
-        "reassigned_to": None,
-        "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
-    }
-    return Result(data, render_answer(answer, key))
-
-
-def _held_finding(context: Context, name: str) -> tuple[Task, str] | None:
-    """The task and the finding that the id of a held question names; None for any other id."""
-    task_name, slash, finding = name.rpartition("/")
-    with context.opened_ledger.store.read() as view:
-        task = view.tasks.get(find_task_id(view, task_name)) if slash else None
-    return (task, finding) if task is not None else None
+    request = dismissal_command(task.id, signer, key, context.text(context.arguments.guidance))
+    return _answer_result(context.ask(request, context.actor()), key, context.arguments.id)
 
 
 def _settle_finding(context: Context, task: Task, finding: str, option: str) -> Result:
-    """Settles a held finding: the one that is named, or the only one that there is."""
+    """Settles a held finding: the one that is named, or the only one."""
     held = open_findings(task)
     choice, _, named = _option_key(HELD_OPTIONS, option).partition(":")
     meant = finding or named or (held[0] if len(held) == 1 else "")
-    ask = settlement_command(task.id, meant, choice, context.text(context.arguments.guidance))
-    after, name = settle_held(context, ask, context.actor()), held_question_id(task.id, meant)
+    request = settlement_command(task.id, meant, choice, context.text(context.arguments.guidance))
+    after = settle_held(context, request, context.actor())
     settled = settlement_result(context, after, context.actor())
-    given = {"escalation_id": name, "option": choice, "reassigned_to": None}
-    locked = {"locked_out": [lockout.agent for lockout in after.active_lockouts]}
-    return settled._replace(data=settled.data | given | locked)
+    given = {
+        "escalation_id": held_question_id(task.id, meant),
+        "option": choice,
+        "reassigned_to": None,
+        "locked_out": [lockout.agent for lockout in after.active_lockouts],
+    }
+    return settled._replace(data=settled.data | given)
 
 
 def _resolve_answer(
     context: Context, task: Task, option: str, guidance: str
 ) -> tuple[AnswerCommand, str, str]:
-    """What an option, given as its key or its number, says to what a task asks: the ask, the key, and the question."""
+    """The command that an option, given as its key or its number, stands for, the key, and the question's id."""
     rules, filed = context.opened_ledger.settings.rules(), pending_rejection(task)
     with context.opened_ledger.store.read() as view:
         if filed is not None:
@@ -348,8 +320,7 @@ def _find_asking_task(context: Context, name: str) -> Task:
     return require_question(found, name)
 
 
-def render_answer(answer: Acceptance, key: str) -> str:
-    """What came of an answer."""
+def _answer_text(answer: Acceptance, key: str) -> str:
     task, (choice, _, name) = answer.task, key.partition(":")
     held = f"; it is reserved for {name} for now" if task.claims.offers else ""
     match choice:
@@ -372,10 +343,10 @@ def render_answer(answer: Acceptance, key: str) -> str:
 def _ack(context: Context) -> Result:
     asking = _find_asking_task(context, context.arguments.id)
     name, is_alert = _question_id(asking), open_alert(asking) is not None
-    ask = c.AcknowledgeEscalation(task_id=asking.id, escalation_id=name)
-    task = context.ask(ask, context.actor()).task
-    seen = task.gates.progress.alert if is_alert else task.inbox.escalation
-    by = seen.acknowledged_by if seen else ""
+    request = c.AcknowledgeEscalation(task_id=asking.id, escalation_id=name)
+    task = context.ask(request, context.actor()).task
+    acknowledged = task.gates.progress.alert if is_alert else task.inbox.escalation
+    by = acknowledged.acknowledged_by if acknowledged else ""
     data = {"task_id": task.id, "escalation_id": name, "acknowledged_by": by}
     waits = "the agent continues" if is_alert else "it still needs an answer"
     return Result(data, f"{by} acknowledged {name}, so its notices stop; {waits}")

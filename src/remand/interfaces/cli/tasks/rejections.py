@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,7 +27,7 @@ from remand.domain.rejection import FIELDS, TaskRejection
 from remand.domain.task import Status, Task
 from remand.domain.validation.validator import assess
 from remand.interfaces.cli.context import Context, argument, command
-from remand.interfaces.cli.output import Result, clean, one_line, table
+from remand.interfaces.cli.output import Result, clean, one_line, refused_result, table
 from remand.interfaces.cli.tasks.views import find_task
 from remand.wiring.coordinator import make_consultants
 from remand.wiring.startup import find_socket
@@ -90,31 +91,26 @@ def _figure(value: str) -> float:
 )
 def _reject(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
-    record = _record(context)
-    ask = c.RejectHandoff(handoff_id=options.handoff, agent=agent, rejection=record)
-    answer = context.ask(ask, agent)
-    said = _consult_if_configured(context, answer)
+    request = c.RejectHandoff(handoff_id=options.handoff, agent=agent, rejection=_record(context))
+    answer = context.ask(request, agent)
+    note = _consult_if_configured(context, answer)
     view = _find_rejection(context, answer)
     task = find_task(context, answer.task.id)[0]
-    data = _rejection_data(view, task) | ({"note": said} if said else {})
+    data = _rejection_data(view, task) | ({"note": note} if note else {})
     if options.explain:
-        data["features"] = _features(task, view)
+        found = assess(TaskRejection.from_dict(view.rejection), task_context(task))
+        data["features"] = [
+            msgspec.to_builtins(feature) | {"contribution": round(feature.contribution, 4)}
+            for feature in sorted(found.features, key=lambda feature: -abs(feature.contribution))
+        ]
     if view.is_valid and view.decided_by == "auto" and data["decision"]["decision_type"] == "OVERRIDE":
         refusal = overridden_rejection_refusal(data["decision"]["override_message"])
         data["accepted"] = False
-        return Result(
-            {"refused": refusal.code, "message": refusal.message, **data},
-            _render_rejection(data, refusal.message),
-            1,
-        )
-    if view.is_valid:
-        return Result(
-            data, _render_rejection(data, f"The rejection {view.rejection_id} is accepted as valid.")
-        )
-    refusal = invalid_rejection_refusal(task.id, _issue_messages(view))
-    return Result(
-        {"refused": refusal.code, "message": refusal.message, **data}, _render_rejection(data, "OVERRIDE"), 1
-    )
+        return refused_result(refusal, data, _render_rejection(data, refusal.message))
+    if not view.is_valid:
+        refusal = invalid_rejection_refusal(task.id, " ".join(issue.message for issue in view.issues))
+        return refused_result(refusal, data, _render_rejection(data, "OVERRIDE"))
+    return Result(data, _render_rejection(data, f"The rejection {view.rejection_id} is accepted as valid."))
 
 
 def _record(context: Context) -> dict[str, Any]:
@@ -170,20 +166,20 @@ def _json(option: str, text: str) -> Any:
 
 
 def _consult_if_configured(context: Context, answer: Acceptance) -> str:
-    """Lets the user's adviser and director speak, where the policy names them; says when one could not.
+    """Asks the user's adviser and director, where the policy names them; returns what they could not do.
 
     Where a coordinator runs it does so itself, in the user's environment and not in the agent's.
     """
     filed, policy = answer.task.rejections.last_rejection, context.opened_ledger.settings.rules().policy
     if filed is None or not policy.has_consultants:
         return ""
-    if context.surroundings.opened is None and find_socket(context.place):
+    if context.origin.opened is None and find_socket(context.place):
         return "The coordinator consults the adviser and director that the policy names; see `remand handoff status`."
     return _ask_consultants(context, answer.task.id, filed.handoff_id, is_users_own=False)
 
 
 def _ask_consultants(context: Context, task_id: str, handoff_id: str, *, is_users_own: bool) -> str:
-    """Asks adviser and director about a rejection; what they could not do is said."""
+    """Asks adviser and director about a rejection; returns what they could not do."""
     policy = context.opened_ledger.settings.rules().policy
     consultants = make_consultants(context.opened_ledger, is_users_own=is_users_own)
     if policy.adviser:
@@ -196,13 +192,13 @@ def _ask_consultants(context: Context, task_id: str, handoff_id: str, *, is_user
         or task.rejections.last_rejection.decision
     ):
         return ""
-    said = consultants.decide(task_id, handoff_id)
-    return said if isinstance(said, str) else ""
+    problem = consultants.decide(task_id, handoff_id)
+    return problem if isinstance(problem, str) else ""
 
 
 @command("handoff consult", argument("handoff"))
 def _consult(context: Context) -> Result:
-    """Asks again, in the name of the user: not for an agent to start."""
+    # It runs in the name of the user, so an agent may not start it.
     name = ids.parse_handoff_id(context.arguments.handoff) or ""
     with context.opened_ledger.store.read() as view:
         found = view.tasks.get(view.tasks.find_task_id(name)) if name else None
@@ -210,11 +206,11 @@ def _consult(context: Context) -> Result:
     actor = context.opened_ledger.settings.rules().team.actor(context.actor(), confined=context.is_confined)
     require_permission(c.AnswerRejection(handoff_id=name, decision=""), actor)
     require_not_filer(task, actor)
-    said = _ask_consultants(context, task.id, name, is_users_own=True)
+    note = _ask_consultants(context, task.id, name, is_users_own=True)
     task, events = find_task(context, task.id)
-    view_of_it = [one for one in task_rejections(events) if one.handoff_id == name][-1]
-    data = _rejection_data(view_of_it, task) | ({"note": said} if said else {})
-    return Result(data, _render_rejection(data, f"Consulted on {view_of_it.rejection_id}."))
+    rejection = [view for view in task_rejections(events) if view.handoff_id == name][-1]
+    data = _rejection_data(rejection, task) | ({"note": note} if note else {})
+    return Result(data, _render_rejection(data, f"Consulted on {rejection.rejection_id}."))
 
 
 def _find_rejection(context: Context, answer: Acceptance) -> RejectionView:
@@ -244,56 +240,43 @@ def _rejection_data(view: RejectionView, task: Task) -> dict[str, Any]:
     }
 
 
-def _features(task: Task, view: RejectionView) -> list[dict[str, Any]]:
-    found = assess(TaskRejection.from_dict(view.rejection), task_context(task))
-    rows = sorted(found.features, key=lambda feature: -abs(feature.contribution))
-    return [msgspec.to_builtins(row) | {"contribution": round(row.contribution, 4)} for row in rows]
+def _render_rejection(data: dict[str, Any], headline: str) -> Callable[[Console], None]:
+    decision = data["decision"]
+    lines = [f"  - {issue['field']}: {issue['message']} [{issue['code']}]" for issue in data["issues"]]
+    if decision is None:
+        lines.append(
+            f"Waiting for a director's answer: remand handoff rejection-response {data['handoff_id']}"
+        )
+    else:
+        lines.append(f"{decision['decision_type']}: {decision['rationale']}")
+        lines += [f"  created {name}" for name in decision["created_tasks"]]
+    lines += [
+        f"  {kind} {row['index'] + 1}: {row['grade']} ({row.get('detail', '')})"
+        for kind, rows in (("attempt", data["attempts"]), ("evidence", data["evidence"]))
+        for row in rows
+    ]
+    features = [
+        (
+            row["name"],
+            row["field"],
+            f"{row['value']:.2f}",
+            f"{row['contribution']:+.2f}",
+            one_line(row.get("note", "")),
+        )
+        for row in data.get("features", ())
+    ]
 
-
-def _issue_messages(view: RejectionView) -> str:
-    return " ".join(issue.message for issue in view.issues)
-
-
-def _render_rejection(data: dict[str, Any], headline: str) -> Any:
     def show(out: Console) -> None:
         from rich.text import Text
 
-        decision = data["decision"]
         out.print(Text(clean(headline), style="bold green" if data["accepted"] else "bold red"))
-        for issue in data["issues"]:
-            out.print(Text(clean(f"  - {issue['field']}: {issue['message']} [{issue['code']}]")))
-        if decision is None:
-            out.print(
-                Text(
-                    clean(
-                        "Waiting for a director's answer: remand handoff rejection-response "
-                        + data["handoff_id"]
-                    )
-                )
-            )
-        else:
-            out.print(Text(clean(f"{decision['decision_type']}: {decision['rationale']}")))
-            for name in decision["created_tasks"]:
-                out.print(Text(clean(f"  created {name}")))
-        for kind, rows in (("attempt", data["attempts"]), ("evidence", data["evidence"])):
-            for row in rows:
-                told = f"  {kind} {row['index'] + 1}: {row['grade']} ({row.get('detail', '')})"
-                out.print(Text(clean(told)))
+        for line in lines:
+            out.print(Text(clean(line)))
         if data.get("note"):
             out.print(Text(clean(data["note"]), style="yellow"))
         out.print(Text(clean(f"{data['task_id']} is {data['status']}")))
         if "features" in data:
-            rows = [
-                (
-                    row["name"],
-                    row["field"],
-                    f"{row['value']:.2f}",
-                    f"{row['contribution']:+.2f}",
-                    one_line(row.get("note", "")),
-                )
-                for row in data["features"]
-            ]
-            table(("feature", "field", "value", "counted", "why"), rows, "No feature counted.")(out)
+            table(("feature", "field", "value", "counted", "why"), features, "No feature counted.")(out)
 
     return show
 
@@ -313,7 +296,7 @@ def _respond(context: Context) -> Result:
     if decision is None:
         names = ", ".join(DecisionType.__members__)
         raise UsageError(f"There is no decision {options.decision[:80]!r}; use one of {names}.")
-    ask = c.AnswerRejection(
+    request = c.AnswerRejection(
         handoff_id=options.handoff,
         decision=decision.name,
         created_tasks=tuple(options.created_tasks),
@@ -321,17 +304,11 @@ def _respond(context: Context) -> Result:
         message=context.text(options.message),
         reassign_to=options.reassign_to,
     )
-    answer = context.ask(ask, context.actor())
+    answer = context.ask(request, context.actor())
     view = _find_rejection(context, answer)
     data = _rejection_data(view, answer.task) | {"decided_by": view.decided_by}
-    return Result(data, _render_decision(view, answer.task))
-
-
-def _render_decision(view: RejectionView, task: Task) -> str:
-    """The answer in a line, and whose the task is when it was passed on."""
-    decision = view.decision
-    said = f"{decision.decision_type if decision else ''}: {task.id} is {task.status}"
-    other = decision.reassign_to if decision else ""
-    return (
-        said if other in ("", view.agent) else f"{said}, reserved for {other}; it is no longer {view.agent}'s"
-    )
+    text = f"{view.decision.decision_type if view.decision else ''}: {answer.task.id} is {answer.task.status}"
+    target = view.decision.reassign_to if view.decision else ""
+    if target not in ("", view.agent):
+        text += f", reserved for {target}; it is no longer {view.agent}'s"
+    return Result(data, text)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from remand.app.history.lockouts import active_lockouts, explain_lockouts
-from remand.app.history.task_history import SubmissionUnderReview, submissions_under_review
 from remand.app.history.task_history import asserted_actors as asserted_names
+from remand.app.history.task_history import submissions_under_review
 from remand.app.inbox.held_findings import HeldWork
 from remand.app.inbox.questions import answer_options, question_text
 from remand.app.requests import Acceptance
 from remand.app.tasks.lookup import People
 from remand.domain import commands as c
-from remand.domain.access.team import Actor
 from remand.domain.decisions.findings import open_findings
 from remand.domain.decisions.reviews import require_awaiting_review, require_shown_work
 from remand.domain.events.reviews import LockoutCleared, LockoutSet, ReviewRetracted, TaskReassigned
@@ -35,21 +33,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def _held_submission(task: Task) -> Submission | None:
-    """The work of a done claim that the gates hold, which a reviewer has to see as well."""
-    gates, claim = task.gates, task.claim
-    if claim is None or not open_findings(task):
-        return None
-    return Submission(
-        commit=gates.commit,
-        agent=claim.agent,
-        handoff_id=claim.handoff_id,
-        at=claim.claimed_at,
-        tree=gates.tree,
-        base=claim.base,
-    )
-
-
 @command(
     "review diff",
     argument("task"),
@@ -57,7 +40,18 @@ def _held_submission(task: Task) -> Submission | None:
 )
 def _diff(context: Context) -> Result:
     task, _ = find_task(context, context.arguments.task)
-    submission = require_shown_work(task, task.submission or _held_submission(task))
+    work, gating, claim = task.submission, task.gates, task.claim
+    if work is None and claim is not None and open_findings(task):
+        # Work that the gates hold is not submitted yet, and a reviewer has to see it as well.
+        work = Submission(
+            commit=gating.commit,
+            agent=claim.agent,
+            handoff_id=claim.handoff_id,
+            at=claim.claimed_at,
+            tree=gating.tree,
+            base=claim.base,
+        )
+    submission = require_shown_work(task, work)
     change = submitted_change(context.opened_ledger, task, submission, context.arguments.path)
     data = {
         "task_id": task.id,
@@ -89,7 +83,10 @@ _REVIEW_COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "try", "n
     argument("--for", dest="reviewer", default="", metavar="R", help="only what this reviewer may review"),
 )
 def _list_reviews(context: Context) -> Result:
-    reviewer = _reviewer(context, context.arguments.reviewer) if context.arguments.reviewer else None
+    reviewer = None
+    if context.arguments.reviewer:
+        reviewer = context.opened_ledger.settings.rules().team.actor(context.arguments.reviewer)
+        require_reviewer(reviewer)
     with context.opened_ledger.store.read() as view:
         found = submissions_under_review(view, reviewer)
     held = held_work_for(context, reviewer or acting_member(context))
@@ -99,27 +96,34 @@ def _list_reviews(context: Context) -> Result:
         msgspec.to_builtins(entry) | {"waits_for_forge": waits.get(entry.task_id), "held": []}
         for entry in found
     ]
-    shown = _render_review_list(found, held)
-    return Result([*rows, *(_held_row(context, work) for work in held)], shown)
-
-
-def _render_review_list(
-    found: list[SubmissionUnderReview], held: list[HeldWork]
-) -> Callable[[Console], None] | str:
-    """What awaits review in a table, and after it the work that the gates hold, with its commands."""
-    blocks = "\n\n".join(map(render_held_work, held))
+    rows += [_held_row(context, work) for work in held]
+    blocks = f"{HELD_HEADING}\n\n" + "\n\n".join(map(render_held_work, held)) if held else ""
     if not found:
-        return f"{HELD_HEADING}\n\n{blocks}" if held else "Nothing awaits review."
+        return Result(rows, blocks or "Nothing awaits review.")
 
     def show(out: Console) -> None:
-        table(_REVIEW_COLUMNS, list(map(_cells, found)), "")(out)
+        cells = [
+            (
+                entry.task_id,
+                entry.commit[:12],
+                f"{entry.author} (asserted)" if entry.asserted else entry.author,
+                entry.since[:19],
+                f"#{entry.pr}" if entry.pr else "",
+                ", ".join(entry.requested),
+                entry.attempt,
+                entry.rejection_count or "",
+                entry.title,
+            )
+            for entry in found
+        ]
+        table(_REVIEW_COLUMNS, cells, "")(out)
         for entry in found:
-            for one in entry.not_counted:
-                write_unwrapped(out, f"{entry.task_id}: {one_line(one.text, 600)}")
-        if held:
-            write_unwrapped(out, f"{HELD_HEADING}\n\n{blocks}")
+            for review in entry.not_counted:
+                write_unwrapped(out, f"{entry.task_id}: {one_line(review.text, 600)}")
+        if blocks:
+            write_unwrapped(out, blocks)
 
-    return show
+    return Result(rows, show)
 
 
 def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
@@ -143,34 +147,14 @@ def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
     }
 
 
-def _reviewer(context: Context, name: str) -> Actor:
-    actor = context.opened_ledger.settings.rules().team.actor(name)
-    require_reviewer(actor)
-    return actor
-
-
-def _cells(entry: SubmissionUnderReview) -> tuple[object, ...]:
-    return (
-        entry.task_id,
-        entry.commit[:12],
-        f"{entry.author} (asserted)" if entry.asserted else entry.author,
-        entry.since[:19],
-        f"#{entry.pr}" if entry.pr else "",
-        ", ".join(entry.requested),
-        entry.attempt,
-        entry.rejection_count or "",
-        entry.title,
-    )
-
-
 @command(
     "review request",
     argument("task"),
     argument("--from", dest="reviewer", required=True, metavar="R", help="the reviewer"),
 )
 def _request(context: Context) -> Result:
-    ask = c.RequestReview(task_id=context.arguments.task, reviewer=context.arguments.reviewer)
-    task = context.ask(ask, context.actor()).task
+    request = c.RequestReview(task_id=context.arguments.task, reviewer=context.arguments.reviewer)
+    task = context.ask(request, context.actor()).task
     data = {"task_id": task.id, "status": task.status.value, "requested": list(task.reviews.requested)}
     return Result(data, f"{task.id} awaits a review by {', '.join(task.reviews.requested)}")
 
@@ -196,8 +180,8 @@ _REVIEW = (
 def _approve(context: Context) -> Result:
     options = context.arguments
     checked = tuple(parse_finding(context.text(text), is_blocking=False) for text in options.checked)
-    ask = c.ApproveReview(task_id=options.task, commit=context.commit(options.commit), checked=checked)
-    task = context.ask(ask, context.actor(option="reviewer")).task
+    request = c.ApproveReview(task_id=options.task, commit=context.commit(options.commit), checked=checked)
+    task = context.ask(request, context.actor(option="reviewer")).task
     data = {"task_id": task.id, "status": task.status.value}
     return with_objections(context, task, data, f"{task.id} is {task.status}")
 
@@ -212,10 +196,10 @@ def _reject(context: Context) -> Result:
     options = context.arguments
     findings = [parse_finding(context.text(text), is_blocking=True) for text in options.finding]
     findings += [parse_finding(context.text(text), is_blocking=False) for text in options.suggestion]
-    ask = c.RejectReview(
+    request = c.RejectReview(
         task_id=options.task, commit=context.commit(options.commit), findings=tuple(findings)
     )
-    return _rejection_result(context, context.ask(ask, context.actor(option="reviewer")))
+    return _rejection_result(context, context.ask(request, context.actor(option="reviewer")))
 
 
 @command(
@@ -230,8 +214,8 @@ def _reject_task(context: Context) -> Result:
     findings = parse_findings(context.text(options.text))
     task, _ = find_task(context, options.task)
     commit = require_awaiting_review(task).commit
-    ask = c.RejectReview(task_id=task.id, commit=commit, findings=findings, source=SOURCE)
-    return _rejection_result(context, context.ask(ask, context.actor(option="reviewer")))
+    request = c.RejectReview(task_id=task.id, commit=commit, findings=findings, source=SOURCE)
+    return _rejection_result(context, context.ask(request, context.actor(option="reviewer")))
 
 
 def _rejection_result(context: Context, answer: Acceptance) -> Result:
@@ -245,13 +229,6 @@ def _rejection_result(context: Context, answer: Acceptance) -> Result:
         "locked_out": [lockout.agent for lockout in task.active_lockouts],
         "reassigned_to": passed_on.target if passed_on else None,
     }
-    if task.open_escalation:
-        data["escalation_id"] = task.open_escalation.id
-    return Result(data, "\n".join(_rejection_lines(context, answer, passed_on)))
-
-
-def _rejection_lines(context: Context, answer: Acceptance, passed_on: TaskReassigned | None) -> list[str]:
-    task = answer.task
     rows = [f"{task.id} is {task.status}: rejection #{task.reviews.rejection_count}"]
     rows += [
         f"{event.agent} is locked out of {task.label}: {one_line(event.reason, 200)}"
@@ -262,8 +239,9 @@ def _rejection_lines(context: Context, answer: Acceptance, passed_on: TaskReassi
         last = "; it is the last eligible agent" if passed_on.is_last else ""
         rows.append(f"{passed_on.target} takes over ({one_line(passed_on.reason, 200)}){last}")
     if task.open_escalation:
+        data["escalation_id"] = task.open_escalation.id
         rows.append(f"{task.open_escalation.id} waits for the user: {escalation_question(context, task)}")
-    return rows
+    return Result(data, "\n".join(rows))
 
 
 def escalation_question(context: Context, task: Task) -> str:
@@ -281,8 +259,10 @@ def escalation_question(context: Context, task: Task) -> str:
 )
 def _retract(context: Context) -> Result:
     options = context.arguments
-    ask = c.RetractReview(task_id=options.task, reason=context.text(options.reason), review_id=options.review)
-    answer = context.ask(ask, context.actor(option="reviewer"))
+    request = c.RetractReview(
+        task_id=options.task, reason=context.text(options.reason), review_id=options.review
+    )
+    answer = context.ask(request, context.actor(option="reviewer"))
     task = answer.task
     retracted = next(event for event in answer.events if isinstance(event, ReviewRetracted))
     locked = [lockout.agent for lockout in task.active_lockouts]
@@ -308,13 +288,13 @@ def _retract(context: Context) -> Result:
 )
 def _reassign(context: Context) -> Result:
     options = context.arguments
-    ask = c.ReassignTask(
+    request = c.ReassignTask(
         task_id=options.task,
         target=options.to,
         source=options.source,
         reason=context.text(options.reason),
     )
-    answer = context.ask(ask, context.actor())
+    answer = context.ask(request, context.actor())
     task, claim = answer.task, answer.task.claim
     passed_on = next((event for event in answer.events if isinstance(event, TaskReassigned)), None)
     reserved = next((event for event in answer.events if isinstance(event, HandoffInitiated)), None)
@@ -342,8 +322,8 @@ def _reassign(context: Context) -> Result:
 )
 def _escalate(context: Context) -> Result:
     options = context.arguments
-    ask = c.EscalateTask(task_id=options.task, reason=context.text(options.reason))
-    task = context.ask(ask, context.actor(option="agent")).task
+    request = c.EscalateTask(task_id=options.task, reason=context.text(options.reason))
+    task = context.ask(request, context.actor(option="agent")).task
     escalation_id = task.open_escalation.id if task.open_escalation else None
     text = escalation_question(context, task)
     data = {
@@ -375,13 +355,13 @@ def _list_lockouts(context: Context) -> Result:
 )
 def _unlock(context: Context) -> Result:
     options = context.arguments
-    ask = c.Unlock(
+    request = c.Unlock(
         task_id=options.task,
         agent=options.agent,
         reason=context.text(options.reason),
         guidance=context.text(options.guidance),
     )
-    answer = context.ask(ask, context.actor())
+    answer = context.ask(request, context.actor())
     task = answer.task
     cleared = next((event for event in answer.events if isinstance(event, LockoutCleared)), None)
     agent = cleared.agent if cleared else options.agent

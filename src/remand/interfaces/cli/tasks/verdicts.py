@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,23 +12,14 @@ from remand.app.inbox.held_findings import HeldFinding, HeldWork, held_work, hel
 from remand.app.tasks.lookup import Lineage
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Team
-from remand.domain.decisions.findings import (
-    MAX_LISTED_FINDINGS,
-    REFUSE_ADVICE,
-    acceptable_findings,
-    describe_held_count,
-    join_names,
-    open_findings,
-    settle_command,
-    settle_lines,
-)
+from remand.domain.decisions import findings
 from remand.domain.decisions.gates import has_nothing_unsettled
 from remand.domain.gate import message
-from remand.domain.gate.verdict import GateResult, Verdict
+from remand.domain.gate.verdict import Verdict
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Context
-from remand.interfaces.cli.output import Result, one_line
+from remand.interfaces.cli.output import Result, one_line, refused_result
 
 MOST_SHOWN = 100
 """How many findings of a task are shown in lists; `remand task show` shows all."""
@@ -58,7 +48,7 @@ def held_work_for(context: Context, who: Actor) -> list[HeldWork]:
 
 def task_held_work(context: Context, task: Task) -> HeldWork | None:
     """All that is held of a task, with commands for what whoever acts may settle; None when nothing is."""
-    if not open_findings(task):
+    if not findings.open_findings(task):
         return None
     team = context.opened_ledger.settings.rules().team
     with context.opened_ledger.store.read() as view:
@@ -69,30 +59,30 @@ def render_held_work(work: HeldWork, most: int = MOST_SHOWN) -> str:
     """Held work: every finding with its command, how to send the work back, who may settle it, the report."""
     count = len(work.findings)
     name = f"{work.task_id} ({work.label})" if work.label.startswith("issue ") else work.task_id
-    rows = [f"{name}  {one_line(work.title)}  (since {work.since[:19]})"]
-    rows += [
-        f"  {describe_held_count(count)} in {one_line(work.agent)}'s work; {join_names(work.settlers)} may settle this:"
+    rows = [
+        f"{name}  {one_line(work.title)}  (since {work.since[:19]})",
+        f"  {findings.describe_held_count(count)} in {one_line(work.agent)}'s work; {findings.join_names(work.settlers)} may settle this:",
+        *(row for finding in work.findings[:most] for row in finding_rows(finding)),
     ]
-    rows += [row for one in work.findings[:most] for row in finding_rows(one)]
     if count > most:
         rows.append(f"  and {count - most} more: remand task show {work.task_id}")
     rows += [f"  The user lets it pass with:\n      {work.override}"] if work.override else []
-    rows += [f"  {REFUSE_ADVICE}"] if any(one.refuse for one in work.findings) else []
+    rows += [f"  {findings.REFUSE_ADVICE}"] if any(finding.refuse for finding in work.findings) else []
     rows += [f"  Full report: remand gate report {one_line(work.report)}"] if work.report else []
     return "\n".join(rows)
 
 
-def finding_rows(one: HeldFinding) -> tuple[str, ...]:
+def finding_rows(held: HeldFinding) -> tuple[str, ...]:
     """A finding, and on a line of its own, to be copied, the command that accepts it."""
-    if not one.accept:
-        return (f"  - {one.finding}: {one.place}",)
-    return (f"  - {one.place or one.finding}", f"      {one.accept}")
+    if not held.accept:
+        return (f"  - {held.finding}: {held.place}",)
+    return (f"  - {held.place or held.finding}", f"      {held.accept}")
 
 
-def settle_held(context: Context, ask: c.SettleFinding, actor: str, *, step: int = 0) -> Task:
+def settle_held(context: Context, request: c.SettleFinding, actor: str, *, step: int = 0) -> Task:
     """Settles a finding; once all that stood in the way of the work is accepted, it is claimed done again."""
-    task = context.ask(ask, actor, step=step).task
-    return claim_again(context, task, step=step) if ask.is_accepted else task
+    task = context.ask(request, actor, step=step).task
+    return claim_again(context, task, step=step) if request.is_accepted else task
 
 
 def claim_again(context: Context, task: Task, *, step: int = 0) -> Task:
@@ -100,7 +90,7 @@ def claim_again(context: Context, task: Task, *, step: int = 0) -> Task:
     claim, gates = task.claim, task.gates
     if claim is None or not has_nothing_unsettled(task):
         return task
-    ask = c.SubmitTask(
+    request = c.SubmitTask(
         task_id=task.id,
         agent=claim.agent,
         handoff_id=claim.handoff_id,
@@ -109,43 +99,34 @@ def claim_again(context: Context, task: Task, *, step: int = 0) -> Task:
         is_branch_given=gates.is_branch_given,
         pr=gates.pr,
     )
-    claimed = context.claim_known(ask, claim.agent, step=step)
+    claimed = context.claim_known(request, claim.agent, step=step)
     return task if claimed is None or isinstance(claimed.answer, Refused) else claimed.answer.task
 
 
 def settlement_result(context: Context, task: Task, name: str) -> Result:
-    """What came of settling something: where the task stands, and what is still held of it."""
-    actor = acting_member(context, name, task)
-    held = open_findings(task)
-    commands = [settle_command(task, one, actor) for one in acceptable_findings(task, held, actor)]
+    """What came of settling something: the task's status, and a command for each finding that is still held."""
+    actor, held = acting_member(context, name, task), findings.open_findings(task)
     data: dict[str, Any] = {
         "task_id": task.id,
         "status": task.status.value,
         "held": list(held),
-        "accept": commands,
+        "accept": [
+            findings.settle_command(task, finding, actor)
+            for finding in findings.acceptable_findings(task, held, actor)
+        ],
     }
-    return Result(data, settlement_text(context, task, name))
-
-
-def settlement_text(context: Context, task: Task, name: str) -> str:
-    """Where a task stands, with one command for each finding that is still held."""
-    actor = acting_member(context, name, task)
-    held = open_findings(task)
-    stands = f"{task.id} is {task.status}"
-    if not held:
-        return stands
-    return f"{stands}. {describe_held_count(len(held), still=True)}: {_finding_names(held)}\n{settle_lines(task, actor, held)}"
-
-
-def _finding_names(findings: Sequence[str]) -> str:
-    more = f" and {len(findings) - MAX_LISTED_FINDINGS} more" if len(findings) > MAX_LISTED_FINDINGS else ""
-    return f"{', '.join(findings[:MAX_LISTED_FINDINGS])}{more}"
+    text = f"{task.id} is {task.status}"
+    if held:
+        names = ", ".join(held[: findings.MAX_LISTED_FINDINGS])
+        more = len(held) - findings.MAX_LISTED_FINDINGS
+        names += f" and {more} more" if more > 0 else ""
+        text += f". {findings.describe_held_count(len(held), still=True)}: {names}\n{findings.settle_lines(task, actor, held)}"
+    return Result(data, text)
 
 
 def verdict_data(
     context: Context, verdict: Verdict, *, is_cached: bool = False, text: str = ""
 ) -> dict[str, Any]:
-    """A verdict as plain data."""
     return {
         "status": verdict.status.value,
         "commit": verdict.commit,
@@ -154,74 +135,70 @@ def verdict_data(
         "policy": verdict.policy,
         "tier": verdict.tier,
         "cached": is_cached,
-        "gates": [_gate(gate) for gate in verdict.gates],
+        "gates": [
+            {
+                "name": gate.name,
+                "status": gate.status.value,
+                "measured": gate.measured,
+                "required": gate.required,
+                "base": gate.base,
+                "line": gate.line,
+                "detail": gate.detail,
+                "findings": [
+                    {"path": f.path, "line": f.line, "code": f.code, "text": f.text, "severity": f.severity}
+                    for f in gate.findings
+                ],
+                "finding_count": gate.finding_count,
+                "failing": list(gate.failing),
+                "flaky": list(gate.flaky),
+                "held": list(gate.suspicions),
+                "is_required": gate.is_required,
+                "seconds": round(gate.seconds, 3),
+            }
+            for gate in verdict.gates
+        ],
         "report": context.gates.report_path(verdict.report_name) or None,
         "message": text or message.render_verdict(verdict),
     }
 
 
-def _gate(gate: GateResult) -> dict[str, Any]:
-    return {
-        "name": gate.name,
-        "status": gate.status.value,
-        "measured": gate.measured,
-        "required": gate.required,
-        "base": gate.base,
-        "line": gate.line,
-        "detail": gate.detail,
-        "findings": [
-            {"path": f.path, "line": f.line, "code": f.code, "text": f.text, "severity": f.severity}
-            for f in gate.findings
-        ],
-        "finding_count": gate.finding_count,
-        "failing": list(gate.failing),
-        "flaky": list(gate.flaky),
-        "held": list(gate.suspicions),
-        "is_required": gate.is_required,
-        "seconds": round(gate.seconds, 3),
-    }
-
-
 def rules_note(source: str) -> str:
-    """Whose rules a verdict went by, where they are nobody's but the working tree's."""
-    return (
-        "\nThe rules come from the working tree, because the base branch has none."
-        if source == "working tree"
-        else ""
-    )
+    """Whose rules a verdict went by, where they are the working tree's alone."""
+    if source != "working tree":
+        return ""
+    return "\nThe rules come from the working tree, because the base branch has none."
 
 
 def done_claim_result(context: Context, claimed: ClaimOutcome) -> Result:
-    """What an agent learns of the done claim it made, and by whose rules it was judged."""
+    """What an agent reads of the done claim it made, and by whose rules it was judged."""
     answer, verdict = claimed.answer, claimed.verdict
     if isinstance(answer, Refused):
         if verdict is None:
             raise answer
-        return _refusal_result(context, answer, claimed, verdict)
+        return _refused_claim_result(context, answer, claimed, verdict)
     task = answer.task
     source = context.opened_ledger.settings.settings().source
     data = (
-        verdict_data(context, verdict, is_cached=claimed.is_cached, text=claimed.message) if verdict else None
+        verdict_data(context, verdict, is_cached=claimed.is_cached, text=claimed.message) if verdict else {}
     )
+    data["policy_source"] = source
     commit = task.submission.commit if task.submission else ""
     shown = f"{task.id} is {task.status} at {commit[:12]}\n{claimed.message}{rules_note(source)}"
-    data = (data or {}) | {"policy_source": source}
     return Result({"task_id": task.id, "status": task.status.value, "verdict": data}, shown.strip())
 
 
-def _refusal_result(context: Context, refusal: Refused, claimed: ClaimOutcome, verdict: Verdict) -> Result:
+def _refused_claim_result(
+    context: Context, refusal: Refused, claimed: ClaimOutcome, verdict: Verdict
+) -> Result:
     with context.opened_ledger.store.read() as view:
         task = view.tasks.get(claimed.task_id)
     held = task_held_work(context, task) if task else None
     data = {
-        "refused": refusal.code,
-        "message": refusal.message,
         "task_id": task.id if task else None,
         "status": task.status.value if task else None,
         "gate_rejection_count": task.gates.rejection_count if task else None,
         "verdict": verdict_data(context, verdict, is_cached=claimed.is_cached, text=refusal.message),
     }
-    if held is not None:
-        data["held"] = msgspec.to_builtins(held.findings)
-    told = refusal.message if context.is_confined else claimed.notice or refusal.message
-    return Result(data, told, 1)
+    data |= {"held": msgspec.to_builtins(held.findings)} if held else {}
+    text = refusal.message if context.is_confined else claimed.notice or refusal.message
+    return refused_result(refusal, data, text)

@@ -57,8 +57,14 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 )
 def _list(context: Context) -> Result:
     text = open_view(context.opened_ledger.place).tasks(context.arguments.status)
-    held = _held_work(context, text) if has_held(text) else {}
-    rows = RawJson(_with_findings(text, held) if held else text)
+    held: dict[str, HeldWork] = {}
+    if has_held(text):
+        rows = json.loads(text)
+        for row in rows:
+            work = task_held_work(context, find_task(context, row["task_id"])[0]) if row["held"] else None
+            row["held"] = msgspec.to_builtins(work.findings) if work else []
+            held |= {work.task_id: work} if work else {}
+        text = json.dumps(rows)
 
     def show(out: Console) -> None:
         cells = [
@@ -71,41 +77,25 @@ def _list(context: Context) -> Result:
                 row["rejection_count"] + row["gate_rejection_count"] or "",
                 f"{row['alias']} {row['title']}" if row["alias"] else row["title"],
             )
-            for row in json.loads(rows)
+            for row in json.loads(text)
         ]
         table(_COLUMNS, cells, "There are no tasks. Add one: remand task add TITLE")(out)
         if held:
-            write_unwrapped(out, _commands(held.values()))
+            write_unwrapped(out, _settle_commands(held.values()))
 
-    return Result(rows, show)
-
-
-def _held_work(context: Context, text: str) -> dict[str, HeldWork]:
-    """The held work of listed tasks, by task."""
-    names = [row["task_id"] for row in json.loads(text) if row["held"]]
-    found = (task_held_work(context, find_task(context, name)[0]) for name in names)
-    return {work.task_id: work for work in found if work is not None}
+    return Result(RawJson(text), show)
 
 
-def _with_findings(text: str, held: dict[str, HeldWork]) -> str:
-    """The list with every held finding described, and the commands for those that whoever acts may settle."""
-    rows = json.loads(text)
-    for row in rows:
-        work = held.get(row["task_id"])
-        row["held"] = msgspec.to_builtins(work.findings) if work else []
-    return json.dumps(rows)
-
-
-def _commands(held: Iterable[HeldWork]) -> str:
-    """One command for each held finding that whoever acts may settle; of tasks without any, who may."""
-    found = [one for work in held for one in work.findings if one.accept]
-    rows = [row for one in found[:MOST_COMMANDS] for row in finding_rows(one)]
+def _settle_commands(held: Iterable[HeldWork]) -> str:
+    """One command for each held finding that whoever acts may settle; for tasks without any, who may."""
+    found = [finding for work in held for finding in work.findings if finding.accept]
+    rows = [row for finding in found[:MOST_COMMANDS] for row in finding_rows(finding)]
     if len(found) > MOST_COMMANDS:
         rows.append(f"  and {len(found) - MOST_COMMANDS} more: remand review list")
     rows += [
         f"  {work.task_id} waits for {join_names(work.settlers)}"
         for work in held
-        if not any(one.accept for one in work.findings)
+        if not any(finding.accept for finding in work.findings)
     ]
     return "\n".join([HELD_HEADING, *rows])
 
@@ -115,27 +105,6 @@ def find_task(context: Context, name: str) -> tuple[Task, list[Event]]:
     with context.opened_ledger.store.read() as view:
         task = require_task(view.tasks.get(find_task_id(view, name)), name)
         return task, task_events(view, task.id)
-
-
-def summary(task: Task) -> dict[str, Any]:
-    """A task's row, as lists have it."""
-    holder = task.claim.agent if task.claim else None
-    if task.status == Status.PROVISIONAL and task.submission:
-        holder = task.submission.agent
-    return {
-        "task_id": task.id,
-        "title": task.title,
-        "status": task.status.value,
-        "priority": task.details.priority.value,
-        "agent": holder,
-        "branch": task.branch or None,
-        "alias": task.details.aliases[0] if task.details.aliases else None,
-        "pr": task.pr or None,
-        "rejection_count": task.reviews.rejection_count,
-        "gate_rejection_count": task.gates.rejection_count,
-        "attempt_count": task.claims.attempt_count,
-        "held": [],
-    }
 
 
 def unconfirmed_row(found: UnconfirmedEvent) -> dict[str, Any]:
@@ -152,23 +121,19 @@ def unconfirmed_row(found: UnconfirmedEvent) -> dict[str, Any]:
     }
 
 
-def _unconfirmed_rows(context: Context, task: Task) -> tuple[list[dict[str, Any]], bool]:
-    """The task's events without effect, so many at most, and whether there are more."""
-    with context.opened_ledger.store.read() as view:
-        found = view.unconfirmed.of_task(task.id, MOST_UNCONFIRMED + 1)
-    rows = [unconfirmed_row(one) for one in found[:MOST_UNCONFIRMED]]
-    return sorted(rows, key=lambda row: (row["ts"], row["event_id"])), len(found) > MOST_UNCONFIRMED
-
-
 @command("task show", argument("id"))
 def _show(context: Context) -> Result:
     task, events = find_task(context, context.arguments.id)
     history = task_history.event_rows(events)
     uncounted = task_history.uncounted_reviews(events)
-    unconfirmed, has_more = _unconfirmed_rows(context, task)
     with context.opened_ledger.store.read() as view:
         objections = task_objections(view, task)
-    data = summary(task) | {
+        unconfirmed = view.unconfirmed.of_task(task.id, MOST_UNCONFIRMED + 1)
+    is_forge_relevant = (
+        (bool(task.pr) and not task.is_terminal) or bool(due_forge_kinds(task)) or bool(task.forge.given_up)
+    )
+    (row,) = json.loads(open_view(context.opened_ledger.place).tasks(task_id=task.id))
+    data: dict[str, Any] = row | {
         "scope": task.details.scope,
         "category": task.details.category,
         "skills": list(task.details.skills),
@@ -179,43 +144,40 @@ def _show(context: Context) -> Result:
         "depends_on": list(task.links.depends_on),
         "waits_for": list(task.links.waits_for),
         "waiting_for": task.claims.waiting_for or None,
-        "waits_for_forge": waits_for_forge(context, task.id).get(task.id)
-        if _is_forge_relevant(task)
-        else None,
+        "waits_for_forge": waits_for_forge(context, task.id).get(task.id) if is_forge_relevant else None,
         "lease_expires_at": task.claim.lease_expires_at if task.claim else None,
         "runs": _select_events(history, "run.start", "run.end"),
         "spent": {name: getattr(task.spent, name) for name in _SPENT},
         "submission": msgspec.to_builtins(task.submission),
         "history": history,
-        "handoffs": [msgspec.to_builtins(view) for view in task_history.task_handoffs(events)],
+        "handoffs": msgspec.to_builtins(task_history.task_handoffs(events)),
         "rejections": _select_events(
             history, "handoff.reject", "handoff.reject.invalid", "gate.reject", "review.reject"
         ),
         "decisions": _select_events(history, "handoff.reject.response"),
         "verdicts": _select_events(history, "gate.pass", "gate.reject", "gate.hold", "gate.error"),
         "reviews": task_history.task_reviews(task, events),
-        "not_counted": [msgspec.to_builtins(one) for one in uncounted],
+        "not_counted": msgspec.to_builtins(uncounted),
         "lockouts": [msgspec.to_builtins(lockout) for lockout in task.active_lockouts],
         "escalations": msgspec.to_builtins(task_history.task_questions(task, events)),
         "reassignments": _select_events(history, "task.reassign"),
         "bypasses": _select_events(history, "review.bypass"),
         "conflicts": [msgspec.to_builtins(conflict) for conflict in task.inbox.conflicts],
-        "unconfirmed": unconfirmed,
-        "has_more_unconfirmed": has_more,
+        "unconfirmed": sorted(
+            map(unconfirmed_row, unconfirmed[:MOST_UNCONFIRMED]),
+            key=lambda event: (event["ts"], event["event_id"]),
+        ),
+        "has_more_unconfirmed": len(unconfirmed) > MOST_UNCONFIRMED,
         **objection_data(objections),
         "asserted": list(task_history.asserted_actors(events)),
     }
     held = task_held_work(context, task)
-    if held is not None:
-        data["held"] = msgspec.to_builtins(held.findings)
-    said = [*(one.text for one in uncounted), *(f"objection: {row}" for row in objection_rows(objections))]
-    return Result(data, _page(task, data, events, held, said))
-
-
-def _is_forge_relevant(task: Task) -> bool:
-    """True when the forge matters: for its reviews, or for what is to be done there."""
-    is_open = bool(task.pr) and not task.is_terminal
-    return is_open or bool(due_forge_kinds(task)) or bool(task.forge.given_up)
+    data["held"] = msgspec.to_builtins(held.findings) if held else []
+    remarks = [
+        *(review.text for review in uncounted),
+        *(f"objection: {row}" for row in objection_rows(objections)),
+    ]
+    return Result(data, _page(task, data, events, held, remarks))
 
 
 def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
@@ -223,97 +185,80 @@ def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
     return forges.forge_waits(context.opened_ledger, task_ids)
 
 
-def _render_cost(task: Task) -> str:
-    """What a task's runs have cost, as far as their hosts tell."""
-    spent = task.spent
-    parts = [format_count(spent.runs, "run"), f"{spent.seconds / 60:.1f} min"]
-    parts += [format_count(spent.turns, "turn")] if spent.turns else []
-    parts += [f"${spent.cost:.2f}"] if spent.cost else []
-    return ", ".join(parts)
-
-
 def _select_events(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
     return [row for row in history if row["event"] in names]
 
 
 def _page(
-    task: Task, data: dict[str, Any], events: list[Event], held: HeldWork | None, said: list[str]
+    task: Task, data: dict[str, Any], events: list[Event], held: HeldWork | None, remarks: list[str]
 ) -> Callable[[Console], None]:
-    def show(out: Console) -> None:
-        from rich.text import Text
-
-        out.print(Text(clean(task.title), style="bold"))
-        status = f"{task.status} (held)" if held else task.status.value
-        shown = ("task_id", "priority", "agent", "lease_expires_at", "branch", "aliases", "skills")
-        rows = [(name.replace("_", " "), data[name]) for name in shown]
-        rows.insert(1, ("status", status))
-        if task.spent.runs:
-            rows.append(("spent", _render_cost(task)))
-        rows += [
-            ("depends on", ", ".join(task.links.depends_on)),
-            ("waits for", ", ".join(task.links.waits_for)),
-        ]
-        rows += [("forge", one_line(data["waits_for_forge"] or "", 300))]
-        rows += [
-            ("locked out", ", ".join(lockout.agent for lockout in task.active_lockouts)),
-            ("asserted", _asserted_names(data)),
-            ("scope", task.details.scope),
-        ]
-        facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in rows])(out)
-        if held is not None:
-            _, _, block = render_held_work(held, most=len(held.findings)).partition("\n")
-            write_unwrapped(out, f"{HELD_HEADING}\n{block}")
-        for line in (*_review_lines(data), *said, *_question_lines(data)):
-            out.print(Text(clean(line)))
-        told = [
-            (row["ts"][:19], row["event"], row["actor"], _event_text(event, row))
-            for event, row in zip(events, data["history"], strict=True)
-        ]
-        table(("time", "event", "actor", "what"), told, "")(out)
-        for conflict in task.inbox.conflicts:
-            out.print(
-                Text(clean(f"conflict: {conflict.event} at {conflict.at[:19]}: {conflict.why}"), style="red")
-            )
-        for row in data["unconfirmed"]:
-            signed = f"signer {row['signer']}" if row["signer"] else "not signed"
-            why = f"unconfirmed: {row['event']} at {row['ts'][:19]} by {row['actor']} ({signed}), without effect"
-            out.print(Text(clean(why), style="red"))
-        if data["has_more_unconfirmed"]:
-            out.print(Text("unconfirmed: there are more; remand log verify lists them", style="red"))
-
-    return show
-
-
-def _asserted_names(data: dict[str, Any]) -> str:
-    """Whose name on the task is nothing but their own word."""
-    names = ", ".join(data["asserted"])
-    return f"{names} (unverified: they named themselves)" if names else ""
-
-
-def _review_lines(data: dict[str, Any]) -> list[str]:
-    """The rejections of reviewers, each with the id to retract it by."""
-    return [
+    spent = task.spent
+    cost = [format_count(spent.runs, "run"), f"{spent.seconds / 60:.1f} min"]
+    cost += [format_count(spent.turns, "turn")] if spent.turns else []
+    cost += [f"${spent.cost:.2f}"] if spent.cost else []
+    asserted = ", ".join(data["asserted"])
+    rows = [
+        ("task id", task.id),
+        ("status", f"{task.status} (held)" if held else task.status.value),
+        ("priority", data["priority"]),
+        ("agent", data["agent"]),
+        ("lease expires at", data["lease_expires_at"]),
+        ("branch", data["branch"]),
+        ("aliases", ", ".join(task.details.aliases)),
+        ("skills", ", ".join(task.details.skills)),
+        ("spent", ", ".join(cost) if spent.runs else ""),
+        ("depends on", ", ".join(task.links.depends_on)),
+        ("waits for", ", ".join(task.links.waits_for)),
+        ("forge", one_line(data["waits_for_forge"] or "", 300)),
+        ("locked out", ", ".join(lockout.agent for lockout in task.active_lockouts)),
+        ("asserted", f"{asserted} (unverified: they named themselves)" if asserted else ""),
+        ("scope", task.details.scope),
+    ]
+    lines = [
         f"{row['review_id']}: {row['reviewer']}{' (asserted)' if row['asserted'] else ''} rejected {row['commit'][:12]}"
         f"{', retracted' if row['is_retracted'] else ''}"
         for row in data["reviews"]
         if row["event"] == "review.reject"
     ]
-
-
-def _question_lines(data: dict[str, Any]) -> list[str]:
-    """The questions to the user, each with its answer."""
-    return [
+    lines += remarks
+    lines += [
         f"{row['escalation_id']}: {one_line(row['reason'], 200)}, "
         + (f"answered {row['option']} by {row['answered_by']}" if row["option"] else row["status"])
         for row in data["escalations"]
     ]
+    history = [
+        (row["ts"][:19], row["event"], row["actor"], _event_text(event, row))
+        for event, row in zip(events, data["history"], strict=True)
+    ]
+    problems = [f"conflict: {one.event} at {one.at[:19]}: {one.why}" for one in task.inbox.conflicts]
+    for row in data["unconfirmed"]:
+        signed = f"signer {row['signer']}" if row["signer"] else "not signed"
+        problems.append(
+            f"unconfirmed: {row['event']} at {row['ts'][:19]} by {row['actor']} ({signed}), without effect"
+        )
+    if data["has_more_unconfirmed"]:
+        problems.append("unconfirmed: there are more; remand log verify lists them")
+
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        out.print(Text(clean(task.title), style="bold"))
+        facts(rows)(out)
+        if held is not None:
+            _, _, block = render_held_work(held, most=len(held.findings)).partition("\n")
+            write_unwrapped(out, f"{HELD_HEADING}\n{block}")
+        for line in lines:
+            out.print(Text(clean(line)))
+        table(("time", "event", "actor", "what"), history, "")(out)
+        for line in problems:
+            out.print(Text(clean(line), style="red"))
+
+    return show
 
 
 def _event_text(event: Event, row: dict[str, Any]) -> str:
-    return one_line(event_text(event), 200) if isinstance(event, REJECTION_EVENTS) else _gist(row)
-
-
-def _gist(row: dict[str, Any]) -> str:
+    if isinstance(event, REJECTION_EVENTS):
+        return one_line(event_text(event), 200)
     skipped = ("ts", "event", "actor", "event_id", "id", "type", "task_id", "context", "epoch", "asserted")
     parts = [
         f"{name}={value}"
@@ -325,31 +270,25 @@ def _gist(row: dict[str, Any]) -> str:
 
 @command("task prompt", argument("id"), argument("--agent"))
 def _prompt(context: Context) -> Result:
-    """Shows the prompt. That the agent which holds the task was given its feedback is noted before it is shown."""
+    """Prints the prompt. That the agent which holds the task received its feedback is recorded before it is shown."""
     task, events = find_task(context, context.arguments.id)
     actor = context.actor(option="agent")
     is_held = task.claim is not None and task.claim.agent != actor
     if task.reviews.feedback or task.people.lockouts or task.links.parent or is_held:
         context.ask(c.FetchFeedback(task_id=task.id, agent=actor), actor)
         task, events = find_task(context, task.id)
-    settings = context.opened_ledger.settings.settings()
-    is_for_another = _is_onlooker(context, task, actor)
+    settings = context.opened_ledger.settings
+    is_for_another = False
     with context.opened_ledger.store.read() as view:
-        behind = read_rejection_context(view, task, events)
-    text = render_prompt(task, events, behind, settings.forge.home, is_for_another=is_for_another)
+        earlier_rejections = read_rejection_context(view, task, events)
+        if task.claim is not None:
+            # The user reads what the agent reads, to hand it on; anybody else is told whose task it is.
+            team = settings.rules().team.with_task_names(Lineage(view).participant_names(task))
+            reader = team.actor(actor, confined=context.is_confined)
+            is_for_another = reader.name != task.claim.agent and not reader.is_user
+    home = settings.settings().forge.home
+    text = render_prompt(task, events, earlier_rejections, home, is_for_another=is_for_another)
     return Result({"task_id": task.id, "prompt": text}, clean(text))
-
-
-def _is_onlooker(context: Context, task: Task, name: str) -> bool:
-    """True for who may look at a task that another holds; the user reads what its agent does, to hand it on."""
-    if task.claim is None:
-        return False
-    with context.opened_ledger.store.read() as view:
-        team = context.opened_ledger.settings.rules().team.with_task_names(
-            Lineage(view).participant_names(task)
-        )
-    actor = team.actor(name, confined=context.is_confined)
-    return actor.name != task.claim.agent and not actor.is_user
 
 
 @command("task ready")

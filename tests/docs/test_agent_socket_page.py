@@ -1,4 +1,4 @@
-"""The page about doors lists what an agent may call there."""
+"""The page about the agent socket lists what an agent may call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from remand.domain.access.agent_calls import PERMITTED_COMMANDS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "doors.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "agent-socket.md").read_text(encoding="utf-8")
 LISTED = PAGE.partition("An agent may call:")[2].partition("\n\n")[0]
 
 
