@@ -51,7 +51,7 @@ WIDE_PROTOCOLS = {
     "TraceTable": 6,
 }
 """Protocols with more than five methods, and how many they have."""
-WIDE_RECORDS = {"Facts": 58, "SessionCall": 22}
+WIDE_RECORDS = {"SessionCall": 22}
 """Records with more than 20 fields, and how many they have."""
 
 NOT_BARE_PARTICIPLES = {

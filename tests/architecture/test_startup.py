@@ -83,10 +83,7 @@ def test_the_hook_starts_without_records_patterns_or_processes() -> None:
     loaded = loaded_modules("import remand.interfaces.hook.entry as e; e.run")
 
     assert not loaded & {"apsw", "enum", "json", "msgspec", "re", "subprocess", "threading", "typing"}
-    assert {name for name in loaded if name.startswith("remand.domain.")} <= {
-        "remand.domain.hosts",
-        "remand.domain.setup_files",
-    }
+    assert {name for name in loaded if name.startswith("remand.domain.")} <= {"remand.domain.hosts"}
 
 
 def test_the_command_line_starts_without_what_only_some_commands_need() -> None:

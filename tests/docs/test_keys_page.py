@@ -9,12 +9,12 @@ import pytest
 
 from remand.domain import commands as c
 from remand.domain.events.catalogue import NATIVE
-from remand.domain.preconditions import PERMITTED
+from remand.domain.registry import RULES
 from remand.ledger.legacy import _READERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
 KINDS = tuple(str(kind.__struct_config__.tag) for kind in NATIVE)
-ASKS: dict[str, type[c.Ask]] = {ask.__name__: ask for ask in (*c.ASKS, *PERMITTED)}
+ASKS: dict[str, type[c.Ask]] = {ask.__name__: ask for ask in RULES}
 NO_ASK = {"log.import": "user", "node.delete": "nobody"}
 """Kinds that no ask leads to, and who writes them all the same."""
 OF_THE_AGENT = (c.ClaimTask, c.ClaimAsk, c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff)
@@ -32,7 +32,7 @@ def who_may(names: list[str]) -> str:
     """The roles that may ask for one of these, in the words of the page."""
     found: set[str] = set()
     for name in names:
-        allowed = PERMITTED.get(ASKS[name])
+        allowed = RULES[ASKS[name]].roles
         own = "the agent itself" if issubclass(ASKS[name], OF_THE_AGENT) else "anyone"
         found |= {own} if allowed is None else set(map(str, allowed))
     return "anyone" if "anyone" in found else ", ".join(sorted(found))
@@ -55,7 +55,7 @@ def test_every_kind_of_event_has_a_row_that_says_who_may_ask_for_it(kind: str) -
     )
     expected = who_may(asks_of(kind)) if asks_of(kind) else NO_ASK.get(kind, "user")
     assert who == expected, (
-        f"docs/keys.md should say: | `{kind}` | {asks} | {expected} | … (domain/rules.py, PERMITTED)"
+        f"docs/keys.md should say: | `{kind}` | {asks} | {expected} | … (domain/registry.py)"
     )
 
 

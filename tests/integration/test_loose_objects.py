@@ -17,7 +17,7 @@ from remand.adapters.git.repository import (
     read_top_file,
 )
 from remand.app.ports import Commit
-from remand.domain.setup_files import SetupFiles
+from remand.domain.hosts import SetupFiles
 from tests.integration.agents_repository import AgentsRepository, Link, Submodule
 
 NAME = "remand.toml"

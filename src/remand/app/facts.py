@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,12 +21,14 @@ from remand.domain.access.team import Actor, Role, Team
 from remand.domain.decisions.findings import conflicting_tasks
 from remand.domain.decisions.forge_actions import allowed_actions
 from remand.domain.events.log import MissingLines
+from remand.domain.facts import Facts, GateFacts, TeamFacts, WorkFacts, update_facts
 from remand.domain.gate.control_files import ControlChange
 from remand.domain.gate.verdict import RUNNER_GATE
 from remand.domain.instant import Instant
 from remand.domain.policy import IGNORE
 from remand.domain.record import NamedTuple
-from remand.domain.task import Objection, Task
+from remand.domain.registry import RULES, FactKind
+from remand.domain.task import Task
 from remand.ledger.store import Transaction
 
 
@@ -63,6 +66,15 @@ def is_on_branch(repository: Repository, branch: str, commit: Commit) -> bool | 
     return True if tip is not None and tip.tree == commit.tree else found
 
 
+class Inquiry(NamedTuple):
+    """What facts are looked up for."""
+
+    command: c.Ask
+    task: Task | None
+    now: Instant
+    seen: ExternalFacts
+
+
 class FactLookup:
     """Gathers the facts of an ask from the ledger, the rules and the repository."""
 
@@ -71,89 +83,55 @@ class FactLookup:
         self._rules = rules
         self._ids = id_source
         self._source = source
-        self._family = Lineage(tx, source.get)
+        self._lineage = Lineage(tx, source.get)
 
     def with_team(self, team: Team) -> FactLookup:
         """The same with the team's members by other names."""
         return FactLookup(self._tx, replace(self._rules, team=team), self._ids, self._source)
 
-    def facts(self, ask: c.Ask, task: Task | None, now: Instant, seen: ExternalFacts) -> c.Facts:
+    def facts(self, ask: c.Ask, task: Task | None, now: Instant, seen: ExternalFacts) -> Facts:
         """Everything `decide` may want to know besides the task."""
-        commit = seen.commit
-        facts = c.Facts(
-            lease_seconds=self._rules.policy.lease_seconds,
-            has_team=self._rules.team.has_members,
-            members=self._rules.team.member_names,
-            may_be=may_be_locked_out(self._tx, self._rules.team, task) if task else (),
-            gates=seen.terms.gates if seen.terms else self._rules.gates,
-            policy=seen.terms.digest if seen.terms else self._rules.gates_digest,
-            base=self._rules.base,
-            commit=commit.sha if commit else "",
-            tree=commit.tree if commit else "",
-            patch=seen.difference.patch if seen.difference else "",
-            changed=seen.difference.paths if seen.difference else None,
-            head_tree=seen.head_tree,
-            same_change=seen.same_change,
-            control=seen.control,
-            on_branch=seen.on_branch,
-            base_branch=self._rules.base_branch,
-            deadline_seconds=self._rules.policy.deadline_seconds,
-            inherited=self._family.inherited_lockouts(task) if task and task.links.parent else (),
-            open_blockers=self.open_blockers(task) if task and task.blockers else (),
-            missing=self.missing_lines(task) if task else (),
+        rules, commit, difference = self._rules, seen.commit, seen.difference
+        facts = Facts(
+            policy=rules.policy,
+            forge_actions=allowed_actions(rules.policy) if isinstance(ask, c.IntendAct) else (),
+            team=TeamFacts(has_team=rules.team.has_members, members=rules.team.member_names),
+            work=WorkFacts(
+                base=rules.base,
+                base_branch=rules.base_branch,
+                commit=commit.sha if commit else "",
+                tree=commit.tree if commit else "",
+                patch=difference.patch if difference else "",
+                changed=difference.paths if difference else None,
+                head_tree=seen.head_tree,
+                same_change=seen.same_change,
+                control=seen.control,
+                on_branch=seen.on_branch,
+            ),
+            gate_rules=GateFacts(
+                gates=seen.terms.gates if seen.terms else rules.gates,
+                gates_digest=seen.terms.digest if seen.terms else rules.gates_digest,
+                is_enforced=rules.is_enforced,
+            ),
         )
-        match ask:
-            case c.ClaimTask():
-                agents = () if task else self._agents()
-                return replace(facts, fresh_handoff_id=self._fresh_handoff(now), agents=agents)
-            case c.AddTask():
-                fresh = self._fresh_task(now)
-                return replace(
-                    facts, fresh_task_id=fresh, **self._link_facts(ask.depends_on, ask.aliases, task)
-                )
-            case c.EditTask():
-                links = self._link_facts(ask.depends_on, ask.aliases or (), task)
-                return replace(facts, **links, **self._other_owners("", ask.pr or 0, task))
-            case c.SubmitTask() | c.CompleteHandoff():
-                return replace(
-                    facts,
-                    **self._other_owners(facts.commit, ask.pr, task),
-                    branch_of=self._branch_of(ask, task),
-                    is_enforced=self._rules.is_enforced,
-                )
-            case c.DeferTask():
-                waits = tuple(name for name in ask.waits_for if self._is_open(name))
-                return replace(facts, **self._link_facts(ask.waits_for, (), task) | {"open_blockers": waits})
-            case c.InitiateHandoff() | c.AssignTask() | c.RequestReview() | c.StartRun():
-                return replace(
-                    facts,
-                    fresh_handoff_id=self._fresh_handoff(now),
-                    is_handoff_taken=self._is_handoff_taken(ask),
-                    target=self._member(_member_named(ask)),
-                )
-            case (
-                c.LockOut()
-                | c.Unlock()
-                | c.RejectReview()
-                | c.RetractReview()
-                | c.ReassignTask()
-                | c.AnswerEscalation()
-                | c.ReopenTask()
-                | c.CheckStaff()
-            ):
-                return replace(facts, **self._staff_facts(ask, task, now))
-            case c.RejectHandoff() if task:
-                return replace(facts, **self._filing_facts(ask, task, now, seen))
-            case c.AnswerRejection() if task:
-                return replace(facts, **self._answer_facts(ask, task, now))
-            case _:
-                return replace(facts, **self._policy_facts(ask, task))
+        if task:
+            facts = update_facts(
+                facts,
+                possible_identities=may_be_locked_out(self._tx, rules.team, task),
+                inherited=self._lineage.inherited_lockouts(task) if task.links.parent else (),
+                open_blockers=self.open_blockers(task) if task.blockers else (),
+                missing=self.missing_lines(task),
+            )
+        changes: dict[str, Any] = {}
+        for need in RULES[type(ask)].needs:
+            changes |= LOOKUPS[need](self, Inquiry(ask, task, now, seen))
+        return update_facts(facts, **changes) if changes else facts
 
     def missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
         """The lines that are missing and may be about a task, or about one that it was cut from."""
-        found = missing_for_task(self._tx, task, self._family)
+        found = missing_for_task(self._tx, task, self._lineage)
         known = {one.id for one in found}
-        family = (task, *self._family.ancestors(task))
+        family = (task, *self._lineage.ancestors(task))
         signed = (lines for one in family for lines in self._source.missing_events(one.id))
         return (*found, *(one for one in signed if one.id not in known))
 
@@ -169,70 +147,46 @@ class FactLookup:
         # A dependency that closes a circle does not count: the two would wait for each other.
         return name in waited or not self._tx.queue.path(name, task.id)
 
-    def _outage_facts(self, task: Task | None) -> dict[str, Any]:
+    def outages(self, inquiry: Inquiry) -> dict[str, Any]:
         """What is known of gates that could not be measured for other tasks."""
+        task = inquiry.task
         others = [one for one in self._tx.tasks.with_outages() if task is None or one.id != task.id]
         return {
             "outages": tuple(outage for one in others for outage in one.gates.outages),
             "asked_gates": tuple(gate for one in others for gate in one.gates_asked_about),
         }
 
-    def _policy_facts(self, ask: c.Ask, task: Task | None) -> dict[str, Any]:
-        """What the policy says to an ask."""
-        policy = self._rules.policy
-        match ask:
-            case c.WaitTask():
-                return {"closed_tasks": self._closed_tasks(ask.reason)}
-            case c.RecordVerdict() | c.SettleFinding():
-                return {
-                    "is_enforced": self._rules.is_enforced,
-                    "alert_after_gates": policy.alert_after_gates,
-                    "escalate_after_gates": policy.escalate_after_gates,
-                    **(self._outage_facts(task) if isinstance(ask, c.RecordVerdict) else {}),
-                }
-            case c.CountIdleStop():
-                return {"escalate_after_gates": policy.escalate_after_gates}
-            case c.NoteGatesMeasured():
-                return self._outage_facts(task)
-            case c.ApproveReview():
-                return {"objections": self._blocking_objections(task)}
-            case c.DismissObjections():
-                return {"objections": self._dismissed_objections(ask, task)}
-            case c.IntendAct():
-                return {"acts": allowed_actions(policy)}
-            case c.EndRun():
-                return {"budget": policy.budget, "max_faults": policy.max_faults}
-            case c.FailTask():
-                return {"max_invalid_rejections": policy.max_invalid_rejections}
-            case _:
-                return {}
-
-    def _blocking_objections(self, task: Task | None) -> tuple[Objection, ...]:
+    def blocking_objections(self, inquiry: Inquiry) -> dict[str, Any]:
         """The objections under keys that are not trusted which the user has to answer before the work is approved."""
-        if task is None or self._rules.policy.unconfirmed_no == IGNORE:
-            return ()
+        if inquiry.task is None or self._rules.policy.unconfirmed_no == IGNORE:
+            return {}
         # What it needs to quote events is loaded with the first approval.
-        return objections.blocking_objections(self._tx, task)
+        return {"objections": objections.blocking_objections(self._tx, inquiry.task)}
 
-    def _dismissed_objections(self, ask: c.DismissObjections, task: Task | None) -> tuple[Objection, ...]:
+    def dismissed_objections(self, inquiry: Inquiry) -> dict[str, Any]:
         """The objections that the user dismisses."""
-        return objections.objections_answered_by(self._tx, task, ask.signer) if task else ()
+        task, signer = inquiry.task, getattr(inquiry.command, "signer", "")
+        return {"objections": objections.objections_answered_by(self._tx, task, signer)} if task else {}
 
-    def _staff_facts(self, ask: c.Ask, task: Task | None, now: Instant) -> dict[str, Any]:
+    def staff(self, inquiry: Inquiry) -> dict[str, Any]:
         """Who may take a task over, and by which rules."""
-        policy, team = self._rules.policy, self._rules.team
-        target = getattr(ask, "target", "") or getattr(ask, "option", "").partition(":")[2]
+        command, task, now, _ = inquiry
+        option = getattr(command, "option", "")
         return {
             "agents": self._agents(),
-            "room": free_capacity(self._tx, team, now) if isinstance(ask, c.RejectReview) else (),
-            "target": self._member(target),
-            "lockout_after": policy.lockout_after,
-            "escalate_after_reviews": policy.escalate_after_reviews,
-            "heirs": self._family.descendant_lockouts(task) if task else (),
-            "fresh_handoff_id": self._fresh_handoff(now),
-            "fresh_review_id": ids.make_id("V", now, self._ids.hex()),
-            "objections": self._blocking_objections(task) if getattr(ask, "option", "") == "accept" else (),
+            "target": self._member(getattr(command, "target", "") or option.partition(":")[2]),
+            "descendants": self._lineage.descendant_lockouts(task) if task else (),
+            "handoff_id": self._fresh_handoff(now),
+            "review_id": ids.make_id("V", now, self._ids.hex()),
+            **(self.blocking_objections(inquiry) if option == "accept" else {}),
         }
+
+    def capacity(self, inquiry: Inquiry) -> dict[str, Any]:
+        return {"free_capacity": free_capacity(self._tx, self._rules.team, inquiry.now)}
+
+    def claimants(self, inquiry: Inquiry) -> dict[str, Any]:
+        """The agents, to name them when there is no task for whoever looks for one."""
+        return {} if inquiry.task else {"agents": self._agents()}
 
     def _agents(self) -> tuple[Actor, ...]:
         """The members of the team that are agents, in its order."""
@@ -242,50 +196,68 @@ class FactLookup:
     def _member(self, name: str) -> Actor | None:
         return self._rules.team.actor(name) if name else None
 
-    def _filing_facts(
-        self, ask: c.RejectHandoff, task: Task, now: Instant, seen: ExternalFacts
-    ) -> dict[str, Any]:
-        """What a rejection is held against. Its module reads much, so it is loaded with the first one."""
+    def rejection(self, inquiry: Inquiry) -> dict[str, Any]:
+        """What a rejection is compared with. Its module reads much, so it is loaded with the first one."""
+        command, task, now, seen = inquiry
+        if task is None or not isinstance(command, c.RejectHandoff):
+            return {}
+        lookup = rejection_facts.RejectionLookup(self._tx, self._rules, lambda: self._fresh_task(now))
         return {
-            **rejection_facts.RejectionLookup(
-                self._tx, self._rules, lambda: self._fresh_task(now)
-            ).filing_facts(ask, task, now, seen.looked_up),
-            "fresh_rejection_id": ids.make_id("R", now, self._ids.hex()),
-            "fresh_handoff_id": self._fresh_handoff(now),
+            **lookup.filing_facts(command, task, now, seen.looked_up),
+            "rejection_id": ids.make_id("R", now, self._ids.hex()),
+            "handoff_id": self._fresh_handoff(now),
         }
 
-    def _answer_facts(self, ask: c.AnswerRejection, task: Task, now: Instant) -> dict[str, Any]:
+    def answer(self, inquiry: Inquiry) -> dict[str, Any]:
+        """The rejection that is answered, and what the answer names."""
+        command, task, now, _ = inquiry
+        if task is None or not isinstance(command, c.AnswerRejection):
+            return {}
+        lookup = rejection_facts.RejectionLookup(self._tx, self._rules, lambda: self._fresh_task(now))
         return {
-            **rejection_facts.RejectionLookup(
-                self._tx, self._rules, lambda: self._fresh_task(now)
-            ).answer_facts(ask, task),
-            **self._link_facts(ask.created_tasks, (), task),
-            "open_blockers": tuple(name for name in ask.created_tasks if self._is_open(name)),
-            "fresh_handoff_id": self._fresh_handoff(now),
+            **lookup.answer_facts(command, task),
+            **self._link_facts(command.created_tasks, (), task),
+            "open_blockers": tuple(name for name in command.created_tasks if self._is_open(name)),
+            "handoff_id": self._fresh_handoff(now),
         }
 
-    def _other_owners(self, commit: str, pr: int, task: Task | None) -> dict[str, str]:
-        """The other tasks that a commit and a pull request belong to."""
+    def owners(self, inquiry: Inquiry) -> dict[str, Any]:
+        """The other tasks that a commit, a pull request and a branch belong to."""
+        command, task, _, seen = inquiry
+        is_edit = isinstance(command, c.EditTask)
+        pr = getattr(command, "pr", 0) or 0
+        commit = seen.commit.sha if seen.commit and not is_edit else ""
         others = (
             conflicting_tasks(task, self._tx.tasks.find_submitted(commit, pr))
             if task and (commit or pr)
             else ()
         )
-        of_pr = next((other.id for other in others if pr and other.pr == pr), "")
-        of_commit = next((one.id for one in others if one.submission and one.submission.commit == commit), "")
-        return {"pr_of": of_pr, "commit_of": of_commit}
+        return {
+            "pr_of": next((one.id for one in others if pr and one.pr == pr), ""),
+            "commit_of": next(
+                (one.id for one in others if one.submission and one.submission.commit == commit), ""
+            ),
+            "branch_of": "" if is_edit else self._branch_of(command, task),
+        }
 
-    def _branch_of(self, ask: c.SubmitTask | c.CompleteHandoff, task: Task | None) -> str:
-        """Another open task that has a branch that is named for this one; tasks cut from one another may share it."""
-        if task is None or not ask.is_branch_given or ask.branch == task.branch:
+    def _branch_of(self, command: c.Ask, task: Task | None) -> str:
+        """Another open task that has a branch that is named for this one; tasks split from one another may share it."""
+        branch = getattr(command, "branch", "")
+        if task is None or not getattr(command, "is_branch_given", False) or branch == task.branch:
             return ""
-        related = {task.id, *(above.id for above in self._family.ancestors(task))}
+        related = {task.id, *(above.id for above in self._lineage.ancestors(task))}
         named = (
             one
             for one in self._tx.tasks.every()
-            if one.branch == ask.branch and not related & {one.id, one.links.parent} and not one.is_terminal
+            if one.branch == branch and not related & {one.id, one.links.parent} and not one.is_terminal
         )
         return next((one.id for one in conflicting_tasks(task, named)), "")
+
+    def links(self, inquiry: Inquiry) -> dict[str, Any]:
+        """What is known of the tasks and aliases that a command links its task to."""
+        command = inquiry.command
+        others = getattr(command, "waits_for", ()) or getattr(command, "depends_on", ())
+        return self._link_facts(others, getattr(command, "aliases", ()) or (), inquiry.task)
 
     def _link_facts(
         self, others: tuple[str, ...], aliases: tuple[str, ...], task: Task | None
@@ -300,26 +272,43 @@ class FactLookup:
             "cycle": next(((own, *path) for path in paths if path), ()),
         }
 
-    def _closed_tasks(self, text: str) -> tuple[str, ...]:
+    def deferral(self, inquiry: Inquiry) -> dict[str, Any]:
+        """Of the tasks that a task is deferred for, those that are open."""
+        waits_for = getattr(inquiry.command, "waits_for", ())
+        return {"open_blockers": tuple(name for name in waits_for if self._is_open(name))}
+
+    def waited_tasks(self, inquiry: Inquiry) -> dict[str, Any]:
         """The tasks a text names that are not open; none as long as one of them is."""
-        named = ids.find_task_ids(text)
+        named = ids.find_task_ids(getattr(inquiry.command, "reason", ""))
         closed = tuple(name for name in named if not self._is_open(name))
-        return closed if len(closed) == len(named) else ()
+        return {"closed_tasks": closed if len(closed) == len(named) else ()}
 
     def _is_open(self, task_id: str) -> bool:
         task = self._source.get(task_id)
         return task is not None and not task.is_terminal
+
+    def new_task(self, inquiry: Inquiry) -> dict[str, Any]:
+        return {"task_id": self._fresh_task(inquiry.now)}
+
+    def new_handoff(self, inquiry: Inquiry) -> dict[str, Any]:
+        """An unused handoff id, and whether the id that was chosen for one is taken."""
+        command = inquiry.command
+        chosen = ids.parse_handoff_id(command.own_id) if isinstance(command, c.InitiateHandoff) else None
+        return {
+            "handoff_id": self._fresh_handoff(inquiry.now),
+            "is_handoff_taken": bool(chosen and self._tx.tasks.find_task_id(chosen)),
+        }
+
+    def member(self, inquiry: Inquiry) -> dict[str, Any]:
+        """The member that a command is about: the last that it names."""
+        command = inquiry.command
+        return {"target": self._member(getattr(command, RULES[type(command)].names[-1]))}
 
     def _fresh_handoff(self, now: Instant) -> str:
         """A new handoff id that no handoff here has."""
         while self._tx.tasks.find_task_id(name := ids.make_id("H", now, self._ids.hex())):
             continue
         return name
-
-    def _is_handoff_taken(self, ask: c.Ask) -> bool:
-        """True when an ask names an id for a new handoff that another has."""
-        chosen = ids.parse_handoff_id(ask.own_id) if isinstance(ask, c.InitiateHandoff) else None
-        return bool(chosen and self._tx.tasks.find_task_id(chosen))
 
     def _fresh_task(self, now: Instant) -> str:
         """A new task id that no task here has."""
@@ -328,12 +317,20 @@ class FactLookup:
         return name
 
 
-def _member_named(ask: c.InitiateHandoff | c.AssignTask | c.RequestReview | c.StartRun) -> str:
-    """The member an ask is about."""
-    match ask:
-        case c.InitiateHandoff():
-            return ask.target
-        case c.RequestReview():
-            return ask.reviewer
-        case _:
-            return ask.agent
+LOOKUPS: dict[FactKind, Callable[[FactLookup, Inquiry], dict[str, Any]]] = {
+    FactKind.NEW_TASK: FactLookup.new_task,
+    FactKind.NEW_HANDOFF: FactLookup.new_handoff,
+    FactKind.CLAIMANTS: FactLookup.claimants,
+    FactKind.LINKS: FactLookup.links,
+    FactKind.OWNERS: FactLookup.owners,
+    FactKind.DEFERRAL: FactLookup.deferral,
+    FactKind.WAITED_TASKS: FactLookup.waited_tasks,
+    FactKind.MEMBER: FactLookup.member,
+    FactKind.STAFF: FactLookup.staff,
+    FactKind.CAPACITY: FactLookup.capacity,
+    FactKind.REJECTION: FactLookup.rejection,
+    FactKind.ANSWER: FactLookup.answer,
+    FactKind.OUTAGES: FactLookup.outages,
+    FactKind.OBJECTIONS: FactLookup.blocking_objections,
+    FactKind.DISMISSED: FactLookup.dismissed_objections,
+}

@@ -20,17 +20,19 @@ from remand.app.tasks.queue import agent_pool, is_suitable
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.team import THE_COORDINATOR, Actor, Team
-from remand.domain.decide import HANDOFF_ASKS, decide
+from remand.domain.decide import decide
 from remand.domain.decisions.escalations import REASSIGN, UNLOCK
 from remand.domain.decisions.forge_actions import issue_task_id
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, KnownBy, Meta
 from remand.domain.evolve import evolve, replay
+from remand.domain.facts import Facts, LinkFacts, update_facts
 from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
 from remand.domain.preconditions import require_trusted_key
 from remand.domain.record import NamedTuple
+from remand.domain.references import oversized_event_refusal, reused_key_refusal
 from remand.domain.refusals import Refused
-from remand.domain.requests import oversized_event_refusal, reused_key_refusal
+from remand.domain.registry import RULES
 from remand.domain.task import Status, Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import codec
@@ -104,7 +106,7 @@ class RequestHandler:
         lookup = self._lookup.with_team(team) if team is not self._rules.team else self._lookup
         facts = lookup.facts(ask, task, now, seen)
         alike = people.similar_names((said, *_other_names(request.ask)))
-        facts = replace(facts, look_alikes=alike) if alike else facts
+        facts = update_facts(facts, look_alikes=alike) if alike else facts
         command = c.Command(ask=ask, actor=actor, at=now, facts=facts)
         return self._carry_out(task, command, origin)
 
@@ -144,15 +146,13 @@ class RequestHandler:
         if task is None:
             return False
         ask = _DUE_COMMANDS.get(task.status, c.ExpireLease)(task_id=task_id)
-        policy = self._rules.policy
-        facts = c.Facts(
-            open_blockers=tuple(
-                name for name in self._lookup.open_blockers(task) if name in task.links.waits_for
+        waited = tuple(name for name in self._lookup.open_blockers(task) if name in task.links.waits_for)
+        facts = Facts(
+            policy=self._rules.policy,
+            links=LinkFacts(
+                open_blockers=waited,
+                child_statuses=tuple(self._status(child) for child in task.links.children),
             ),
-            child_statuses=tuple(self._status(child) for child in task.links.children),
-            deadline_seconds=policy.deadline_seconds,
-            lease_seconds=policy.lease_seconds,
-            budget=policy.budget,
             missing=self._lookup.missing_lines(task),
         )
         command = c.Command(ask=ask, actor=THE_COORDINATOR, at=now, facts=facts)
@@ -245,11 +245,11 @@ class RequestHandler:
     def _with_canonical_names(self, ask: c.Ask, actor: Actor, people: People) -> c.Ask:
         """The ask with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
         changes: dict[str, Any] = {}
-        if isinstance(ask, c.ClaimTask | c.ClaimAsk | c.AcceptHandoff | c.CompleteHandoff | c.RejectHandoff):
+        if RULES[type(ask)].is_by_agent:
             changes["agent"] = actor.name
         changes |= {
             name: people.recorded_name(value)
-            for name in _NAME_FIELDS.get(type(ask), ())
+            for name in RULES[type(ask)].names
             if (value := getattr(ask, name))
         }
         if isinstance(ask, c.AnswerEscalation) and ask.option.startswith(_OPTIONS_WITH_NAME):
@@ -278,12 +278,12 @@ class RequestHandler:
 
     def _task(self, ask: c.Ask, said: str, actor: Actor | None) -> Task | None:
         """The task an ask is about, named by id, alias or handoff, or found in the queue."""
-        is_verified = not isinstance(ask, UNVERIFIED)
+        is_verified = RULES[type(ask)].is_verified
         if isinstance(ask, c.ImportIssue):
             return self._source.get(issue_task_id(ask))
         if isinstance(ask, c.AddTask):
             return self._source.get(ids.parse_task_id(ask.own_id) or "")
-        if isinstance(ask, HANDOFF_ASKS):
+        if isinstance(ask, c.HandoffAsk):
             name = ids.parse_handoff_id(ask.handoff_id) or ""
             return self._source.get(self.tx.tasks.find_task_id(name), is_verified=is_verified)
         name = getattr(ask, "task_id", "")
@@ -339,7 +339,7 @@ def _fingerprint(request: Request) -> str:
 
 def _other_names(ask: c.Ask) -> tuple[str, ...]:
     """Whom an ask names besides the one who asks."""
-    named = tuple(getattr(ask, name) for name in _NAME_FIELDS.get(type(ask), ()))
+    named = tuple(getattr(ask, name) for name in RULES[type(ask)].names)
     if isinstance(ask, c.AnswerEscalation) and ask.option.startswith(_OPTIONS_WITH_NAME):
         return (*named, ask.option.partition(":")[2])
     return named
@@ -349,23 +349,10 @@ def _hash_parts(*parts: object) -> str:
     return sha256(_encode(parts)).hexdigest()[:16]
 
 
-UNVERIFIED = (c.ClaimTask, c.AssignTask, c.Heartbeat, c.AddTask, c.StartRun, c.EndRun)
-"""Asks that release no work. Of a task that was only added, a group that was found sound is not verified again."""
 _DUE_COMMANDS: dict[Status, type[c.TaskAsk]] = {
     Status.DEFERRED: c.WakeTask,
     Status.DECOMPOSED: c.SettleTask,
     Status.ESCALATED: c.RepeatEscalation,
 }
-_NAME_FIELDS: dict[type[c.Ask], tuple[str, ...]] = {
-    c.AssignTask: ("agent",),
-    c.StartRun: ("agent",),
-    c.LockOut: ("agent",),
-    c.Unlock: ("agent",),
-    c.ReassignTask: ("source", "target"),
-    c.RequestReview: ("reviewer",),
-    c.InitiateHandoff: ("source", "target"),
-    c.AnswerRejection: ("reassign_to",),
-}
-"""Where an ask names others, whom the ledger knows by their own names."""
 _OPTIONS_WITH_NAME = (f"{UNLOCK}:", f"{REASSIGN}:")
 """How the answers to a question begin that name an agent."""

@@ -381,13 +381,11 @@ class RejectionLookup:
         joins, distrust = ((), "") if why else self._joins_and_distrust(record, task, ask.agent, now)
         return {
             "validation": validation,
-            "director": why or "auto",
+            "human_reason": why,
             "distrust": distrust,
             "joins": joins,
-            "auto_reformulate": self._rules.policy.auto_reformulate,
-            "max_invalid_rejections": self._rules.policy.max_invalid_rejections,
             "next_agent": self._next_agent(task, ask.agent, now),
-            "fresh_task_ids": self._fresh_task_ids(record),
+            "task_ids": self._fresh_task_ids(record),
         }
 
     def _human_reason(self, task: Task, agent: str) -> str:
@@ -434,10 +432,10 @@ class RejectionLookup:
         filed = self._filed_record(task)
         record = TaskRejection.from_dict(filed)
         return {
-            "rejection": filed,
+            "record": filed,
             "validation": ValidationFacts(named=self._named_tasks(record, task)),
             "target": self._rules.team.actor(ask.reassign_to) if ask.reassign_to else None,
-            "fresh_task_ids": self._fresh_task_ids(record),
+            "task_ids": self._fresh_task_ids(record),
         }
 
     def _fresh_task_ids(self, record: TaskRejection) -> tuple[str, ...]:

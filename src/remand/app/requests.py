@@ -7,22 +7,22 @@ from typing import Union
 
 import msgspec
 
-from remand.domain import commands as c
 from remand.domain.access.agent_calls import require_environment_name
 from remand.domain.access.keys import PublicKey, Trust, is_untrusted
 from remand.domain.access.team import USER, Team
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import Policy
 from remand.domain.record import Record
+from remand.domain.references import require_request_form, unencodable_refusal
 from remand.domain.refusals import Refused
-from remand.domain.requests import require_request_form, unencodable_refusal
+from remand.domain.registry import REQUESTS
 from remand.domain.task import Task
 
 
 class Request(Record, kw_only=True):
     """An ask, who asks, and the key under which it may be repeated."""
 
-    ask: Union[c.ASKS]  # type: ignore[valid-type]  # noqa: UP007 - built from a tuple
+    ask: Union[REQUESTS]  # type: ignore[valid-type]  # noqa: UP007 - built from a tuple
     actor: str
     confined: bool = False
     key: str = ""

@@ -32,6 +32,12 @@ class ClaimAsk(TaskAsk, kw_only=True):
     reason: str = ""
 
 
+class HandoffAsk(Ask, kw_only=True):
+    """An ask about a handoff, and by it about its task."""
+
+    handoff_id: str
+
+
 class IntendAct(TaskAsk, kw_only=True):
     """Begin an act. Asked again for an act that is begun, it says whether that may still be done."""
 
@@ -276,67 +282,6 @@ class CheckStaff(TaskAsk, kw_only=True):
     """Ask the user, should nobody on the team be left for the task, or its agent have given it up."""
 
 
-__all__ = [
-    "ASKS",
-    "AcceptHandoff",
-    "AcknowledgeEscalation",
-    "AddComments",
-    "AddTask",
-    "AnswerEscalation",
-    "AnswerRejection",
-    "ApproveReview",
-    "Ask",
-    "AssignTask",
-    "CancelTask",
-    "CheckStaff",
-    "ClaimAsk",
-    "ClaimTask",
-    "Command",
-    "CompleteHandoff",
-    "ContinueTask",
-    "CountIdleStop",
-    "DeferTask",
-    "DismissObjections",
-    "EditTask",
-    "EndRun",
-    "EscalateTask",
-    "ExpireLease",
-    "Facts",
-    "FailTask",
-    "FetchFeedback",
-    "GiveOpinion",
-    "Heartbeat",
-    "ImportIssue",
-    "InitiateHandoff",
-    "IntendAct",
-    "LockOut",
-    "NoteAct",
-    "NoteActFailure",
-    "NoteDelivery",
-    "NoteGatesMeasured",
-    "NoteMerge",
-    "NoteReview",
-    "OverrideGate",
-    "ReassignTask",
-    "RecordVerdict",
-    "RejectHandoff",
-    "RejectReview",
-    "ReleaseTask",
-    "ReopenTask",
-    "RepeatEscalation",
-    "RequestReview",
-    "RetractReview",
-    "SettleFinding",
-    "SettleTask",
-    "StartRun",
-    "SubmitTask",
-    "TaskAsk",
-    "Unlock",
-    "WaitTask",
-    "WakeTask",
-]
-
-
 class AddTask(Ask, kw_only=True):
     """Write a task down."""
 
@@ -443,18 +388,16 @@ class InitiateHandoff(TaskAsk, kw_only=True):
     """An id for the handoff that was chosen; empty: a new one."""
 
 
-class AcceptHandoff(Ask, kw_only=True):
+class AcceptHandoff(HandoffAsk, kw_only=True):
     """Take a handoff as its target."""
 
-    handoff_id: str
     agent: str
     acknowledgment: str = ""
 
 
-class CompleteHandoff(Ask, kw_only=True):
+class CompleteHandoff(HandoffAsk, kw_only=True):
     """Claim that a handoff's task is done at a commit."""
 
-    handoff_id: str
     agent: str
     commit: str
     branch: str = ""
@@ -463,18 +406,16 @@ class CompleteHandoff(Ask, kw_only=True):
     result: str = ""
 
 
-class RejectHandoff(Ask, kw_only=True):
+class RejectHandoff(HandoffAsk, kw_only=True):
     """Reject the task of a handoff, with a record of what was tried and what stands in the way."""
 
-    handoff_id: str
     agent: str
     rejection: dict[str, Any]
 
 
-class AnswerRejection(Ask, kw_only=True):
+class AnswerRejection(HandoffAsk, kw_only=True):
     """Answer a rejection as the director."""
 
-    handoff_id: str
     decision: str
     created_tasks: tuple[str, ...] = ()
     rationale: str = ""
@@ -482,10 +423,9 @@ class AnswerRejection(Ask, kw_only=True):
     reassign_to: str = ""
 
 
-class GiveOpinion(Ask, kw_only=True):
+class GiveOpinion(HandoffAsk, kw_only=True):
     """Note what an adviser says of the last rejection of a handoff."""
 
-    handoff_id: str
     opinion: str
 
 
@@ -508,39 +448,3 @@ class Command(Record, kw_only=True):
     actor: Actor
     at: Instant
     facts: Facts = Facts()
-
-
-ASKS = (
-    AddTask,
-    EditTask,
-    ClaimTask,
-    Heartbeat,
-    ReleaseTask,
-    ContinueTask,
-    WaitTask,
-    FailTask,
-    SubmitTask,
-    CancelTask,
-    ReopenTask,
-    DeferTask,
-    InitiateHandoff,
-    AcceptHandoff,
-    CompleteHandoff,
-    RejectHandoff,
-    AnswerRejection,
-    LockOut,
-    Unlock,
-    RequestReview,
-    ApproveReview,
-    RejectReview,
-    RetractReview,
-    ReassignTask,
-    EscalateTask,
-    AnswerEscalation,
-    AcknowledgeEscalation,
-    FetchFeedback,
-    SettleFinding,
-    OverrideGate,
-    DismissObjections,
-)
-"""What may come through a door. The rest (verdicts, opinions, notes, expire, wake, settle) only the coordinator asks."""

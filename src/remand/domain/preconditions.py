@@ -11,6 +11,7 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutCleared, ReviewApproved, ReviewRetracted
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, TaskClaimed, TaskSubmitted
 from remand.domain.events.work import FindingAccepted, GateOverridden, GatePassed
+from remand.domain.facts import Facts
 from remand.domain.references import unknown_task_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
@@ -37,59 +38,12 @@ _RELEASE_EVENTS = (
     LockoutCleared,
 )
 
-_DIRECTORS = frozenset({Role.USER, Role.DIRECTOR})
-_LEADERS = _DIRECTORS | REVIEWERS
 _USER = frozenset({Role.USER})
-
-PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
-    c.EditTask: _DIRECTORS,
-    c.CancelTask: _DIRECTORS,
-    c.ReopenTask: _DIRECTORS,
-    c.DeferTask: _DIRECTORS,
-    c.InitiateHandoff: _LEADERS,
-    c.AnswerRejection: _DIRECTORS,
-    c.LockOut: REVIEWERS,
-    c.RequestReview: REVIEWERS,
-    c.ApproveReview: REVIEWERS,
-    c.RejectReview: REVIEWERS,
-    c.RetractReview: REVIEWERS,
-    c.AddComments: REVIEWERS,
-    c.ReassignTask: _LEADERS,
-    c.AnswerEscalation: _USER,
-    c.AcknowledgeEscalation: _USER,
-    c.SettleFinding: REVIEWERS,
-    c.OverrideGate: _USER,
-    c.DismissObjections: _USER,
-    c.Unlock: _USER,
-    c.RecordVerdict: frozenset({Role.COORDINATOR}),
-    c.CountIdleStop: frozenset({Role.COORDINATOR}),
-    c.NoteGatesMeasured: frozenset({Role.COORDINATOR}),
-    c.GiveOpinion: frozenset({Role.COORDINATOR}),
-    c.RepeatEscalation: frozenset({Role.COORDINATOR}),
-    c.NoteDelivery: frozenset({Role.COORDINATOR}),
-    c.NoteReview: frozenset({Role.COORDINATOR}),
-    c.NoteMerge: frozenset({Role.COORDINATOR}),
-    c.AssignTask: frozenset({Role.COORDINATOR}),
-    c.StartRun: frozenset({Role.COORDINATOR}),
-    c.EndRun: frozenset({Role.COORDINATOR}),
-    c.CheckStaff: frozenset({Role.COORDINATOR}),
-    c.ImportIssue: frozenset({Role.COORDINATOR}),
-    c.IntendAct: frozenset({Role.COORDINATOR}),
-    c.NoteAct: frozenset({Role.COORDINATOR}),
-    c.NoteActFailure: frozenset({Role.COORDINATOR}),
-    c.ExpireLease: frozenset({Role.COORDINATOR}),
-    c.WakeTask: frozenset({Role.COORDINATOR}),
-    c.SettleTask: frozenset({Role.COORDINATOR}),
-}
-"""Which roles may ask what. What is not listed is open to all, or asks for the agent that holds the claim."""
+_LEADERS = _USER | {Role.DIRECTOR} | REVIEWERS
 
 
-_OWN_NAME_COMMANDS = (c.ClaimTask, c.ClaimAsk, c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff)
-
-
-def require_permission(ask: c.Ask, actor: Actor) -> None:
-    """Refuses an ask that none of the actor's roles allows."""
-    allowed = PERMITTED.get(type(ask))
+def require_role(allowed: frozenset[Role] | None, actor: Actor) -> None:
+    """Refuses a command that none of the actor's roles allows."""
     if allowed is None:
         return
     roles = actor.roles - _USER if actor.confined else actor.roles
@@ -103,10 +57,10 @@ def require_permission(ask: c.Ask, actor: Actor) -> None:
     raise Refused("not_authorised", f"{actor.name} may not do this: it requires one of the roles {names}.")
 
 
-def require_own_name(ask: c.Ask, actor: Actor) -> None:
-    """Refuses an agent's ask that comes from somebody else."""
-    if isinstance(ask, _OWN_NAME_COMMANDS) and ask.agent != actor.name:
-        raise Refused("not_yours", f"{actor.name} cannot act as {ask.agent}.")
+def require_own_name(agent: str, actor: Actor) -> None:
+    """Refuses an agent's command that comes from somebody else."""
+    if agent != actor.name:
+        raise Refused("not_yours", f"{actor.name} cannot act as {agent}.")
 
 
 def require_own_task_id(ask: c.AddTask, actor: Actor) -> None:
@@ -121,13 +75,13 @@ def require_own_task_id(ask: c.AddTask, actor: Actor) -> None:
         raise Refused("not_authorised", f"{actor.name} may not choose the id of a task. Omit it.")
 
 
-def require_own_handoff_id(ask: c.InitiateHandoff, facts: c.Facts) -> None:
+def require_own_handoff_id(ask: c.InitiateHandoff, facts: Facts) -> None:
     """Refuses an id for a new handoff that is none, or that another handoff has."""
     if ask.own_id and ids.parse_handoff_id(ask.own_id) is None:
         raise Refused(
             "bad_value", f"{ask.own_id[:80]!r} is not a handoff id. Use H- and letters, digits or hyphens."
         )
-    if facts.is_handoff_taken:
+    if facts.links.is_handoff_taken:
         raise Refused("taken", f"Handoff {ask.own_id} already exists.")
 
 
@@ -177,8 +131,8 @@ def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
             f"Task {task.id} is held by {claim.agent} (epoch {claim.epoch}) until {claim.lease_expires_at}.",
         )
     require_status(task, "task.claim", "claimed")
-    if facts.open_blockers:
-        raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.open_blockers)}.")
+    if facts.links.open_blockers:
+        raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.links.open_blockers)}.")
     reserved = task.reserved_for(command.at)
     if reserved is not None and reserved.target != agent.name:
         raise Refused(
@@ -187,13 +141,13 @@ def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
         )
 
 
-def require_may_work(task: Task, agent: Actor, facts: c.Facts) -> None:
+def require_may_work(task: Task, agent: Actor, facts: Facts) -> None:
     """Refuses an agent that is locked out, or is none that suits the task."""
     require_not_locked_out(task, agent.name, facts)
-    require_eligible(task, agent, facts.has_team)
+    require_eligible(task, agent, facts.team.has_team)
 
 
-def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
+def require_not_locked_out(task: Task, agent: str, facts: Facts) -> None:
     """Refuses an agent that may not work on the task any more, or on one it was cut from, and says why."""
     lockout = next((lockout for lockout in task.people.lockouts if lockout.agent == agent), None)
     if lockout is not None:
@@ -202,13 +156,13 @@ def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
             "locked_out",
             f"{agent} may no longer work on task {task.id}. Reason: “{why}”. It can claim other tasks.",
         )
-    above = next((name for who, name in facts.inherited if who == agent), "")
+    above = next((name for who, name in facts.lockouts.inherited if who == agent), "")
     if above and agent not in task.people.unlocked:
         raise Refused(
             "locked_out",
             f"{agent} is locked out of task {above}, which task {task.id} was split from. It can claim other tasks.",
         )
-    former = next((name for who, name in facts.may_be if who == agent), "")
+    former = next((name for who, name in facts.lockouts.possible_identities if who == agent), "")
     if former:
         raise Refused(
             "locked_out",
@@ -249,10 +203,10 @@ def require_disinterested(task: Task, actor: Actor) -> None:
         raise Refused("own_work", f"{actor.name} is involved in task {task.id} and cannot settle it.")
 
 
-def require_agent(actor: Actor, facts: c.Facts) -> None:
+def require_agent(actor: Actor, facts: Facts) -> None:
     """Refuses to look for work for a name that is no agent's: it would wait for ever."""
-    if facts.has_team and Role.AGENT not in actor.roles:
-        names = ", ".join(agent.name for agent in facts.agents[:MAX_NAMES]) or "none"
+    if facts.team.has_team and Role.AGENT not in actor.roles:
+        names = ", ".join(agent.name for agent in facts.team.agents[:MAX_NAMES]) or "none"
         raise Refused("not_eligible", f"{actor.name} is not an agent on this team. Its agents: {names}.")
 
 
@@ -315,11 +269,12 @@ def require_number(name: str, value: int) -> None:
         raise Refused("bad_value", f"The {name} must be a whole number from 0 to {MAX_NUMBER - 1}.")
 
 
-def require_own_pull_request(pr: int, facts: c.Facts) -> None:
+def require_own_pull_request(pr: int, facts: Facts) -> None:
     """Refuses a pull request that is another task's: a review of it would count for both."""
-    if pr and facts.pr_of:
+    if pr and facts.work.pr_of:
         raise Refused(
-            "taken", f"Pull request {pr} belongs to task {facts.pr_of}. Each task needs its own pull request."
+            "taken",
+            f"Pull request {pr} belongs to task {facts.work.pr_of}. Each task needs its own pull request.",
         )
 
 
@@ -329,13 +284,13 @@ def require_priority(value: str) -> None:
         raise Refused("bad_value", f"There is no priority {value!r}; use one of {', '.join(PRIORITIES)}.")
 
 
-def require_aliases(aliases: tuple[str, ...], facts: c.Facts) -> None:
+def require_aliases(aliases: tuple[str, ...], facts: Facts) -> None:
     """Refuses aliases of a wrong form, or that name another task already."""
     for alias in aliases:
         if not ids.is_alias(alias):
             raise Refused("bad_value", f"{alias!r} is not an alias; write it as #42 or owner/name#42.")
-    if facts.taken_aliases:
-        raise Refused("taken", f"Another task already has the alias {', '.join(facts.taken_aliases)}.")
+    if facts.links.taken_aliases:
+        raise Refused("taken", f"Another task already has the alias {', '.join(facts.links.taken_aliases)}.")
 
 
 def require_names(*names: str) -> None:
@@ -348,9 +303,9 @@ def require_names(*names: str) -> None:
             )
 
 
-def require_distinct_names(facts: c.Facts) -> None:
+def require_distinct_names(facts: Facts) -> None:
     """Refuses a new name that looks like a known one: people would take it for that."""
-    for name, known in facts.look_alikes:
+    for name, known in facts.team.look_alikes:
         raise Refused(
             "name_taken",
             f"{name[:80]!a} is a new name that looks like {known}, who is known here. "
@@ -358,20 +313,20 @@ def require_distinct_names(facts: c.Facts) -> None:
         )
 
 
-def require_known_tasks(facts: c.Facts) -> None:
+def require_known_tasks(facts: Facts) -> None:
     """Refuses ids of tasks that do not exist."""
-    if facts.unknown_tasks:
-        shown = ", ".join(name[:80] for name in facts.unknown_tasks[:5])
+    if facts.links.unknown_tasks:
+        shown = ", ".join(name[:80] for name in facts.links.unknown_tasks[:5])
         raise unknown_task_refusal(shown)
 
 
-def require_no_cycle(facts: c.Facts) -> None:
+def require_no_cycle(facts: Facts) -> None:
     """Refuses dependencies that close a circle."""
-    if facts.cycle:
-        raise Refused("closes_cycle", f"That would create a cycle: {' → '.join(facts.cycle)}.")
+    if facts.links.cycle:
+        raise Refused("closes_cycle", f"That would create a cycle: {' → '.join(facts.links.cycle)}.")
 
 
-def require_whole_log(task: Task, facts: c.Facts) -> None:
+def require_whole_log(task: Task, facts: Facts) -> None:
     """Refuses to release a task while lines of the log are missing that may be a no to it."""
     if not facts.missing:
         return

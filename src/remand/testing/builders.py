@@ -35,9 +35,11 @@ from remand.domain.events.tasks import (
 )
 from remand.domain.events.work import GatePassed
 from remand.domain.evolve import replay
+from remand.domain.facts import Facts, FreshIds, update_facts
 from remand.domain.gate.verdict import GateResult, GateStatus, Verdict, overall_status
 from remand.domain.ids import task_node_id
 from remand.domain.instant import Instant, add_seconds
+from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import (
     Claim,
@@ -156,8 +158,9 @@ def a_submission(agent: str = "Alice", commit: str = SHA, handoff_id: str = H1) 
 
 def command(ask: c.Ask, by: Actor = THE_USER, at: Instant = NOW, **facts: Any) -> c.Command:
     """An ask with who, when and what was measured."""
-    standard = {"fresh_task_id": T1, "fresh_handoff_id": H1, "fresh_review_id": "V-1"}
-    return c.Command(ask=ask, actor=by, at=at, facts=c.Facts(**{**standard, **facts}))
+    policy = Policy(**{name: facts.pop(name) for name in Policy.__struct_fields__ if name in facts})
+    fresh = FreshIds(task_id=T1, handoff_id=H1, review_id="V-1")
+    return c.Command(ask=ask, actor=by, at=at, facts=update_facts(Facts(fresh=fresh, policy=policy), **facts))
 
 
 def decide_events(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> tuple[Event, ...]:

@@ -14,6 +14,7 @@ from remand.domain.events.tasks import LeaseExpired, TaskAdded, TaskDecomposed, 
 from remand.domain.ids import task_node_id
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
+from remand.domain.registry import REQUESTS
 from remand.domain.task import Status
 from remand.testing.builders import T1, T2, T3, FakeLedger, Session, dependency_created, member, task_added
 from tests.support.strategies import records
@@ -587,7 +588,7 @@ NUMBERS = st.sampled_from([0, 1, -1, 2**31, 2**63, 10**30])
 @st.composite
 def nasty_asks(draw: st.DrawFn, known: str) -> c.Ask:
     """An ask of any kind about a task there is, with nonsense in its other fields."""
-    kind = draw(st.sampled_from(c.ASKS))
+    kind = draw(st.sampled_from(REQUESTS))
     fields: dict[str, object] = {}
     for name, hint in get_type_hints(kind).items():
         if name == "task_id":

@@ -20,7 +20,7 @@ from remand.testing.builders import (
     task_claimed,
 )
 
-WORK = {"commit": SHA, "tree": TREE, "gates": ("tests", "lint"), "policy": "p1"}
+WORK = {"commit": SHA, "tree": TREE, "gates": ("tests", "lint"), "gates_digest": "p1"}
 SUBMIT = c.SubmitTask(task_id=T1, agent="Alice", commit="HEAD", branch="roof", pr=7)
 
 
@@ -73,7 +73,7 @@ class Story:
         return task
 
     def ask(self, ask: c.Ask, by: Actor = THE_COORDINATOR, **facts: Any) -> tuple[Event, ...]:
-        events = decide_events(self.task, ask, by, **{"policy": "p1", **facts})
+        events = decide_events(self.task, ask, by, **{"gates_digest": "p1", **facts})
         self.events += events
         return events
 

@@ -65,9 +65,9 @@ def facts(reason: str = "BLOCKER", **more: Any) -> dict[str, Any]:
     }
     named = NamedTask(name=T2, task_id=T2, status="incoming", is_open=True)
     standard = {
-        "rejection": record,
-        "fresh_task_ids": (N1, N2, N3),
-        "fresh_handoff_id": H2,
+        "record": record,
+        "task_ids": (N1, N2, N3),
+        "handoff_id": H2,
         "validation": ValidationFacts(named=(named,)),
         "open_blockers": (T2, T3),
     }
@@ -366,7 +366,7 @@ def test_an_override_does_not_give_the_task_back_to_an_agent_locked_out_since(wa
 @pytest.mark.parametrize("decision", [name for name in DecisionType.__members__ if name != "OVERRIDE"])
 def test_no_accepted_answer_needs_a_valid_record(decision: str) -> None:
     """A director may accept what the rules would not, and whatever the record lacks has a stand-in or a refusal."""
-    given = facts(rejection={"reason_type": "?", "blocking_factor": ["odd"], "alternative_tasks": {"a": 1}})
+    given = facts(record={"reason_type": "?", "blocking_factor": ["odd"], "alternative_tasks": {"a": 1}})
 
     if decision == "ACCEPT_AND_DECOMPOSE":
         assert refusal_code(OVERRIDDEN, answering(decision), DIRECTOR, **given) == "bad_value"
@@ -392,8 +392,8 @@ def test_a_deferral_to_named_tasks_is_given_the_reason_of_the_rejection(reason: 
 
 
 def test_an_override_without_a_rationale_says_what_it_did_not_accept() -> None:
-    record = {**facts()["rejection"], "blocking_factor": "THE FACTOR"}
-    answer = follows(answering("OVERRIDE"), rejection=record)[0]
+    record = {**facts()["record"], "blocking_factor": "THE FACTOR"}
+    answer = follows(answering("OVERRIDE"), record=record)[0]
 
     assert (
         answer.decision.rationale == "The rejection (BLOCKER) is not accepted. Blocking factor: THE FACTOR."
@@ -415,5 +415,5 @@ def test_an_answer_carries_the_whole_rejection_that_it_answers(decision: str, re
     answer = decide_events(WAITING, answering(decision), DIRECTOR, **given)[0]
 
     assert isinstance(answer, RejectionAnswered)
-    whole = TaskRejection.from_dict({"rejected_at": NOW, **given["rejection"]})
+    whole = TaskRejection.from_dict({"rejected_at": NOW, **given["record"]})
     assert answer.decision.rejection == whole.to_dict()

@@ -6,6 +6,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Actor, Role
 from remand.domain.decide import decide
 from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
+from remand.domain.facts import Facts, update_facts
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
 from remand.testing.builders import (
@@ -34,7 +35,7 @@ CLAIM = c.ClaimTask(agent="Alice", task_id=T1)
 def test_a_free_task_is_claimed_under_a_lease() -> None:
     task = a_task(branch="roof", attempt_count=2, epoch=5)
 
-    claimed = decide_events(task, CLAIM, ALICE, fresh_handoff_id=H1, lease_seconds=1800)
+    claimed = decide_events(task, CLAIM, ALICE, handoff_id=H1, lease_seconds=1800)
 
     assert claimed == (
         TaskClaimed(
@@ -103,7 +104,7 @@ def test_claiming_a_task_that_is_reserved_for_one_accepts_the_handoff() -> None:
 def test_claiming_after_ones_offer_lapsed_is_a_claim_like_any_other() -> None:
     task = a_task(offers=(an_offer("Alice", H2, until=LATER),))
 
-    (event,) = decide_events(task, CLAIM, ALICE, at=MUCH_LATER, fresh_handoff_id=H1)
+    (event,) = decide_events(task, CLAIM, ALICE, at=MUCH_LATER, handoff_id=H1)
 
     assert isinstance(event, TaskClaimed)
     assert event.handoff_id == H1
@@ -179,7 +180,9 @@ def test_without_a_task_for_it_an_agent_hears_that_there_is_none() -> None:
 )
 def test_who_is_no_agent_of_a_team_is_told_so_and_does_not_wait_for_work(stranger: Actor) -> None:
     ask = c.ClaimTask(agent=stranger.name)
-    command = c.Command(ask=ask, actor=stranger, at=NOW, facts=c.Facts(has_team=True, agents=(ALICE, BOB)))
+    command = c.Command(
+        ask=ask, actor=stranger, at=NOW, facts=update_facts(Facts(), has_team=True, agents=(ALICE, BOB))
+    )
 
     told = decide(None, command)
 

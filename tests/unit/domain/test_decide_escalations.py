@@ -168,7 +168,7 @@ def test_a_channel_that_took_the_notice_is_noted_once() -> None:
 
 
 def test_the_user_takes_the_task_to_mend_it_by_hand_for_as_long_as_a_lease_may_last() -> None:
-    said, taken = decide_events(ASKED, answer("fix", guidance="Mine"), fresh_handoff_id=H2, base="b")
+    said, taken = decide_events(ASKED, answer("fix", guidance="Mine"), handoff_id=H2, base="b")
 
     assert said == EscalationAnswered(task_id=T1, escalation_id=E1, option="fix", guidance="Mine")
     assert isinstance(taken, TaskClaimed)

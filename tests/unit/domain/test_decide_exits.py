@@ -16,7 +16,7 @@ def test_each_way_out_is_there_once_per_task_and_agent(kind: type[c.ClaimAsk]) -
     leaving = kind(task_id=T1, agent="Alice", reason="Because")
     (event,) = story.ask(leaving, ALICE)
     if story.task.claim is None:
-        story.ask(c.ClaimTask(task_id=T1, agent="Alice"), ALICE, fresh_handoff_id=H2)
+        story.ask(c.ClaimTask(task_id=T1, agent="Alice"), ALICE, handoff_id=H2)
 
     assert refusal_code(story.task, leaving, ALICE) == "exit_used"
     others = [way for way in (c.ReleaseTask, c.ContinueTask, c.WaitTask) if way is not kind]
@@ -31,7 +31,7 @@ def test_one_agents_way_out_is_not_anothers(kind: type[c.ClaimAsk]) -> None:
     story.ask(kind(task_id=T1, agent="Alice", reason="Because"), ALICE)
     if story.task.claim is not None:
         story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
-    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
+    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, handoff_id=H2)
 
     assert decide_events(story.task, kind(task_id=T1, agent="Bob", reason="Because"), BOB)
 

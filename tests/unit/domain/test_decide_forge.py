@@ -46,7 +46,7 @@ from remand.testing.builders import (
     refusal_code,
 )
 
-ALL = {"acts": ALL_ACTIONS}
+ALL = {"forge_actions": ALL_ACTIONS}
 UNDER_REVIEW = a_task(status=Status.PROVISIONAL, submission=a_submission(), branch="work/1")
 SHOWN = replace(UNDER_REVIEW, pr=7, forge=TaskForgeState(pushed=SHA))
 DONE = update_task(SHOWN, status=Status.DONE, approved_commit=SHA)
@@ -96,7 +96,7 @@ def test_what_the_policy_does_not_allow_is_refused(task: Task, ask: c.IntendAct)
     others = tuple(act for act in ForgeAction if act is not ask.act)
 
     assert intended(task, ask).act == ask.act
-    assert no(task, ask, acts=others) == no(task, ask, acts=()) == "policy_off"
+    assert no(task, ask, forge_actions=others) == no(task, ask, forge_actions=()) == "policy_off"
 
 
 @pytest.mark.parametrize("who", [ALICE, LEAD, THE_USER])
@@ -174,7 +174,7 @@ def test_an_issue_waits_for_the_merge_where_there_is_to_be_one() -> None:
     task = replace(DONE, forge=TaskForgeState(issue=12, pushed=SHA))
 
     assert no(task, CLOSE) == "not_due"
-    assert intended(task, CLOSE, acts=(ForgeAction.CLOSE,)).act == ForgeAction.CLOSE
+    assert intended(task, CLOSE, forge_actions=(ForgeAction.CLOSE,)).act == ForgeAction.CLOSE
     assert intended(replace(task, forge=TaskForgeState(issue=12, merged=SHA)), CLOSE).act == ForgeAction.CLOSE
 
 
@@ -193,7 +193,7 @@ def test_what_is_begun_is_not_begun_again_but_may_not_be_wanted_any_more() -> No
 
     assert decide_events(begun, PUSH, THE_COORDINATOR, **ALL) == ()
     assert no(replace(begun, status=Status.REJECTED), PUSH) == "nothing_to_review"
-    assert no(begun, PUSH, acts=()) == "policy_off"
+    assert no(begun, PUSH, forge_actions=()) == "policy_off"
     assert no(replace(begun, pr=7), REQUEST) == "not_due"
 
 
@@ -341,7 +341,7 @@ def test_what_is_due_may_be_done_and_is_what_the_task_is_found_by(task: Task, ac
     if found is None:
         return
     ask = c.IntendAct(task_id=T1, act=found[0], about=found[1], base="main")
-    answer = decide(task, command(ask, THE_COORDINATOR, acts=tuple(acts)))
+    answer = decide(task, command(ask, THE_COORDINATOR, forge_actions=tuple(acts)))
 
     assert found[0] in due_kinds(task)
     if isinstance(answer, Refused):

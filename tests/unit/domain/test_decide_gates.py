@@ -92,8 +92,8 @@ def test_released_work_is_handed_in(ask: c.Ask) -> None:
         {**WORK, "commit": OTHER_SHA, "tree": "other"},
         {**WORK, "tree": "other"},
         {**WORK, "tree": ""},
-        {**WORK, "policy": "p2"},
-        {**WORK, "policy": ""},
+        {**WORK, "gates_digest": "p2"},
+        {**WORK, "gates_digest": ""},
     ],
     ids=["another commit", "another tree", "no tree", "other rules", "no rules"],
 )
@@ -301,7 +301,7 @@ def test_after_an_escalation_the_claim_has_ended_without_a_lockout() -> None:
     assert story.task.people.authors == ()
 
     story.ask(c.ReopenTask(task_id=T1), THE_USER)
-    story.ask(c.ClaimTask(task_id=T1, agent="Alice"), ALICE, fresh_handoff_id=H2)
+    story.ask(c.ClaimTask(task_id=T1, agent="Alice"), ALICE, handoff_id=H2)
 
     assert story.task.claim is not None
 
@@ -310,7 +310,7 @@ def test_another_claim_is_counted_anew_and_the_tasks_history_goes_on() -> None:
     story = Story()
     story.rejected(5, 5)
     story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
-    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
+    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, handoff_id=H2)
 
     assert story.rejected(9, 9) == [["gate.reject"], ["gate.reject"]]
     numbers = [event.number for event in story.events if isinstance(event, GateRejected)]

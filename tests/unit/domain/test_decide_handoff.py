@@ -40,7 +40,7 @@ def complete(agent: str = "Alice", handoff_id: str = H1) -> c.CompleteHandoff:
 
 
 def test_a_handoff_reserves_the_task_for_one_lease() -> None:
-    (event,) = decide_events(a_task(), INITIATE, LEAD, target=ALICE, fresh_handoff_id=H1, lease_seconds=1800)
+    (event,) = decide_events(a_task(), INITIATE, LEAD, target=ALICE, handoff_id=H1, lease_seconds=1800)
 
     assert isinstance(event, HandoffInitiated)
     assert (event.handoff_id, event.source_agent, event.target_agent) == (H1, "Lead", "Alice")

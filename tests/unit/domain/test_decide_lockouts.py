@@ -114,7 +114,7 @@ def test_the_user_who_mends_a_task_by_hand_is_not_locked_out() -> None:
 
 
 def test_the_next_agent_of_the_team_goes_on() -> None:
-    _, reassigned, offered = following(HANDED_IN, **TEAM, fresh_handoff_id=H2)
+    _, reassigned, offered = following(HANDED_IN, **TEAM, handoff_id=H2)
 
     assert reassigned == TaskReassigned(
         task_id=T1, target="Bob", source="Alice", reason="next eligible agent"
@@ -305,9 +305,9 @@ def test_an_unlock_frees_what_was_reserved_for_others_and_keeps_the_agents_own_o
 
 
 def test_an_unlock_also_ends_what_was_inherited_from_the_task() -> None:
-    heirs = ((T2, "Alice"), (T3, "Alice"), (T3, "Bob"))
+    descendants = ((T2, "Alice"), (T3, "Alice"), (T3, "Bob"))
 
-    own, *others = decide_events(a_task(lockouts=(a_lockout("Alice"),)), unlock(), heirs=heirs)
+    own, *others = decide_events(a_task(lockouts=(a_lockout("Alice"),)), unlock(), descendants=descendants)
 
     assert event_task_id(own) == T1
     assert [(event.task_id, event.agent, event.inherited_from) for event in others] == [
@@ -373,7 +373,7 @@ SENT_BACK = update_task(
 def test_a_leader_lets_another_agent_go_on() -> None:
     for task in (HELD, SENT_BACK):
         reassigned, offered = decide_events(
-            task, reassign(reason="Knows roofs"), LEAD, target=BOB, fresh_handoff_id=H2, **TEAM
+            task, reassign(reason="Knows roofs"), LEAD, target=BOB, handoff_id=H2, **TEAM
         )
         assert reassigned == TaskReassigned(task_id=T1, target="Bob", source="Alice", reason="Knows roofs")
         assert isinstance(offered, HandoffInitiated)

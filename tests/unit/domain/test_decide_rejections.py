@@ -55,9 +55,9 @@ HELD = a_task(title=TITLE, scope=SCOPE, status=Status.CLAIMED, claim=a_claim("Al
 OFFERED = a_task(title=TITLE, scope=SCOPE, offers=(an_offer("Alice", H1),))
 DEPENDENCY = NamedTask(name=T2, task_id=T2, status="incoming", is_open=True)
 FACTS: dict[str, Any] = {
-    "fresh_rejection_id": R1,
-    "fresh_task_ids": (N1, N2, N3),
-    "fresh_handoff_id": H2,
+    "rejection_id": R1,
+    "task_ids": (N1, N2, N3),
+    "handoff_id": H2,
     "validation": ValidationFacts(named=(DEPENDENCY,)),
     "auto_reformulate": True,
 }
@@ -247,7 +247,7 @@ def test_grades_of_evidence_are_kept_with_the_rejection() -> None:
 
 @pytest.mark.parametrize("reason", RejectionReason)
 def test_under_another_director_an_earned_rejection_waits_for_the_answer(reason: RejectionReason) -> None:
-    found = follows(a_rejection(reason), director="later")
+    found = follows(a_rejection(reason), human_reason="later")
 
     assert names(found) == ["handoff.reject", "task.block"]
 
@@ -270,9 +270,9 @@ def test_a_lazy_rejection_is_overridden_with_its_issues_and_changes_nothing_else
     assert answer.rejection_id == invalid.rejection_id == R1
 
 
-@pytest.mark.parametrize("director", ["auto", "later"])
-def test_a_lazy_rejection_bothers_no_director(director: str) -> None:
-    assert "task.block" not in names(follows(LAZY, director=director))
+@pytest.mark.parametrize("human_reason", ["", "later"])
+def test_a_lazy_rejection_bothers_no_director(human_reason: str) -> None:
+    assert "task.block" not in names(follows(LAZY, human_reason=human_reason))
 
 
 def test_an_overridden_blocker_creates_no_task_and_no_link() -> None:

@@ -159,9 +159,9 @@ def test_what_the_fold_ends_by_itself_is_not_said_again() -> None:
 
 
 def test_a_lockout_that_went_along_to_other_tasks_ends_there_too() -> None:
-    heirs = ((T2, "Alice"), (T2, "Bob"))
+    descendants = ((T2, "Alice"), (T2, "Bob"))
 
-    (event,) = cleared(SENT_BACK, V1, heirs=heirs)
+    (event,) = cleared(SENT_BACK, V1, descendants=descendants)
 
     assert event == LockoutCleared(
         task_id=T2,
@@ -173,12 +173,14 @@ def test_a_lockout_that_went_along_to_other_tasks_ends_there_too() -> None:
 
 
 def test_a_lockout_that_stays_stays_on_other_tasks() -> None:
-    heirs = ((T2, "Alice"),)
+    descendants = ((T2, "Alice"),)
     both = a_round(reviews=reviews((V1, "Lead"), (V3, "Tess")))
 
-    assert cleared(TWICE, V1, heirs=heirs) == []
-    assert cleared(update_task(SENT_BACK, rounds=(both,)), V1, heirs=heirs) == []
-    assert [event_task_id(event) for event in cleared(TWICE, V1, heirs=heirs, lockout_after=2)] == [T1, T2]
+    assert cleared(TWICE, V1, descendants=descendants) == []
+    assert cleared(update_task(SENT_BACK, rounds=(both,)), V1, descendants=descendants) == []
+    assert [
+        event_task_id(event) for event in cleared(TWICE, V1, descendants=descendants, lockout_after=2)
+    ] == [T1, T2]
 
 
 def test_a_retraction_ends_no_lockout_that_somebody_set_by_word_because_another_agent_was_rejected() -> None:

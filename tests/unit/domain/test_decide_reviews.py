@@ -102,7 +102,7 @@ def test_a_rejection_names_the_work_the_findings_and_the_change() -> None:
 
 def test_a_review_of_a_forge_has_the_same_id_in_every_ledger() -> None:
     ids = {
-        rejection_of(task, ask=replace(REJECT, source=source), fresh_review_id=fresh).review_id
+        rejection_of(task, ask=replace(REJECT, source=source), review_id=fresh).review_id
         for task, source, fresh in (
             (HANDED_IN, "forge:1", V1),
             (HANDED_IN, "forge:1", V2),
@@ -496,14 +496,14 @@ def test_a_change_whose_rejection_was_retracted_may_be_handed_in_again() -> None
 
 def test_a_second_review_of_the_same_work_keeps_its_author_out_by_itself_too() -> None:
     sent_back = task_after_review(review_rejected(), lockout_set())
-    decided_of = decide_events(sent_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
+    decided_of = decide_events(sent_back, REJECT_ALL, TESS, commit=SHA, review_id=V2)
 
     assert [event.review_id for event in decided_of if isinstance(event, LockoutSet)] == [V2]
 
 
 def test_a_second_review_does_not_lock_out_whom_the_user_let_back() -> None:
     let_back = task_after_review(review_rejected(), lockout_set(), LockoutCleared(task_id=T1, agent="Alice"))
-    decided_of = decide_events(let_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
+    decided_of = decide_events(let_back, REJECT_ALL, TESS, commit=SHA, review_id=V2)
 
     assert [type(event) for event in decided_of] == [ReviewRejected]
 
@@ -511,7 +511,7 @@ def test_a_second_review_does_not_lock_out_whom_the_user_let_back() -> None:
 def test_each_rejection_by_the_command_has_an_id_of_its_own() -> None:
     """Only a forge's review has an id there; `reject-task` says the same of itself each time."""
     command = replace(REJECT, source="reject-task")
-    ids = [rejection_of(HANDED_IN, ask=command, fresh_review_id=fresh).review_id for fresh in (V1, V2)]
+    ids = [rejection_of(HANDED_IN, ask=command, review_id=fresh).review_id for fresh in (V1, V2)]
 
     assert ids == [V1, V2]
 

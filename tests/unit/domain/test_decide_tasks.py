@@ -47,7 +47,7 @@ def test_a_task_is_written_down_as_it_was_said() -> None:
         aliases=("#42", "a/b#7"),
     )
 
-    assert decide_events(None, ask, fresh_task_id=T1) == (
+    assert decide_events(None, ask, task_id=T1) == (
         task_added(
             T1,
             "Mend the roof",
@@ -64,7 +64,7 @@ def test_a_task_is_written_down_as_it_was_said() -> None:
 def test_each_dependency_is_an_event_of_its_own() -> None:
     ask = c.AddTask(title="Mend the roof", depends_on=(T2, T3, T2))
 
-    assert decide_events(None, ask, fresh_task_id=T1)[1:] == (
+    assert decide_events(None, ask, task_id=T1)[1:] == (
         dependency_created(T1, T2),
         dependency_created(T1, T3),
     )

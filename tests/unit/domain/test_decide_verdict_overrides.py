@@ -187,7 +187,7 @@ def test_work_that_was_measured_by_other_rules_is_not_handed_in_by_itself() -> N
         story = Story()
         story.ask(recording(verdict))
 
-        assert len(story.ask(ask, who, policy="p2")) == 1
+        assert len(story.ask(ask, who, gates_digest="p2")) == 1
         assert story.task.status == Status.CLAIMED
 
 
@@ -196,7 +196,7 @@ def test_work_that_was_measured_under_another_claim_is_nobody_elses() -> None:
         story = Story()
         story.ask(recording(verdict))
         story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
-        story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
+        story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, handoff_id=H2)
 
         assert len(story.ask(ask, who)) == 1
         assert story.task.status == Status.CLAIMED
@@ -239,7 +239,7 @@ def test_whoever_works_on_a_task_settles_no_finding_of_it() -> None:
     assert refusal_code(story.task, settling("f1"), LEA) == "own_work"
     story.ask(c.ReleaseTask(task_id=T1, agent="Lea"), LEA)
     assert refusal_code(story.task, settling("f1"), LEA) == "own_work", "giving it back changes nothing"
-    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
+    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, handoff_id=H2)
     story.ask(recording(held("f1"), "Bob"))
     assert refusal_code(story.task, settling("f1"), LEA) == "own_work", (
         "nor does another's claim on the same work"
@@ -251,7 +251,7 @@ def test_whoever_goes_on_with_held_work_settles_no_finding_of_it() -> None:
     story = Story()
     story.ask(recording(held("f1")))
     story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
-    story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, fresh_handoff_id=H2)
+    story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, handoff_id=H2)
 
     assert refusal_code(story.task, settling("f1"), LEA) == "own_work"
 
@@ -261,7 +261,7 @@ def test_whoever_handed_a_refused_finding_in_again_does_not_settle_it() -> None:
     story.ask(recording(held("f1")))
     story.ask(settling("f1", is_accepted=False), LEAD)
     story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
-    story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, fresh_handoff_id=H2)
+    story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, handoff_id=H2)
     story.ask(recording(apply_settlements(held("f1"), story.task), "Lea"))
     story.ask(c.ReleaseTask(task_id=T1, agent="Lea"), LEA)
 

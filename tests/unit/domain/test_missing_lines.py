@@ -131,9 +131,9 @@ def test_a_merge_on_the_forge_is_refused_while_lines_are_missing() -> None:
     task = task_after(task_added(), task_claimed(), *gate_passed_and_submitted(), edited, approved)
     merge = c.IntendAct(task_id=T1, act=ForgeAction.MERGE, about=SHA)
 
-    assert decide_events(task, merge, THE_COORDINATOR, acts=(ForgeAction.MERGE,))
+    assert decide_events(task, merge, THE_COORDINATOR, forge_actions=(ForgeAction.MERGE,))
     assert (
-        refusal_code(task, merge, THE_COORDINATOR, acts=(ForgeAction.MERGE,), missing=(LINE,))
+        refusal_code(task, merge, THE_COORDINATOR, forge_actions=(ForgeAction.MERGE,), missing=(LINE,))
         == "lines_missing"
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from remand.domain import references, requests
+from remand.domain import references
 from remand.domain.access import agent_calls
 from remand.domain.refusals import Refused
 
@@ -36,7 +36,7 @@ Call = Callable[[], object]
             "There is no option 3; choose one from 1 to 2.",
         ),
         (
-            lambda: requests.require_text("agent", ""),
+            lambda: references.require_text("agent", ""),
             "bad_value",
             "Give the agent as a non-empty text.",
         ),
@@ -69,17 +69,17 @@ def test_options_are_counted_from_one(number: int) -> None:
 
 def test_what_is_there_is_passed_on() -> None:
     assert references.require_task("task", "T-1") == "task"
-    assert requests.require_text("agent", "Alice") == "Alice"
+    assert references.require_text("agent", "Alice") == "Alice"
     agent_calls.require_environment_name("Alice", " ALICE ")
     agent_calls.require_outside_agent("run", is_confined=False)
 
 
 @pytest.mark.parametrize(
-    ("rejection", "size", "key"), [("text", 1, ""), ({}, requests.MAX_REQUEST + 1, ""), ({}, 1, "a key")]
+    ("rejection", "size", "key"), [("text", 1, ""), ({}, references.MAX_REQUEST + 1, ""), ({}, 1, "a key")]
 )
 def test_a_command_that_cannot_be_kept_is_refused(rejection: object, size: int, key: str) -> None:
-    requests.require_request_form({}, requests.MAX_REQUEST, "a-key")
+    references.require_request_form({}, references.MAX_REQUEST, "a-key")
     with pytest.raises(Refused) as refusal:
-        requests.require_request_form(rejection, size, key)
+        references.require_request_form(rejection, size, key)
 
     assert refusal.value.code == "bad_value"

@@ -75,7 +75,7 @@ def ended(how: How = How.EXITED, **fields: Any) -> c.EndRun:
 
 
 def test_a_task_is_claimed_and_its_run_begun_in_one() -> None:
-    claimed, started = asked(a_task(), ASSIGN, target=ALICE, fresh_handoff_id=H1)
+    claimed, started = asked(a_task(), ASSIGN, target=ALICE, handoff_id=H1)
 
     assert isinstance(claimed, TaskClaimed)
     assert claimed.agent == "Alice"
@@ -105,7 +105,7 @@ def test_an_offer_to_the_agent_is_taken_up() -> None:
     ],
 )
 def test_an_agent_is_given_nothing_that_it_could_not_claim(task: Task, code: str) -> None:
-    assert no(task, ASSIGN, target=ALICE, fresh_handoff_id=H1) == code
+    assert no(task, ASSIGN, target=ALICE, handoff_id=H1) == code
 
 
 @pytest.mark.parametrize("ask", [ASSIGN, c.StartRun(task_id=T1, agent="Alice", run_id=RUN), ended()])
@@ -372,7 +372,7 @@ def test_a_run_ends_with_the_lease_that_nobody_renewed() -> None:
     assert (task.spent.seconds, task.spent.faults) == (400.0, 0), (
         "it would have been renewed after half of it"
     )
-    assert asked(task, replace(ASSIGN, run_id=OTHER), target=ALICE, fresh_handoff_id=H1)
+    assert asked(task, replace(ASSIGN, run_id=OTHER), target=ALICE, handoff_id=H1)
 
 
 # A reviewer's yes.

@@ -116,7 +116,7 @@ def test_another_claim_starts_at_nought_and_has_no_part_in_the_stops_of_the_one_
     idle(story, "s1")
     story.ask(c.ReleaseTask(task_id=T1, agent="Alice", reason="Because"), ALICE)
     assert idle(story, "s2") == ()
-    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
+    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, handoff_id=H2)
 
     assert idle(story, "s3", handoff=H1) == ()
     assert names(idle(story, "s4", handoff=H2)) == ["task.idle"]

@@ -15,7 +15,7 @@ from remand.adapters.git.location import LedgerLocation, current_branch, read_re
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit, CommitDifference
 from remand.domain.gate.control_files import is_control_name
-from remand.domain.setup_files import SetupFiles
+from remand.domain.hosts import SetupFiles
 
 MAX_OBJECT = 1 << 20
 _ID_LENGTHS = {40: hashlib.sha1, 64: hashlib.sha256}

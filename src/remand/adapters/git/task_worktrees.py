@@ -48,7 +48,7 @@ from remand.adapters.git.refs import (
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
 from remand.domain import ids
-from remand.domain.setup_files import SetupFiles
+from remand.domain.hosts import SetupFiles
 
 NAMED = 1000
 """How many uncommitted files are named."""

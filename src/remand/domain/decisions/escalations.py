@@ -110,7 +110,7 @@ def _find_merged_submission(task: Task) -> Submission | None:
 
 def require_agent_left(task: Task, command: c.Command) -> None:
     """Refuses to put a task back into the queue that nobody on the team may take from there."""
-    if command.facts.has_team and not remaining_agents(task, command.facts):
+    if command.facts.team.has_team and not remaining_agents(task, command.facts):
         raise Refused(
             "bad_value",
             f"No agent may claim {task.label} from the queue: unlock an agent or reassign the task to one.",
@@ -120,7 +120,11 @@ def require_agent_left(task: Task, command: c.Command) -> None:
 def deadlock_question(task: Task, command: c.Command, *, without: tuple[str, ...] = ()) -> Events:
     """The question to ask when nobody on the team is left for the task; none when somebody is."""
     is_nobodys = task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED)
-    if not command.facts.has_team or is_nobodys or remaining_agents(task, command.facts, without=without):
+    if (
+        not command.facts.team.has_team
+        or is_nobodys
+        or remaining_agents(task, command.facts, without=without)
+    ):
         return ()
     why = f"All agents are locked out of {task.label}, or lack what it asks for"
     return (ask_user(task, "deadlock", why, command),)
@@ -149,7 +153,7 @@ def repeat_escalation(task: Task, ask: c.RepeatEscalation, command: c.Command) -
     escalation = task.open_escalation
     if escalation is None or escalation.acknowledged_by or escalation.deadline > command.at:
         return ()
-    deadline = add_seconds(command.at, command.facts.deadline_seconds)
+    deadline = add_seconds(command.at, command.facts.policy.deadline_seconds)
     return (EscalationRepeated(task_id=task.id, escalation_id=escalation.id, deadline=deadline),)
 
 
@@ -214,7 +218,9 @@ def answer_escalation(task: Task, ask: c.AnswerEscalation, command: c.Command) -
 
 def _unknown_option_refusal(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Refused:
     facts = command.facts
-    known = escalation_options(task, remaining_agents(task, facts), facts.inherited, has_team=facts.has_team)
+    known = escalation_options(
+        task, remaining_agents(task, facts), facts.lockouts.inherited, has_team=facts.team.has_team
+    )
     return unknown_option_refusal(ask.option, [option.key for option in known])
 
 
@@ -265,7 +271,9 @@ def _require_open_escalation(task: Task, escalation_id: str) -> Escalation:
 def _clear_own_lockout(task: Task, command: c.Command) -> Events:
     """Ends the user's own lockout: whoever else may be kept away, the user is not."""
     name = command.actor.name
-    is_barred = any(who == name for who, _ in command.facts.inherited) and name not in task.people.unlocked
+    is_barred = (
+        any(who == name for who, _ in command.facts.lockouts.inherited) and name not in task.people.unlocked
+    )
     if not is_barred and not task.is_locked_out(name):
         return ()
     return clear_lockout(task, name, "the user fixes the task manually", "", command)
@@ -275,19 +283,19 @@ def _claim_for_user(task: Task, command: c.Command) -> TaskClaimed:
     """The user's own claim: to mend the work by hand, with as long a lease as there is."""
     return TaskClaimed(
         task_id=task.id,
-        handoff_id=command.facts.fresh_handoff_id,
+        handoff_id=command.facts.fresh.handoff_id,
         agent=command.actor.name,
         attempt=task.claims.attempt_count + 1,
         epoch=task.claims.epoch + 1,
         lease_expires_at=add_seconds(command.at, MAX_LEASE_SECONDS - 1),
         branch=task.branch,
-        base=command.facts.base,
+        base=command.facts.work.base,
     )
 
 
 def clear_lockout(task: Task, agent: str, reason: str, guidance: str, command: c.Command) -> Events:
     """Ends an agent's lockout, here and on what was cut from the task."""
-    is_inherited = any(name == agent for name, _ in command.facts.inherited)
+    is_inherited = any(name == agent for name, _ in command.facts.lockouts.inherited)
     if not task.is_locked_out(agent) and (not is_inherited or agent in task.people.unlocked):
         raise Refused("bad_value", f"{agent} is not locked out of task {task.id}.")
     own = LockoutCleared(task_id=task.id, agent=agent, reason=reason, guidance=guidance)
@@ -298,7 +306,7 @@ def clear_lockout(task: Task, agent: str, reason: str, guidance: str, command: c
             reason=f"unlocked on {task.id}: {reason}"[:500],
             inherited_from=task.id,
         )
-        for heir, name in command.facts.heirs
+        for heir, name in command.facts.lockouts.descendants
         if name == agent
     )
     return (own, *heirs)
@@ -306,15 +314,15 @@ def clear_lockout(task: Task, agent: str, reason: str, guidance: str, command: c
 
 def reserve_for_agent(task: Task, agent: str, command: c.Command) -> Events:
     """Keeps the task for the agent that was unlocked for it, unless it reviews it or lacks what it asks for."""
-    target = next((one for one in command.facts.agents if one.name == agent), None)
+    target = next((one for one in command.facts.team.agents if one.name == agent), None)
     if target is None or not r.is_eligible(task, target):
         return ()
-    return (make_offer(task, agent, command.facts.fresh_handoff_id, command),)
+    return (make_offer(task, agent, command.facts.fresh.handoff_id, command),)
 
 
 def _reassign_to(task: Task, name: str, guidance: str, command: c.Command) -> Events:
     facts = command.facts
-    target = facts.target
+    target = facts.team.target
     if target is None or target.name != name:
         raise Refused("bad_value", f"There is no agent {name[:64]!r}.")
     r.require_may_work(task, target, facts)
@@ -327,7 +335,7 @@ def _reassign_to(task: Task, name: str, guidance: str, command: c.Command) -> Ev
         command,
         source=source,
         why="by the user's decision",
-        is_last=facts.has_team and not others,
+        is_last=facts.team.has_team and not others,
         guidance=guidance,
     )
 

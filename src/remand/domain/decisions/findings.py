@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain import preconditions as r
-from remand.domain.access.team import USER, Actor, Role, Team, paths_outside_scope, review_scope
+from remand.domain.access.team import REVIEWERS, USER, Actor, Role, Team, paths_outside_scope, review_scope
 from remand.domain.gate.control_files import CONTROL_CODE, ControlChange, is_control_finding
 from remand.domain.gate.gate import GateFinding, render_measurement
 from remand.domain.gate.verdict import (
@@ -276,7 +276,7 @@ def require_finding_in_scope(task: Task, ask: c.SettleFinding, actor: Actor) -> 
 def acceptable_findings(task: Task, findings: Iterable[str], actor: Actor) -> tuple[str, ...]:
     """Of these findings of the task, those that the actor may accept."""
     try:
-        r.require_permission(c.SettleFinding(task_id=task.id, finding="", is_accepted=True), actor)
+        r.require_role(REVIEWERS, actor)
         require_not_worker(task, actor)
     except Refused:
         return ()

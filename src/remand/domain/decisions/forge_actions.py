@@ -132,7 +132,7 @@ def _short_commit(task: Task) -> str:
 
 def plan_action(task: Task, ask: c.IntendAct, command: c.Command) -> Events:
     """Begins an act that is allowed now. For one that is begun already nothing is added."""
-    if ask.act not in command.facts.acts:
+    if ask.act not in command.facts.forge_actions:
         raise Refused("policy_off", f"The policy does not let Remand {describe_action(task, ask.act)}.")
     _require_possible(task, ask, command)
     forge = task.forge
@@ -223,7 +223,11 @@ def _require_ended(task: Task, ask: c.IntendAct, command: c.Command) -> None:
         raise Refused("bad_value", "An issue is closed with its task, not at a commit.")
     if not _has_ended(task):
         raise Refused("not_due", f"Task {task.id} is {task.status}; its issue stays open.")
-    if ForgeAction.MERGE in command.facts.acts and task.status == Status.DONE and _awaits_merge(task):
+    if (
+        ForgeAction.MERGE in command.facts.forge_actions
+        and task.status == Status.DONE
+        and _awaits_merge(task)
+    ):
         raise Refused("not_due", f"Pull request #{task.pr} of task {task.id} is not merged yet.")
 
 

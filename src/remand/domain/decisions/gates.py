@@ -34,6 +34,7 @@ from remand.domain.events.work import (
     GateRecovered,
     GateRejected,
 )
+from remand.domain.facts import Facts
 from remand.domain.gate.control_files import ControlChange, is_control_finding
 from remand.domain.gate.gate import gate_title
 from remand.domain.gate.state import (
@@ -68,8 +69,12 @@ def require_own_commit(task: Task, claim: Claim, command: c.Command) -> None:
     facts = command.facts
     if not command.actor.confined:
         return
-    base = "" if task.branch in ("", facts.base_branch) else facts.base
-    require_off_base(task, facts.commit, is_on_base=bool(facts.commit) and facts.commit in (claim.base, base))
+    base = "" if task.branch in ("", facts.work.base_branch) else facts.work.base
+    require_off_base(
+        task,
+        facts.work.commit,
+        is_on_base=bool(facts.work.commit) and facts.work.commit in (claim.base, base),
+    )
 
 
 def is_unmeasured(answer: object) -> bool:
@@ -102,30 +107,33 @@ def verdict_refusal(verdict: Verdict, text: str) -> Refused:
     return Refused("gate_errored" if verdict.status in UNMEASURED else "gate_rejected", text)
 
 
-def require_new_change(task: Task, facts: c.Facts) -> None:
+def require_new_change(task: Task, facts: Facts) -> None:
     """Refuses a change that was rejected before, as long as the user has not let it pass.
 
     The very commit that was rejected is work that was not committed yet: nobody has to be asked about that.
     """
-    name = facts.same_change or find_rejected_change(task, facts.tree, facts.patch)
-    if not name or is_change_accepted(task, name, facts.tree):
+    name = facts.work.same_change or find_rejected_change(task, facts.work.tree, facts.work.patch)
+    if not name or is_change_accepted(task, name, facts.work.tree):
         return
-    if facts.is_enforced and any(one.commit == facts.commit for one in task.standing_rounds):
+    if facts.gate_rules.is_enforced and any(one.commit == facts.work.commit for one in task.standing_rounds):
         raise Refused(
             "nothing_committed",
-            f"{facts.commit[:12]} is the commit that was rejected. Commit the changes since then, then claim done.",
+            f"{facts.work.commit[:12]} is the commit that was rejected. Commit the changes since then, then claim done.",
         )
     raise Refused(
-        "not_measured", f"{facts.commit[:12]} makes the same change as a rejected submission of {task.label}."
+        "not_measured",
+        f"{facts.work.commit[:12]} makes the same change as a rejected submission of {task.label}.",
     )
 
 
 def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> Events:
     """The question to the user about gates that this verdict shows to be broken, unless it was put already."""
     facts, found = command.facts, find_outages(verdict)
-    known = (*task.gates.outages, *facts.outages)
-    broken = broken_gate_names((*without_gates(known, find_measured_gates(verdict)), *found), facts.policy)
-    new = tuple(one for one in found if one.gate in broken and one.gate not in facts.asked_gates)
+    known = (*task.gates.outages, *facts.gate_rules.outages)
+    broken = broken_gate_names(
+        (*without_gates(known, find_measured_gates(verdict)), *found), facts.gate_rules.gates_digest
+    )
+    new = tuple(one for one in found if one.gate in broken and one.gate not in facts.gate_rules.asked_gates)
     if not new:
         return ()
     asked = ask_user(task, GATE_QUESTION, render_outage_question(new), command)
@@ -137,11 +145,11 @@ def record_measured_gates(task: Task, ask: c.NoteGatesMeasured, command: c.Comma
     facts = command.facts
     gates = tuple(dict.fromkeys(one.gate for one in task.gates.outages if one.gate in ask.gates))
     recovered = (GateRecovered(task_id=task.id, gates=gates),) if gates else ()
-    left = without_gates((*task.gates.outages, *facts.outages), ask.gates)
+    left = without_gates((*task.gates.outages, *facts.gate_rules.outages), ask.gates)
     escalation = task.open_escalation
     if escalation is None or escalation.kind != GATE_QUESTION:
         return recovered
-    if broken_gate_names(left, facts.policy) & set(escalation.gates):
+    if broken_gate_names(left, facts.gate_rules.gates_digest) & set(escalation.gates):
         return recovered
     answered = EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=RETRY)
     return (*recovered, answered)
@@ -154,7 +162,7 @@ def require_release(task: Task, claim: Claim, command: c.Command) -> Events:
     that was released gets the release in its own name: what is handed in is always what a release names.
     """
     facts = command.facts
-    if facts.gates is None:
+    if facts.gate_rules.gates is None:
         raise Refused(
             "no_gates",
             "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
@@ -162,38 +170,42 @@ def require_release(task: Task, claim: Claim, command: c.Command) -> Events:
     require_new_change(task, facts)
     _require_control_settled(task, facts)
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
-    if not facts.gates:
+    if not facts.gate_rules.gates:
         require_own_commit(task, claim, command)
         empty = Verdict(
-            status=GateStatus.PASSED, commit=facts.commit, tree=facts.tree, policy=facts.policy, tier="none"
+            status=GateStatus.PASSED,
+            commit=facts.work.commit,
+            tree=facts.work.tree,
+            policy=facts.gate_rules.gates_digest,
+            tier="none",
         )
         return (GatePassed(verdict=empty, **own),)
-    if facts.commit_of:
+    if facts.work.commit_of:
         raise Refused(
             "nothing_committed",
-            f"{facts.commit[:12]} was submitted for task {facts.commit_of}. Commit the work on {task.id}, then claim done.",
+            f"{facts.work.commit[:12]} was submitted for task {facts.work.commit_of}. Commit the work on {task.id}, then claim done.",
         )
     gates = task.gates
-    if not gates.is_released or not facts.tree or gates.tree != facts.tree:
+    if not gates.is_released or not facts.work.tree or gates.tree != facts.work.tree:
         raise Refused(
             "not_measured",
-            f"The gates {', '.join(facts.gates)} have not passed at {facts.commit[:12]}; work cannot be submitted before they pass.",
+            f"The gates {', '.join(facts.gate_rules.gates)} have not passed at {facts.work.commit[:12]}; work cannot be submitted before they pass.",
         )
-    if gates.policy != facts.policy:
+    if gates.policy != facts.gate_rules.gates_digest:
         raise Refused(
             "not_measured",
-            f"The rules have changed since the gates ran on {facts.commit[:12]}; the verdict is stale.",
+            f"The rules have changed since the gates ran on {facts.work.commit[:12]}; the verdict is stale.",
         )
-    if gates.commit == facts.commit:
+    if gates.commit == facts.work.commit:
         return ()
     is_observed = gates.status not in RELEASING
     return (GatePassed(verdict=_carry_over_verdict(task, facts), is_observed=is_observed, **own),)
 
 
-def _require_control_settled(task: Task, facts: c.Facts) -> None:
+def _require_control_settled(task: Task, facts: Facts) -> None:
     """Refuses work that changes the ledger's own files, as long as nobody has let that pass."""
-    for change in unsettled_control_changes(task, facts.control):
-        raise Refused("not_measured", f"{facts.commit[:12]} is held for a reviewer: {change.text}.")
+    for change in unsettled_control_changes(task, facts.work.control):
+        raise Refused("not_measured", f"{facts.work.commit[:12]} is held for a reviewer: {change.text}.")
 
 
 def unsettled_control_changes(task: Task, changes: Sequence[ControlChange]) -> tuple[ControlChange, ...]:
@@ -207,7 +219,7 @@ def unsettled_control_changes(task: Task, changes: Sequence[ControlChange]) -> t
     )
 
 
-def _carry_over_verdict(task: Task, facts: c.Facts) -> Verdict:
+def _carry_over_verdict(task: Task, facts: Facts) -> Verdict:
     """The verdict on a code tree, for another commit that has the same."""
     gates = task.gates
     results = tuple(
@@ -216,21 +228,25 @@ def _carry_over_verdict(task: Task, facts: c.Facts) -> Verdict:
             status=GateStatus.FAILED if name in gates.blocking else GateStatus.PASSED,
             line=f"- {gate_title(name)}: measured at {gates.commit[:12]}, which has the same code",
         )
-        for name in dict.fromkeys((*(facts.gates or ()), *gates.blocking))
+        for name in dict.fromkeys((*(facts.gate_rules.gates or ()), *gates.blocking))
     )
     verdict = _verdict_with_results(task, results)
-    return replace(verdict, commit=facts.commit, status=gates.status or GateStatus.PASSED)
+    return replace(verdict, commit=facts.work.commit, status=gates.status or GateStatus.PASSED)
 
 
 def record_verdict(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
     """What follows from a verdict on a done claim."""
     under = c.ClaimAsk(task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id)
     claim = r.require_claim(task, under, command.at)
-    verdict = ask.verdict if ask.verdict.policy else replace(ask.verdict, policy=command.facts.policy)
+    verdict = (
+        ask.verdict
+        if ask.verdict.policy
+        else replace(ask.verdict, policy=command.facts.gate_rules.gates_digest)
+    )
     own: dict[str, Any] = {"handoff_id": claim.handoff_id, "agent": claim.agent}
     if verdict.is_release:
         return (GatePassed(task_id=task.id, verdict=verdict, **own),)
-    if not command.facts.is_enforced:
+    if not command.facts.gate_rules.is_enforced:
         return (GatePassed(task_id=task.id, verdict=verdict, is_observed=True, **own),)
     if verdict.status is GateStatus.HELD:
         until = add_seconds(command.at, MAX_LEASE_SECONDS - 1)
@@ -267,7 +283,7 @@ def _reject_claim(
     gates, facts = task.gates, command.facts
     number = gates.progress.count + 1
     progress = has_progress(task, verdict)
-    stalled = 0 if progress or number <= facts.alert_after_gates else gates.progress.stalled + 1
+    stalled = 0 if progress or number <= facts.policy.alert_after_gates else gates.progress.stalled + 1
     rejected = GateRejected(
         task_id=task.id,
         handoff_id=claim.handoff_id,
@@ -281,7 +297,7 @@ def _reject_claim(
     about_gates = open_outage_question(task, verdict, command)
     if about_gates:
         return (rejected, *about_gates)
-    if number < facts.escalate_after_gates and stalled < MAX_STALLED:
+    if number < facts.policy.escalate_after_gates and stalled < MAX_STALLED:
         return (rejected, *raise_alert(task, claim, number, facts), *_restore_lease(task, claim, command))
     why = (
         f"{claim.agent} was rejected {number} times by the gates {', '.join(verdict.blocking_gates)}"
@@ -292,7 +308,7 @@ def _reject_claim(
 
 def _restore_lease(task: Task, claim: Claim, command: c.Command) -> Events:
     """Takes back the long lease of a claim that was held: nobody may be at work on it any more."""
-    until = add_seconds(command.at, command.facts.lease_seconds)
+    until = add_seconds(command.at, command.facts.policy.lease_seconds)
     if task.gates.status is not GateStatus.HELD or claim.lease_expires_at <= until:
         return ()
     return (
@@ -409,7 +425,7 @@ def _submit_held_work(task: Task, settled: dict[str, GateStatus], command: c.Com
     claim, gates = _live_claim(task, command), task.gates
     if claim is None or gates.status is not GateStatus.HELD:
         return ()
-    if set(gates.blocking) - set(settled) or gates.policy != command.facts.policy:
+    if set(gates.blocking) - set(settled) or gates.policy != command.facts.gate_rules.gates_digest:
         return ()
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     verdict = _verdict_with_results(
@@ -432,7 +448,7 @@ def _send_back_held_work(task: Task, ask: c.SettleFinding, command: c.Command) -
     """Rejects a held claim on a reviewer's word; where nothing is enforced, the word alone is noted."""
     claim, gates = _live_claim(task, command), task.gates
     is_held = gates.status is GateStatus.HELD and ask.finding in gates.held
-    if claim is None or not is_held or not command.facts.is_enforced:
+    if claim is None or not is_held or not command.facts.gate_rules.is_enforced:
         return ()
     results = tuple(_person_result(name, GateStatus.FAILED) for name in gates.blocking)
     because = f"a reviewer refused the finding {ask.finding}{f': {ask.reason}' if ask.reason else ''}"

@@ -13,6 +13,7 @@ from remand.domain.decisions.gates import require_release
 from remand.domain.events.event import Events
 from remand.domain.events.reviews import LockoutSet, TaskReassigned
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, HandoffInitiated
+from remand.domain.facts import Facts
 from remand.domain.instant import add_seconds
 from remand.domain.preconditions import is_eligible
 from remand.domain.references import unknown_commit_refusal
@@ -28,9 +29,9 @@ def accept_offer(task: Task, offer: Offer, command: c.Command, acknowledgment: s
         acknowledgment=acknowledgment,
         attempt=task.claims.attempt_count + 1,
         epoch=task.claims.epoch + 1,
-        lease_expires_at=add_seconds(command.at, command.facts.lease_seconds),
+        lease_expires_at=add_seconds(command.at, command.facts.policy.lease_seconds),
         branch=task.branch,
-        base=command.facts.base,
+        base=command.facts.work.base,
     )
 
 
@@ -69,8 +70,8 @@ def complete_handoff(task: Task, ask: c.CompleteHandoff, command: c.Command) -> 
             task_id=task.id,
             handoff_id=claim.handoff_id,
             agent=claim.agent,
-            commit=command.facts.commit,
-            tree=command.facts.tree,
+            commit=command.facts.work.commit,
+            tree=command.facts.work.tree,
             branch=recorded_branch(task, under, command.facts),
             is_branch_given=ask.is_branch_given,
             pr=ask.pr,
@@ -86,17 +87,17 @@ def initiate_handoff(task: Task, ask: c.InitiateHandoff, command: c.Command) -> 
     r.require_own_handoff_id(ask, facts)
     if task.status in TERMINAL:
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be handed off.")
-    if facts.target is None:
+    if facts.team.target is None:
         raise Refused("bad_value", "Name the agent that gets the task.")
-    r.require_claimable(task, facts.target, command)
+    r.require_claimable(task, facts.team.target, command)
     return (
         HandoffInitiated(
             task_id=task.id,
-            handoff_id=ids.parse_handoff_id(ask.own_id) or facts.fresh_handoff_id,
+            handoff_id=ids.parse_handoff_id(ask.own_id) or facts.fresh.handoff_id,
             source_agent=ask.source or command.actor.name,
-            target_agent=facts.target.name,
+            target_agent=facts.team.target.name,
             instructions=ask.instructions,
-            lapses_at=add_seconds(command.at, facts.lease_seconds),
+            lapses_at=add_seconds(command.at, facts.policy.lease_seconds),
             context={
                 "task_title": task.title,
                 "task_status": task.status,
@@ -113,7 +114,7 @@ def require_done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Cla
     r.require_number("pull request number", ask.pr)
     r.require_own_pull_request(ask.pr, command.facts)
     claim = r.require_claim(task, ask, command.at)
-    if not command.facts.commit:
+    if not command.facts.work.commit:
         raise unknown_commit_refusal(ask.commit)
     if claim.read < task.reviews.feedback and task.people.fixer != ask.agent:
         raise Refused(
@@ -130,13 +131,13 @@ def submission_branch(task: Task, ask: c.SubmitTask | c.CompleteHandoff) -> str:
     return ask.branch if ask.is_branch_given else task.branch or ask.branch
 
 
-def recorded_branch(task: Task, ask: c.SubmitTask, facts: c.Facts) -> str:
+def recorded_branch(task: Task, ask: c.SubmitTask, facts: Facts) -> str:
     """The branch that goes into the event; a checked-out one that does not have the commit says nothing of the work."""
-    is_unrelated = not ask.is_branch_given and not task.branch and facts.on_branch is False
+    is_unrelated = not ask.is_branch_given and not task.branch and facts.work.on_branch is False
     return "" if is_unrelated else ask.branch
 
 
-def _require_commit_on_branch(task: Task, ask: c.SubmitTask, facts: c.Facts) -> None:
+def _require_commit_on_branch(task: Task, ask: c.SubmitTask, facts: Facts) -> None:
     """Refuses a branch that does not have the commit, and a new one that is the base or another task's.
 
     What is reviewed and merged is the branch: were it another, no approval could ever count. The user who mends a task
@@ -144,31 +145,31 @@ def _require_commit_on_branch(task: Task, ask: c.SubmitTask, facts: c.Facts) -> 
     """
     if ask.agent == task.people.fixer:
         return
-    name, short = submission_branch(task, ask), facts.commit[:12]
+    name, short = submission_branch(task, ask), facts.work.commit[:12]
     is_new = ask.is_branch_given and name != task.branch
-    if is_new and facts.branch_of:
+    if is_new and facts.work.branch_of:
         raise Refused(
             "taken",
-            f"The branch {name} belongs to task {facts.branch_of}. Submit the work from another branch.",
+            f"The branch {name} belongs to task {facts.work.branch_of}. Submit the work from another branch.",
         )
-    if is_new and task.branch and name == facts.base_branch:
+    if is_new and task.branch and name == facts.work.base_branch:
         raise Refused(
             "bad_value",
             f"{name} is the base. Submit the work from {task.branch}, or from another branch of its own.",
         )
-    if is_new and task.branch and facts.on_branch is None:
+    if is_new and task.branch and facts.work.on_branch is None:
         raise Refused(
             "not_on_branch", f"There is no branch {name} here. The branch of task {task.id} is {task.branch}."
         )
-    if facts.on_branch is False and (ask.is_branch_given or task.branch):
+    if facts.work.on_branch is False and (ask.is_branch_given or task.branch):
         raise Refused(
             "not_on_branch", f"{short} is not on the branch {name}. {_branch_advice(task, ask, facts)}"
         )
 
 
-def _branch_advice(task: Task, ask: c.SubmitTask, facts: c.Facts) -> str:
+def _branch_advice(task: Task, ask: c.SubmitTask, facts: Facts) -> str:
     """What to do about a commit that is not on the branch that it is handed in from."""
-    if not ask.is_branch_given and ask.branch not in ("", task.branch, facts.base_branch):
+    if not ask.is_branch_given and ask.branch not in ("", task.branch, facts.work.base_branch):
         return f"If it is on {ask.branch}, submit it with `--branch {ask.branch}`."
     if ask.is_branch_given and task.branch not in ("", ask.branch):
         return f"The branch of task {task.id} is {task.branch}."
@@ -177,7 +178,7 @@ def _branch_advice(task: Task, ask: c.SubmitTask, facts: c.Facts) -> str:
 
 def lock_out_after_giving_up(task: Task, agent: str, command: c.Command) -> Events:
     """What follows when an agent has rejected a task without earning it, or given it up, once too often."""
-    if task.rejections.invalid_by.count(agent) + 1 < command.facts.max_invalid_rejections:
+    if task.rejections.invalid_by.count(agent) + 1 < command.facts.policy.max_invalid_rejections:
         return ()
     if task.is_locked_out(agent):
         return ()
@@ -195,7 +196,7 @@ def make_offer(
         source_agent=command.actor.name,
         target_agent=agent,
         instructions=text,
-        lapses_at=add_seconds(command.at, command.facts.lease_seconds),
+        lapses_at=add_seconds(command.at, command.facts.policy.lease_seconds),
         context={
             "task_title": task.title,
             "task_status": task.status,
@@ -208,13 +209,13 @@ _STEM = 3
 """A skill is found in a text by its first letters: so many at least, and more than half of the longer word."""
 
 
-def remaining_agents(task: Task, facts: c.Facts, *, without: Collection[str] = ()) -> list[Actor]:
+def remaining_agents(task: Task, facts: Facts, *, without: Collection[str] = ()) -> list[Actor]:
     """The agents of the team that may work on the task, in the team's order."""
-    inherited = {agent for agent, _ in facts.inherited} - set(task.people.unlocked)
-    unsure = {agent for agent, _ in facts.may_be}
+    inherited = {agent for agent, _ in facts.lockouts.inherited} - set(task.people.unlocked)
+    unsure = {agent for agent, _ in facts.lockouts.possible_identities}
     return [
         agent
-        for agent in facts.agents
+        for agent in facts.team.agents
         if agent.name not in without
         and agent.name not in inherited
         and agent.name not in unsure
@@ -257,5 +258,5 @@ def pass_to_agent(
     """Gives the task to another agent: said once, and reserved for one lease."""
     return (
         TaskReassigned(task_id=task.id, target=to.name, source=source, reason=why, is_last=is_last),
-        make_offer(task, to.name, command.facts.fresh_handoff_id, command, guidance),
+        make_offer(task, to.name, command.facts.fresh.handoff_id, command, guidance),
     )

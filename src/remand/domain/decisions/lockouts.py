@@ -56,7 +56,7 @@ def reassign_task(task: Task, ask: c.ReassignTask, command: c.Command) -> Events
     r.require_names(ask.source, ask.target)
     r.require_text("reason", ask.reason)
     r.require_disinterested(task, command.actor)
-    if facts.target is None:
+    if facts.team.target is None:
         raise Refused("bad_value", "Name the agent that gets the task.")
     if task.status not in CLAIMABLE | {Status.CLAIMED, Status.ESCALATED}:
         raise Refused(
@@ -67,17 +67,17 @@ def reassign_task(task: Task, ask: c.ReassignTask, command: c.Command) -> Events
     is_free_to_name = task.claim is None and (is_reserved or task.is_locked_out(ask.source))
     if ask.source and ask.source != had and not is_free_to_name:
         raise Refused("bad_value", f"{ask.source} does not have {task.label}; {had or 'nobody'} had it last.")
-    if task.claim is not None and task.claim.agent == facts.target.name:
+    if task.claim is not None and task.claim.agent == facts.team.target.name:
         return ()
-    r.require_may_work(task, facts.target, facts)
-    if facts.open_blockers:
-        raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.open_blockers)}.")
-    answered = escalations.answer_by_command(task, f"reassign:{facts.target.name}", command)
-    is_last = facts.has_team and not remaining_agents(task, facts, without=(facts.target.name,))
+    r.require_may_work(task, facts.team.target, facts)
+    if facts.links.open_blockers:
+        raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.links.open_blockers)}.")
+    answered = escalations.answer_by_command(task, f"reassign:{facts.team.target.name}", command)
+    is_last = facts.team.has_team and not remaining_agents(task, facts, without=(facts.team.target.name,))
     why = ask.reason or f"by {command.actor.name}"
     return (
         *answered,
-        *pass_to_agent(task, facts.target, command, source=ask.source or had, why=why, is_last=is_last),
+        *pass_to_agent(task, facts.team.target, command, source=ask.source or had, why=why, is_last=is_last),
     )
 
 

@@ -17,6 +17,7 @@ from remand.domain.events.reviews import (
 )
 from remand.domain.events.tasks import RejectionAnswered
 from remand.domain.events.work import FindingAccepted, GateAlerted, GateOverridden
+from remand.domain.facts import Facts
 from remand.domain.gate.state import GateAlert
 from remand.domain.instant import add_seconds
 from remand.domain.reasons import DecisionType
@@ -26,7 +27,7 @@ from remand.domain.text.visible import flatten, shorten
 
 def ask_user(task: Task, kind: str, reason: str, command: c.Command) -> EscalationOpened:
     """The question, with the time after which it is repeated."""
-    deadline = add_seconds(command.at, command.facts.deadline_seconds)
+    deadline = add_seconds(command.at, command.facts.policy.deadline_seconds)
     return EscalationOpened(task_id=task.id, kind=kind, reason=reason, deadline=deadline)
 
 
@@ -44,9 +45,9 @@ _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 # Alerts.
 
 
-def raise_alert(task: Task, claim: Claim, number: int, facts: c.Facts) -> Events:
+def raise_alert(task: Task, claim: Claim, number: int, facts: Facts) -> Events:
     """The alert that is due with this rejection of a claim: one for each threshold that is reached."""
-    known, threshold = task.gates.progress.alert, facts.alert_after_gates
+    known, threshold = task.gates.progress.alert, facts.policy.alert_after_gates
     is_known = known is not None and known.handoff_id == claim.handoff_id and known.alert_after >= threshold
     if number < threshold or is_known:
         return ()
@@ -57,7 +58,7 @@ def raise_alert(task: Task, claim: Claim, number: int, facts: c.Facts) -> Events
             agent=claim.agent,
             number=number,
             alert_after=threshold,
-            escalate_after=facts.escalate_after_gates,
+            escalate_after=facts.policy.escalate_after_gates,
         ),
     )
 

@@ -10,6 +10,7 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutSet, ObjectionsDismissed, ReviewRejected
 from remand.domain.events.tasks import HandoffRejected
 from remand.domain.events.work import FindingRefused, GateHeld, GateRejected
+from remand.domain.facts import Facts
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.domain.task import Objection, Task
@@ -74,7 +75,7 @@ def open_objections(task: Task, objections: Iterable[Objection]) -> Iterator[Obj
     return (one for one in objections if not task.is_terminal and not is_objection_answered(task, one))
 
 
-def require_objections_answered(task: Task, facts: c.Facts) -> None:
+def require_objections_answered(task: Task, facts: Facts) -> None:
     """Refuses to approve work that somebody objects to whose key is not trusted, until the user has answered."""
     found = facts.objections
     if not found:

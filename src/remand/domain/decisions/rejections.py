@@ -68,7 +68,7 @@ def answer_rejection(task: Task, ask: c.AnswerRejection, command: c.Command) -> 
     r.require_names(ask.reassign_to)
     r.require_known_tasks(command.facts)
     r.require_no_cycle(command.facts)
-    record = TaskRejection.from_dict({"rejected_at": command.at, **command.facts.rejection})
+    record = TaskRejection.from_dict({"rejected_at": command.at, **command.facts.rejection.record})
     if decision is DecisionType.OVERRIDE:
         return _override_by_director(task, filed, record, ask, command)
     return accept_rejection(task, record, decision, ask, command)
@@ -95,9 +95,13 @@ def _override_by_director(
     facts = command.facts
     if ask.created_tasks:
         raise Refused("bad_value", "An override creates no tasks. Omit --created-tasks.")
-    other = facts.target.name if facts.target is not None and facts.target.name != filed.agent else ""
-    if other and facts.target is not None:
-        r.require_may_work(task, facts.target, facts)
+    other = (
+        facts.team.target.name
+        if facts.team.target is not None and facts.team.target.name != filed.agent
+        else ""
+    )
+    if other and facts.team.target is not None:
+        r.require_may_work(task, facts.team.target, facts)
     if not other and task.is_locked_out(filed.agent):
         raise Refused("locked_out", f"{filed.agent} may not continue task {task.id}. Use --reassign-to.")
     message = ask.message or "The director does not accept the rejection. Continue the task."
@@ -114,7 +118,7 @@ def _override_by_director(
         ),
     )
     if other:
-        offer = h.make_offer(task, other, facts.fresh_handoff_id, command, message)
+        offer = h.make_offer(task, other, facts.fresh.handoff_id, command, message)
         return (answer, *_return_to_queue(task, "passed on"), replace(offer, rejection_id=filed.rejection_id))
     if task.status != Status.BLOCKED:
         return (answer,)
@@ -125,7 +129,7 @@ def _override_by_director(
             *_return_to_queue(task, message[:200]),
             replace(offer, rejection_id=filed.rejection_id),
         )
-    until = add_seconds(command.at, facts.lease_seconds)
+    until = add_seconds(command.at, facts.policy.lease_seconds)
     return (
         answer,
         HandoffResumed(
@@ -159,18 +163,18 @@ def accept_rejection(
     """The answer to a rejection that is accepted, and what follows for this and other tasks."""
     facts = command.facts
     given = tuple(dict.fromkeys(ask.created_tasks)) if ask else ()
-    drawn = director.plan_decision(decision, record, task_context(task), facts.validation)
-    if facts.joins and ask is None and drawn.sketches and drawn.link in ("BLOCKS", "DEPENDS_ON"):
-        drawn = drawn.with_existing(facts.joins)
+    drawn = director.plan_decision(decision, record, task_context(task), facts.rejection.validation)
+    if facts.rejection.joins and ask is None and drawn.sketches and drawn.link in ("BLOCKS", "DEPENDS_ON"):
+        drawn = drawn.with_existing(facts.rejection.joins)
     if given:
         drawn = drawn.with_existing(given)
     _require_valid_plan(task, drawn, given, command)
-    created = given or facts.fresh_task_ids[: len(drawn.sketches)]
+    created = given or facts.fresh.task_ids[: len(drawn.sketches)]
     is_deferred = decision is DecisionType.ACCEPT_AND_DEFER
     answer = RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
-        rejection_id=facts.fresh_rejection_id
+        rejection_id=facts.fresh.rejection_id
         or (task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""),
         decision=Decision(
             decision_type=decision.name,
@@ -182,7 +186,7 @@ def accept_rejection(
         ),
         director="" if ask else "auto",
     )
-    made = _create_tasks(task, drawn, facts.fresh_task_ids)
+    made = _create_tasks(task, drawn, facts.fresh.task_ids)
     if given and drawn.link == "REFINES":
         made = tuple(lockout for name in given for lockout in _inherit_lockouts(task, name))
     outcome = _task_outcome(task, record, drawn, created)
@@ -209,7 +213,7 @@ def _require_valid_plan(
                 )
             r.require_status(task, "task.infeasible", "reformulated")
         case DecisionType.ACCEPT_AND_DEFER:
-            if given and not command.facts.open_blockers:
+            if given and not command.facts.links.open_blockers:
                 raise Refused("bad_value", "Deferring needs at least one open task to wait for.")
             r.require_status(task, "task.defer", "deferred")
         case _:
@@ -312,7 +316,7 @@ def file_rejection(task: Task, ask: c.RejectHandoff, command: c.Command) -> Even
     """Judges a rejection: a valid one goes to the director, an invalid one is overridden."""
     _require_open_handoff(task, ask, command)
     record = _make_record(task, ask, command)
-    found = assess(record, task_context(task), command.facts.validation)
+    found = assess(record, task_context(task), command.facts.rejection.validation)
     record = dataclasses.replace(record, rejected_at=command.at)
     if not found.is_valid:
         return _override_invalid(task, record, found, command)
@@ -320,13 +324,13 @@ def file_rejection(task: Task, ask: c.RejectHandoff, command: c.Command) -> Even
         task_id=task.id,
         handoff_id=ask.handoff_id,
         agent=command.actor.name,
-        rejection_id=command.facts.fresh_rejection_id,
+        rejection_id=command.facts.fresh.rejection_id,
         rejection=record.to_dict(),
         score=found.score,
-        graded=command.facts.validation.graded,
-        attempts=command.facts.validation.attempts,
+        graded=command.facts.rejection.validation.graded,
+        attempts=command.facts.rejection.validation.attempts,
     )
-    if command.facts.distrust:
+    if command.facts.rejection.distrust:
         return (filed, *_override_distrusted(task, record, command))
     why = _manual_decision_reason(record, command)
     if why or record.reason is None:
@@ -337,10 +341,10 @@ def file_rejection(task: Task, ask: c.RejectHandoff, command: c.Command) -> Even
 
 def _manual_decision_reason(record: TaskRejection, command: c.Command) -> str:
     """Why the automatic director does not answer a valid rejection; empty when it does."""
-    if command.facts.director != "auto":
-        return command.facts.director
+    if command.facts.rejection.human_reason:
+        return command.facts.rejection.human_reason
     is_infeasible = record.reason is RejectionReason.INFEASIBLE
-    return director.ENDS_THE_TASK if is_infeasible and not command.facts.auto_reformulate else ""
+    return director.ENDS_THE_TASK if is_infeasible and not command.facts.policy.auto_reformulate else ""
 
 
 def require_filed_rejection(task: Task | None, handoff_id: str, named: str) -> Task:
@@ -439,26 +443,26 @@ def _override_invalid(task: Task, record: TaskRejection, found: Assessment, comm
         task_id=task.id,
         handoff_id=record.handoff_id,
         agent=agent,
-        rejection_id=facts.fresh_rejection_id,
+        rejection_id=facts.fresh.rejection_id,
         rejection=record.to_dict(),
         validation_issues=tuple(issue.message for issue in found.issues),
         issues=found.issues,
         score=found.score,
-        graded=facts.validation.graded,
-        attempts=facts.validation.attempts,
+        graded=facts.rejection.validation.graded,
+        attempts=facts.rejection.validation.attempts,
         is_formal=is_formal,
     )
     message = director.override_message(found.issues, is_last=bool(ended))
     answer = RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
-        rejection_id=facts.fresh_rejection_id,
+        rejection_id=facts.fresh.rejection_id,
         decision=Decision(
             decision_type=DecisionType.OVERRIDE.name,
             rejection=record.to_dict(),
             rationale=f"Rejection validation failed: {', '.join(issue.code for issue in found.issues)}.",
             override_message=director.slip_message(found.issues) if is_formal else message,
-            reassign_to=facts.next_agent if ended else agent,
+            reassign_to=facts.team.next_agent if ended else agent,
         ),
         director="auto",
     )
@@ -468,24 +472,26 @@ def _override_invalid(task: Task, record: TaskRejection, found: Assessment, comm
 def _override_distrusted(task: Task, record: TaskRejection, command: c.Command) -> Events:
     """A rejection like too many others: the agent is rid of the task, and the task does not wait for it."""
     facts, agent = command.facts, command.actor.name
-    message = f"The rejection is not acted upon: {facts.distrust}. Another agent takes over the task."
+    message = (
+        f"The rejection is not acted upon: {facts.rejection.distrust}. Another agent takes over the task."
+    )
     answer = RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
-        rejection_id=facts.fresh_rejection_id,
+        rejection_id=facts.fresh.rejection_id,
         decision=Decision(
             decision_type=DecisionType.OVERRIDE.name,
             rejection=record.to_dict(),
-            rationale=f"Not acted upon: {facts.distrust}.",
+            rationale=f"Not acted upon: {facts.rejection.distrust}.",
             override_message=message,
-            reassign_to=facts.next_agent,
+            reassign_to=facts.team.next_agent,
         ),
         director="auto",
     )
     lockout = (
         ()
         if task.is_locked_out(agent)
-        else (LockoutSet(task_id=task.id, agent=agent, reason=facts.distrust),)
+        else (LockoutSet(task_id=task.id, agent=agent, reason=facts.rejection.distrust),)
     )
     return (answer, *lockout, *_pass_to_next_agent(task, command))
 
@@ -493,9 +499,9 @@ def _override_distrusted(task: Task, record: TaskRejection, command: c.Command) 
 def _pass_to_next_agent(task: Task, command: c.Command) -> Events:
     """Hands the task to the next agent, or to a human when the team has none left. Without a team it is free."""
     facts = command.facts
-    if facts.next_agent:
-        return (h.make_offer(task, facts.next_agent, facts.fresh_handoff_id, command),)
-    if not facts.has_team:
+    if facts.team.next_agent:
+        return (h.make_offer(task, facts.team.next_agent, facts.fresh.handoff_id, command),)
+    if not facts.team.has_team:
         return ()
     reason = f"{command.actor.name} may not keep the task, and no other agent is eligible"
     return (ask_user(task, "deadlock", reason, command),)

@@ -29,6 +29,7 @@ from remand.domain.events.reviews import (
     ReviewRetracted,
     first_blocking,
 )
+from remand.domain.facts import Facts
 from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.references import unknown_commit_refusal
 from remand.domain.refusals import Refused
@@ -40,7 +41,7 @@ MIN_CHECKED_WORDS = 4
 
 def request_review(task: Task, ask: c.RequestReview, command: c.Command) -> Events:
     """Asks a reviewer to look at the submission."""
-    reviewer = command.facts.target
+    reviewer = command.facts.team.target
     if reviewer is None or not reviewer.has(*REVIEWERS):
         raise Refused("bad_value", f"{ask.reviewer[:64] or 'Nobody'} is not a reviewer on this team.")
     if task.status != Status.PROVISIONAL or task.submission is None:
@@ -83,7 +84,7 @@ def approve_review(task: Task, ask: c.ApproveReview, command: c.Command) -> Even
 
 def _require_control_settled(task: Task, command: c.Command) -> None:
     """Refuses to approve work, or a branch that went on, that changes the ledger's own files unsettled."""
-    for change in unsettled_control_changes(task, command.facts.control):
+    for change in unsettled_control_changes(task, command.facts.work.control):
         raise Refused("control_changed", f"In {change.commit[:12]} {change.text}.")
 
 
@@ -97,7 +98,7 @@ def _require_checked_places(ask: c.ApproveReview, command: c.Command) -> None:
         r.require_number("line of what was checked", one.line)
     if not command.actor.confined:
         return
-    changed = command.facts.changed
+    changed = command.facts.work.changed
     looked = [one for one in ask.checked if one.path and (changed is None or one.path in changed)]
     if not any(len(set(one.text.lower().split())) >= MIN_CHECKED_WORDS for one in looked):
         raise Refused(
@@ -126,8 +127,8 @@ def reject_review(task: Task, ask: c.RejectReview, command: c.Command) -> Events
         ),
         review_id=pull_request_reviews.make_forge_review_id(task.id, ask.source)
         if is_forges
-        else command.facts.fresh_review_id,
-        patch=command.facts.patch,
+        else command.facts.fresh.review_id,
+        patch=command.facts.work.patch,
         source=ask.source,
         author=submission.agent,
         handoff_id=submission.handoff_id,
@@ -185,7 +186,7 @@ def limit_to_scope(findings: tuple[Finding, ...], reviewer: Actor) -> tuple[Find
 
 def _lockout(task: Task, submission: Submission, rejected: ReviewRejected, command: c.Command) -> Events:
     """Locks the author out, when its work on the task was rejected as often as the policy says; never the user."""
-    after, author = command.facts.lockout_after, submission.agent
+    after, author = command.facts.policy.lockout_after, submission.agent
     times = sum(one.agent == author for one in task.standing_rounds) + 1
     if not after or times < after or task.is_locked_out(author) or author == task.people.fixer:
         return ()
@@ -211,10 +212,10 @@ def _follow_up_events(
 ) -> Events:
     """Another agent with the skill goes on, or the user is asked. An author who may go on is left to."""
     facts, number = command.facts, len(task.standing_rounds) + 1
-    if number >= facts.escalate_after_reviews:
+    if number >= facts.policy.escalate_after_reviews:
         why = f"{task.label[0].upper()}{task.label[1:]} was rejected {number} times. It needs guidance or a manual fix"
         return (ask_user(task, "reviews", why, command),)
-    if not facts.has_team:
+    if not facts.team.has_team:
         return ()
     author = submission.agent
     agents = remaining_agents(task, facts, without=(rejected.reviewer, *((author,) if is_locked else ())))
@@ -223,7 +224,7 @@ def _follow_up_events(
     if not agents:
         return (ask_user(task, "deadlock", f"All agents are locked out of {task.label}", command),)
     about = " ".join(finding.text for finding in rejected.findings)
-    chosen, skills = best_agent(agents, about, dict(facts.room))
+    chosen, skills = best_agent(agents, about, dict(facts.team.free_capacity))
     why = f"{', '.join(skills)} expertise" if skills else "next eligible agent"
     return pass_to_agent(task, chosen, command, source=author, why=why, is_last=len(agents) == 1)
 
@@ -276,7 +277,7 @@ def _clear_lockouts(task: Task, review: Review, command: c.Command) -> Events:
         freed.add(found.agent)
     heirs = tuple(
         LockoutCleared(task_id=heir, agent=agent, inherited_from=task.id, **why)
-        for heir, agent in command.facts.heirs
+        for heir, agent in command.facts.lockouts.descendants
         if agent in freed
     )
     return (*own, *heirs)
@@ -286,7 +287,7 @@ def _has_lost_its_cause(task: Task, agent: str, command: c.Command) -> bool:
     """True when an agent is locked out for rejections of which too few are left without this one."""
     standing = sum(one.agent == agent for one in task.standing_rounds) - 1
     causes = (cause for lockout in task.people.lockouts if lockout.agent == agent for cause in lockout.causes)
-    return any(cause.review_id for cause in causes) and standing < (command.facts.lockout_after or 1)
+    return any(cause.review_id for cause in causes) and standing < (command.facts.policy.lockout_after or 1)
 
 
 def record_feedback_fetch(task: Task, ask: c.FetchFeedback, command: c.Command) -> Events:
@@ -361,13 +362,13 @@ def require_shown_work(task: Task, work: Submission | None) -> Submission:
 
 def _require_submission(task: Task, commit: str, command: c.Command) -> Submission:
     submission = require_awaiting_review(task)
-    if not command.facts.commit:
+    if not command.facts.work.commit:
         raise unknown_commit_refusal(commit)
-    is_same_tree = bool(submission.tree) and command.facts.tree == submission.tree
-    if command.facts.commit != submission.commit and not is_same_tree:
+    is_same_tree = bool(submission.tree) and command.facts.work.tree == submission.tree
+    if command.facts.work.commit != submission.commit and not is_same_tree:
         raise Refused(
             "stale_review",
-            f"The review names {command.facts.commit[:12]}, but the latest submission is {submission.commit[:12]}.",
+            f"The review names {command.facts.work.commit[:12]}, but the latest submission is {submission.commit[:12]}.",
         )
     return submission
 
@@ -379,7 +380,7 @@ def has_worked_on(task: Task, reviewer: Actor) -> bool:
     return reviewer.name in worked and not (is_user and task.people.fixer == reviewer.name)
 
 
-def require_not_author(task: Task, reviewer: Actor, facts: c.Facts) -> None:
+def require_not_author(task: Task, reviewer: Actor, facts: Facts) -> None:
     """Refuses who worked on the task, or is kept away from it or from one it was cut from; never the user for that."""
     if has_worked_on(task, reviewer):
         raise Refused("own_work", f"{reviewer.name} worked on task {task.id} and cannot review it.")
@@ -389,7 +390,7 @@ def require_not_author(task: Task, reviewer: Actor, facts: c.Facts) -> None:
 
 def _require_whole_scope(command: c.Command) -> None:
     """Refuses an approval by a reviewer whose word does not reach every file that was changed."""
-    actor, changed = command.actor, command.facts.changed
+    actor, changed = command.actor, command.facts.work.changed
     if not review_scope(actor):
         return
     if changed is None:
@@ -407,7 +408,7 @@ def _require_whole_scope(command: c.Command) -> None:
 
 def _require_unmoved_branch(task: Task, submission: Submission, command: c.Command) -> None:
     """Refuses to approve work whose branch has gone on: what would be merged is not what was measured."""
-    head, actor = command.facts.head_tree, command.actor
+    head, actor = command.facts.work.head_tree, command.actor
     if actor.is_user or not head or head == submission.tree:
         return
     raise Refused(

@@ -35,7 +35,7 @@ def begin_assigned_run(task: Task, claimed: TaskClaimed | HandoffAccepted, comma
 
 def start_run(task: Task, ask: c.StartRun, command: c.Command) -> Events:
     """Begins a run of an agent that may have one now."""
-    agent = command.facts.target
+    agent = command.facts.team.target
     _require_run_id(task, ask.run_id)
     if agent is None:
         raise Refused("bad_value", "Name the agent to start.")
@@ -156,7 +156,7 @@ def _follow_up_events(task: Task, run: Run, ended: RunEnded, ask: c.EndRun, comm
 
 def _budget_question(task: Task, ended: RunEnded, command: c.Command) -> Events:
     """The question that a spent budget is. Work that was handed in is looked at, and who was told to stop goes on."""
-    over = command.facts.budget.describe_overrun(add_run_cost(task.spent, ended))
+    over = command.facts.policy.budget.describe_overrun(add_run_cost(task.spent, ended))
     is_spared = task.status == Status.PROVISIONAL or ended.how == How.STOPPED
     if not over or is_spared or not _may_escalate(task):
         return ()
@@ -165,7 +165,7 @@ def _budget_question(task: Task, ended: RunEnded, command: c.Command) -> Events:
 
 def _failure_question(task: Task, ended: RunEnded, command: c.Command) -> Events:
     """The question that comes of runs that fail, or cannot be begun, again and again."""
-    spent, most = add_run_cost(task.spent, ended), command.facts.max_faults
+    spent, most = add_run_cost(task.spent, ended), command.facts.policy.max_faults
     if not most or not _may_escalate(task):
         return ()
     if ended.is_fault and spent.faults >= most:
@@ -192,7 +192,7 @@ def end_lost_runs(task: Task, claim: Claim, command: c.Command) -> tuple[Events,
 
     Whoever watches over a run renews its lease once half of it has passed. By then it was gone.
     """
-    gone_at = add_seconds(claim.lease_expires_at, -command.facts.lease_seconds / 2)
+    gone_at = add_seconds(claim.lease_expires_at, -command.facts.policy.lease_seconds / 2)
     ends: list[RunEnded] = []
     question: Events = ()
     for run in task.runs:

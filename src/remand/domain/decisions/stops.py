@@ -76,7 +76,7 @@ def count_idle_stop(task: Task, ask: c.CountIdleStop, command: c.Command) -> Eve
     counted = IdleStopCounted(
         task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, number=number, key=ask.key
     )
-    if number < command.facts.escalate_after_gates:
+    if number < command.facts.policy.escalate_after_gates:
         return (counted,)
     why = f"{claim.agent} stopped {number} times with nothing to measure"
     detail = f": {ask.reason[:300]}" if ask.reason else ""

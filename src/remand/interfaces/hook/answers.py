@@ -19,7 +19,7 @@ from remand.domain.access import tool_calls
 from remand.domain.events.event import KnownBy
 from remand.domain.gate import message
 from remand.domain.gate.verdict import GateStatus
-from remand.domain.setup_files import SetupFiles
+from remand.domain.hosts import SetupFiles
 from remand.domain.task import Status, Task
 from remand.interfaces.hook import tool_guard
 from remand.interfaces.hook.session import SessionCall

@@ -40,7 +40,7 @@ def held(agent: str = "Alice", *, expires: str = LATER, runner: str = "ours", en
 
 def submitted(**fields: object) -> Task:
     work = Submission(commit="c", agent="Alice", handoff_id="H-1", at=NOW)
-    return replace(a_task(), status=Status.PROVISIONAL, submission=work, **fields)
+    return update_task(a_task(), status=Status.PROVISIONAL, submission=work, **fields)
 
 
 def a_run(purpose: Purpose = Purpose.WORK) -> ActiveRun:

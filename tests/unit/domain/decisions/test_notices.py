@@ -121,7 +121,7 @@ def test_another_claim_has_an_alert_of_its_own() -> None:
     story = alerted()
     story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
     assert open_alert(story.task) is None
-    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
+    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, handoff_id=H2)
     assert open_alert(story.task) is None
 
     story.rejected(9, 8, 7)
@@ -170,7 +170,7 @@ def test_an_alert_offers_to_acknowledge_or_to_take_over_and_not_its_own_agent() 
 def answer(story: Story, option: str, **facts: Any) -> tuple[Event, ...]:
     found = open_alert(story.task)
     ask = c.AnswerEscalation(task_id=T1, escalation_id=found.id if found else "", option=option)
-    return story.ask(ask, THE_USER, agents=(ALICE, BOB), has_team=True, fresh_handoff_id=H2, **facts)
+    return story.ask(ask, THE_USER, agents=(ALICE, BOB), has_team=True, handoff_id=H2, **facts)
 
 
 def test_the_user_may_acknowledge_an_alert_as_an_answer() -> None:
@@ -285,9 +285,7 @@ def test_an_unlock_by_an_answer_is_to_be_told() -> None:
     story = Story()
     story.rejected(9, 9, 9, 9, 9)
     story.events.append(LockoutSet(task_id=T1, agent="Alice", reason="no"))
-    story.ask(
-        c.AnswerEscalation(task_id=T1, option="unlock:Alice"), THE_USER, agents=(ALICE,), fresh_handoff_id=H2
-    )
+    story.ask(c.AnswerEscalation(task_id=T1, option="unlock:Alice"), THE_USER, agents=(ALICE,), handoff_id=H2)
 
     (text,) = texts(story.task)
     assert "unlocked Alice" in text
@@ -296,7 +294,7 @@ def test_an_unlock_by_an_answer_is_to_be_told() -> None:
 def test_what_is_unlocked_with_it_is_not_told_again() -> None:
     task = a_task(lockouts=(a_lockout("Alice"),))
     ask = c.Unlock(task_id=T1, agent="Alice", reason="it was a mistake")
-    events = decide_events(task, ask, THE_USER, heirs=(("T-20261115-090000-00000099", "Alice"),))
+    events = decide_events(task, ask, THE_USER, descendants=(("T-20261115-090000-00000099", "Alice"),))
 
     assert [event.by_user for event in events if isinstance(event, LockoutCleared)] == [True, False]
 
@@ -326,7 +324,7 @@ def overruling(by: Actor) -> tuple[Task, tuple[Event, ...]]:
         attempt_count=1,
     )
     ask = c.AnswerRejection(handoff_id=H1, decision="OVERRIDE", message="The key is in the vault.")
-    return task, decide_events(task, ask, by, rejection=a_rejection("BLOCKER"))
+    return task, decide_events(task, ask, by, record=a_rejection("BLOCKER"))
 
 
 def test_a_rejection_that_the_user_overrides_is_to_be_told() -> None:

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from remand.domain import commands as c
 from remand.domain.access.team import Role
 from remand.domain.decisions.handoffs import best_agent, remaining_agents
+from remand.domain.facts import Facts, update_facts
 from remand.testing.builders import ALICE, BOB, LEAD, T2, a_lockout, a_task, actor
 
 CAROL = actor("Carol", skills=("accessibility", "css"))
 
 
 def left_for(*agents: Any, inherited: tuple[tuple[str, str], ...] = (), **fields: Any) -> list[str]:
-    facts = c.Facts(agents=agents or (ALICE, BOB, CAROL), inherited=inherited)
+    facts = update_facts(Facts(), agents=agents or (ALICE, BOB, CAROL), inherited=inherited)
     return [agent.name for agent in remaining_agents(a_task(**fields), facts)]
 
 
@@ -29,7 +29,7 @@ def test_nobody_is_left_who_may_not_work_on_the_task() -> None:
     assert left_for(ALICE, LEAD) == ["Alice"]
     assert left_for(inherited=(("Carol", T2),)) == ["Alice", "Bob"]
     assert left_for(inherited=(("Carol", T2),), unlocked=("Carol",)) == ["Alice", "Bob", "Carol"]
-    facts = c.Facts(agents=(ALICE, BOB))
+    facts = update_facts(Facts(), agents=(ALICE, BOB))
     assert [agent.name for agent in remaining_agents(a_task(), facts, without=("Alice",))] == ["Bob"]
 
 

@@ -21,8 +21,8 @@ from remand.domain.decisions.rejections import (
     require_not_filer,
     task_context,
 )
-from remand.domain.preconditions import require_permission
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
+from remand.domain.registry import require_permission
 from remand.domain.rejection import FIELDS, TaskRejection
 from remand.domain.task import Status, Task
 from remand.domain.validation.validator import assess
@@ -204,7 +204,7 @@ def _consult(context: Context) -> Result:
         found = view.tasks.get(view.tasks.find_task_id(name)) if name else None
     task = require_filed_rejection(found, name, context.arguments.handoff)
     actor = context.opened_ledger.settings.rules().team.actor(context.actor(), confined=context.is_confined)
-    require_permission(c.AnswerRejection(handoff_id=name, decision=""), actor)
+    require_permission(c.AnswerRejection, actor)
     require_not_filer(task, actor)
     note = _ask_consultants(context, task.id, name, is_users_own=True)
     task, events = find_task(context, task.id)
