@@ -13,7 +13,7 @@ from remand.app.events.task_folds import TaskSource
 from remand.app.inbox import objections
 from remand.app.ports import Commit, CommitDifference, Ids, RejectionChecks, Repository
 from remand.app.requests import Rules
-from remand.app.tasks.lookup import Lineage, may_be_locked_out
+from remand.app.tasks.lookup import Lineage, lockout_facts
 from remand.app.tasks.queue import free_capacity
 from remand.domain import commands as c
 from remand.domain import ids
@@ -117,8 +117,7 @@ class FactLookup:
         if task:
             facts = update_facts(
                 facts,
-                possible_identities=may_be_locked_out(self._tx, rules.team, task),
-                inherited=self._lineage.inherited_lockouts(task) if task.links.parent else (),
+                lockouts=lockout_facts(self._tx, rules.team, task, self._lineage),
                 open_blockers=self.open_blockers(task) if task.blockers else (),
                 missing=self.missing_lines(task),
             )

@@ -15,7 +15,7 @@ from remand.app.events.task_folds import TaskSource, task_events
 from remand.app.facts import NO_EXTERNAL_FACTS, ExternalFacts, FactLookup
 from remand.app.ports import Clock, Ids, Repository
 from remand.app.requests import Acceptance, Answer, Request, Rules, require_valid_request
-from remand.app.tasks.lookup import Lineage, People, find_task_id, may_be_locked_out
+from remand.app.tasks.lookup import Lineage, People, find_task_id, lockout_facts
 from remand.app.tasks.queue import agent_pool, is_suitable
 from remand.domain import commands as c
 from remand.domain import ids
@@ -28,7 +28,7 @@ from remand.domain.events.event import Event, KnownBy, Meta
 from remand.domain.evolve import evolve, replay
 from remand.domain.facts import Facts, LinkFacts, update_facts
 from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
-from remand.domain.preconditions import require_trusted_key
+from remand.domain.preconditions import find_lockout, require_trusted_key
 from remand.domain.record import NamedTuple
 from remand.domain.references import oversized_event_refusal, reused_key_refusal
 from remand.domain.refusals import Refused
@@ -315,13 +315,10 @@ class RequestHandler:
         """False when lines of the task are missing, or the agent is locked out under an older name or from above."""
         team = self._team(task)
         name = team.actor(actor.name).name
-        if task.is_locked_out(name) or name in task.people.reviewers or self._lookup.missing_lines(task):
+        if name in task.people.reviewers or self._lookup.missing_lines(task):
             return False
-        if any(name == who for who, _ in may_be_locked_out(self.tx, team, task)):
-            return False
-        if not task.links.parent or name in task.people.unlocked:
-            return True
-        return all(agent != name for agent, _ in Lineage(self.tx, self._source.get).inherited_lockouts(task))
+        lineage = Lineage(self.tx, self._source.get)
+        return find_lockout(task, name, lockout_facts(self.tx, team, task, lineage)) is None
 
 
 def _fingerprint(request: Request) -> str:

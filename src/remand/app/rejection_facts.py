@@ -16,7 +16,7 @@ from remand.app.ports import (
     SupportingRun,
 )
 from remand.app.requests import Rules
-from remand.app.tasks.lookup import Lineage, find_task_id, may_be_locked_out
+from remand.app.tasks.lookup import Lineage, find_task_id, lockout_facts
 from remand.app.tasks.queue import free_capacity
 from remand.app.tasks.similarity import are_related
 from remand.domain import commands as c
@@ -26,7 +26,7 @@ from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid
 from remand.domain.evidence import probes as ev
 from remand.domain.evidence.probes import Grade
 from remand.domain.instant import Instant, add_seconds
-from remand.domain.preconditions import is_eligible
+from remand.domain.preconditions import find_lockout, is_eligible
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import Status, Task
@@ -362,7 +362,7 @@ class RejectionLookup:
         self._tx = tx
         self._rules = rules
         self._fresh_task = fresh_task
-        self._family = Lineage(tx)
+        self._lineage = Lineage(tx)
 
     def filing_facts(
         self, ask: c.RejectHandoff, task: Task, now: Instant, looked_up: RejectionChecks | None
@@ -474,22 +474,21 @@ class RejectionLookup:
 
     def _is_part(self, other: Task, task: Task) -> bool:
         """True when the other was cut from the task, directly or by way of others."""
-        return any(above.id == task.id for above in self._family.ancestors(other))
+        return any(above.id == task.id for above in self._lineage.ancestors(other))
 
     def _depth(self, task: Task) -> int:
-        return sum(1 for _ in self._family.ancestors(task))
+        return sum(1 for _ in self._lineage.ancestors(task))
 
     def _next_agent(self, task: Task, agent: str, now: Instant) -> str:
         """Of the other members that may take the task over, the one that could take on most; then the first."""
-        barred = {name for name, _ in self._family.inherited_lockouts(task)} - set(task.people.unlocked) | {
-            agent
-        }
-        barred |= {name for name, _ in may_be_locked_out(self._tx, self._rules.team, task)}
+        lockouts = lockout_facts(self._tx, self._rules.team, task, self._lineage)
         actors = [self._rules.team.actor(member.name) for member in self._rules.team.members]
         able = [
             actor.name
             for actor in actors
-            if actor.name not in barred and not task.is_locked_out(actor.name) and is_eligible(task, actor)
+            if actor.name != agent
+            and find_lockout(task, actor.name, lockouts) is None
+            and is_eligible(task, actor)
         ]
         free = dict(free_capacity(self._tx, self._rules.team, now)) if len(able) > 1 else {}
         return max(able, key=lambda name: free.get(name, 0), default="")

@@ -11,10 +11,11 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutCleared, ReviewApproved, ReviewRetracted
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, TaskClaimed, TaskSubmitted
 from remand.domain.events.work import FindingAccepted, GateOverridden, GatePassed
-from remand.domain.facts import Facts
+from remand.domain.facts import Facts, LockoutFacts
+from remand.domain.record import NamedTuple
 from remand.domain.references import unknown_task_refusal
 from remand.domain.refusals import Refused
-from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
+from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Lockout, Task
 from remand.domain.text.visible import flatten
 
 MAX_TITLE = 500
@@ -147,28 +148,42 @@ def require_may_work(task: Task, agent: Actor, facts: Facts) -> None:
     require_eligible(task, agent, facts.team.has_team)
 
 
-def require_not_locked_out(task: Task, agent: str, facts: Facts) -> None:
-    """Refuses an agent that may not work on the task any more, or on one it was cut from, and says why."""
-    lockout = next((lockout for lockout in task.people.lockouts if lockout.agent == agent), None)
-    if lockout is not None:
-        why = flatten(lockout.reason)[:200] or "rejected"
-        raise Refused(
-            "locked_out",
-            f"{agent} may no longer work on task {task.id}. Reason: “{why}”. It can claim other tasks.",
-        )
-    above = next((name for who, name in facts.lockouts.inherited if who == agent), "")
+class LockoutGround(NamedTuple):
+    """Why an agent may not work on a task: its own lockout, one of a task above, or one under a former name."""
+
+    own: Lockout | None = None
+    above: str = ""
+    former: str = ""
+
+
+def find_lockout(task: Task, agent: str, lockouts: LockoutFacts) -> LockoutGround | None:
+    """Why an agent may not work on the task; None when it may. The only place that says so."""
+    own = next((lockout for lockout in task.people.lockouts if lockout.agent == agent), None)
+    if own is not None:
+        return LockoutGround(own=own)
+    above = next((name for who, name in lockouts.inherited if who == agent), "")
     if above and agent not in task.people.unlocked:
-        raise Refused(
-            "locked_out",
-            f"{agent} is locked out of task {above}, which task {task.id} was split from. It can claim other tasks.",
-        )
-    former = next((name for who, name in facts.lockouts.possible_identities if who == agent), "")
-    if former:
-        raise Refused(
-            "locked_out",
-            f"{former} may not work on task {task.id} and is no longer on the team; {agent} came later and may be "
-            f'the same agent. The user records that in remand.toml: `aliases = ["{former}"]` for {agent} if it is, otherwise `former = ["{former}"]` in [team]. {agent} can claim other tasks.',
-        )
+        return LockoutGround(above=above)
+    former = next((name for who, name in lockouts.possible_identities if who == agent), "")
+    return LockoutGround(former=former) if former else None
+
+
+def require_not_locked_out(task: Task, agent: str, facts: Facts) -> None:
+    """Refuses an agent that may not work on the task any more, or on one it was split from, and says why."""
+    match find_lockout(task, agent, facts.lockouts):
+        case None:
+            return
+        case LockoutGround(own=Lockout(reason=reason)):
+            why = flatten(reason)[:200] or "rejected"
+            text = f"{agent} may no longer work on task {task.id}. Reason: “{why}”. It can claim other tasks."
+        case LockoutGround(above=above) if above:
+            text = f"{agent} is locked out of task {above}, which task {task.id} was split from. It can claim other tasks."
+        case LockoutGround(former=former):
+            text = (
+                f"{former} may not work on task {task.id} and is no longer on the team; {agent} came later and may be "
+                f'the same agent. The user records that in remand.toml: `aliases = ["{former}"]` for {agent} if it is, otherwise `former = ["{former}"]` in [team]. {agent} can claim other tasks.'
+            )
+    raise Refused("locked_out", text)
 
 
 def require_leader(task: Task, actor: Actor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from remand.app.tasks.lookup import Lineage, may_be_locked_out
+from remand.app.tasks.lookup import Lineage, lockout_facts
 from remand.app.text import capitalize_first, single_line, times_text
 from remand.domain.access.team import Actor, Role, Team
 from remand.domain.decisions.escalations import (
@@ -23,7 +23,7 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import ReviewRejected, first_blocking
 from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskFailed, record_of
 from remand.domain.events.work import GateErrored, GateRejected
-from remand.domain.facts import Facts, update_facts
+from remand.domain.facts import Facts, TeamFacts
 from remand.domain.gate.state import find_outages
 from remand.domain.instant import Instant
 from remand.domain.record import Record
@@ -108,9 +108,7 @@ def eligible_team_agents(view: Transaction, team: Team, task: Task) -> list[Acto
     team = team.with_task_names(Lineage(view).participant_names(task))
     members = [team.actor(member.name) for member in team.members]
     agents = tuple(actor for actor in members if Role.AGENT in actor.roles)
-    inherited = Lineage(view).inherited_lockouts(task) if task.links.parent else ()
-    unsure = may_be_locked_out(view, team, task)
-    facts = update_facts(Facts(), agents=agents, inherited=inherited, possible_identities=unsure)
+    facts = Facts(team=TeamFacts(agents=agents), lockouts=lockout_facts(view, team, task))
     return remaining_agents(task, facts)
 
 

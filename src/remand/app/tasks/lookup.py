@@ -17,6 +17,7 @@ from remand.domain.access.team import (
     possible_members,
 )
 from remand.domain.decisions.lockouts import PossibleIdentities, find_possible_identities
+from remand.domain.facts import LockoutFacts
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, INVALID
@@ -144,6 +145,16 @@ def may_be_locked_out(tx: Transaction, team: Team, task: Task) -> PossibleIdenti
     )
     return find_possible_identities(
         team, lockouts, lambda name: bool(tx.names.names_with_key(name_key(name)))
+    )
+
+
+def lockout_facts(tx: Transaction, team: Team, task: Task, lineage: Lineage | None = None) -> LockoutFacts:
+    """Who may not work on a task besides those who are locked out of it by name."""
+    if not (task.links.parent or task.people.lockouts):
+        return LockoutFacts()
+    return LockoutFacts(
+        inherited=(lineage or Lineage(tx)).inherited_lockouts(task) if task.links.parent else (),
+        possible_identities=may_be_locked_out(tx, team, task),
     )
 
 

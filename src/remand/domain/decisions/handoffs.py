@@ -211,15 +211,11 @@ _STEM = 3
 
 def remaining_agents(task: Task, facts: Facts, *, without: Collection[str] = ()) -> list[Actor]:
     """The agents of the team that may work on the task, in the team's order."""
-    inherited = {agent for agent, _ in facts.lockouts.inherited} - set(task.people.unlocked)
-    unsure = {agent for agent, _ in facts.lockouts.possible_identities}
     return [
         agent
         for agent in facts.team.agents
         if agent.name not in without
-        and agent.name not in inherited
-        and agent.name not in unsure
-        and not task.is_locked_out(agent.name)
+        and r.find_lockout(task, agent.name, facts.lockouts) is None
         and is_eligible(task, agent)
     ]
 
