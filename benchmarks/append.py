@@ -36,7 +36,7 @@ def _single(report: Report) -> None:
     ledger = new_ledger(os.path.join(report.folder, "append")).ledger
     ask_all(ledger, adding(report.scale.rounds * 2 + 100))
     held = accepted(ledger.ask(_claim("Walter"))).task.id
-    edit = Request(ask=c.EditTask(task_id=held, scope="Only in dry weather."), actor="user")
+    edit = Request(command=c.EditTask(task_id=held, scope="Only in dry weather."), actor="user")
     quiet = report.quiet()
     times = interleaved(
         {
@@ -99,7 +99,7 @@ def _print(report: Report, times: dict[str, Times], sizes: dict[str, int], quiet
 
 
 def _claim(agent: str) -> Request:
-    return Request(ask=c.ClaimTask(agent=agent), actor=agent)
+    return Request(command=c.ClaimTask(agent=agent), actor=agent)
 
 
 def _asking(ledger: Ledger, requests: list[Request]) -> Callable[[], None]:

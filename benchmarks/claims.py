@@ -247,5 +247,5 @@ def _claim_from(report: Report, name: str, events: list[Event]) -> Callable[[], 
     write_file(os.path.join(events_folder(repo), "given.jsonl"), events)
     ledger = open_ledger(repo).ledger
     ledger.refresh()
-    request = Request(ask=c.ClaimTask(agent=_BARRED), actor=_BARRED, branch="main")
+    request = Request(command=c.ClaimTask(agent=_BARRED), actor=_BARRED, branch="main")
     return lambda: accepted(ledger.ask(request))

@@ -96,7 +96,7 @@ class OurQueue:
         else:
             opened = open_ledger(repo)
             self._ledger, self._close = opened.ledger, opened.store.close
-        self._request = Request(ask=c.ClaimTask(agent=agent), actor=agent, branch="main")
+        self._request = Request(command=c.ClaimTask(agent=agent), actor=agent, branch="main")
         self._others = others
 
     def claims(self, until: Until) -> Claimed:

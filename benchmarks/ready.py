@@ -300,7 +300,7 @@ def _linking(opened: OpenLedger, pairs: list[Pair]) -> Callable[[], object]:
 
     def link() -> None:
         task, blocker = next(turn)
-        request = Request(ask=c.EditTask(task_id=task, depends_on=(blocker,)), actor=USER, branch="main")
+        request = Request(command=c.EditTask(task_id=task, depends_on=(blocker,)), actor=USER, branch="main")
         opened.ledger.ask(request)
 
     return link

@@ -92,7 +92,7 @@ def adding(count: int) -> list[Request]:
     levels = ("medium", "low", "high", "medium")
     return [
         Request(
-            ask=c.AddTask(title=f"Mend roof {n}", scope=SCOPE, priority=levels[n % 4]),
+            command=c.AddTask(title=f"Mend roof {n}", scope=SCOPE, priority=levels[n % 4]),
             actor=USER,
             branch="main",
         )
@@ -119,7 +119,7 @@ def locking_out(task_ids: Sequence[str], agents: Sequence[str]) -> list[Request]
     """Asks that keep one agent away from each task, in turn."""
     return [
         Request(
-            ask=c.LockOut(task_id=task_id, agent=agents[n % len(agents)], reason="The roof leaks again."),
+            command=c.LockOut(task_id=task_id, agent=agents[n % len(agents)], reason="The roof leaks again."),
             actor=USER,
             branch="main",
         )

@@ -44,10 +44,10 @@ def main() -> None:
 def _in_ledger(repo: str) -> Callable[[int], None]:
     ledger = open_ledger(repo).ledger
     for _ in range(0, MANY, 1000):
-        ledger.ask_all([Request(ask=AddTask(title="Mend the roof"), actor="user")] * 1000)
+        ledger.ask_all([Request(command=AddTask(title="Mend the roof"), actor="user")] * 1000)
 
     def claim(count: int) -> None:
-        answers = ledger.ask_all([Request(ask=ClaimTask(agent="Alice"), actor="Alice")] * count)
+        answers = ledger.ask_all([Request(command=ClaimTask(agent="Alice"), actor="Alice")] * count)
         assert all(isinstance(answer, Acceptance) for answer in answers)
 
     return claim
@@ -58,7 +58,9 @@ def _by_coordinator(repo: str) -> Callable[[int], None]:
 
     def claim(count: int) -> None:
         for _ in range(count):
-            assert isinstance(remote.ask(Request(ask=ClaimTask(agent="Alice"), actor="Alice")), Acceptance)
+            assert isinstance(
+                remote.ask(Request(command=ClaimTask(agent="Alice"), actor="Alice")), Acceptance
+            )
 
     return claim
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from remand.domain.preconditions import PERMITTED
 from remand.domain.refusals import MEANINGS
+from remand.domain.registry import RULES
 from remand.domain.task import TERMINAL, TRANSITIONS, Status
 from remand.interfaces.cli.main import command_parser
 from remand.interfaces.cli.registry import COMMANDS
@@ -38,8 +38,8 @@ def lifecycle() -> str:
         "",
     ]
     rows += ["## Who may ask", "", "| ask | roles |", "|---|---|"]
-    for ask, roles in PERMITTED.items():
-        rows.append(f"| {ask.__name__} | {', '.join(sorted(roles))} |")
+    for command, roles in {kind: rule.roles for kind, rule in RULES.items() if rule.roles}.items():
+        rows.append(f"| {command.__name__} | {', '.join(sorted(roles))} |")
     rows += [
         "",
         "AddTask is open to all. What is not listed asks for the agent that holds the claim or handoff; EscalateTask",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from remand.domain.commands import ASKS
 from remand.domain.refusals import MEANINGS
+from remand.domain.registry import REQUESTS
 from remand.domain.task import Status
 from remand.interfaces.cli.registry import COMMANDS
 
@@ -58,7 +58,9 @@ def test_every_ask_is_of_the_agent_that_holds_the_task_or_has_its_roles_listed()
     }
 
     assert [
-        ask.__name__ for ask in ASKS if ask.__name__ not in agents_own and f"| {ask.__name__} |" not in page
+        ask.__name__
+        for ask in REQUESTS
+        if ask.__name__ not in agents_own and f"| {ask.__name__} |" not in page
     ] == []
 
 

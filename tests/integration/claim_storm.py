@@ -43,7 +43,7 @@ def claim_all(ask: Callable[[Request], Answer], agent: str) -> list[str]:
     """Claims until nothing is left."""
     rows: list[str] = []
     while True:
-        answer = ask(Request(ask=c.ClaimTask(agent=agent), actor=agent, key=f"{agent}-{len(rows)}"))
+        answer = ask(Request(command=c.ClaimTask(agent=agent), actor=agent, key=f"{agent}-{len(rows)}"))
         rows.append(row(agent, "", answer))
         if not isinstance(answer, Acceptance):
             return rows
@@ -54,7 +54,7 @@ def claim_each(ask: Callable[[Request], Answer], agent: str, tasks: list[str], s
     rows: list[str] = []
     for task in tasks:
         start.wait(START_SECONDS)
-        answer = ask(Request(ask=c.ClaimTask(agent=agent, task_id=task), actor=agent))
+        answer = ask(Request(command=c.ClaimTask(agent=agent, task_id=task), actor=agent))
         rows.append(row(agent, task, answer))
     return rows
 

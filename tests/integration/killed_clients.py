@@ -118,12 +118,12 @@ class Client:
     def _asked(self, intent: dict[str, Any]) -> dict[str, Any]:
         ask = self._ask(intent)
         actor = USER if intent["ask"] in ("add", "decide") else intent["agent"]
-        answer = self._gateway.ask(Request(ask=ask, actor=actor, key=intent["key"], branch="main"))
+        answer = self._gateway.ask(Request(command=ask, actor=actor, key=intent["key"], branch="main"))
         if isinstance(answer, Acceptance):
             return {"task": answer.task.id, "events": [event.meta.id for event in answer.events]}
         return {"refused": answer.code}
 
-    def _ask(self, intent: dict[str, Any]) -> c.Ask:
+    def _ask(self, intent: dict[str, Any]) -> c.Command:
         task, agent = intent["task"], intent["agent"]
         match intent["ask"]:
             case "add":

@@ -43,7 +43,7 @@ class Worker:
         weights = (4, 6, 5, 4, 2, 2, 1)
         ask, actor = self._chance.choices(kinds, weights)[0]()
         self._count += 1
-        answer = self._ledger.ask(Request(ask=ask, actor=actor, key=f"{self._seed}-{self._count}"))
+        answer = self._ledger.ask(Request(command=ask, actor=actor, key=f"{self._seed}-{self._count}"))
         if isinstance(answer, Acceptance):
             self.written += [event.meta.id for event in answer.events]
 
@@ -59,7 +59,7 @@ class Worker:
             task = view.tasks.get(task_id)
         return task.claim.agent if task and task.claim else self._chance.choice(AGENTS)
 
-    def _add(self) -> tuple[c.Ask, str]:
+    def _add(self) -> tuple[c.Command, str]:
         depends_on = (self._task(),) if self._chance.random() < 0.2 else ()
         title = f"task {self._seed} {self._count} " + "\u2028 \x85 \u202e é" * self._chance.randint(0, 2)
         ask = c.AddTask(
@@ -69,30 +69,30 @@ class Worker:
         )
         return ask, USER
 
-    def _claim(self) -> tuple[c.Ask, str]:
+    def _claim(self) -> tuple[c.Command, str]:
         agent = self._chance.choice(AGENTS)
         task_id = self._task(lambda s: s in ("incoming", "rejected")) if self._chance.random() < 0.7 else ""
         return c.ClaimTask(agent=agent, task_id=task_id), agent
 
-    def _submit(self) -> tuple[c.Ask, str]:
+    def _submit(self) -> tuple[c.Command, str]:
         task_id = self._task("claimed".__eq__)
         agent = self._holder(task_id)
         return c.SubmitTask(task_id=task_id, agent=agent, commit="start"), agent
 
-    def _review(self) -> tuple[c.Ask, str]:
+    def _review(self) -> tuple[c.Command, str]:
         task_id = self._task("provisional".__eq__)
         if self._chance.random() < 0.5:
             return c.ApproveReview(task_id=task_id, commit="start"), USER
         finding = Finding(text="It leaks.", path="roof.py", line=self._chance.randint(1, 99))
         return c.RejectReview(task_id=task_id, commit="start", findings=(finding,)), USER
 
-    def _end(self) -> tuple[c.Ask, str]:
+    def _end(self) -> tuple[c.Command, str]:
         task_id = self._task("claimed".__eq__)
         agent = self._holder(task_id)
         kind = self._chance.choice((c.ReleaseTask, c.ContinueTask, c.FailTask, c.Heartbeat))
         return kind(task_id=task_id, agent=agent, reason="enough"), agent
 
-    def _change(self) -> tuple[c.Ask, str]:
+    def _change(self) -> tuple[c.Command, str]:
         task_id = self._task()
         choice = self._chance.random()
         if choice < 0.2:
@@ -103,7 +103,7 @@ class Worker:
             return c.EditTask(task_id=task_id, depends_on=(self._task(),)), USER
         return c.EditTask(task_id=task_id, priority=self._chance.choice(PRIORITIES)), USER
 
-    def _sleep(self) -> tuple[c.Ask, str]:
+    def _sleep(self) -> tuple[c.Command, str]:
         if self._chance.random() < 0.5:
             return c.DeferTask(task_id=self._task(), waits_for=(self._task(),)), USER
         return c.InitiateHandoff(task_id=self._task(), target=self._chance.choice(AGENTS)), USER

@@ -25,7 +25,7 @@ def write_down(repository: Repository, count: int, monkeypatch: pytest.MonkeyPat
     for name, value in repository.machine.environment.items():
         monkeypatch.setenv(name, value)
     ledger = open_ledger(str(repository.path)).ledger
-    asks = [Request(ask=c.AddTask(title=f"task {n}"), actor=USER) for n in range(count)]
+    asks = [Request(command=c.AddTask(title=f"task {n}"), actor=USER) for n in range(count)]
     answers = [a for start in range(0, count, 500) for a in ledger.ask_all(asks[start : start + 500])]
     return [answer.task.id for answer in answers]
 

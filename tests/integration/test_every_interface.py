@@ -70,9 +70,9 @@ class House:
 
     def _task(self, number: int) -> tuple[str, str]:
         ledger = self.opened.ledger
-        added = ledger.ask(Request(ask=c.AddTask(title=f"Task {number}"), actor="user"))
+        added = ledger.ask(Request(command=c.AddTask(title=f"Task {number}"), actor="user"))
         assert not isinstance(added, Refused)
-        held = ledger.ask(Request(ask=c.ClaimTask(agent="Alice", task_id=added.task.id), actor="Alice"))
+        held = ledger.ask(Request(command=c.ClaimTask(agent="Alice", task_id=added.task.id), actor="Alice"))
         assert not isinstance(held, Refused)
         assert held.task.claim is not None
         return added.task.id, held.task.claim.handoff_id
@@ -83,7 +83,7 @@ class House:
         with self.opened.store.read() as view:
             return [task.id for task in view.tasks.every() if task.status in OPEN]
 
-    def claims(self, task: str, handoff: str) -> list[c.Ask]:
+    def claims(self, task: str, handoff: str) -> list[c.Command]:
         """Asks that would hand the work in."""
         own = {"agent": "Alice", "commit": self.commit, "branch": "work"}
         return [
@@ -111,14 +111,16 @@ class House:
 def by_library(house: House, task: str, handoff: str, rng: random.Random) -> None:
     ask = rng.choice(house.claims(task, handoff))
     actor = rng.choice(["Alice", "Mallory", "Lead", "user", "coordinator"])
-    answer = house.opened.ledger.ask(Request(ask=ask, actor=actor, key=rng.choice(["", f"k{rng.random()}"])))
+    answer = house.opened.ledger.ask(
+        Request(command=ask, actor=actor, key=rng.choice(["", f"k{rng.random()}"]))
+    )
     assert isinstance(answer, Refused), answer
 
 
 def by_socket(house: House, task: str, handoff: str, rng: random.Random) -> None:
     remote = RemoteLedger(house.repository.socket())
     try:
-        answers = remote.ask_all([Request(ask=ask, actor="Alice") for ask in house.claims(task, handoff)])
+        answers = remote.ask_all([Request(command=ask, actor="Alice") for ask in house.claims(task, handoff)])
     finally:
         remote.close()
     assert all(isinstance(answer, Refused) for answer in answers)

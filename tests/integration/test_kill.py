@@ -210,7 +210,7 @@ def test_a_large_write_torn_by_a_kill_is_mended(repository: Repository, is_new: 
     many = (
         "import sys\nfrom remand.app.requests import Request\nfrom remand.wiring.ledger import open_ledger\n"
         "from remand.domain.commands import AddTask\nledger = open_ledger(sys.argv[1]).ledger\n"
-        "asks = [Request(ask=AddTask(title='t', scope='x' * 60000), actor='user') for _ in range(300)]\n"
+        "asks = [Request(command=AddTask(title='t', scope='x' * 60000), actor='user') for _ in range(300)]\n"
         "print('now', flush=True)\nledger.ask_all(asks)"
     )
     process = repository.machine.start(repository.path, sys.executable, "-c", many, str(repository.path))

@@ -80,7 +80,7 @@ def test_the_coordinators_socket_reads_names_alike(repository: Repository) -> No
     with repository.coordinator():
         remote = RemoteLedger(repository.socket())
         for name, code in ((SPELLINGS[0], "locked_out"), (LOOK_ALIKES[0], "name_taken")):
-            answer = remote.ask(Request(ask=c.ClaimTask(agent=name, task_id=task), actor=name))
+            answer = remote.ask(Request(command=c.ClaimTask(agent=name, task_id=task), actor=name))
             assert isinstance(answer, Refused)
             assert answer.code == code
         remote.close()

@@ -233,14 +233,14 @@ def test_an_approval_waits_in_the_library_and_through_the_coordinators_socket(
     dismiss = c.DismissObjections(task_id=under_review.task, signer=KEY, reason="Not one of us")
     library = open_ledger(str(under_review.repository.path)).ledger
 
-    assert code(library.ask(Request(ask=approve, actor="Lead"))) == "unconfirmed_no"
+    assert code(library.ask(Request(command=approve, actor="Lead"))) == "unconfirmed_no"
     with under_review.repository.coordinator():
         remote = RemoteLedger(under_review.repository.socket())
-        assert code(remote.ask(Request(ask=approve, actor="Lead"))) == "unconfirmed_no"
-        assert code(remote.ask(Request(ask=dismiss, actor="Lead"))) == "user_only"
-        assert code(remote.ask(Request(ask=dismiss, actor="owner", confined=True))) == "user_only"
-        assert code(remote.ask(Request(ask=dismiss, actor="owner"))) == ""
-        assert code(remote.ask(Request(ask=approve, actor="Lead"))) == ""
+        assert code(remote.ask(Request(command=approve, actor="Lead"))) == "unconfirmed_no"
+        assert code(remote.ask(Request(command=dismiss, actor="Lead"))) == "user_only"
+        assert code(remote.ask(Request(command=dismiss, actor="owner", confined=True))) == "user_only"
+        assert code(remote.ask(Request(command=dismiss, actor="owner"))) == ""
+        assert code(remote.ask(Request(command=approve, actor="Lead"))) == ""
         remote.close()
     assert under_review.status() == "done"
 

@@ -167,7 +167,7 @@ def test_a_command_killed_before_it_wrote_the_files_is_made_good_by_the_next(mac
 def test_what_is_asked_through_the_library_is_on_file_too(repository: Repository) -> None:
     gateway = Gateway(find_place(str(repository.path)))
     task = repository.add()
-    gateway.ask(Request(ask=c.EscalateTask(task_id=task, reason="which colour?"), actor=USER))
+    gateway.ask(Request(command=c.EscalateTask(task_id=task, reason="which colour?"), actor=USER))
 
     assert f".got/tasks/{task}.md" in files(repository)
 

@@ -25,7 +25,8 @@ Campaign = Callable[[int, int], int]
 
 def requests(count: int, turn: int) -> list[Request]:
     return [
-        Request(ask=c.AddTask(title=f"Task {turn}-{n}"), actor=USER, key=f"{turn}-{n}") for n in range(count)
+        Request(command=c.AddTask(title=f"Task {turn}-{n}"), actor=USER, key=f"{turn}-{n}")
+        for n in range(count)
     ]
 
 

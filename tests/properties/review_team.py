@@ -144,10 +144,10 @@ class Play:
         names = [self.main, *sorted(set(tasks) - {self.main})]
         return tasks[names[step.task % len(names)]]
 
-    def ask(self, step: Step, ask: c.Ask) -> Answer:
+    def ask(self, step: Step, ask: c.Command) -> Answer:
         """Asks under a key of its own, and holds what is true of every answer."""
         self._keys += 1
-        request = Request(ask=ask, actor=step.who, key=f"k{self._keys}")
+        request = Request(command=ask, actor=step.who, key=f"k{self._keys}")
         return self._asked_of(step.where, request)
 
     def _asked_of(self, where: int, request: Request) -> Answer:
@@ -215,7 +215,7 @@ def require_rightly_accepted(
     world: FakeLedger, request: Request, before: dict[str, Task], answer: Acceptance
 ) -> None:
     """Holds what was accepted against what was known, by other means than the rules' own."""
-    task, ask = answer.task, request.ask
+    task, ask = answer.task, request.command
     known = before[task.id]
     actor = world.rules.team.actor(request.actor)
     require(len(task.inbox.conflicts) <= len(known.inbox.conflicts), "what was accepted did not apply", ask)
@@ -281,12 +281,14 @@ def has_way_out(world: FakeLedger, task: Task) -> bool:
             )
             facts = lookup.facts(ask, task, now, seen)
             actor = world.rules.team.actor(name)
-            if not isinstance(decide(task, c.Command(ask=ask, actor=actor, at=now, facts=facts)), Refused):
+            if not isinstance(
+                decide(task, c.CommandContext(command=ask, actor=actor, at=now, facts=facts)), Refused
+            ):
                 return True
     return False
 
 
-def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
+def ways_out(task: Task) -> Iterator[tuple[c.Command, str]]:
     """What leads on from where the task is, the likeliest first."""
     if task.claim is not None:
         yield c.ReassignTask(task_id=task.id, target="Bob"), OWNER
@@ -309,7 +311,7 @@ def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
 # What each verb means.
 
 
-def _under_claim(kind: type[c.ClaimAsk]) -> Callable[[Play, Step], None]:
+def _under_claim(kind: type[c.ClaimCommand]) -> Callable[[Play, Step], None]:
     def act(play: Play, step: Step) -> None:
         play.ask(step, kind(task_id=play.task(step).id, agent=step.who))
 
@@ -591,14 +593,14 @@ def finish(world: FakeLedger, name: str) -> None:
             return
         moves = next_moves(task)
         if not any(
-            isinstance(world.ledger.ask(Request(ask=ask, actor=who)), Acceptance) for ask, who in moves
+            isinstance(world.ledger.ask(Request(command=ask, actor=who)), Acceptance) for ask, who in moves
         ):
             world.clock.advance(8 * 24 * 3600)
             world.ledger.ask_all([])
     raise Broken(f"a task could not be brought to its end: {world.task(name)}")
 
 
-def next_moves(task: Task) -> Iterator[tuple[c.Ask, str]]:
+def next_moves(task: Task) -> Iterator[tuple[c.Command, str]]:
     """What brings a task nearer to done from where it is."""
     if task.claim is not None:
         holder = task.claim.agent

@@ -82,14 +82,14 @@ class Ledgers:
 
     def _ask(self, world: FakeLedger, verb: str, number: int) -> None:
         tasks = sorted(world.tasks())
-        ask: c.Ask = c.AddTask(title=f"Task {self.added}")
+        ask: c.Command = c.AddTask(title=f"Task {self.added}")
         if verb != "add" and not tasks:
             return
         if verb == "claim":
             ask = c.ClaimTask(task_id=tasks[number % len(tasks)], agent="Alice")
         elif verb == "edit":
             ask = c.EditTask(task_id=tasks[number % len(tasks)], title=f"Edited {number}")
-        answer = world.ledger.ask(Request(ask=ask, actor="Alice" if verb == "claim" else "user"))
+        answer = world.ledger.ask(Request(command=ask, actor="Alice" if verb == "claim" else "user"))
         if verb == "add" and isinstance(answer, Acceptance):
             self.added += 1
         if isinstance(answer, Refused):

@@ -124,7 +124,7 @@ def at_work(seed: int, asks: int) -> FakeLedger:
     work(world)
     for _ in range(asks):
         ask, actor = some_ask(rng, world)
-        world.ledger.ask(Request(ask=ask, actor=actor, key=f"key-{rng.randrange(10**6)}"))
+        world.ledger.ask(Request(command=ask, actor=actor, key=f"key-{rng.randrange(10**6)}"))
         world.clock.advance(rng.choice([0, 1, 60]))
     return world
 
@@ -255,7 +255,7 @@ def test_what_is_decided_among_forgeries_is_what_is_decided_without_them(campaig
                 world.repository.add(commit)
         for _ in range(60):
             ask, actor = some_ask(rng, alone)
-            request = Request(ask=ask, actor=actor, key=rng.choice(["", "something", "rejected-once"]))
+            request = Request(command=ask, actor=actor, key=rng.choice(["", "something", "rejected-once"]))
             assert outcome(alone, request) == outcome(among, request), request
 
 
@@ -321,6 +321,6 @@ def require_bars(world: FakeLedger, gone: set[bytes]) -> None:
         if submission is not None and world.task(task).status == Status.PROVISIONAL:
             world.repository.commits[submission.commit] = Commit(submission.commit, submission.tree)
             answer = world.ledger.ask(
-                Request(ask=c.ApproveReview(task_id=task, commit=submission.commit), actor="user")
+                Request(command=c.ApproveReview(task_id=task, commit=submission.commit), actor="user")
             )
             assert getattr(answer, "code", "") == "lines_missing"

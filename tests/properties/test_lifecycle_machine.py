@@ -130,13 +130,13 @@ class Lifecycle(RuleBasedStateMachine):
 
     # What can be asked.
 
-    def ask(self, ask: c.Ask, by: str, *, confined: bool = False) -> Answer:
+    def ask(self, ask: c.Command, by: str, *, confined: bool = False) -> Answer:
         """Asks, and holds what is true of every answer."""
         before = self.world.tasks()
         if isinstance(ask, c.RecordVerdict | c.AssignTask | c.StartRun | c.EndRun):
             answer = self.world.ledger.ask_as(THE_COORDINATOR, ask)
         else:
-            answer = self.world.ledger.ask(Request(ask=ask, actor=by, confined=confined))
+            answer = self.world.ledger.ask(Request(command=ask, actor=by, confined=confined))
         if isinstance(answer, Refused):
             assert answer.code in MEANINGS, answer.code
             return answer
@@ -247,7 +247,7 @@ class Lifecycle(RuleBasedStateMachine):
         by=agents,
         as_holder=mostly,
     )
-    def act_under_claim(self, kind: type[c.ClaimAsk], task: str, by: str, as_holder: bool) -> None:
+    def act_under_claim(self, kind: type[c.ClaimCommand], task: str, by: str, as_holder: bool) -> None:
         task, by = self.claimed(task, by) if as_holder else (task, by)
         self.ask(kind(task_id=task, agent=by, reason="Because"), by)
 
@@ -507,7 +507,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(task=tasks, by=agents)
     def a_process_is_killed_and_its_command_repeated(self, task: str, by: str) -> None:
         self.keys += 1
-        request = Request(ask=c.ClaimTask(agent=by, task_id=task), actor=by, key=f"k{self.keys}")
+        request = Request(command=c.ClaimTask(agent=by, task_id=task), actor=by, key=f"k{self.keys}")
         self.world.exchange.die_after_next_append()
         try:
             self.world.ledger.ask(request)
@@ -683,14 +683,14 @@ class Lifecycle(RuleBasedStateMachine):
     def _is_due(self, view: Transaction, task: Task) -> bool:
         return task.id in view.queue.due("9999-12-31T23:59:59.999999Z")
 
-    def _may(self, view: Transaction, task: Task | None, ask: c.Ask, by: str) -> bool:
+    def _may(self, view: Transaction, task: Task | None, ask: c.Command, by: str) -> bool:
         now = self.world.clock.time
         source = TaskSource(view, SignedTasks(), self.world.ledger.verifier(view))
         lookup = FactLookup(view, self.world.rules, self.world.ids, source)
         commit = self.world.repository.commit(getattr(ask, "commit", ""))
         facts = lookup.facts(ask, task, now, ExternalFacts(commit))
         return not isinstance(
-            decide(task, c.Command(ask=ask, actor=TEAM.actor(by), at=now, facts=facts)), Refused
+            decide(task, c.CommandContext(command=ask, actor=TEAM.actor(by), at=now, facts=facts)), Refused
         )
 
 
@@ -710,7 +710,7 @@ def released_before(task: Task, events: list[Event]) -> set[tuple[str, str]]:
     }
 
 
-def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
+def ways_out(task: Task) -> Iterator[tuple[c.Command, str]]:
     """What somebody could ask to get a task on, short of giving it up; skills nobody has can be edited away."""
     for name in AGENTS:
         yield c.ClaimTask(agent=name, task_id=task.id), name

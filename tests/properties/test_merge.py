@@ -39,7 +39,7 @@ Campaign = Callable[[int, int], int]
 encoded = msgspec.json.Encoder().encode
 
 
-def some_ask(rng: random.Random, world: FakeLedger) -> tuple[c.Ask, str]:
+def some_ask(rng: random.Random, world: FakeLedger) -> tuple[c.Command, str]:
     """Something that is likely to be accepted on one branch, and to clash with what happens on another."""
     tasks = list(world.tasks().values())
     task, other, agent = rng.choice(tasks).id, rng.choice(tasks).id, rng.choice(AGENTS)
@@ -76,14 +76,14 @@ def some_ask(rng: random.Random, world: FakeLedger) -> tuple[c.Ask, str]:
     )
 
 
-def rejecting(rng: random.Random, task: Task, other: str) -> tuple[c.Ask, str]:
+def rejecting(rng: random.Random, task: Task, other: str) -> tuple[c.Command, str]:
     """A rejection by whoever holds a task, earned or not."""
     agent, handoff = (task.claim.agent, task.claim.handoff_id) if task.claim else ("Alice", "H-none")
     record = rng.choice([LAZY, *(with_dependency(a_rejection(reason), other) for reason in RejectionReason)])
     return c.RejectHandoff(handoff_id=handoff, agent=agent, rejection=record), agent
 
 
-def answering(rng: random.Random, tasks: list[Task], other: str) -> tuple[c.Ask, str]:
+def answering(rng: random.Random, tasks: list[Task], other: str) -> tuple[c.Command, str]:
     """A director's answer to some rejection, one that waits for it when there is one."""
     filed = [task.rejections.last_rejection for task in tasks if task.rejections.last_rejection]
     waiting = [one for one in filed if not one.decision] or filed
@@ -125,7 +125,7 @@ def diverged(
         world.ledger.refresh()
         for _ in range(asks):
             ask, actor = some_ask(rng, world)
-            world.ledger.ask(Request(ask=ask, actor=actor))
+            world.ledger.ask(Request(command=ask, actor=actor))
             world.clock.advance(rng.choice([0, 1, 60, 300]))
         worlds.append(world)
     return worlds
@@ -234,7 +234,9 @@ def test_a_lockout_survives_every_merge(seed: int, campaign: Campaign) -> None:
     worlds = diverged(rng, 3, campaign(60, 1000))
     task, locker = task_id(0), worlds[0]
     locker.clock.time = add_seconds(NOW, 80000)
-    locker.ledger.ask(Request(ask=c.LockOut(task_id=task, agent="Alice", reason="It leaks"), actor="user"))
+    locker.ledger.ask(
+        Request(command=c.LockOut(task_id=task, agent="Alice", reason="It leaks"), actor="user")
+    )
     lines = [line for world in worlds for line in world.exchange.all_lines()]
 
     merge = merged(rng, lines).task(task)

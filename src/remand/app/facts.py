@@ -69,14 +69,14 @@ def is_on_branch(repository: Repository, branch: str, commit: Commit) -> bool | 
 class Inquiry(NamedTuple):
     """What facts are looked up for."""
 
-    command: c.Ask
+    command: c.Command
     task: Task | None
     now: Instant
     seen: ExternalFacts
 
 
 class FactLookup:
-    """Gathers the facts of an ask from the ledger, the rules and the repository."""
+    """Gathers the facts for a command from the ledger, the rules and the repository."""
 
     def __init__(self, tx: Transaction, rules: Rules, id_source: Ids, source: TaskSource) -> None:
         self._tx = tx
@@ -89,12 +89,12 @@ class FactLookup:
         """The same with the team's members by other names."""
         return FactLookup(self._tx, replace(self._rules, team=team), self._ids, self._source)
 
-    def facts(self, ask: c.Ask, task: Task | None, now: Instant, seen: ExternalFacts) -> Facts:
+    def facts(self, command: c.Command, task: Task | None, now: Instant, seen: ExternalFacts) -> Facts:
         """Everything `decide` may want to know besides the task."""
         rules, commit, difference = self._rules, seen.commit, seen.difference
         facts = Facts(
             policy=rules.policy,
-            forge_actions=allowed_actions(rules.policy) if isinstance(ask, c.IntendAct) else (),
+            forge_actions=allowed_actions(rules.policy) if isinstance(command, c.PlanForgeAction) else (),
             team=TeamFacts(has_team=rules.team.has_members, members=rules.team.member_names),
             work=WorkFacts(
                 base=rules.base,
@@ -122,8 +122,8 @@ class FactLookup:
                 missing=self.missing_lines(task),
             )
         changes: dict[str, Any] = {}
-        for need in RULES[type(ask)].needs:
-            changes |= LOOKUPS[need](self, Inquiry(ask, task, now, seen))
+        for need in RULES[type(command)].needs:
+            changes |= LOOKUPS[need](self, Inquiry(command, task, now, seen))
         return update_facts(facts, **changes) if changes else facts
 
     def missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
@@ -239,7 +239,7 @@ class FactLookup:
             "branch_of": "" if is_edit else self._branch_of(command, task),
         }
 
-    def _branch_of(self, command: c.Ask, task: Task | None) -> str:
+    def _branch_of(self, command: c.Command, task: Task | None) -> str:
         """Another open task that has a branch that is named for this one; tasks split from one another may share it."""
         branch = getattr(command, "branch", "")
         if task is None or not getattr(command, "is_branch_given", False) or branch == task.branch:

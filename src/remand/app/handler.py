@@ -45,7 +45,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class RequestOrigin(NamedTuple):
-    """Where an ask comes from, as its events tell it."""
+    """Where a command comes from, as its events record it."""
 
     key: str = ""
     fingerprint: str = ""
@@ -54,7 +54,7 @@ class RequestOrigin(NamedTuple):
 
 
 class RequestHandler:
-    """Answers asks one after the other in an open transaction, and gathers the events they lead to."""
+    """Answers requests one after the other in an open transaction, and gathers the events they lead to."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class RequestHandler:
     def answer(
         self, request: Request, seen: ExternalFacts = NO_EXTERNAL_FACTS, actor: Actor | None = None
     ) -> Answer:
-        """Answers one ask; a key that was answered before gets the same answer again."""
+        """Answers one request; a key that was answered before gets the same answer again."""
         try:
             require_valid_request(request)
             return self._answer(request, seen, actor)
@@ -97,18 +97,18 @@ class RequestHandler:
             if known:
                 return self._repeat_answer(known, origin.fingerprint)
         said = "" if actor else request.actor
-        task = self._task(request.ask, said, actor)
+        task = self._task(request.command, said, actor)
         team = self._team(task)
         people = People(self.tx, team)
         actor = actor or team.actor(people.recorded_name(said), confined=request.confined)
-        ask = self._with_canonical_names(request.ask, actor, people)
+        command = self._with_canonical_names(request.command, actor, people)
         now = self._clock.now()
         lookup = self._lookup.with_team(team) if team is not self._rules.team else self._lookup
-        facts = lookup.facts(ask, task, now, seen)
-        alike = people.similar_names((said, *_other_names(request.ask)))
+        facts = lookup.facts(command, task, now, seen)
+        alike = people.similar_names((said, *_other_names(request.command)))
         facts = update_facts(facts, look_alikes=alike) if alike else facts
-        command = c.Command(ask=ask, actor=actor, at=now, facts=facts)
-        return self._carry_out(task, command, origin)
+        context = c.CommandContext(command=command, actor=actor, at=now, facts=facts)
+        return self._carry_out(task, context, origin)
 
     def _events_of_key(self, key: str) -> list[Event]:
         """The events that a command under an idempotency key led to: in this change, which is signed at its end, or signed."""
@@ -145,7 +145,7 @@ class RequestHandler:
         task = self._source.get(task_id)
         if task is None:
             return False
-        ask = _DUE_COMMANDS.get(task.status, c.ExpireLease)(task_id=task_id)
+        command = _DUE_COMMANDS.get(task.status, c.ExpireLease)(task_id=task_id)
         waited = tuple(name for name in self._lookup.open_blockers(task) if name in task.links.waits_for)
         facts = Facts(
             policy=self._rules.policy,
@@ -155,9 +155,9 @@ class RequestHandler:
             ),
             missing=self._lookup.missing_lines(task),
         )
-        command = c.Command(ask=ask, actor=THE_COORDINATOR, at=now, facts=facts)
+        context = c.CommandContext(command=command, actor=THE_COORDINATOR, at=now, facts=facts)
         try:
-            return bool(self._carry_out(task, command, RequestOrigin()).events)
+            return bool(self._carry_out(task, context, RequestOrigin()).events)
         except Refused:
             return False
 
@@ -165,15 +165,15 @@ class RequestHandler:
         task = self._source.get(task_id)
         return task.status if task else ""
 
-    def _carry_out(self, task: Task | None, command: c.Command, origin: RequestOrigin) -> Acceptance:
-        decided = decide(task, command)
+    def _carry_out(self, task: Task | None, context: c.CommandContext, origin: RequestOrigin) -> Acceptance:
+        decided = decide(task, context)
         if isinstance(decided, Refused):
             raise decided
         was_open = task is not None and not task.is_terminal
-        kept, task = self._record(task, decided, command.actor, origin)
+        kept, task = self._record(task, decided, context.actor, origin)
         if task is None:
-            raise AssertionError(f"{type(command.ask).__name__} led to no task")
-        if was_open and task.is_terminal and command.actor is not THE_COORDINATOR:
+            raise AssertionError(f"{type(context.command).__name__} led to no task")
+        if was_open and task.is_terminal and context.actor is not THE_COORDINATOR:
             self.settle_due()
         return Acceptance(events=kept, task=task)
 
@@ -242,29 +242,29 @@ class RequestHandler:
             return reused_key_refusal(is_task_gone=True)
         return Acceptance(events=tuple(known), task=task)
 
-    def _with_canonical_names(self, ask: c.Ask, actor: Actor, people: People) -> c.Ask:
-        """The ask with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
+    def _with_canonical_names(self, command: c.Command, actor: Actor, people: People) -> c.Command:
+        """The command with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
         changes: dict[str, Any] = {}
-        if RULES[type(ask)].is_by_agent:
+        if RULES[type(command)].is_by_agent:
             changes["agent"] = actor.name
         changes |= {
             name: people.recorded_name(value)
-            for name in RULES[type(ask)].names
-            if (value := getattr(ask, name))
+            for name in RULES[type(command)].names
+            if (value := getattr(command, name))
         }
-        if isinstance(ask, c.AnswerEscalation) and ask.option.startswith(_OPTIONS_WITH_NAME):
-            choice, _, name = ask.option.partition(":")
+        if isinstance(command, c.AnswerEscalation) and command.option.startswith(_OPTIONS_WITH_NAME):
+            choice, _, name = command.option.partition(":")
             changes["option"] = f"{choice}:{people.recorded_name(name)}"
-        if isinstance(ask, c.RejectHandoff):
-            changes["rejection"] = self._canonical_rejection(ask.rejection, people)
+        if isinstance(command, c.RejectHandoff):
+            changes["rejection"] = self._canonical_rejection(command.rejection, people)
         for name in ("depends_on", "drop_depends_on", "waits_for", "created_tasks"):
-            value = getattr(ask, name, None)
+            value = getattr(command, name, None)
             if value:
                 changes[name] = tuple(find_task_id(self.tx, item) or item for item in value)
-        handoff = getattr(ask, "handoff_id", "")
+        handoff = getattr(command, "handoff_id", "")
         if handoff:
             changes["handoff_id"] = ids.parse_handoff_id(handoff) or handoff
-        return replace(ask, **changes) if changes else ask
+        return replace(command, **changes) if changes else command
 
     def _canonical_rejection(self, rejection: dict[str, Any], people: People) -> dict[str, Any]:
         """A record as the ledger would read it again, its agent and its task by their own names."""
@@ -276,22 +276,22 @@ class RequestHandler:
             plain["task_id"] = find_task_id(self.tx, task) or task
         return plain
 
-    def _task(self, ask: c.Ask, said: str, actor: Actor | None) -> Task | None:
-        """The task an ask is about, named by id, alias or handoff, or found in the queue."""
-        is_verified = RULES[type(ask)].is_verified
-        if isinstance(ask, c.ImportIssue):
-            return self._source.get(issue_task_id(ask))
-        if isinstance(ask, c.AddTask):
-            return self._source.get(ids.parse_task_id(ask.own_id) or "")
-        if isinstance(ask, c.HandoffAsk):
-            name = ids.parse_handoff_id(ask.handoff_id) or ""
+    def _task(self, command: c.Command, said: str, actor: Actor | None) -> Task | None:
+        """The task that a command is about, named by id, alias or handoff, or found in the queue."""
+        is_verified = RULES[type(command)].is_verified
+        if isinstance(command, c.ImportIssue):
+            return self._source.get(issue_task_id(command))
+        if isinstance(command, c.AddTask):
+            return self._source.get(ids.parse_task_id(command.own_id) or "")
+        if isinstance(command, c.HandoffCommand):
+            name = ids.parse_handoff_id(command.handoff_id) or ""
             return self._source.get(self.tx.tasks.find_task_id(name), is_verified=is_verified)
-        name = getattr(ask, "task_id", "")
-        if isinstance(ask, c.ClaimTask) and not name:
+        name = getattr(command, "task_id", "")
+        if isinstance(command, c.ClaimTask) and not name:
             team = self._rules.team
             return self._next_task(actor or team.actor(People(self.tx, team).recorded_name(said)))
-        if isinstance(ask, c.AssignTask) and not name:
-            return self._next_task(self._rules.team.actor(ask.agent))
+        if isinstance(command, c.AssignTask) and not name:
+            return self._next_task(self._rules.team.actor(command.agent))
         found = find_task_id(self.tx, name) or ids.parse_task_id(name) or ""
         return self._source.get(found, is_verified=is_verified)
 
@@ -326,19 +326,21 @@ def _fingerprint(request: Request) -> str:
 
     Of a verdict, what it is about: measured twice, it has other seconds and another report.
     """
-    ask: c.Ask = request.ask
-    if isinstance(ask, c.RecordVerdict):
-        return _hash_parts(request.actor, ask.task_id, ask.handoff_id, ask.verdict.tree)
-    if isinstance(ask, c.SubmitTask | c.CompleteHandoff):
-        ask = replace(ask, branch="", is_branch_given=False)
-    return _hash_parts(request.actor, replace(ask, branch="") if getattr(ask, "branch", "") else ask)
+    command: c.Command = request.command
+    if isinstance(command, c.RecordVerdict):
+        return _hash_parts(request.actor, command.task_id, command.handoff_id, command.verdict.tree)
+    if isinstance(command, c.SubmitTask | c.CompleteHandoff):
+        command = replace(command, branch="", is_branch_given=False)
+    return _hash_parts(
+        request.actor, replace(command, branch="") if getattr(command, "branch", "") else command
+    )
 
 
-def _other_names(ask: c.Ask) -> tuple[str, ...]:
-    """Whom an ask names besides the one who asks."""
-    named = tuple(getattr(ask, name) for name in RULES[type(ask)].names)
-    if isinstance(ask, c.AnswerEscalation) and ask.option.startswith(_OPTIONS_WITH_NAME):
-        return (*named, ask.option.partition(":")[2])
+def _other_names(command: c.Command) -> tuple[str, ...]:
+    """Whom a command names besides whoever gives it."""
+    named = tuple(getattr(command, name) for name in RULES[type(command)].names)
+    if isinstance(command, c.AnswerEscalation) and command.option.startswith(_OPTIONS_WITH_NAME):
+        return (*named, command.option.partition(":")[2])
     return named
 
 
@@ -346,7 +348,7 @@ def _hash_parts(*parts: object) -> str:
     return sha256(_encode(parts)).hexdigest()[:16]
 
 
-_DUE_COMMANDS: dict[Status, type[c.TaskAsk]] = {
+_DUE_COMMANDS: dict[Status, type[c.TaskCommand]] = {
     Status.DEFERRED: c.WakeTask,
     Status.DECOMPOSED: c.SettleTask,
     Status.ESCALATED: c.RepeatEscalation,

@@ -116,26 +116,30 @@ class Ledger(LogFiles):
         """Answers asks in their order, all made durable by one sync before the first answer is given."""
         return self._answer_all([(request, None) for request in requests])
 
-    def ask_as(self, actor: Actor, ask: c.Ask, key: str = "", known_by: KnownBy = KnownBy.UNSAID) -> Answer:
+    def ask_as(
+        self, actor: Actor, ask: c.Command, key: str = "", known_by: KnownBy = KnownBy.UNSAID
+    ) -> Answer:
         """Answers an ask of the system's own, which comes through no door."""
-        return self._answer_all([(Request(ask=ask, actor=actor.name, key=key, known_by=known_by), actor)])[0]
+        return self._answer_all(
+            [(Request(command=ask, actor=actor.name, key=key, known_by=known_by), actor)]
+        )[0]
 
-    def ask_all_as(self, actor: Actor, asks: Sequence[c.Ask]) -> list[Answer]:
+    def ask_all_as(self, actor: Actor, asks: Sequence[c.Command]) -> list[Answer]:
         """Answers asks of the system's own, all made durable by one sync."""
-        return self._answer_all([(Request(ask=ask, actor=actor.name), actor) for ask in asks])
+        return self._answer_all([(Request(command=ask, actor=actor.name), actor) for ask in asks])
 
     def record_then_ask(
         self,
-        record: c.Ask,
+        record: c.Command,
         key: str,
-        notes: Sequence[c.Ask],
+        notes: Sequence[c.Command],
         request: Request,
         is_released: Callable[[Answer], object],
     ) -> list[Answer]:
         """Records something as the coordinator and, should that release it, answers a request, all in one change."""
         coordinator = THE_COORDINATOR
-        own = [Request(ask=record, actor=coordinator.name, key=key)]
-        own += [Request(ask=note, actor=coordinator.name) for note in notes]
+        own = [Request(command=record, actor=coordinator.name, key=key)]
+        own += [Request(command=note, actor=coordinator.name) for note in notes]
         asked = [*((one, coordinator) for one in own), (request, None)]
         return self._answer_all(asked, is_last_due=lambda answers: is_released(answers[0]))
 
@@ -145,7 +149,7 @@ class Ledger(LogFiles):
         is_last_due: Callable[[list[Answer]], object] = lambda _: True,
     ) -> list[Answer]:
         seen = [
-            self._look_up_external_facts(request.ask) if is_valid_request(request) else NO_EXTERNAL_FACTS
+            self._look_up_external_facts(request.command) if is_valid_request(request) else NO_EXTERNAL_FACTS
             for request, _ in requests
         ]
         with self._write_transaction() as (tx, _, handler):
@@ -230,7 +234,7 @@ class Ledger(LogFiles):
             return parse_trust(tx.unconfirmed.trust), tx.unconfirmed.writer
         return rules.trust(own), rules.untrusted_key_id(own)
 
-    def _look_up_external_facts(self, ask: c.Ask) -> ExternalFacts:
+    def _look_up_external_facts(self, ask: c.Command) -> ExternalFacts:
         """What an ask needs of the world, looked up before the ledger is locked."""
         if isinstance(ask, c.RejectHandoff):
             with self.store.read() as view:
@@ -287,7 +291,7 @@ class Ledger(LogFiles):
             return self.repository.difference(before, commit)
         return found
 
-    def task_of(self, ask: c.Ask) -> Task | None:
+    def task_of(self, ask: c.Command) -> Task | None:
         """The task an ask names, by its id, an alias or a handoff."""
         name = parse_handoff_id(getattr(ask, "handoff_id", "")) or ""
         with self.store.read() as view:

@@ -365,10 +365,10 @@ class RejectionLookup:
         self._lineage = Lineage(tx)
 
     def filing_facts(
-        self, ask: c.RejectHandoff, task: Task, now: Instant, looked_up: RejectionChecks | None
+        self, command: c.RejectHandoff, task: Task, now: Instant, looked_up: RejectionChecks | None
     ) -> dict[str, Any]:
         """What a rejection is held against, and what a decision on it will need."""
-        record = TaskRejection.from_dict(ask.rejection)
+        record = TaskRejection.from_dict(command.rejection)
         seen = looked_up or RejectionChecks()
         validation = ValidationFacts(
             named=self._named_tasks(record, task),
@@ -377,14 +377,14 @@ class RejectionLookup:
             merged=seen.merged,
             has_repository=looked_up is not None,
         )
-        why = self._human_reason(task, ask.agent)
-        joins, distrust = ((), "") if why else self._joins_and_distrust(record, task, ask.agent, now)
+        why = self._human_reason(task, command.agent)
+        joins, distrust = ((), "") if why else self._joins_and_distrust(record, task, command.agent, now)
         return {
             "validation": validation,
             "human_reason": why,
             "distrust": distrust,
             "joins": joins,
-            "next_agent": self._next_agent(task, ask.agent, now),
+            "next_agent": self._next_agent(task, command.agent, now),
             "task_ids": self._fresh_task_ids(record),
         }
 
@@ -427,14 +427,14 @@ class RejectionLookup:
         known = filter(None, (self._describe_task(name, task) for name in names))
         return tuple(one.task_id for one in known if may_wait_for(one))
 
-    def answer_facts(self, ask: c.AnswerRejection, task: Task) -> dict[str, Any]:
+    def answer_facts(self, command: c.AnswerRejection, task: Task) -> dict[str, Any]:
         """The rejection that is answered, and what the answer names."""
         filed = self._filed_record(task)
         record = TaskRejection.from_dict(filed)
         return {
             "record": filed,
             "validation": ValidationFacts(named=self._named_tasks(record, task)),
-            "target": self._rules.team.actor(ask.reassign_to) if ask.reassign_to else None,
+            "target": self._rules.team.actor(command.reassign_to) if command.reassign_to else None,
             "task_ids": self._fresh_task_ids(record),
         }
 

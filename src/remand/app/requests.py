@@ -20,20 +20,20 @@ from remand.domain.task import Task
 
 
 class Request(Record, kw_only=True):
-    """An ask, who asks, and the key under which it may be repeated."""
+    """A command, who gives it, and the key under which it may be repeated."""
 
-    ask: Union[REQUESTS]  # type: ignore[valid-type]  # noqa: UP007 - built from a tuple
+    command: Union[REQUESTS] = msgspec.field(name="ask")  # type: ignore[valid-type]  # noqa: UP007 - built from a tuple
     actor: str
     confined: bool = False
     key: str = ""
     branch: str = ""
-    """The branch checked out where it was asked."""
+    """The branch checked out where it was given."""
     known_by: KnownBy = KnownBy.UNSAID
-    """How it is known who asks; where nothing is said, by its own word."""
+    """How it is known who gives it; empty: by their own word."""
 
 
 class Acceptance(Record, kw_only=True):
-    """What followed from an ask: its events (none when it was so already) and the task afterwards."""
+    """What followed from a command: its events (none when it was so already) and the task afterwards."""
 
     events: tuple[Event, ...]
     task: Task
@@ -101,7 +101,7 @@ def require_valid_request(request: Request) -> None:
         size = len(_encode(request))
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
         raise unencodable_refusal(error) from None
-    require_request_form(getattr(request.ask, "rejection", {}), size, request.key)
+    require_request_form(getattr(request.command, "rejection", {}), size, request.key)
 
 
 def is_valid_request(request: Request) -> bool:

@@ -144,7 +144,7 @@ class TextCommandResult(Record, kw_only=True, omit_defaults=False):
 class TextCommands:
     """Listens to one speaker. What the speaker may do is for the rules to say, and their refusal is passed on."""
 
-    def __init__(self, store: Store, team: Team, speaker: Actor, ask: Callable[[c.Ask], Answer]) -> None:
+    def __init__(self, store: Store, team: Team, speaker: Actor, ask: Callable[[c.Command], Answer]) -> None:
         self._store = store
         self._team = team
         self._speaker = speaker
@@ -192,7 +192,7 @@ class TextCommands:
         )
 
 
-def _command_for(request: r.TextRequest, said: str) -> c.Ask:
+def _command_for(request: r.TextRequest, said: str) -> c.Command:
     """The command that a request asks for; where a reason is needed and none was given, it is the text itself."""
     match request:
         case r.ReviewTextRequest():

@@ -14,31 +14,31 @@ from remand.domain.instant import Instant
 from remand.domain.record import Record
 
 
-class Ask(Record, tag_field="ask", tag=str.lower):
-    """A wish, as it comes through any door. What follows from it only `decide` says."""
+class Command(Record, tag_field="ask", tag=str.lower):
+    """What somebody wants to happen. Only `decide` says what follows from it."""
 
 
-class TaskAsk(Ask, kw_only=True):
-    """An ask about one task."""
+class TaskCommand(Command, kw_only=True):
+    """A command about one task."""
 
     task_id: str
 
 
-class ClaimAsk(TaskAsk, kw_only=True):
-    """An ask of the agent that holds the task; the handoff, when given, must be the current one."""
+class ClaimCommand(TaskCommand, kw_only=True):
+    """A command of the agent that holds the task; the handoff, when given, must be the current one."""
 
     agent: str
     handoff_id: str = ""
     reason: str = ""
 
 
-class HandoffAsk(Ask, kw_only=True):
-    """An ask about a handoff, and by it about its task."""
+class HandoffCommand(Command, kw_only=True):
+    """A command about a handoff, and by it about its task."""
 
     handoff_id: str
 
 
-class IntendAct(TaskAsk, kw_only=True):
+class PlanForgeAction(TaskCommand, kw_only=True, tag="intendact"):
     """Begin an act. Asked again for an act that is begun, it says whether that may still be done."""
 
     act: ForgeAction
@@ -50,7 +50,7 @@ class IntendAct(TaskAsk, kw_only=True):
     """Also when it was given up: the user wants it tried again."""
 
 
-class NoteAct(TaskAsk, kw_only=True):
+class RecordForgeAction(TaskCommand, kw_only=True, tag="noteact"):
     """Note that an act has happened."""
 
     act: ForgeAction
@@ -60,7 +60,7 @@ class NoteAct(TaskAsk, kw_only=True):
     is_found: bool = False
 
 
-class NoteActFailure(TaskAsk, kw_only=True):
+class RecordForgeActionFailure(TaskCommand, kw_only=True, tag="noteactfailure"):
     """Note that an act could not be done."""
 
     act: ForgeAction
@@ -70,7 +70,7 @@ class NoteActFailure(TaskAsk, kw_only=True):
     """Trying again would change nothing."""
 
 
-class SettleFinding(TaskAsk, kw_only=True):
+class SettleFinding(TaskCommand, kw_only=True):
     """Accept or refuse a finding of the integrity gate."""
 
     finding: str
@@ -78,14 +78,14 @@ class SettleFinding(TaskAsk, kw_only=True):
     reason: str = ""
 
 
-class OverrideGate(TaskAsk, kw_only=True):
+class OverrideGate(TaskCommand, kw_only=True):
     """Let a gate's failure pass, for the code tree it was measured on."""
 
     gate: str
     reason: str
 
 
-class RecordVerdict(TaskAsk, kw_only=True):
+class RecordVerdict(TaskCommand, kw_only=True):
     """Note what the gates measured of an agent's done claim."""
 
     agent: str
@@ -96,7 +96,7 @@ class RecordVerdict(TaskAsk, kw_only=True):
     pr: int = 0
 
 
-class CountIdleStop(TaskAsk, kw_only=True):
+class CountIdleStop(TaskCommand, kw_only=True):
     """Count a stop that left nothing to measure; at the policy's limit the task goes to a human."""
 
     handoff_id: str
@@ -107,21 +107,21 @@ class CountIdleStop(TaskAsk, kw_only=True):
     """What the agent was told."""
 
 
-class NoteGatesMeasured(TaskAsk, kw_only=True):
+class NoteGatesMeasured(TaskCommand, kw_only=True):
     """Note that gates could be measured again, and close the task's question about its gates once none is broken."""
 
     gates: tuple[str, ...] = ()
     """None: the rules may have changed."""
 
 
-class LockOut(TaskAsk, kw_only=True):
+class LockOut(TaskCommand, kw_only=True):
     """Keep an agent away from the task."""
 
     agent: str
     reason: str
 
 
-class Unlock(TaskAsk, kw_only=True):
+class Unlock(TaskCommand, kw_only=True):
     """Let a locked-out agent work on the task again."""
 
     agent: str
@@ -129,13 +129,13 @@ class Unlock(TaskAsk, kw_only=True):
     guidance: str = ""
 
 
-class RequestReview(TaskAsk, kw_only=True):
+class RequestReview(TaskCommand, kw_only=True):
     """Ask a reviewer to look at the submission."""
 
     reviewer: str
 
 
-class ApproveReview(TaskAsk, kw_only=True):
+class ApproveReview(TaskCommand, kw_only=True):
     """Accept the submission at a commit."""
 
     commit: str
@@ -144,7 +144,7 @@ class ApproveReview(TaskAsk, kw_only=True):
     source: str = ""
 
 
-class RejectReview(TaskAsk, kw_only=True):
+class RejectReview(TaskCommand, kw_only=True):
     """Send the submission at a commit back with findings."""
 
     commit: str
@@ -152,7 +152,7 @@ class RejectReview(TaskAsk, kw_only=True):
     source: str = ""
 
 
-class DismissObjections(TaskAsk, kw_only=True):
+class DismissObjections(TaskCommand, kw_only=True):
     """Dismiss what was said against the task under keys that are not trusted."""
 
     signer: str = ""
@@ -160,14 +160,14 @@ class DismissObjections(TaskAsk, kw_only=True):
     reason: str
 
 
-class RetractReview(TaskAsk, kw_only=True):
+class RetractReview(TaskCommand, kw_only=True):
     """Take a rejection back; without an id the reviewer's last one that stands."""
 
     reason: str
     review_id: str = ""
 
 
-class ReassignTask(TaskAsk, kw_only=True):
+class ReassignTask(TaskCommand, kw_only=True):
     """Let another agent go on with the task."""
 
     target: str
@@ -175,13 +175,13 @@ class ReassignTask(TaskAsk, kw_only=True):
     reason: str = ""
 
 
-class EscalateTask(TaskAsk, kw_only=True):
+class EscalateTask(TaskCommand, kw_only=True):
     """Ask the user what becomes of the task."""
 
     reason: str
 
 
-class AnswerEscalation(TaskAsk, kw_only=True):
+class AnswerEscalation(TaskCommand, kw_only=True):
     """Decide what becomes of an escalated task."""
 
     option: str
@@ -189,17 +189,17 @@ class AnswerEscalation(TaskAsk, kw_only=True):
     guidance: str = ""
 
 
-class AcknowledgeEscalation(TaskAsk, kw_only=True):
+class AcknowledgeEscalation(TaskCommand, kw_only=True):
     """Say that the question was seen."""
 
     escalation_id: str = ""
 
 
-class FetchFeedback(ClaimAsk, kw_only=True):
+class FetchFeedback(ClaimCommand, kw_only=True):
     """Note that the agent that holds the task was given its feedback."""
 
 
-class NoteReview(TaskAsk, kw_only=True):
+class NoteReview(TaskCommand, kw_only=True):
     """Keep a review of a forge that cannot count, with the reason."""
 
     reviewer: str
@@ -209,7 +209,7 @@ class NoteReview(TaskAsk, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
-class AddComments(TaskAsk, kw_only=True):
+class AddComments(TaskCommand, kw_only=True):
     """Add a reviewer's comments on a forge to the rejection of the work that they are about."""
 
     handoff_id: str
@@ -219,7 +219,7 @@ class AddComments(TaskAsk, kw_only=True):
     source: str = ""
 
 
-class NoteMerge(TaskAsk, kw_only=True):
+class NoteMerge(TaskCommand, kw_only=True):
     """Keep that work was merged on the forge although it had not passed here."""
 
     by: str
@@ -228,7 +228,7 @@ class NoteMerge(TaskAsk, kw_only=True):
     source: str
 
 
-class NoteDelivery(TaskAsk, kw_only=True):
+class NoteDelivery(TaskCommand, kw_only=True):
     """Note that a channel took the notice of an escalation, an alert or an override."""
 
     escalation_id: str
@@ -237,11 +237,11 @@ class NoteDelivery(TaskAsk, kw_only=True):
     """No channel is left that has to be told of it."""
 
 
-class RepeatEscalation(TaskAsk, kw_only=True):
+class RepeatEscalation(TaskCommand, kw_only=True):
     """Tell the user again of a question nobody has answered in time."""
 
 
-class AssignTask(Ask, kw_only=True):
+class AssignTask(Command, kw_only=True):
     """Claim a task for an agent and begin its run, in one; with no id the next one that suits the agent."""
 
     agent: str
@@ -250,7 +250,7 @@ class AssignTask(Ask, kw_only=True):
     tier: str = ""
 
 
-class StartRun(TaskAsk, kw_only=True):
+class StartRun(TaskCommand, kw_only=True):
     """Begin another run: of the agent that holds the task, or of a reviewer or director."""
 
     agent: str
@@ -259,7 +259,7 @@ class StartRun(TaskAsk, kw_only=True):
     tier: str = ""
 
 
-class EndRun(TaskAsk, kw_only=True):
+class EndRun(TaskCommand, kw_only=True):
     """Note how a run ended."""
 
     run_id: str
@@ -278,12 +278,12 @@ class EndRun(TaskAsk, kw_only=True):
     """It did what it was started for, whatever its exit status."""
 
 
-class CheckStaff(TaskAsk, kw_only=True):
+class CheckStaff(TaskCommand, kw_only=True):
     """Ask the user, should nobody on the team be left for the task, or its agent have given it up."""
 
 
-class AddTask(Ask, kw_only=True):
-    """Write a task down."""
+class AddTask(Command, kw_only=True):
+    """Add a task."""
 
     title: str
     scope: str = ""
@@ -298,7 +298,7 @@ class AddTask(Ask, kw_only=True):
 
 
 class ImportIssue(AddTask, kw_only=True):
-    """Write down the task that an issue of the forge stands for."""
+    """Add the task that an issue of the forge stands for."""
 
     issue: int
     source: str
@@ -307,7 +307,7 @@ class ImportIssue(AddTask, kw_only=True):
     opened_at: Instant = ""
 
 
-class EditTask(TaskAsk, kw_only=True):
+class EditTask(TaskCommand, kw_only=True):
     """Change what a task says; None leaves a field as it is."""
 
     title: str | None = None
@@ -322,34 +322,34 @@ class EditTask(TaskAsk, kw_only=True):
     drop_depends_on: tuple[str, ...] = ()
 
 
-class ClaimTask(Ask, kw_only=True):
+class ClaimTask(Command, kw_only=True):
     """Take a task, or with no id the next one that suits the agent."""
 
     agent: str
     task_id: str = ""
 
 
-class Heartbeat(ClaimAsk, kw_only=True):
+class Heartbeat(ClaimCommand, kw_only=True):
     """Say that the agent is still at work."""
 
 
-class ReleaseTask(ClaimAsk, kw_only=True):
+class ReleaseTask(ClaimCommand, kw_only=True):
     """Give the task back untouched."""
 
 
-class ContinueTask(ClaimAsk, kw_only=True):
+class ContinueTask(ClaimCommand, kw_only=True):
     """Stop in the middle and let another session go on."""
 
 
-class WaitTask(ClaimAsk, kw_only=True):
+class WaitTask(ClaimCommand, kw_only=True):
     """Wait for something outside, named in `reason`."""
 
 
-class FailTask(ClaimAsk, kw_only=True):
+class FailTask(ClaimCommand, kw_only=True):
     """Give up."""
 
 
-class SubmitTask(ClaimAsk, kw_only=True):
+class SubmitTask(ClaimCommand, kw_only=True):
     """Claim that the task is done at a commit."""
 
     commit: str
@@ -359,26 +359,26 @@ class SubmitTask(ClaimAsk, kw_only=True):
     pr: int = 0
 
 
-class CancelTask(TaskAsk, kw_only=True):
+class CancelTask(TaskCommand, kw_only=True):
     """Decide that the task will not be done."""
 
     reason: str = ""
 
 
-class ReopenTask(TaskAsk, kw_only=True):
+class ReopenTask(TaskCommand, kw_only=True):
     """Bring a failed, blocked or escalated task back to its queue."""
 
     reason: str = ""
 
 
-class DeferTask(TaskAsk, kw_only=True):
+class DeferTask(TaskCommand, kw_only=True):
     """Let the task sleep until others are done."""
 
     waits_for: tuple[str, ...]
     reason: str = ""
 
 
-class InitiateHandoff(TaskAsk, kw_only=True):
+class InitiateHandoff(TaskCommand, kw_only=True):
     """Pass the task to one agent."""
 
     target: str
@@ -388,14 +388,14 @@ class InitiateHandoff(TaskAsk, kw_only=True):
     """An id for the handoff that was chosen; empty: a new one."""
 
 
-class AcceptHandoff(HandoffAsk, kw_only=True):
+class AcceptHandoff(HandoffCommand, kw_only=True):
     """Take a handoff as its target."""
 
     agent: str
     acknowledgment: str = ""
 
 
-class CompleteHandoff(HandoffAsk, kw_only=True):
+class CompleteHandoff(HandoffCommand, kw_only=True):
     """Claim that a handoff's task is done at a commit."""
 
     agent: str
@@ -406,14 +406,14 @@ class CompleteHandoff(HandoffAsk, kw_only=True):
     result: str = ""
 
 
-class RejectHandoff(HandoffAsk, kw_only=True):
+class RejectHandoff(HandoffCommand, kw_only=True):
     """Reject the task of a handoff, with a record of what was tried and what stands in the way."""
 
     agent: str
     rejection: dict[str, Any]
 
 
-class AnswerRejection(HandoffAsk, kw_only=True):
+class AnswerRejection(HandoffCommand, kw_only=True):
     """Answer a rejection as the director."""
 
     decision: str
@@ -423,28 +423,28 @@ class AnswerRejection(HandoffAsk, kw_only=True):
     reassign_to: str = ""
 
 
-class GiveOpinion(HandoffAsk, kw_only=True):
+class GiveOpinion(HandoffCommand, kw_only=True):
     """Note what an adviser says of the last rejection of a handoff."""
 
     opinion: str
 
 
-class ExpireLease(TaskAsk, kw_only=True):
+class ExpireLease(TaskCommand, kw_only=True):
     """End what has run out on a task: its lease, or offers nobody accepted."""
 
 
-class WakeTask(TaskAsk, kw_only=True):
+class WakeTask(TaskCommand, kw_only=True):
     """Wake a deferred task whose blockers are done."""
 
 
-class SettleTask(TaskAsk, kw_only=True):
+class SettleTask(TaskCommand, kw_only=True):
     """Close a decomposed task whose sub-tasks have ended."""
 
 
-class Command(Record, kw_only=True):
-    """An ask with everything `decide` may look at besides the task itself."""
+class CommandContext(Record, kw_only=True):
+    """A command with everything `decide` may look at besides the task itself."""
 
-    ask: Ask
+    command: Command
     actor: Actor
     at: Instant
     facts: Facts = Facts()

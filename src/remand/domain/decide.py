@@ -13,21 +13,21 @@ from remand.domain.registry import RULES
 from remand.domain.task import Task
 
 
-def decide(task: Task | None, command: c.Command) -> Events | Refused:
+def decide(task: Task | None, context: c.CommandContext) -> Events | Refused:
     """The events that follow from a command, or the refusal of it."""
-    ask, actor, facts = command.ask, command.actor, command.facts
-    rule = RULES[type(ask)]
+    command, actor, facts = context.command, context.actor, context.facts
+    rule = RULES[type(command)]
     try:
         r.require_distinct_names(facts)
         r.require_role(rule.roles, actor)
         r.require_names(actor.name)
         if rule.is_by_agent:
-            r.require_own_name(getattr(ask, "agent", ""), actor)
-        if isinstance(ask, c.AddTask):
-            return rule.decide(task, ask, command)
+            r.require_own_name(getattr(command, "agent", ""), actor)
+        if isinstance(command, c.AddTask):
+            return rule.decide(task, command, context)
         if task is None:
-            raise _missing_task_refusal(command)
-        events = rule.decide(task, ask, command)
+            raise _missing_task_refusal(context)
+        events = rule.decide(task, command, context)
         if any(map(r.is_release, events)):
             r.require_whole_log(task, facts)
         return mark_overrides(add_team_to_lockouts(task, events, facts.team.members), actor)
@@ -35,12 +35,12 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
         return refusal
 
 
-def _missing_task_refusal(command: c.Command) -> Refused:
-    ask = command.ask
-    if isinstance(ask, c.ClaimTask) and not ask.task_id:
-        r.require_agent(command.actor, command.facts)
-    if isinstance(ask, c.ClaimTask | c.AssignTask) and not ask.task_id:
-        return Refused("nothing_to_claim", f"There is no free task for {ask.agent} now.")
-    if isinstance(ask, c.HandoffAsk):
-        return unknown_handoff_refusal(ask.handoff_id)
-    return unknown_task_refusal(getattr(ask, "task_id", ""))
+def _missing_task_refusal(context: c.CommandContext) -> Refused:
+    command = context.command
+    if isinstance(command, c.ClaimTask) and not command.task_id:
+        r.require_agent(context.actor, context.facts)
+    if isinstance(command, c.ClaimTask | c.AssignTask) and not command.task_id:
+        return Refused("nothing_to_claim", f"There is no free task for {command.agent} now.")
+    if isinstance(command, c.HandoffCommand):
+        return unknown_handoff_refusal(command.handoff_id)
+    return unknown_task_refusal(getattr(command, "task_id", ""))

@@ -64,26 +64,27 @@ def require_own_name(agent: str, actor: Actor) -> None:
         raise Refused("not_yours", f"{actor.name} cannot act as {agent}.")
 
 
-def require_own_task_id(ask: c.AddTask, actor: Actor) -> None:
+def require_own_task_id(command: c.AddTask, actor: Actor) -> None:
     """Refuses an id for a new task that is none, or that somebody chose who only adds tasks."""
-    if not ask.own_id:
+    if not command.own_id:
         return
-    if ids.parse_task_id(ask.own_id) is None:
+    if ids.parse_task_id(command.own_id) is None:
         raise Refused(
-            "bad_value", f"{ask.own_id[:80]!r} is not a task id. Use T- and letters, digits or hyphens."
+            "bad_value", f"{command.own_id[:80]!r} is not a task id. Use T- and letters, digits or hyphens."
         )
     if not (actor.is_user or Role.DIRECTOR in actor.roles):
         raise Refused("not_authorised", f"{actor.name} may not choose the id of a task. Omit it.")
 
 
-def require_own_handoff_id(ask: c.InitiateHandoff, facts: Facts) -> None:
+def require_own_handoff_id(command: c.InitiateHandoff, facts: Facts) -> None:
     """Refuses an id for a new handoff that is none, or that another handoff has."""
-    if ask.own_id and ids.parse_handoff_id(ask.own_id) is None:
+    if command.own_id and ids.parse_handoff_id(command.own_id) is None:
         raise Refused(
-            "bad_value", f"{ask.own_id[:80]!r} is not a handoff id. Use H- and letters, digits or hyphens."
+            "bad_value",
+            f"{command.own_id[:80]!r} is not a handoff id. Use H- and letters, digits or hyphens.",
         )
     if facts.links.is_handoff_taken:
-        raise Refused("taken", f"Handoff {ask.own_id} already exists.")
+        raise Refused("taken", f"Handoff {command.own_id} already exists.")
 
 
 def require_status(task: Task, event: str, wish: str) -> None:
@@ -92,27 +93,27 @@ def require_status(task: Task, event: str, wish: str) -> None:
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be {wish} from there.")
 
 
-def require_claim(task: Task, ask: c.ClaimAsk, at: str) -> Claim:
+def require_claim(task: Task, command: c.ClaimCommand, at: str) -> Claim:
     """The claim the agent acts under; refuses when it is another's, or was lost."""
     claim = task.claim
     if claim is None:
-        if ask.handoff_id or ask.agent in task.people.authors:
+        if command.handoff_id or command.agent in task.people.authors:
             raise Refused(
-                "lease_lost", f"{ask.agent} no longer holds task {task.id}: {_describe_holder(task)}."
+                "lease_lost", f"{command.agent} no longer holds task {task.id}: {_describe_holder(task)}."
             )
-        raise Refused("not_yours", f"{ask.agent} does not hold task {task.id}: {_describe_holder(task)}.")
-    if ask.handoff_id and ask.handoff_id != claim.handoff_id:
+        raise Refused("not_yours", f"{command.agent} does not hold task {task.id}: {_describe_holder(task)}.")
+    if command.handoff_id and command.handoff_id != claim.handoff_id:
         raise Refused(
             "lease_lost",
-            f"The claim {ask.handoff_id} on task {task.id} has ended; "
+            f"The claim {command.handoff_id} on task {task.id} has ended; "
             f"{claim.agent} holds it under {claim.handoff_id} (epoch {claim.epoch}).",
         )
-    if claim.agent != ask.agent:
-        raise Refused("not_yours", f"Task {task.id} is held by {claim.agent}, not by {ask.agent}.")
+    if claim.agent != command.agent:
+        raise Refused("not_yours", f"Task {task.id} is held by {claim.agent}, not by {command.agent}.")
     if claim.lease_expires_at <= at:
         raise Refused(
             "lease_lost",
-            f"The lease of {ask.agent} on task {task.id} expired at {claim.lease_expires_at}. Claim it again.",
+            f"The lease of {command.agent} on task {task.id} expired at {claim.lease_expires_at}. Claim it again.",
         )
     return claim
 
@@ -121,9 +122,9 @@ def _describe_holder(task: Task) -> str:
     return "nobody does; it is in the queue" if task.status in CLAIMABLE else f"it is {task.status}"
 
 
-def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
+def require_claimable(task: Task, agent: Actor, context: c.CommandContext) -> None:
     """Refuses a claim, in the order in which an agent should hear it."""
-    facts = command.facts
+    facts = context.facts
     require_may_work(task, agent, facts)
     if task.claim is not None:
         claim = task.claim
@@ -134,7 +135,7 @@ def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
     require_status(task, "task.claim", "claimed")
     if facts.links.open_blockers:
         raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.links.open_blockers)}.")
-    reserved = task.reserved_for(command.at)
+    reserved = task.reserved_for(context.at)
     if reserved is not None and reserved.target != agent.name:
         raise Refused(
             "waits_on_other",

@@ -51,7 +51,7 @@ class FactKind(Enum):
 class CommandRule(NamedTuple):
     """What is declared of one command."""
 
-    decide: Callable[[Any, Any, c.Command], Events]
+    decide: Callable[[Any, Any, c.CommandContext], Events]
     roles: frozenset[Role] | None = None
     """Which roles may give it; None: everyone, or the agent that holds the claim."""
     needs: tuple[FactKind, ...] = ()
@@ -65,9 +65,9 @@ class CommandRule(NamedTuple):
     """Only the program itself gives it, in a member's name; no interface takes it."""
 
 
-def _decide_rejection(task: Task, ask: c.Ask, command: c.Command) -> Events:
+def _decide_rejection(task: Task, command: c.Command, context: c.CommandContext) -> Events:
     """Loads what judges rejections with the first one: it reads much."""
-    return rejections.decide_rejection(task, ask, command)
+    return rejections.decide_rejection(task, command, context)
 
 
 _USER = frozenset({Role.USER})
@@ -76,7 +76,7 @@ _LEADERS = _DIRECTORS | REVIEWERS
 COORDINATOR = frozenset({Role.COORDINATOR})
 _STAFF = (FactKind.STAFF,)
 
-RULES: dict[type[c.Ask], CommandRule] = {
+RULES: dict[type[c.Command], CommandRule] = {
     # Tasks.
     c.AddTask: CommandRule(tasks.add_task, needs=(FactKind.NEW_TASK, FactKind.LINKS), is_verified=False),
     c.ImportIssue: CommandRule(
@@ -161,15 +161,15 @@ RULES: dict[type[c.Ask], CommandRule] = {
     c.SettleFinding: CommandRule(gates.settle_finding, REVIEWERS),
     c.OverrideGate: CommandRule(gates.override_gate, _USER),
     # The forge.
-    c.IntendAct: CommandRule(forge_actions.plan_action, COORDINATOR),
-    c.NoteAct: CommandRule(forge_actions.record_action, COORDINATOR),
-    c.NoteActFailure: CommandRule(forge_actions.record_action_failure, COORDINATOR),
+    c.PlanForgeAction: CommandRule(forge_actions.plan_action, COORDINATOR),
+    c.RecordForgeAction: CommandRule(forge_actions.record_action, COORDINATOR),
+    c.RecordForgeActionFailure: CommandRule(forge_actions.record_action_failure, COORDINATOR),
 }
 
 REQUESTS = tuple(kind for kind, rule in RULES.items() if rule.roles != COORDINATOR and not rule.is_internal)
 """The commands that an interface may take from outside."""
 
 
-def require_permission(command: type[c.Ask], actor: Actor) -> None:
+def require_permission(context: type[c.Command], actor: Actor) -> None:
     """Refuses an actor none of whose roles allows such a command."""
-    require_role(RULES[command].roles, actor)
+    require_role(RULES[context].roles, actor)

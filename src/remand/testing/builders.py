@@ -156,21 +156,23 @@ def a_submission(agent: str = "Alice", commit: str = SHA, handoff_id: str = H1) 
 # Commands and events.
 
 
-def command(ask: c.Ask, by: Actor = THE_USER, at: Instant = NOW, **facts: Any) -> c.Command:
+def command(ask: c.Command, by: Actor = THE_USER, at: Instant = NOW, **facts: Any) -> c.CommandContext:
     """An ask with who, when and what was measured."""
     policy = Policy(**{name: facts.pop(name) for name in Policy.__struct_fields__ if name in facts})
     fresh = FreshIds(task_id=T1, handoff_id=H1, review_id="V-1")
-    return c.Command(ask=ask, actor=by, at=at, facts=update_facts(Facts(fresh=fresh, policy=policy), **facts))
+    return c.CommandContext(
+        command=ask, actor=by, at=at, facts=update_facts(Facts(fresh=fresh, policy=policy), **facts)
+    )
 
 
-def decide_events(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> tuple[Event, ...]:
+def decide_events(task: Task | None, ask: c.Command, by: Actor = THE_USER, **more: Any) -> tuple[Event, ...]:
     """The events that follow from an ask; fails the test when it is refused."""
     answer = decide(task, command(ask, by, **more))
     assert not isinstance(answer, Refused), f"refused: {answer.code}: {answer.message}"
     return answer
 
 
-def refusal_code(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> str:
+def refusal_code(task: Task | None, ask: c.Command, by: Actor = THE_USER, **more: Any) -> str:
     """The code an ask is refused with; fails the test when it is accepted."""
     answer = decide(task, command(ask, by, **more))
     assert isinstance(answer, Refused), f"accepted: {answer}"
@@ -371,15 +373,15 @@ class FakeLedger:
         )
         return self.ledger
 
-    def ask(self, ask: c.Ask, by: str = USER, key: str = "", *, confined: bool = False) -> Acceptance:
+    def ask(self, ask: c.Command, by: str = USER, key: str = "", *, confined: bool = False) -> Acceptance:
         """What followed; fails the test when the ask is refused."""
-        answer = self.ledger.ask(Request(ask=ask, actor=by, key=key, confined=confined))
+        answer = self.ledger.ask(Request(command=ask, actor=by, key=key, confined=confined))
         assert isinstance(answer, Acceptance), f"refused: {answer.code}: {answer.message}"
         return answer
 
-    def refusal(self, ask: c.Ask, by: str = USER, key: str = "", *, confined: bool = False) -> Refused:
+    def refusal(self, ask: c.Command, by: str = USER, key: str = "", *, confined: bool = False) -> Refused:
         """The refusal; fails the test when the ask is accepted."""
-        answer = self.ledger.ask(Request(ask=ask, actor=by, key=key, confined=confined))
+        answer = self.ledger.ask(Request(command=ask, actor=by, key=key, confined=confined))
         assert isinstance(answer, Refused), f"accepted: {answer}"
         return answer
 

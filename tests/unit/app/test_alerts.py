@@ -65,7 +65,7 @@ def claim(world: FakeLedger, task: str, excess: float) -> str:
     claims = DoneClaims(world.ledger, terms, lambda _: VerdictResult(failing(excess)))
     world.repository.add("work")
     ask = c.SubmitTask(task_id=task, agent="Alice", commit="work")
-    claimed = claims.claim(Request(ask=ask, actor="Alice"), world.ledger.ask)
+    claimed = claims.claim(Request(command=ask, actor="Alice"), world.ledger.ask)
     assert claimed is not None
     assert isinstance(claimed.answer, Refused)
     assert claimed.answer.code == "gate_rejected"

@@ -255,7 +255,7 @@ def test_a_claim_that_comes_twice_in_one_group_is_one_claim() -> None:
     world = FakeLedger()
     world.add("One")
     world.add("Two")
-    request = Request(ask=c.ClaimTask(agent="Alice"), actor="Alice", key="k")
+    request = Request(command=c.ClaimTask(agent="Alice"), actor="Alice", key="k")
 
     first, again = world.ledger.ask_all([request, request])
 
@@ -280,7 +280,7 @@ def test_all_events_of_an_ask_are_given_again_in_their_order() -> None:
     [(c.AddTask(title="Other"), "user"), (c.AddTask(title="One"), "Alice"), (c.ClaimTask(agent="x"), "user")],
     ids=["other title", "other actor", "other ask"],
 )
-def test_a_key_is_one_asks_own(ask: c.Ask, by: str) -> None:
+def test_a_key_is_one_asks_own(ask: c.Command, by: str) -> None:
     world = FakeLedger()
     world.ask(c.AddTask(title="One"), key="k")
 
@@ -586,7 +586,7 @@ NUMBERS = st.sampled_from([0, 1, -1, 2**31, 2**63, 10**30])
 
 
 @st.composite
-def nasty_asks(draw: st.DrawFn, known: str) -> c.Ask:
+def nasty_asks(draw: st.DrawFn, known: str) -> c.Command:
     """An ask of any kind about a task there is, with nonsense in its other fields."""
     kind = draw(st.sampled_from(REQUESTS))
     fields: dict[str, object] = {}
@@ -621,7 +621,7 @@ def test_whatever_is_asked_is_answered(data: st.DataObject) -> None:
     actor = data.draw(NASTY | st.just("user"), label="actor")
     key = data.draw(NASTY, label="key")
 
-    answer = world.ledger.ask(Request(ask=ask, actor=actor, key=key))
+    answer = world.ledger.ask(Request(command=ask, actor=actor, key=key))
 
     assert isinstance(answer, Acceptance | Refused)
     if isinstance(answer, Acceptance):

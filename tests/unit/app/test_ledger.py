@@ -39,11 +39,11 @@ def assert_sound(world: FakeLedger) -> None:
     assert in_files == {event.meta.id for event in world.events()}
 
 
-def killed(world: FakeLedger, ask: c.Ask, by: str = "user", key: str = "") -> None:
+def killed(world: FakeLedger, ask: c.Command, by: str = "user", key: str = "") -> None:
     """The process dies when the lines are written, and another opens the ledger."""
     world.exchange.die_after_next_append()
     with pytest.raises(ProcessKilled):
-        world.ledger.ask(Request(ask=ask, actor=by, key=key))
+        world.ledger.ask(Request(command=ask, actor=by, key=key))
     world.reopen()
 
 
@@ -101,10 +101,10 @@ def test_what_happened_by_itself_is_safe_though_the_ask_was_refused() -> None:
 
 def test_many_asks_are_answered_in_their_order_by_one_write() -> None:
     world = FakeLedger()
-    requests = [Request(ask=c.AddTask(title=f"Task {n}"), actor="user") for n in range(5)]
+    requests = [Request(command=c.AddTask(title=f"Task {n}"), actor="user") for n in range(5)]
     requests += [
-        Request(ask=c.ClaimTask(agent="Alice"), actor="Alice"),
-        Request(ask=c.CancelTask(task_id="T-0"), actor="user"),
+        Request(command=c.ClaimTask(agent="Alice"), actor="Alice"),
+        Request(command=c.CancelTask(task_id="T-0"), actor="user"),
     ]
 
     *accepted, refusal = world.ledger.ask_all(requests)

@@ -170,7 +170,7 @@ def test_after_any_mix_of_commands_the_log_is_what_follows_from_the_ledger(kept:
     tasks = [kept.escalated(f"Task {n}") for n in range(4)]
     for _ in range(60):
         task, choice = chance.choice(tasks), chance.randrange(6)
-        asks: list[c.Ask] = [
+        asks: list[c.Command] = [
             c.AnswerEscalation(task_id=task, option="fix"),
             c.Unlock(task_id=task, agent="Fenster", reason="better guidance", guidance="use aria"),
             c.EscalateTask(task_id=task, reason="stuck"),
@@ -178,7 +178,7 @@ def test_after_any_mix_of_commands_the_log_is_what_follows_from_the_ledger(kept:
             c.RetractReview(task_id=task, reason="my mistake"),
             c.AcknowledgeEscalation(task_id=task),
         ]
-        kept.world.ledger.ask(Request(ask=asks[choice], actor=USER))
+        kept.world.ledger.ask(Request(command=asks[choice], actor=USER))
         kept.world.clock.advance(chance.choice((1, 3600, 40_000)))
         if chance.random() < 0.7:
             kept.keep()

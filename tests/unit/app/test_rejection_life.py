@@ -847,7 +847,7 @@ def test_figures_that_are_no_numbers_are_judged_and_not_feared() -> None:
 
     record = a_rejection("SCOPE_CREEP", scope_growth_factor=float("nan"), rejected_at=float("inf"))
     answered = world.ledger.ask(
-        Request(ask=c.RejectHandoff(handoff_id=taken, agent="Alice", rejection=record), actor="Alice")
+        Request(command=c.RejectHandoff(handoff_id=taken, agent="Alice", rejection=record), actor="Alice")
     )
 
     assert not isinstance(answered, Exception)

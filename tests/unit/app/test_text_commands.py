@@ -27,7 +27,7 @@ class Room:
     def __init__(self) -> None:
         self.world = FakeLedger(rules=Rules(team=TEAM, gates=()))
         self.task = self.world.add(aliases=("#42",))
-        self.asked: list[c.Ask] = []
+        self.asked: list[c.Command] = []
 
     def locked(self) -> None:
         """Lead keeps Fenster away from the task."""
@@ -36,9 +36,9 @@ class Room:
     def say(self, text: str, by: str = "owner", *, confined: bool = False) -> TextCommandResult:
         """What comes of it when somebody says that."""
 
-        def ask(ask: c.Ask) -> Answer:
+        def ask(ask: c.Command) -> Answer:
             self.asked.append(ask)
-            return self.world.ledger.ask(Request(ask=ask, actor=by, confined=confined))
+            return self.world.ledger.ask(Request(command=ask, actor=by, confined=confined))
 
         speaker = TEAM.actor(by, confined=confined)
         return TextCommands(self.world.store, TEAM, speaker, ask).run(text)
@@ -183,8 +183,8 @@ def test_without_a_team_the_names_are_those_in_the_ledger() -> None:
     task, _ = world.add_and_claim("Alice", aliases=("#42",))
     answers: list[Answer] = []
 
-    def ask(ask: c.Ask) -> Answer:
-        answers.append(world.ledger.ask(Request(ask=ask, actor="user")))
+    def ask(ask: c.Command) -> Answer:
+        answers.append(world.ledger.ask(Request(command=ask, actor="user")))
         return answers[-1]
 
     saying = TextCommands(world.store, Team(), Team().actor("user"), ask)

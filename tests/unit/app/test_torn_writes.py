@@ -20,7 +20,7 @@ Campaign = Callable[[int, int], int]
 
 
 def requests(count: int) -> list[Request]:
-    return [Request(ask=c.AddTask(title=f"Task {n}"), actor=USER, key=f"k{n}") for n in range(count)]
+    return [Request(command=c.AddTask(title=f"Task {n}"), actor=USER, key=f"k{n}") for n in range(count)]
 
 
 def killed_after_writing(count: int) -> tuple[FakeLedger, str, int, int]:

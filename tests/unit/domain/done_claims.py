@@ -72,7 +72,7 @@ class Story:
         assert task.inbox.conflicts == (), "what was decided did not apply"
         return task
 
-    def ask(self, ask: c.Ask, by: Actor = THE_COORDINATOR, **facts: Any) -> tuple[Event, ...]:
+    def ask(self, ask: c.Command, by: Actor = THE_COORDINATOR, **facts: Any) -> tuple[Event, ...]:
         events = decide_events(self.task, ask, by, **{"gates_digest": "p1", **facts})
         self.events += events
         return events

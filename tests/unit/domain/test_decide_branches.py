@@ -42,14 +42,14 @@ def complete(branch: str = "", *, given: bool = True, pr: int = 0) -> c.Complete
 each_door = pytest.mark.parametrize("ask", [submit, complete], ids=["submit", "complete"])
 
 
-def after(task: Task, ask: c.Ask, **facts: Any) -> Task:
+def after(task: Task, ask: c.Command, **facts: Any) -> Task:
     """The task once the work was handed in."""
     for event in stamp_events(*decide_events(task, ask, ALICE, **FACTS, **facts)):
         task = evolve(task, event) or task
     return task
 
 
-def refusal(ask: c.Ask, task: Task = HELD, **facts: Any) -> Refused:
+def refusal(ask: c.Command, task: Task = HELD, **facts: Any) -> Refused:
     answer = decide(task, command(ask, ALICE, **{**FACTS, **facts}))
     assert isinstance(answer, Refused), answer
     return answer

@@ -180,8 +180,8 @@ def test_without_a_task_for_it_an_agent_hears_that_there_is_none() -> None:
 )
 def test_who_is_no_agent_of_a_team_is_told_so_and_does_not_wait_for_work(stranger: Actor) -> None:
     ask = c.ClaimTask(agent=stranger.name)
-    command = c.Command(
-        ask=ask, actor=stranger, at=NOW, facts=update_facts(Facts(), has_team=True, agents=(ALICE, BOB))
+    command = c.CommandContext(
+        command=ask, actor=stranger, at=NOW, facts=update_facts(Facts(), has_team=True, agents=(ALICE, BOB))
     )
 
     told = decide(None, command)

@@ -236,7 +236,7 @@ def test_the_task_is_put_back_or_given_up() -> None:
 
 
 @pytest.mark.parametrize("ask", [answer("reopen"), c.ReopenTask(task_id=T1)], ids=["answer", "reopen"])
-def test_a_task_is_not_put_back_into_a_queue_that_nobody_may_take_it_from(ask: c.Ask) -> None:
+def test_a_task_is_not_put_back_into_a_queue_that_nobody_may_take_it_from(ask: c.Command) -> None:
     assert refusal_code(LOCKED, ask, has_team=True, agents=(ALICE,)) == "bad_value"
     assert decide_events(LOCKED, ask, has_team=True, agents=(ALICE, BOB))
     assert decide_events(LOCKED, ask), "without a team anybody may"

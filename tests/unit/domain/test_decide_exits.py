@@ -11,7 +11,7 @@ HELD_CLAIM = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1), attempt_c
 
 
 @pytest.mark.parametrize("kind", [c.ReleaseTask, c.ContinueTask, c.WaitTask])
-def test_each_way_out_is_there_once_per_task_and_agent(kind: type[c.ClaimAsk]) -> None:
+def test_each_way_out_is_there_once_per_task_and_agent(kind: type[c.ClaimCommand]) -> None:
     story = Story()
     leaving = kind(task_id=T1, agent="Alice", reason="Because")
     (event,) = story.ask(leaving, ALICE)
@@ -26,7 +26,7 @@ def test_each_way_out_is_there_once_per_task_and_agent(kind: type[c.ClaimAsk]) -
 
 
 @pytest.mark.parametrize("kind", [c.ReleaseTask, c.ContinueTask, c.WaitTask])
-def test_one_agents_way_out_is_not_anothers(kind: type[c.ClaimAsk]) -> None:
+def test_one_agents_way_out_is_not_anothers(kind: type[c.ClaimCommand]) -> None:
     story = Story()
     story.ask(kind(task_id=T1, agent="Alice", reason="Because"), ALICE)
     if story.task.claim is not None:

@@ -51,21 +51,21 @@ UNDER_REVIEW = a_task(status=Status.PROVISIONAL, submission=a_submission(), bran
 SHOWN = replace(UNDER_REVIEW, pr=7, forge=TaskForgeState(pushed=SHA))
 DONE = update_task(SHOWN, status=Status.DONE, approved_commit=SHA)
 OF_AN_ISSUE = a_task(forge=TaskForgeState(issue=12))
-PUSH = c.IntendAct(task_id=T1, act=ForgeAction.PUSH, about=SHA, base="main")
+PUSH = c.PlanForgeAction(task_id=T1, act=ForgeAction.PUSH, about=SHA, base="main")
 OPEN = replace(PUSH, act=ForgeAction.OPEN)
-REQUEST = c.IntendAct(task_id=T1, act=ForgeAction.REQUEST, about=SHA)
-MERGE = c.IntendAct(task_id=T1, act=ForgeAction.MERGE, about=SHA)
-CLOSE = c.IntendAct(task_id=T1, act=ForgeAction.CLOSE)
+REQUEST = c.PlanForgeAction(task_id=T1, act=ForgeAction.REQUEST, about=SHA)
+MERGE = c.PlanForgeAction(task_id=T1, act=ForgeAction.MERGE, about=SHA)
+CLOSE = c.PlanForgeAction(task_id=T1, act=ForgeAction.CLOSE)
 GIVEN_UP = AbandonedAction(act=ForgeAction.MERGE, about=SHA, why="No.")
 
 
-def intended(task: Task, ask: c.IntendAct, **facts: Any) -> ActIntended:
+def intended(task: Task, ask: c.PlanForgeAction, **facts: Any) -> ActIntended:
     (event,) = decide_events(task, ask, THE_COORDINATOR, **{**ALL, **facts})
     assert isinstance(event, ActIntended)
     return event
 
 
-def no(task: Task, ask: c.IntendAct, **facts: Any) -> str:
+def no(task: Task, ask: c.PlanForgeAction, **facts: Any) -> str:
     return refusal_code(task, ask, THE_COORDINATOR, **{**ALL, **facts})
 
 
@@ -92,7 +92,7 @@ def test_nothing_but_closing_is_allowed_by_default() -> None:
     ],
     ids=lambda value: getattr(value, "act", None),
 )
-def test_what_the_policy_does_not_allow_is_refused(task: Task, ask: c.IntendAct) -> None:
+def test_what_the_policy_does_not_allow_is_refused(task: Task, ask: c.PlanForgeAction) -> None:
     others = tuple(act for act in ForgeAction if act is not ask.act)
 
     assert intended(task, ask).act == ask.act
@@ -104,13 +104,13 @@ def test_what_the_policy_does_not_allow_is_refused(task: Task, ask: c.IntendAct)
     "ask",
     [
         PUSH,
-        c.NoteAct(task_id=T1, act=ForgeAction.PUSH, about=SHA),
-        c.NoteActFailure(task_id=T1, act=ForgeAction.PUSH, about=SHA, why="No."),
+        c.RecordForgeAction(task_id=T1, act=ForgeAction.PUSH, about=SHA),
+        c.RecordForgeActionFailure(task_id=T1, act=ForgeAction.PUSH, about=SHA, why="No."),
         c.ImportIssue(title="x", issue=1, source="github:o/r#1", opened_at=NOW),
     ],
     ids=lambda ask: type(ask).__name__,
 )
-def test_only_the_system_itself_asks_for_acts(who: Any, ask: c.Ask) -> None:
+def test_only_the_system_itself_asks_for_acts(who: Any, ask: c.Command) -> None:
     assert refusal_code(UNDER_REVIEW, ask, who, **ALL) == "not_authorised"
 
 
@@ -118,7 +118,7 @@ def test_only_the_system_itself_asks_for_acts(who: Any, ask: c.Ask) -> None:
 
 
 @pytest.mark.parametrize("ask", [PUSH, OPEN, REQUEST], ids=lambda ask: ask.act)
-def test_work_that_nobody_has_handed_in_is_shown_to_nobody(ask: c.IntendAct) -> None:
+def test_work_that_nobody_has_handed_in_is_shown_to_nobody(ask: c.PlanForgeAction) -> None:
     for status in Status:
         if status != Status.PROVISIONAL:
             assert no(replace(SHOWN, status=status), ask) == "nothing_to_review", status
@@ -126,12 +126,12 @@ def test_work_that_nobody_has_handed_in_is_shown_to_nobody(ask: c.IntendAct) -> 
 
 
 @pytest.mark.parametrize("ask", [PUSH, OPEN, REQUEST], ids=lambda ask: ask.act)
-def test_no_other_commit_than_the_one_handed_in_is_shown(ask: c.IntendAct) -> None:
+def test_no_other_commit_than_the_one_handed_in_is_shown(ask: c.PlanForgeAction) -> None:
     assert no(SHOWN, replace(ask, about=OTHER_SHA)) == "stale_review"
 
 
 @pytest.mark.parametrize("ask", [PUSH, OPEN], ids=lambda ask: ask.act)
-def test_work_never_goes_to_the_branch_it_is_to_be_merged_into(ask: c.IntendAct) -> None:
+def test_work_never_goes_to_the_branch_it_is_to_be_merged_into(ask: c.PlanForgeAction) -> None:
     assert no(replace(UNDER_REVIEW, branch="main"), ask) == "bad_value"
     assert no(replace(UNDER_REVIEW, branch=""), ask) == "bad_value"
     assert no(UNDER_REVIEW, replace(ask, base="")) == "bad_value"
@@ -207,8 +207,8 @@ def test_what_was_given_up_is_begun_again_only_when_the_user_says_so() -> None:
 
 
 def test_an_outcome_without_an_intent_changes_nothing() -> None:
-    done = c.NoteAct(task_id=T1, act=ForgeAction.MERGE, about=SHA)
-    failed = c.NoteActFailure(task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No.")
+    done = c.RecordForgeAction(task_id=T1, act=ForgeAction.MERGE, about=SHA)
+    failed = c.RecordForgeActionFailure(task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No.")
     other = replace(DONE, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.CLOSE)))
 
     for task in (DONE, other):
@@ -219,7 +219,7 @@ def test_an_outcome_without_an_intent_changes_nothing() -> None:
 
 def test_a_pull_request_that_was_opened_has_a_number() -> None:
     begun = replace(UNDER_REVIEW, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.OPEN, about=SHA)))
-    done = c.NoteAct(task_id=T1, act=ForgeAction.OPEN, about=SHA)
+    done = c.RecordForgeAction(task_id=T1, act=ForgeAction.OPEN, about=SHA)
 
     assert refusal_code(begun, done, THE_COORDINATOR) == "bad_value"
     assert refusal_code(begun, replace(done, pr=1 << 31), THE_COORDINATOR) == "bad_value"
@@ -233,7 +233,7 @@ def test_a_pull_request_that_was_opened_has_a_number() -> None:
 
 def test_an_act_that_fails_is_tried_again_each_time_later_and_then_given_up() -> None:
     task = replace(DONE, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.MERGE, about=SHA)))
-    ask = c.NoteActFailure(task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No.")
+    ask = c.RecordForgeActionFailure(task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No.")
     waits = []
     for tries in range(len(RETRY_DELAYS) + 1):
         intent = PlannedAction(act=ForgeAction.MERGE, about=SHA, tries=tries)
@@ -247,7 +247,9 @@ def test_an_act_that_fails_is_tried_again_each_time_later_and_then_given_up() ->
 
 
 def test_what_can_never_be_done_is_given_up_at_once_and_even_before_it_is_begun() -> None:
-    ask = c.NoteActFailure(task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No." * 1000, is_final=True)
+    ask = c.RecordForgeActionFailure(
+        task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No." * 1000, is_final=True
+    )
     begun = replace(DONE, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.MERGE, about=SHA)))
     for task, tries in ((begun, 1), (DONE, 0)):
         (event,) = decide_events(task, ask, THE_COORDINATOR)
@@ -340,7 +342,7 @@ def test_what_is_due_may_be_done_and_is_what_the_task_is_found_by(task: Task, ac
     found = due_action(task, acts)
     if found is None:
         return
-    ask = c.IntendAct(task_id=T1, act=found[0], about=found[1], base="main")
+    ask = c.PlanForgeAction(task_id=T1, act=found[0], about=found[1], base="main")
     answer = decide(task, command(ask, THE_COORDINATOR, forge_actions=tuple(acts)))
 
     assert found[0] in due_kinds(task)

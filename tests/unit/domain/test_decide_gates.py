@@ -56,17 +56,17 @@ each_door = pytest.mark.parametrize("ask", [SUBMIT, COMPLETE], ids=lambda ask: t
 
 
 @each_door
-def test_nothing_is_handed_in_that_was_not_measured(ask: c.Ask) -> None:
+def test_nothing_is_handed_in_that_was_not_measured(ask: c.Command) -> None:
     assert refusal_code(HELD_CLAIM, ask, ALICE, **WORK) == "not_measured"
 
 
 @each_door
-def test_where_it_is_not_decided_what_to_measure_nothing_is_handed_in(ask: c.Ask) -> None:
+def test_where_it_is_not_decided_what_to_measure_nothing_is_handed_in(ask: c.Command) -> None:
     assert refusal_code(HELD_CLAIM, ask, ALICE, **{**WORK, "gates": None}) == "no_gates"
 
 
 @each_door
-def test_where_there_are_no_gates_an_empty_verdict_says_so(ask: c.Ask) -> None:
+def test_where_there_are_no_gates_an_empty_verdict_says_so(ask: c.Command) -> None:
     verdict, work = decide_events(HELD_CLAIM, ask, ALICE, **{**WORK, "gates": ()})
 
     empty = Verdict(status=GateStatus.PASSED, commit=SHA, tree=TREE, policy="p1", tier="none")
@@ -75,7 +75,7 @@ def test_where_there_are_no_gates_an_empty_verdict_says_so(ask: c.Ask) -> None:
 
 
 @each_door
-def test_released_work_is_handed_in(ask: c.Ask) -> None:
+def test_released_work_is_handed_in(ask: c.Command) -> None:
     story = Story()
     story.ask(recording(passed()))
 
@@ -97,7 +97,7 @@ def test_released_work_is_handed_in(ask: c.Ask) -> None:
     ],
     ids=["another commit", "another tree", "no tree", "other rules", "no rules"],
 )
-def test_a_release_is_for_one_code_tree_by_the_rules_of_now(ask: c.Ask, facts: dict[str, Any]) -> None:
+def test_a_release_is_for_one_code_tree_by_the_rules_of_now(ask: c.Command, facts: dict[str, Any]) -> None:
     story = Story()
     story.ask(recording(passed()))
 
@@ -105,7 +105,7 @@ def test_a_release_is_for_one_code_tree_by_the_rules_of_now(ask: c.Ask, facts: d
 
 
 @each_door
-def test_what_has_no_code_tree_is_not_released_by_what_has_none(ask: c.Ask) -> None:
+def test_what_has_no_code_tree_is_not_released_by_what_has_none(ask: c.Command) -> None:
     story = Story()
     story.ask(recording(passed(tree="")))
 
@@ -113,7 +113,7 @@ def test_what_has_no_code_tree_is_not_released_by_what_has_none(ask: c.Ask) -> N
 
 
 @each_door
-def test_another_commit_with_the_released_code_is_released_in_its_own_name(ask: c.Ask) -> None:
+def test_another_commit_with_the_released_code_is_released_in_its_own_name(ask: c.Command) -> None:
     story = Story()
     story.ask(recording(passed()))
 

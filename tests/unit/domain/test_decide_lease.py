@@ -60,12 +60,12 @@ UNDER_CLAIM = [
 each = pytest.mark.parametrize("ask", UNDER_CLAIM, ids=lambda ask: type(ask).__name__)
 
 
-def with_handoff(ask: c.ClaimAsk, handoff_id: str) -> c.ClaimAsk:
+def with_handoff(ask: c.ClaimCommand, handoff_id: str) -> c.ClaimCommand:
     fields = {name: getattr(ask, name) for name in ask.__struct_fields__}
     return type(ask)(**{**fields, "handoff_id": handoff_id})
 
 
-def by_bob(ask: c.ClaimAsk) -> c.ClaimAsk:
+def by_bob(ask: c.ClaimCommand) -> c.ClaimCommand:
     fields = {name: getattr(ask, name) for name in ask.__struct_fields__}
     return type(ask)(**{**fields, "agent": "Bob"})
 
@@ -84,7 +84,7 @@ def test_a_heartbeat_writes_nothing_while_more_than_half_of_the_lease_is_left() 
 
 
 @each
-def test_what_is_asked_under_a_claim_is_accepted_from_its_holder(ask: c.ClaimAsk) -> None:
+def test_what_is_asked_under_a_claim_is_accepted_from_its_holder(ask: c.ClaimCommand) -> None:
     late = add_seconds(LATER, -60)
 
     *_, event = decide_events(HELD, ask, ALICE, at=late, **WORK)
@@ -95,24 +95,24 @@ def test_what_is_asked_under_a_claim_is_accepted_from_its_holder(ask: c.ClaimAsk
 
 
 @each
-def test_only_its_holder_acts_under_a_claim(ask: c.ClaimAsk) -> None:
+def test_only_its_holder_acts_under_a_claim(ask: c.ClaimCommand) -> None:
     assert refusal_code(HELD, by_bob(ask), BOB, **WORK) == "not_yours"
 
 
 @each
-def test_nobody_acts_under_a_lease_that_has_run_out(ask: c.ClaimAsk) -> None:
+def test_nobody_acts_under_a_lease_that_has_run_out(ask: c.ClaimCommand) -> None:
     assert refusal_code(HELD, ask, ALICE, at=LATER, **WORK) == "lease_lost"
 
 
 @each
-def test_an_earlier_claim_of_the_same_agent_is_fenced_off(ask: c.ClaimAsk) -> None:
+def test_an_earlier_claim_of_the_same_agent_is_fenced_off(ask: c.ClaimCommand) -> None:
     claimed_again = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H2, epoch=2))
 
     assert refusal_code(claimed_again, with_handoff(ask, H1), ALICE, **WORK) == "lease_lost"
 
 
 @each
-def test_a_lost_lease_is_told_apart_from_none_by_the_handoff(ask: c.ClaimAsk) -> None:
+def test_a_lost_lease_is_told_apart_from_none_by_the_handoff(ask: c.ClaimCommand) -> None:
     free = a_task()
 
     assert refusal_code(free, with_handoff(ask, H1), ALICE, **WORK) == "lease_lost"
@@ -160,7 +160,7 @@ def test_nothing_is_handed_in_unmeasured(facts: dict[str, object], code: str) ->
 
 @each
 @pytest.mark.parametrize("reason", ["a\x00b", "x" * 70_000, "\ud800"], ids=["NUL", "too long", "no text"])
-def test_a_reason_is_text_of_some_length(ask: c.ClaimAsk, reason: str) -> None:
+def test_a_reason_is_text_of_some_length(ask: c.ClaimCommand, reason: str) -> None:
     if isinstance(ask, c.Heartbeat | c.SubmitTask):
         return
     fields = {name: getattr(ask, name) for name in ask.__struct_fields__}
@@ -186,7 +186,7 @@ def test_what_one_waits_for_must_be_named() -> None:
     ],
     ids=["release", "continue", "fail"],
 )
-def test_a_claim_ends_with_its_reason(ask: c.ClaimAsk, kind: type[TaskReleased]) -> None:
+def test_a_claim_ends_with_its_reason(ask: c.ClaimCommand, kind: type[TaskReleased]) -> None:
     assert decide_events(HELD, ask, ALICE) == (kind(task_id=T1, handoff_id=H1, agent="Alice", reason="ill"),)
 
 

@@ -63,7 +63,7 @@ def after(*rounds: ReviewRound, **fields: Any) -> Task:
     return update_task(HANDED_IN, rounds=rounds, **fields)
 
 
-def following(task: Task, by: Actor = LEAD, ask: c.Ask = REJECT, **facts: Any) -> tuple[Event, ...]:
+def following(task: Task, by: Actor = LEAD, ask: c.Command = REJECT, **facts: Any) -> tuple[Event, ...]:
     """What follows from a rejection besides itself."""
     return decide_events(task, ask, by, **{"commit": SHA, **facts})[1:]
 
@@ -402,7 +402,7 @@ def test_a_task_goes_to_nobody_who_may_not_work_on_it() -> None:
 @pytest.mark.parametrize(
     "ask", [reassign("no\nname"), reassign(source="no\nname"), reassign(reason="\ud800")], ids=str
 )
-def test_a_reassignment_is_told_in_names_and_words(ask: c.Ask) -> None:
+def test_a_reassignment_is_told_in_names_and_words(ask: c.Command) -> None:
     assert refusal_code(a_task(), ask, target=BOB) == "bad_value"
 
 

@@ -41,7 +41,7 @@ USERS_ALONE = (
 )
 FINDINGS = (Finding(text="It leaks"),)
 
-TABLE: dict[type[c.Ask], tuple[c.Ask, set[str]]] = {
+TABLE: dict[type[c.Command], tuple[c.Command, set[str]]] = {
     type(ask): (ask, set(who))
     for ask, who in (
         (c.AddTask(title="a"), EVERYBODY),
@@ -103,7 +103,7 @@ OF_ITS_OWN = [
 ]
 
 
-def permission(ask: c.Ask, who: Actor) -> str:
+def permission(ask: c.Command, who: Actor) -> str:
     try:
         require_permission(type(ask), who)
     except Refused as refusal:
@@ -116,7 +116,7 @@ def confined(who: Actor) -> Actor:
 
 
 @pytest.mark.parametrize(("ask", "who", "may"), CASES)
-def test_the_table_says_who_may_do_what(ask: c.Ask, who: Actor, may: bool) -> None:
+def test_the_table_says_who_may_do_what(ask: c.Command, who: Actor, may: bool) -> None:
     code = permission(ask, who)
 
     assert (code == "") == may
@@ -125,7 +125,7 @@ def test_the_table_says_who_may_do_what(ask: c.Ask, who: Actor, may: bool) -> No
 
 
 @pytest.mark.parametrize(("ask", "who", "may"), CASES)
-def test_nobody_is_the_user_inside_an_agents_place(ask: c.Ask, who: Actor, may: bool) -> None:
+def test_nobody_is_the_user_inside_an_agents_place(ask: c.Command, who: Actor, may: bool) -> None:
     is_open_to_all = isinstance(ask, c.AddTask)
 
     code = permission(ask, confined(who))
@@ -150,13 +150,13 @@ def test_the_table_knows_every_ask_that_comes_through_a_door() -> None:
 @pytest.mark.parametrize(
     "who", [who for actors in ACTORS.values() for who in actors], ids=lambda who: who.name
 )
-def test_what_happens_by_itself_nobody_can_ask_for(ask: c.Ask, who: Actor) -> None:
+def test_what_happens_by_itself_nobody_can_ask_for(ask: c.Command, who: Actor) -> None:
     assert permission(ask, who) == "not_authorised"
     assert type(ask) not in REQUESTS
 
 
 @pytest.mark.parametrize(("ask", "who", "may"), CASES)
-def test_permission_is_asked_before_anything_is_told(ask: c.Ask, who: Actor, may: bool) -> None:
+def test_permission_is_asked_before_anything_is_told(ask: c.Command, who: Actor, may: bool) -> None:
     task = a_task(status=Status.PROVISIONAL, submission=a_submission("Bob"), lockouts=(a_lockout(),))
 
     for known in (task, None):

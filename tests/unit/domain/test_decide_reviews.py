@@ -168,7 +168,7 @@ def test_there_are_only_so_many_findings_in_a_review() -> None:
 
 @both
 @pytest.mark.parametrize("reviewer", [LEAD, THE_USER, TESS], ids=lambda who: who.name)
-def test_reviewers_and_the_user_review(ask: c.Ask, reviewer: Actor) -> None:
+def test_reviewers_and_the_user_review(ask: c.Command, reviewer: Actor) -> None:
     ask = REJECT_ALL if ask is REJECT else ask
 
     assert decide_events(HANDED_IN, ask, reviewer, commit=SHA, changed=("tests/test_roof.py",))
@@ -176,20 +176,20 @@ def test_reviewers_and_the_user_review(ask: c.Ask, reviewer: Actor) -> None:
 
 @both
 @pytest.mark.parametrize("roles", [(Role.LEAD, Role.AGENT), (Role.USER,)], ids=["lead", "user"])
-def test_nobody_reviews_work_they_authored(ask: c.Ask, roles: tuple[Role, ...]) -> None:
+def test_nobody_reviews_work_they_authored(ask: c.Command, roles: tuple[Role, ...]) -> None:
     for task in (HANDED_IN, SENT_BACK):
         assert refusal_code(task, ask, actor("Alice", *roles), commit=SHA) == "own_work"
 
 
 @both
-def test_an_author_of_an_earlier_attempt_does_not_review_a_later_one(ask: c.Ask) -> None:
+def test_an_author_of_an_earlier_attempt_does_not_review_a_later_one(ask: c.Command) -> None:
     task = update_task(HANDED_IN, submission=a_submission("Bob"), authors=("Alice", "Bob"))
 
     assert refusal_code(task, ask, actor("Alice", Role.LEAD), commit=SHA) == "own_work"
 
 
 @both
-def test_who_ever_held_the_task_does_not_review_it_but_for_the_user(ask: c.Ask) -> None:
+def test_who_ever_held_the_task_does_not_review_it_but_for_the_user(ask: c.Command) -> None:
     task = update_task(HANDED_IN, holders=("Alice", "Lead", "user"))
 
     assert refusal_code(task, ask, LEAD, commit=SHA) == "own_work"
@@ -200,7 +200,7 @@ def test_who_ever_held_the_task_does_not_review_it_but_for_the_user(ask: c.Ask) 
 
 
 @both
-def test_who_is_kept_away_from_a_task_does_not_review_it_but_for_the_user(ask: c.Ask) -> None:
+def test_who_is_kept_away_from_a_task_does_not_review_it_but_for_the_user(ask: c.Command) -> None:
     barred = update_task(HANDED_IN, lockouts=(a_lockout("Lead"), a_lockout("user")))
     above = {"inherited": (("Lead", T2), ("user", T2))}
     confined = actor("user", Role.USER, Role.LEAD, confined=True)
@@ -263,7 +263,7 @@ def test_a_rejection_out_of_scope_rejects_nothing() -> None:
 
 
 @both
-def test_a_review_is_about_the_work_submitted_last(ask: c.Ask) -> None:
+def test_a_review_is_about_the_work_submitted_last(ask: c.Command) -> None:
     assert refusal_code(HANDED_IN, ask, LEAD, commit=OTHER_SHA, tree="other") == "stale_review"
     assert refusal_code(HANDED_IN, ask, LEAD, commit="") == "unknown_commit"
     (event, *_) = decide_events(HANDED_IN, ask, LEAD, commit=OTHER_SHA, tree=TREE)
@@ -271,7 +271,7 @@ def test_a_review_is_about_the_work_submitted_last(ask: c.Ask) -> None:
 
 
 @both
-def test_work_without_a_code_tree_is_known_by_its_commit_alone(ask: c.Ask) -> None:
+def test_work_without_a_code_tree_is_known_by_its_commit_alone(ask: c.Command) -> None:
     task = replace(HANDED_IN, submission=replace(a_submission(), tree=""))
 
     assert refusal_code(task, ask, LEAD, commit=OTHER_SHA, tree="") == "stale_review"
@@ -279,14 +279,14 @@ def test_work_without_a_code_tree_is_known_by_its_commit_alone(ask: c.Ask) -> No
 
 @both
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.PROVISIONAL, Status.DONE}))
-def test_only_what_was_handed_in_is_reviewed(ask: c.Ask, status: Status) -> None:
+def test_only_what_was_handed_in_is_reviewed(ask: c.Command, status: Status) -> None:
     for submission in (a_submission("Alice"), None):
         task = a_task(status=status, submission=submission)
         assert refusal_code(task, ask, LEAD, commit=SHA) == "nothing_to_review"
 
 
 @both
-def test_a_review_of_a_task_that_is_done_comes_too_late(ask: c.Ask) -> None:
+def test_a_review_of_a_task_that_is_done_comes_too_late(ask: c.Command) -> None:
     task = update_task(SENT_BACK, status=Status.DONE, approved_commit=SHA)
 
     assert refusal_code(task, ask, LEAD, commit=SHA) == "too_late"
@@ -448,7 +448,7 @@ def test_who_is_locked_out_is_not_given_the_feedback() -> None:
 
 @pytest.mark.parametrize("is_handoff", [True, False], ids=["complete", "submit"])
 def test_nothing_is_handed_in_before_all_feedback_was_read(is_handoff: bool) -> None:
-    ask: c.Ask = c.SubmitTask(task_id=T1, agent="Bob", commit="HEAD")
+    ask: c.Command = c.SubmitTask(task_id=T1, agent="Bob", commit="HEAD")
     if is_handoff:
         ask = c.CompleteHandoff(handoff_id=H2, agent="Bob", commit="HEAD")
     claim = a_claim("Bob", H2)

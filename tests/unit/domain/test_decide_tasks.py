@@ -231,7 +231,7 @@ def test_a_decomposed_task_ends_as_its_sub_tasks_do(children: tuple[str, ...], e
 )
 @pytest.mark.parametrize("status", sorted(Status))
 def test_a_task_is_cancelled_and_reopened_where_the_table_allows_it(
-    ask: c.Ask, row: str, kind: type[TaskCancelled], status: Status
+    ask: c.Command, row: str, kind: type[TaskCancelled], status: Status
 ) -> None:
     if status in TRANSITIONS[row].sources:
         assert decide_events(a_task(status=status), ask) == (kind(task_id=T1, reason="Sold"),)
@@ -249,7 +249,7 @@ def test_a_task_is_cancelled_and_reopened_where_the_table_allows_it(
     ],
     ids=["cancel", "reopen", "defer"],
 )
-def test_a_reason_is_text_of_some_length(ask: Callable[..., c.Ask], status: Status, reason: str) -> None:
+def test_a_reason_is_text_of_some_length(ask: Callable[..., c.Command], status: Status, reason: str) -> None:
     assert (
         refusal_code(a_task(status=status), ask(task_id=T1, reason=reason), open_blockers=(T2,))
         == "bad_value"
@@ -268,5 +268,5 @@ def test_a_task_is_deferred_where_the_table_allows_it(status: Status) -> None:
 @pytest.mark.parametrize(
     "ask", [c.EditTask(task_id=T1), c.CancelTask(task_id=T1), c.ReopenTask(task_id=T1)], ids=str
 )
-def test_nothing_is_done_to_a_task_nobody_knows(ask: c.Ask) -> None:
+def test_nothing_is_done_to_a_task_nobody_knows(ask: c.Command) -> None:
     assert refusal_code(None, ask) == "unknown_task"

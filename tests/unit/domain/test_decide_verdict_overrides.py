@@ -342,7 +342,7 @@ def test_every_gate_that_stands_in_the_way_has_to_be_let_pass() -> None:
     ],
     ids=["accepted first", "overridden first"],
 )
-def test_what_is_accepted_and_what_is_overridden_go_together(words: list[tuple[c.Ask, Actor]]) -> None:
+def test_what_is_accepted_and_what_is_overridden_go_together(words: list[tuple[c.Command, Actor]]) -> None:
     story = Story()
     story.ask(recording(held("f1", others=(a_result("tests"),))))
 

@@ -44,7 +44,7 @@ REJECTED = ReviewRejected(
     task_id=T1, reviewer="Lead", commit=SHA, tree=TREE, review_id="V-1", author="Alice", handoff_id=H1
 )
 ASKED = EscalationOpened(task_id=T1, kind="asked", reason="?", deadline=NOW)
-RELEASES: dict[str, tuple[Task, c.Ask, Actor, dict[str, Any]]] = {
+RELEASES: dict[str, tuple[Task, c.Command, Actor, dict[str, Any]]] = {
     "claim": (task_after(task_added()), c.ClaimTask(agent="Alice", task_id=T1), ALICE, {}),
     "accept a handoff": (
         a_task(offers=(an_offer(),)),
@@ -119,7 +119,7 @@ RELEASES: dict[str, tuple[Task, c.Ask, Actor, dict[str, Any]]] = {
 @pytest.mark.parametrize(("task", "ask", "by", "facts"), RELEASES.values(), ids=RELEASES.keys())
 @pytest.mark.parametrize("lines", [LINE, GAP], ids=["a line", "a gap"])
 def test_a_release_is_refused_while_lines_are_missing(
-    task: Task, ask: c.Ask, by: Actor, facts: dict[str, Any], lines: MissingLines
+    task: Task, ask: c.Command, by: Actor, facts: dict[str, Any], lines: MissingLines
 ) -> None:
     assert decide_events(task, ask, by, **facts)
     assert refusal_code(task, ask, by, **facts, missing=(lines,)) == "lines_missing"
@@ -129,7 +129,7 @@ def test_a_merge_on_the_forge_is_refused_while_lines_are_missing() -> None:
     approved = ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)
     edited = TaskEdited(id=f"task:{T1}", changes=TaskChanges(pr=7))
     task = task_after(task_added(), task_claimed(), *gate_passed_and_submitted(), edited, approved)
-    merge = c.IntendAct(task_id=T1, act=ForgeAction.MERGE, about=SHA)
+    merge = c.PlanForgeAction(task_id=T1, act=ForgeAction.MERGE, about=SHA)
 
     assert decide_events(task, merge, THE_COORDINATOR, forge_actions=(ForgeAction.MERGE,))
     assert (
@@ -155,7 +155,7 @@ def test_a_task_whose_sub_tasks_have_ended_stays_open_while_lines_are_missing() 
     ],
     ids=["reject", "cancel", "lock out"],
 )
-def test_a_no_is_taken_although_lines_are_missing(ask: c.Ask) -> None:
+def test_a_no_is_taken_although_lines_are_missing(ask: c.Command) -> None:
     task = task_after(task_added(), task_claimed(), *gate_passed_and_submitted())
 
     assert decide_events(task, ask, THE_USER, commit=SHA, tree=TREE, missing=(LINE, GAP))

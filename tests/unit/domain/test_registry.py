@@ -4,11 +4,11 @@ from remand.app.facts import LOOKUPS
 from remand.domain import commands as c
 from remand.domain.registry import REQUESTS, RULES, FactKind
 
-BASES = {c.Ask, c.TaskAsk, c.ClaimAsk, c.HandoffAsk}
+BASES = {c.Command, c.TaskCommand, c.ClaimCommand, c.HandoffCommand}
 COMMANDS = {
     kind
     for kind in vars(c).values()
-    if isinstance(kind, type) and issubclass(kind, c.Ask) and kind not in BASES
+    if isinstance(kind, type) and issubclass(kind, c.Command) and kind not in BASES
 }
 
 
@@ -29,7 +29,7 @@ def test_the_fields_that_a_row_names_are_there() -> None:
 
 
 def test_whoever_holds_a_claim_gives_commands_in_its_own_name() -> None:
-    assert {kind for kind in COMMANDS if issubclass(kind, c.ClaimAsk)} <= {
+    assert {kind for kind in COMMANDS if issubclass(kind, c.ClaimCommand)} <= {
         kind for kind, rule in RULES.items() if rule.is_by_agent
     }
 

@@ -51,11 +51,11 @@ HANDED_IN = a_task(
 DIRECTOR = actor("Dora", Role.DIRECTOR)
 
 
-def asked(task: Task, ask: c.Ask, **facts: Any) -> tuple[Event, ...]:
+def asked(task: Task, ask: c.Command, **facts: Any) -> tuple[Event, ...]:
     return decide_events(task, ask, THE_COORDINATOR, **facts)
 
 
-def no(task: Task, ask: c.Ask, **facts: Any) -> str:
+def no(task: Task, ask: c.Command, **facts: Any) -> str:
     return refusal_code(task, ask, THE_COORDINATOR, **facts)
 
 
@@ -109,7 +109,7 @@ def test_an_agent_is_given_nothing_that_it_could_not_claim(task: Task, code: str
 
 
 @pytest.mark.parametrize("ask", [ASSIGN, c.StartRun(task_id=T1, agent="Alice", run_id=RUN), ended()])
-def test_nobody_but_the_system_itself_begins_or_ends_runs(ask: c.Ask) -> None:
+def test_nobody_but_the_system_itself_begins_or_ends_runs(ask: c.Command) -> None:
     for who in (THE_USER, ALICE, LEAD, DIRECTOR):
         assert refusal_code(RUNNING, ask, who) in ("not_authorised", "user_only")
 

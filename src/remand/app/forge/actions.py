@@ -396,14 +396,16 @@ class _ActionRound:
             self.waits.append(ForgeWait(task_id=task_id, text=text))
 
     def _task(self, task_id: str) -> Task | None:
-        return self._ledger.task_of(c.TaskAsk(task_id=task_id))
+        return self._ledger.task_of(c.TaskCommand(task_id=task_id))
 
     def _complete_action(
         self, task: Task, action: ForgeAction, about: str, handler: ForgeActionHandler
     ) -> bool:
         """Plans an action, does it unless it has happened, and records it; False when it failed, or may not be done."""
         is_planned = task.forge.intent is not None
-        plan = c.IntendAct(task_id=task.id, act=action, about=about, base=self._base, is_again=self._is_again)
+        plan = c.PlanForgeAction(
+            task_id=task.id, act=action, about=about, base=self._base, is_again=self._is_again
+        )
         answer = self._ledger.ask_as(THE_COORDINATOR, plan)
         if isinstance(answer, Refused) and not is_planned:
             is_hopeless = answer.code == "bad_value"
@@ -447,7 +449,7 @@ class _ActionRound:
     def _record(
         self, task: Task, action: ForgeAction, about: str, result: ActionResult, *, is_found: bool
     ) -> bool:
-        command = c.NoteAct(
+        command = c.RecordForgeAction(
             task_id=task.id,
             act=action,
             about=about,
@@ -472,7 +474,7 @@ class _ActionRound:
         return True
 
     def _fail(self, task: Task, action: ForgeAction, about: str, fault: ForgeFault) -> bool:
-        command = c.NoteActFailure(
+        command = c.RecordForgeActionFailure(
             task_id=task.id, act=action, about=about, why=str(fault), is_final=isinstance(fault, FinalFault)
         )
         self._ledger.ask_as(THE_COORDINATOR, command)

@@ -243,7 +243,7 @@ class Poller:
         taken = self._take(task, pull)
         poll.read += 1
         poll.taken = poll.taken.plus(taken)
-        now = self._ledger.task_of(c.TaskAsk(task_id=task.id)) or task
+        now = self._ledger.task_of(c.TaskCommand(task_id=task.id)) or task
         refused = self._report_status(now, pull)
         self._note_wait(task, taken.waits_for or refused)
         is_over = pull.state is not PullState.OPEN and now.is_terminal

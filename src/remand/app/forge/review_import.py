@@ -274,4 +274,4 @@ class ReviewImporter:
         return ReviewImportResult(commands=count)
 
     def _task(self, task_id: str) -> Task | None:
-        return self._ledger.task_of(c.TaskAsk(task_id=task_id))
+        return self._ledger.task_of(c.TaskCommand(task_id=task_id))

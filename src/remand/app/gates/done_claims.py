@@ -73,7 +73,7 @@ class DoneClaims:
         answer = ask(request)
         if not is_unmeasured(answer):
             return _outcome_without_measuring(answer)
-        work: c.SubmitTask | c.CompleteHandoff = request.ask
+        work: c.SubmitTask | c.CompleteHandoff = request.command
         task, commit = self._ledger.task_of(work), self._ledger.repository.commit(work.commit)
         if task is None or task.claim is None or commit is None:
             return ClaimOutcome(answer=answer, task_id=task.id if task else "")
@@ -136,7 +136,7 @@ class DoneClaims:
         """Records the verdict as the coordinator and, should it release the work, the claim itself."""
         verdict = fit_to_event(findings.apply_settlements(judged.verdict, task))
         claim = task.claim
-        work: c.SubmitTask | c.CompleteHandoff = request.ask
+        work: c.SubmitTask | c.CompleteHandoff = request.command
         record = c.RecordVerdict(
             task_id=task.id,
             agent=claim.agent if claim else "",

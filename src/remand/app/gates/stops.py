@@ -77,7 +77,7 @@ class StopResponder:
 
     def reply(self, stop: Stop) -> StopReply | None:
         """The answer to a stop; None when the gates have to be run first."""
-        task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
+        task = self._ledger.task_of(c.TaskCommand(task_id=stop.task_id))
         meaning = stop_meaning(task, _stop_state(stop))
         if meaning == StopMeaning.WAIT and task is not None:
             if self._marks.is_first("waiting", task.id, stop.session, stop.key):
@@ -97,7 +97,7 @@ class StopResponder:
         self._ledger.ask_as(
             THE_COORDINATOR, c.CountIdleStop(task_id=task.id, handoff_id=handoff, key=stop.key)
         )
-        after = self._ledger.task_of(c.TaskAsk(task_id=task.id))
+        after = self._ledger.task_of(c.TaskCommand(task_id=task.id))
         asked = after.open_escalation if after and after.status == Status.ESCALATED else None
         if asked is None:
             return StopReply(may_stop=False, text=text)
@@ -109,7 +109,7 @@ class StopResponder:
         handoff = task.claim.handoff_id if task.claim else ""
         claimed = self._claim(
             Request(
-                ask=c.SubmitTask(
+                command=c.SubmitTask(
                     task_id=task.id,
                     agent=agent,
                     handoff_id=handoff,
@@ -130,7 +130,7 @@ class StopResponder:
         answer = claimed.answer
         if not isinstance(answer, Refused):
             return StopReply(may_stop=True, notice=claimed.message.partition("\n")[0])
-        task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
+        task = self._ledger.task_of(c.TaskCommand(task_id=stop.task_id))
         if task is None or task.claim is None or answer.code in CODES_ALLOWING_STOP:
             return StopReply(may_stop=True, notice=claimed.notice or answer.message)
         if answer.code == "gate_rejected":

@@ -95,7 +95,7 @@ class LedgerClient:
         """An id for a run."""
         return ids.make_id("RUN", self.now(), self._fresh())
 
-    def ask(self, ask: c.Ask) -> Answer:
+    def ask(self, ask: c.Command) -> Answer:
         """Asks as the system itself."""
         with self._lock:
             return self._ledger.ask_as(THE_COORDINATOR, ask)
@@ -180,7 +180,7 @@ class LedgerClient:
             if task.reviews.feedback or task.people.lockouts or task.links.parent:
                 fetched = self.ask_as(
                     Request(
-                        ask=c.FetchFeedback(task_id=task.id, agent=agent),
+                        command=c.FetchFeedback(task_id=task.id, agent=agent),
                         actor=agent,
                         confined=True,
                         known_by=KnownBy.SOCKET,
@@ -204,7 +204,7 @@ class LedgerClient:
         if claim is not None:
             self.ask_as(
                 Request(
-                    ask=c.Heartbeat(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id),
+                    command=c.Heartbeat(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id),
                     actor=claim.agent,
                     confined=True,
                     known_by=KnownBy.SOCKET,

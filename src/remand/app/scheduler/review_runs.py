@@ -448,4 +448,6 @@ def _decision_request(run: Run, task: Task, text: str) -> Request | UnclearAnswe
 
 
 def _request_of_run(run: Run, ask: c.ApproveReview | c.RejectReview | c.AnswerRejection) -> Request:
-    return Request(ask=ask, actor=run.agent, confined=True, key=f"{run.id}:opinion", known_by=KnownBy.SOCKET)
+    return Request(
+        command=ask, actor=run.agent, confined=True, key=f"{run.id}:opinion", known_by=KnownBy.SOCKET
+    )

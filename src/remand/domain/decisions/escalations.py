@@ -108,31 +108,31 @@ def _find_merged_submission(task: Task) -> Submission | None:
     )
 
 
-def require_agent_left(task: Task, command: c.Command) -> None:
+def require_agent_left(task: Task, context: c.CommandContext) -> None:
     """Refuses to put a task back into the queue that nobody on the team may take from there."""
-    if command.facts.team.has_team and not remaining_agents(task, command.facts):
+    if context.facts.team.has_team and not remaining_agents(task, context.facts):
         raise Refused(
             "bad_value",
             f"No agent may claim {task.label} from the queue: unlock an agent or reassign the task to one.",
         )
 
 
-def deadlock_question(task: Task, command: c.Command, *, without: tuple[str, ...] = ()) -> Events:
+def deadlock_question(task: Task, context: c.CommandContext, *, without: tuple[str, ...] = ()) -> Events:
     """The question to ask when nobody on the team is left for the task; none when somebody is."""
     is_nobodys = task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED)
     if (
-        not command.facts.team.has_team
+        not context.facts.team.has_team
         or is_nobodys
-        or remaining_agents(task, command.facts, without=without)
+        or remaining_agents(task, context.facts, without=without)
     ):
         return ()
     why = f"All agents are locked out of {task.label}, or lack what it asks for"
-    return (ask_user(task, "deadlock", why, command),)
+    return (ask_user(task, "deadlock", why, context),)
 
 
-def escalate_task(task: Task, ask: c.EscalateTask, command: c.Command) -> Events:
+def escalate_task(task: Task, command: c.EscalateTask, context: c.CommandContext) -> Events:
     """Asks the user. The agent that holds the task may, once; everyone else needs a say in it."""
-    r.require_text("reason", ask.reason, may_be_empty=False)
+    r.require_text("reason", command.reason, may_be_empty=False)
     known = task.open_escalation
     if known is not None:
         raise Refused(
@@ -140,88 +140,90 @@ def escalate_task(task: Task, ask: c.EscalateTask, command: c.Command) -> Events
             f"Task {task.id} is already escalated: the question {known.id} awaits the user's answer.",
         )
     r.require_status(task, "escalation.open", "escalated")
-    actor = command.actor
+    actor = context.actor
     is_holder = task.claim is not None and task.claim.agent == actor.name
     if not actor.has(Role.USER, Role.DIRECTOR, Role.LEAD, Role.TESTER):
         if not is_holder:
             raise Refused("not_yours", f"{actor.name} does not hold {task.label} and cannot escalate it.")
         r.require_unused_exit(task, actor.name, EscalationOpened)
-    return (ask_user(task, "asked", ask.reason, command),)
+    return (ask_user(task, "asked", command.reason, context),)
 
 
-def repeat_escalation(task: Task, ask: c.RepeatEscalation, command: c.Command) -> Events:
+def repeat_escalation(task: Task, command: c.RepeatEscalation, context: c.CommandContext) -> Events:
     escalation = task.open_escalation
-    if escalation is None or escalation.acknowledged_by or escalation.deadline > command.at:
+    if escalation is None or escalation.acknowledged_by or escalation.deadline > context.at:
         return ()
-    deadline = add_seconds(command.at, command.facts.policy.deadline_seconds)
+    deadline = add_seconds(context.at, context.facts.policy.deadline_seconds)
     return (EscalationRepeated(task_id=task.id, escalation_id=escalation.id, deadline=deadline),)
 
 
-def record_delivery(task: Task, ask: c.NoteDelivery, command: c.Command) -> Events:
+def record_delivery(task: Task, command: c.NoteDelivery, context: c.CommandContext) -> Events:
     """Notes that a channel took the notice of a question, an alert or an override that is still open."""
     for one in (task.open_escalation, open_alert(task), *task.inbox.notices):
-        if one is not None and one.id == ask.escalation_id and ask.channel not in one.notified:
+        if one is not None and one.id == command.escalation_id and command.channel not in one.notified:
             told = EscalationNotified(
-                task_id=task.id, escalation_id=one.id, channel=ask.channel, is_last=ask.is_last
+                task_id=task.id, escalation_id=one.id, channel=command.channel, is_last=command.is_last
             )
             return (told,)
     return ()
 
 
-def acknowledge_escalation(task: Task, ask: c.AcknowledgeEscalation, command: c.Command) -> Events:
-    alert = _find_alert(task, ask.escalation_id)
+def acknowledge_escalation(task: Task, command: c.AcknowledgeEscalation, context: c.CommandContext) -> Events:
+    alert = _find_alert(task, command.escalation_id)
     if alert is not None:
         return (EscalationAcknowledged(task_id=task.id, escalation_id=alert.id),)
-    escalation = _require_open_escalation(task, ask.escalation_id)
+    escalation = _require_open_escalation(task, command.escalation_id)
     if escalation.acknowledged_by:
         return ()
     return (EscalationAcknowledged(task_id=task.id, escalation_id=escalation.id),)
 
 
-def answer_escalation(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
+def answer_escalation(task: Task, command: c.AnswerEscalation, context: c.CommandContext) -> Events:
     """What follows from the user's decision."""
-    r.require_text("guidance", ask.guidance)
-    alert = _find_alert(task, ask.escalation_id)
+    r.require_text("guidance", command.guidance)
+    alert = _find_alert(task, command.escalation_id)
     if alert is not None:
-        return _answer_alert(task, alert, ask, command)
-    escalation = _require_open_escalation(task, ask.escalation_id)
-    choice, _, name = ask.option.partition(":")
+        return _answer_alert(task, alert, command, context)
+    escalation = _require_open_escalation(task, command.escalation_id)
+    choice, _, name = command.option.partition(":")
     said = EscalationAnswered(
         task_id=task.id,
         escalation_id=escalation.id,
-        option=ask.option,
-        guidance="" if choice == UNLOCK else ask.guidance,
+        option=command.option,
+        guidance="" if choice == UNLOCK else command.guidance,
     )
     match choice:
         case "fix" if not name:
-            return (*_clear_own_lockout(task, command), said, _claim_for_user(task, command))
+            return (*_clear_own_lockout(task, context), said, _claim_for_user(task, context))
         case "unlock" if name:
-            unlocked = clear_lockout(task, name, "the escalation was answered", ask.guidance, command)
-            return (*unlocked, said, *reserve_for_agent(task, name, command))
+            unlocked = clear_lockout(task, name, "the escalation was answered", command.guidance, context)
+            return (*unlocked, said, *reserve_for_agent(task, name, context))
         case "reassign" if name:
-            return (said, *_reassign_to(task, name, ask.guidance, command))
+            return (said, *_reassign_to(task, name, command.guidance, context))
         case "retry" if not name and task.gates_asked_about:
             return (said,)
         case "reopen" if not name:
-            require_agent_left(task, command)
+            require_agent_left(task, context)
             return (said,)
         case "accept" if not name and (merged := _find_merged_submission(task)) is not None:
-            return (said, _approve_merge(task, merged, command))
+            return (said, _approve_merge(task, merged, context))
         case "accept" if name in open_findings(task):
-            acceptance = c.SettleFinding(task_id=task.id, finding=name, is_accepted=True, reason=ask.guidance)
-            return settle_finding(task, acceptance, command)
+            acceptance = c.SettleFinding(
+                task_id=task.id, finding=name, is_accepted=True, reason=command.guidance
+            )
+            return settle_finding(task, acceptance, context)
         case "wontfix" if not name:
-            return (said, TaskCancelled(task_id=task.id, reason=ask.guidance or "won't fix"))
+            return (said, TaskCancelled(task_id=task.id, reason=command.guidance or "won't fix"))
         case _:
-            raise _unknown_option_refusal(task, ask, command)
+            raise _unknown_option_refusal(task, command, context)
 
 
-def _unknown_option_refusal(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Refused:
-    facts = command.facts
+def _unknown_option_refusal(task: Task, command: c.AnswerEscalation, context: c.CommandContext) -> Refused:
+    facts = context.facts
     known = escalation_options(
         task, remaining_agents(task, facts), facts.lockouts.inherited, has_team=facts.team.has_team
     )
-    return unknown_option_refusal(ask.option, [option.key for option in known])
+    return unknown_option_refusal(command.option, [option.key for option in known])
 
 
 def _find_alert(task: Task, name: str) -> GateAlert | None:
@@ -230,29 +232,31 @@ def _find_alert(task: Task, name: str) -> GateAlert | None:
     return found if found is not None and name in ("", found.id) else None
 
 
-def _answer_alert(task: Task, alert: GateAlert, ask: c.AnswerEscalation, command: c.Command) -> Events:
+def _answer_alert(
+    task: Task, alert: GateAlert, command: c.AnswerEscalation, context: c.CommandContext
+) -> Events:
     """What follows from the user's word on an alert: its agent goes on, or the task is taken from it."""
-    choice, _, name = ask.option.partition(":")
+    choice, _, name = command.option.partition(":")
     said = EscalationAnswered(
-        task_id=task.id, escalation_id=alert.id, option=ask.option, guidance=ask.guidance
+        task_id=task.id, escalation_id=alert.id, option=command.option, guidance=command.guidance
     )
     match choice:
         case "ack" if not name:
             return (EscalationAcknowledged(task_id=task.id, escalation_id=alert.id),)
         case "fix" if not name:
-            return (*_clear_own_lockout(task, command), said, _claim_for_user(task, command))
+            return (*_clear_own_lockout(task, context), said, _claim_for_user(task, context))
         case "reassign" if name and name != alert.agent:
-            return (said, *_reassign_to(task, name, ask.guidance, command))
+            return (said, *_reassign_to(task, name, command.guidance, context))
         case _:
-            raise _unknown_option_refusal(task, ask, command)
+            raise _unknown_option_refusal(task, command, context)
 
 
-def _approve_merge(task: Task, merged: Submission, command: c.Command) -> ReviewApproved:
+def _approve_merge(task: Task, merged: Submission, context: c.CommandContext) -> ReviewApproved:
     """The user's approval of work that was merged before anybody gave one. Its author gives none here either."""
-    name = command.actor.name
-    if has_worked_on(task, command.actor):
+    name = context.actor.name
+    if has_worked_on(task, context.actor):
         raise Refused("own_work", f"{name} worked on task {task.id} and cannot review it.")
-    require_objections_answered(task, command.facts)
+    require_objections_answered(task, context.facts)
     return ReviewApproved(task_id=task.id, reviewer=name, commit=merged.commit, tree=merged.tree)
 
 
@@ -268,34 +272,34 @@ def _require_open_escalation(task: Task, escalation_id: str) -> Escalation:
     return escalation
 
 
-def _clear_own_lockout(task: Task, command: c.Command) -> Events:
+def _clear_own_lockout(task: Task, context: c.CommandContext) -> Events:
     """Ends the user's own lockout: whoever else may be kept away, the user is not."""
-    name = command.actor.name
+    name = context.actor.name
     is_barred = (
-        any(who == name for who, _ in command.facts.lockouts.inherited) and name not in task.people.unlocked
+        any(who == name for who, _ in context.facts.lockouts.inherited) and name not in task.people.unlocked
     )
     if not is_barred and not task.is_locked_out(name):
         return ()
-    return clear_lockout(task, name, "the user fixes the task manually", "", command)
+    return clear_lockout(task, name, "the user fixes the task manually", "", context)
 
 
-def _claim_for_user(task: Task, command: c.Command) -> TaskClaimed:
+def _claim_for_user(task: Task, context: c.CommandContext) -> TaskClaimed:
     """The user's own claim: to mend the work by hand, with as long a lease as there is."""
     return TaskClaimed(
         task_id=task.id,
-        handoff_id=command.facts.fresh.handoff_id,
-        agent=command.actor.name,
+        handoff_id=context.facts.fresh.handoff_id,
+        agent=context.actor.name,
         attempt=task.claims.attempt_count + 1,
         epoch=task.claims.epoch + 1,
-        lease_expires_at=add_seconds(command.at, MAX_LEASE_SECONDS - 1),
+        lease_expires_at=add_seconds(context.at, MAX_LEASE_SECONDS - 1),
         branch=task.branch,
-        base=command.facts.work.base,
+        base=context.facts.work.base,
     )
 
 
-def clear_lockout(task: Task, agent: str, reason: str, guidance: str, command: c.Command) -> Events:
+def clear_lockout(task: Task, agent: str, reason: str, guidance: str, context: c.CommandContext) -> Events:
     """Ends an agent's lockout, here and on what was cut from the task."""
-    is_inherited = any(name == agent for name, _ in command.facts.lockouts.inherited)
+    is_inherited = any(name == agent for name, _ in context.facts.lockouts.inherited)
     if not task.is_locked_out(agent) and (not is_inherited or agent in task.people.unlocked):
         raise Refused("bad_value", f"{agent} is not locked out of task {task.id}.")
     own = LockoutCleared(task_id=task.id, agent=agent, reason=reason, guidance=guidance)
@@ -306,22 +310,22 @@ def clear_lockout(task: Task, agent: str, reason: str, guidance: str, command: c
             reason=f"unlocked on {task.id}: {reason}"[:500],
             inherited_from=task.id,
         )
-        for heir, name in command.facts.lockouts.descendants
+        for heir, name in context.facts.lockouts.descendants
         if name == agent
     )
     return (own, *heirs)
 
 
-def reserve_for_agent(task: Task, agent: str, command: c.Command) -> Events:
+def reserve_for_agent(task: Task, agent: str, context: c.CommandContext) -> Events:
     """Keeps the task for the agent that was unlocked for it, unless it reviews it or lacks what it asks for."""
-    target = next((one for one in command.facts.team.agents if one.name == agent), None)
+    target = next((one for one in context.facts.team.agents if one.name == agent), None)
     if target is None or not r.is_eligible(task, target):
         return ()
-    return (make_offer(task, agent, command.facts.fresh.handoff_id, command),)
+    return (make_offer(task, agent, context.facts.fresh.handoff_id, context),)
 
 
-def _reassign_to(task: Task, name: str, guidance: str, command: c.Command) -> Events:
-    facts = command.facts
+def _reassign_to(task: Task, name: str, guidance: str, context: c.CommandContext) -> Events:
+    facts = context.facts
     target = facts.team.target
     if target is None or target.name != name:
         raise Refused("bad_value", f"There is no agent {name[:64]!r}.")
@@ -332,7 +336,7 @@ def _reassign_to(task: Task, name: str, guidance: str, command: c.Command) -> Ev
     return pass_to_agent(
         task,
         target,
-        command,
+        context,
         source=source,
         why="by the user's decision",
         is_last=facts.team.has_team and not others,
@@ -340,11 +344,11 @@ def _reassign_to(task: Task, name: str, guidance: str, command: c.Command) -> Ev
     )
 
 
-def answer_by_command(task: Task, option: str, command: c.Command) -> Events:
+def answer_by_command(task: Task, option: str, context: c.CommandContext) -> Events:
     """The answer that another command of the user's gives to the open question; none when there is no question."""
     escalation = task.open_escalation
     if escalation is None:
         return ()
-    if not command.actor.is_user:
+    if not context.actor.is_user:
         raise Refused("user_only", f"{task.label} awaits the user's decision; only the user may make it.")
     return (EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=option),)

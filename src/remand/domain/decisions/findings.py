@@ -258,18 +258,18 @@ def require_not_worker(task: Task, actor: Actor) -> None:
         raise Refused("own_work", f"{name} worked on task {task.id} and cannot settle what its gates found.")
 
 
-def require_finding_in_scope(task: Task, ask: c.SettleFinding, actor: Actor) -> None:
+def require_finding_in_scope(task: Task, command: c.SettleFinding, actor: Actor) -> None:
     """Refuses a reviewer whose word does not reach the file that a finding is about, or who may not accept it."""
-    path = dict(task.gates.places).get(ask.finding, "")
+    path = dict(task.gates.places).get(command.finding, "")
     if paths_outside_scope(actor, (path,)):
         raise Refused(
             "out_of_scope",
             f"{actor.name} settles findings in {', '.join(review_scope(actor))}; this one is about {path or 'no file'}.",
         )
-    if ask.is_accepted and _is_reserved_for_user(ask.finding, actor):
+    if command.is_accepted and _is_reserved_for_user(command.finding, actor):
         raise Refused(
             "user_only",
-            f"{ask.finding} is a rejected change that was submitted again; only the user may let it pass.",
+            f"{command.finding} is a rejected change that was submitted again; only the user may let it pass.",
         )
 
 

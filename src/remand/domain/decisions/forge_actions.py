@@ -130,73 +130,73 @@ def _short_commit(task: Task) -> str:
 # What may be done.
 
 
-def plan_action(task: Task, ask: c.IntendAct, command: c.Command) -> Events:
+def plan_action(task: Task, command: c.PlanForgeAction, context: c.CommandContext) -> Events:
     """Begins an act that is allowed now. For one that is begun already nothing is added."""
-    if ask.act not in command.facts.forge_actions:
-        raise Refused("policy_off", f"The policy does not let Remand {describe_action(task, ask.act)}.")
-    _require_possible(task, ask, command)
+    if command.act not in context.facts.forge_actions:
+        raise Refused("policy_off", f"The policy does not let Remand {describe_action(task, command.act)}.")
+    _require_possible(task, command, context)
     forge = task.forge
     if forge.intent is not None:
-        if (forge.intent.act, forge.intent.about) == (ask.act, ask.about):
+        if (forge.intent.act, forge.intent.about) == (command.act, command.about):
             return ()
         raise Refused(
             "not_due", f"It is not known yet whether Remand could {describe_action(task, forge.intent.act)}."
         )
-    given_up = forge.find_abandoned(ask.act, ask.about)
-    if given_up is not None and not ask.is_again:
+    given_up = forge.find_abandoned(command.act, command.about)
+    if given_up is not None and not command.is_again:
         raise Refused("given_up", f"Remand gave that up: {given_up.why}")
     return (
         ActIntended(
             task_id=task.id,
-            act=ask.act,
-            about=ask.about,
-            branch=task.branch if ask.act in (ForgeAction.PUSH, ForgeAction.OPEN) else "",
-            base=ask.base if ask.act is ForgeAction.OPEN else "",
+            act=command.act,
+            about=command.about,
+            branch=task.branch if command.act in (ForgeAction.PUSH, ForgeAction.OPEN) else "",
+            base=command.base if command.act is ForgeAction.OPEN else "",
             pr=task.pr,
-            issue=forge.issue if ask.act is ForgeAction.CLOSE else 0,
+            issue=forge.issue if command.act is ForgeAction.CLOSE else 0,
         ),
     )
 
 
-def _require_possible(task: Task, ask: c.IntendAct, command: c.Command) -> None:
+def _require_possible(task: Task, command: c.PlanForgeAction, context: c.CommandContext) -> None:
     """Refuses an act that the task as it stands does not bear."""
-    match ask.act:
+    match command.act:
         case ForgeAction.PUSH | ForgeAction.OPEN:
-            _require_submitted(task, ask)
-            _require_own_branch(task, ask)
+            _require_submitted(task, command)
+            _require_own_branch(task, command)
         case ForgeAction.REQUEST:
-            _require_submitted(task, ask)
+            _require_submitted(task, command)
             _require_pull_request(task)
         case ForgeAction.MERGE:
             _require_pull_request(task)
-            _require_approved(task, ask)
-            r.require_whole_log(task, command.facts)
+            _require_approved(task, command)
+            r.require_whole_log(task, context.facts)
         case ForgeAction.CLOSE:
-            _require_ended(task, ask, command)
+            _require_ended(task, command, context)
 
 
-def _require_submitted(task: Task, ask: c.IntendAct) -> Submission:
+def _require_submitted(task: Task, command: c.PlanForgeAction) -> Submission:
     work = task.submission
     if work is None or task.status != Status.PROVISIONAL:
         raise Refused(
             "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
         )
-    if work.commit != ask.about:
+    if work.commit != command.about:
         raise Refused(
             "stale_review",
-            f"The action names {ask.about[:12]}, but the latest submission is {work.commit[:12]}.",
+            f"The action names {command.about[:12]}, but the latest submission is {work.commit[:12]}.",
         )
     return work
 
 
-def _require_own_branch(task: Task, ask: c.IntendAct) -> None:
+def _require_own_branch(task: Task, command: c.PlanForgeAction) -> None:
     """Refuses to push work that nobody has approved to the branch that it is to be merged into."""
-    if not task.branch or not ask.base:
+    if not task.branch or not command.base:
         missing = "branch" if not task.branch else "base to merge into"
         raise Refused("bad_value", f"Task {task.id} has no {missing}, so there can be no pull request.")
-    if task.branch == ask.base:
+    if task.branch == command.base:
         raise Refused(
-            "bad_value", f"Task {task.id} was done on {ask.base} itself; give it a branch of its own."
+            "bad_value", f"Task {task.id} was done on {command.base} itself; give it a branch of its own."
         )
 
 
@@ -205,102 +205,111 @@ def _require_pull_request(task: Task) -> None:
         raise Refused("not_due", f"Task {task.id} has no pull request.")
 
 
-def _require_approved(task: Task, ask: c.IntendAct) -> None:
+def _require_approved(task: Task, command: c.PlanForgeAction) -> None:
     """Refuses to merge anything but the approved commit of a task that is done."""
     work, approved = task.submission, task.reviews.approved_commit
     if task.status != Status.DONE or not approved or work is None or work.commit != approved:
         raise Refused("not_approved", f"Task {task.id} is {task.status}; no commit of it is approved.")
-    if ask.about != approved:
-        raise Refused("not_approved", f"{approved[:12]} was approved, not {ask.about[:12] or 'nothing'}.")
+    if command.about != approved:
+        raise Refused("not_approved", f"{approved[:12]} was approved, not {command.about[:12] or 'nothing'}.")
     if is_still_rejected(task):
         raise Refused("rejected_before", f"A rejection of {approved[:12]} is in force, so it is not merged.")
 
 
-def _require_ended(task: Task, ask: c.IntendAct, command: c.Command) -> None:
+def _require_ended(task: Task, command: c.PlanForgeAction, context: c.CommandContext) -> None:
     if not task.forge.issue:
         raise Refused("not_due", f"Task {task.id} was not made from an issue.")
-    if ask.about:
+    if command.about:
         raise Refused("bad_value", "An issue is closed with its task, not at a commit.")
     if not _has_ended(task):
         raise Refused("not_due", f"Task {task.id} is {task.status}; its issue stays open.")
     if (
-        ForgeAction.MERGE in command.facts.forge_actions
+        ForgeAction.MERGE in context.facts.forge_actions
         and task.status == Status.DONE
         and _awaits_merge(task)
     ):
         raise Refused("not_due", f"Pull request #{task.pr} of task {task.id} is not merged yet.")
 
 
-def record_action(task: Task, ask: c.NoteAct, command: c.Command) -> Events:
+def record_action(task: Task, command: c.RecordForgeAction, context: c.CommandContext) -> Events:
     """Notes that an act which was intended has happened; what was noted before changes nothing."""
-    r.require_number("pull request number", ask.pr)
-    r.require_text("address", ask.url, 2000)
-    if not _is_planned(task, ask):
+    r.require_number("pull request number", command.pr)
+    r.require_text("address", command.url, 2000)
+    if not _is_planned(task, command):
         return ()
-    if ask.act is ForgeAction.OPEN and not ask.pr:
+    if command.act is ForgeAction.OPEN and not command.pr:
         raise Refused("bad_value", "A pull request that was opened has a number.")
     return (
-        ActDone(task_id=task.id, act=ask.act, about=ask.about, pr=ask.pr, url=ask.url, is_found=ask.is_found),
+        ActDone(
+            task_id=task.id,
+            act=command.act,
+            about=command.about,
+            pr=command.pr,
+            url=command.url,
+            is_found=command.is_found,
+        ),
     )
 
 
-def record_action_failure(task: Task, ask: c.NoteActFailure, command: c.Command) -> Events:
+def record_action_failure(
+    task: Task, command: c.RecordForgeActionFailure, context: c.CommandContext
+) -> Events:
     """Notes that an act could not be done: it is tried again, each time later, a few times.
 
     One that may never be done is given up before it is begun.
     """
     intent = task.forge.intent
-    if intent is None and (not ask.is_final or task.forge.find_abandoned(ask.act, ask.about)):
+    if intent is None and (not command.is_final or task.forge.find_abandoned(command.act, command.about)):
         return ()
-    if intent is not None and not _is_planned(task, ask):
+    if intent is not None and not _is_planned(task, command):
         return ()
     tries = intent.tries + 1 if intent is not None else 0
-    is_final = ask.is_final or tries > len(RETRY_DELAYS)
+    is_final = command.is_final or tries > len(RETRY_DELAYS)
     return (
         ActFailed(
             task_id=task.id,
-            act=ask.act,
-            about=ask.about,
-            why=ask.why[:MAX_WHY],
+            act=command.act,
+            about=command.about,
+            why=command.why[:MAX_WHY],
             tries=tries,
-            until="" if is_final else add_seconds(command.at, RETRY_DELAYS[tries - 1]),
+            until="" if is_final else add_seconds(context.at, RETRY_DELAYS[tries - 1]),
             is_final=is_final,
         ),
     )
 
 
-def _is_planned(task: Task, ask: c.NoteAct | c.NoteActFailure) -> bool:
+def _is_planned(task: Task, command: c.RecordForgeAction | c.RecordForgeActionFailure) -> bool:
     intent = task.forge.intent
-    return intent is not None and (intent.act, intent.about) == (ask.act, ask.about)
+    return intent is not None and (intent.act, intent.about) == (command.act, command.about)
 
 
 # Where tasks come from.
 
 
-def issue_task_id(ask: c.ImportIssue) -> str:
+def issue_task_id(command: c.ImportIssue) -> str:
     """The id of the task that an issue becomes, the same in every ledger; empty when it was opened at no time.
 
     No task is older than its id says, so the time in it is a while before the issue was opened by the forge's clock.
     """
-    if not is_instant(ask.opened_at):
+    if not is_instant(command.opened_at):
         return ""
-    since = add_seconds(ask.opened_at, -MAX_FORGE_CLOCK_LEAD)
-    return ids.make_id("T", since, sha256(ask.source.encode()).hexdigest()[:8])
+    since = add_seconds(command.opened_at, -MAX_FORGE_CLOCK_LEAD)
+    return ids.make_id("T", since, sha256(command.source.encode()).hexdigest()[:8])
 
 
-def require_issue(ask: c.ImportIssue, command: c.Command) -> None:
+def require_issue(command: c.ImportIssue, context: c.CommandContext) -> None:
     """Refuses an issue that cannot be one."""
-    r.require_text("issue's place", ask.source, 300, may_be_empty=False)
-    r.require_text("issue's author", ask.author, 200)
-    r.require_number("issue's number", ask.issue)
+    r.require_text("issue's place", command.source, 300, may_be_empty=False)
+    r.require_text("issue's author", command.author, 200)
+    r.require_number("issue's number", command.issue)
     if (
-        not ask.issue
-        or not is_instant(ask.opened_at)
-        or ask.opened_at > add_seconds(command.at, MAX_FORGE_CLOCK_LEAD)
+        not command.issue
+        or not is_instant(command.opened_at)
+        or command.opened_at > add_seconds(context.at, MAX_FORGE_CLOCK_LEAD)
     ):
         raise Refused("bad_value", "An issue has a number, and was opened before now.")
 
 
-def make_issue_import(ask: c.ImportIssue, task_id: str) -> IssueImported:
+def make_issue_import(command: c.ImportIssue, task_id: str) -> IssueImported:
     """Where a task comes from."""
-    return IssueImported(task_id=task_id, issue=ask.issue, source=ask.source, author=ask.author)
+    return IssueImported(task_id=task_id, issue=command.issue, source=command.source, author=command.author)

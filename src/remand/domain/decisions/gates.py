@@ -61,13 +61,13 @@ from remand.domain.refusals import Refused
 from remand.domain.task import MAX_LEASE_SECONDS, Claim, Task, update_task
 
 
-def require_own_commit(task: Task, claim: Claim, command: c.Command) -> None:
+def require_own_commit(task: Task, claim: Claim, context: c.CommandContext) -> None:
     """Refuses an agent the commit that the base was at when it claimed, or is at now and the task has its own branch.
 
     People may hand in what needs no commit: without gates nothing is measured, and a reviewer looks at it.
     """
-    facts = command.facts
-    if not command.actor.confined:
+    facts = context.facts
+    if not context.actor.confined:
         return
     base = "" if task.branch in ("", facts.work.base_branch) else facts.work.base
     require_off_base(
@@ -126,9 +126,9 @@ def require_new_change(task: Task, facts: Facts) -> None:
     )
 
 
-def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> Events:
+def open_outage_question(task: Task, verdict: Verdict, context: c.CommandContext) -> Events:
     """The question to the user about gates that this verdict shows to be broken, unless it was put already."""
-    facts, found = command.facts, find_outages(verdict)
+    facts, found = context.facts, find_outages(verdict)
     known = (*task.gates.outages, *facts.gate_rules.outages)
     broken = broken_gate_names(
         (*without_gates(known, find_measured_gates(verdict)), *found), facts.gate_rules.gates_digest
@@ -136,16 +136,16 @@ def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> Ev
     new = tuple(one for one in found if one.gate in broken and one.gate not in facts.gate_rules.asked_gates)
     if not new:
         return ()
-    asked = ask_user(task, GATE_QUESTION, render_outage_question(new), command)
+    asked = ask_user(task, GATE_QUESTION, render_outage_question(new), context)
     return (replace(asked, gates=tuple(one.gate for one in new)),)
 
 
-def record_measured_gates(task: Task, ask: c.NoteGatesMeasured, command: c.Command) -> Events:
+def record_measured_gates(task: Task, command: c.NoteGatesMeasured, context: c.CommandContext) -> Events:
     """What follows for a task once gates were measured, or have other rules: a question about them is closed."""
-    facts = command.facts
-    gates = tuple(dict.fromkeys(one.gate for one in task.gates.outages if one.gate in ask.gates))
+    facts = context.facts
+    gates = tuple(dict.fromkeys(one.gate for one in task.gates.outages if one.gate in command.gates))
     recovered = (GateRecovered(task_id=task.id, gates=gates),) if gates else ()
-    left = without_gates((*task.gates.outages, *facts.gate_rules.outages), ask.gates)
+    left = without_gates((*task.gates.outages, *facts.gate_rules.outages), command.gates)
     escalation = task.open_escalation
     if escalation is None or escalation.kind != GATE_QUESTION:
         return recovered
@@ -155,13 +155,13 @@ def record_measured_gates(task: Task, ask: c.NoteGatesMeasured, command: c.Comma
     return (*recovered, answered)
 
 
-def require_release(task: Task, claim: Claim, command: c.Command) -> Events:
+def require_release(task: Task, claim: Claim, context: c.CommandContext) -> Events:
     """What has to be there before work may be handed in: a release of its code tree by the rules of now.
 
     Where there are no gates, the empty verdict is given here, and says so. Another commit with the code tree
     that was released gets the release in its own name: what is handed in is always what a release names.
     """
-    facts = command.facts
+    facts = context.facts
     if facts.gate_rules.gates is None:
         raise Refused(
             "no_gates",
@@ -171,7 +171,7 @@ def require_release(task: Task, claim: Claim, command: c.Command) -> Events:
     _require_control_settled(task, facts)
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     if not facts.gate_rules.gates:
-        require_own_commit(task, claim, command)
+        require_own_commit(task, claim, context)
         empty = Verdict(
             status=GateStatus.PASSED,
             commit=facts.work.commit,
@@ -234,53 +234,55 @@ def _carry_over_verdict(task: Task, facts: Facts) -> Verdict:
     return replace(verdict, commit=facts.work.commit, status=gates.status or GateStatus.PASSED)
 
 
-def record_verdict(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
+def record_verdict(task: Task, command: c.RecordVerdict, context: c.CommandContext) -> Events:
     """What follows from a verdict on a done claim."""
-    under = c.ClaimAsk(task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id)
-    claim = r.require_claim(task, under, command.at)
+    under = c.ClaimCommand(task_id=task.id, agent=command.agent, handoff_id=command.handoff_id)
+    claim = r.require_claim(task, under, context.at)
     verdict = (
-        ask.verdict
-        if ask.verdict.policy
-        else replace(ask.verdict, policy=command.facts.gate_rules.gates_digest)
+        command.verdict
+        if command.verdict.policy
+        else replace(command.verdict, policy=context.facts.gate_rules.gates_digest)
     )
     own: dict[str, Any] = {"handoff_id": claim.handoff_id, "agent": claim.agent}
     if verdict.is_release:
         return (GatePassed(task_id=task.id, verdict=verdict, **own),)
-    if not command.facts.gate_rules.is_enforced:
+    if not context.facts.gate_rules.is_enforced:
         return (GatePassed(task_id=task.id, verdict=verdict, is_observed=True, **own),)
     if verdict.status is GateStatus.HELD:
-        until = add_seconds(command.at, MAX_LEASE_SECONDS - 1)
+        until = add_seconds(context.at, MAX_LEASE_SECONDS - 1)
         return (
             GateHeld(
                 task_id=task.id,
                 verdict=verdict,
                 lease_expires_at=until,
-                branch=ask.branch,
-                is_branch_given=ask.is_branch_given,
-                pr=ask.pr,
+                branch=command.branch,
+                is_branch_given=command.is_branch_given,
+                pr=command.pr,
                 **own,
             ),
-            *_rejected_change_question(task, claim, verdict, command),
+            *_rejected_change_question(task, claim, verdict, context),
         )
     if verdict.status in UNMEASURED:
         errored = GateErrored(task_id=task.id, verdict=verdict, **own)
-        return (errored, *open_outage_question(task, verdict, command))
-    return _reject_claim(task, claim, verdict, command)
+        return (errored, *open_outage_question(task, verdict, context))
+    return _reject_claim(task, claim, verdict, context)
 
 
-def _rejected_change_question(task: Task, claim: Claim, verdict: Verdict, command: c.Command) -> Events:
+def _rejected_change_question(
+    task: Task, claim: Claim, verdict: Verdict, context: c.CommandContext
+) -> Events:
     """The question to the user about a rejected change that was handed in again; nobody else can let it pass."""
     same = next(filter(is_same_change, verdict.suspicions), "")
     if not same or same in task.gates.decisions.accepted:
         return ()
     why = f"{claim.agent} submitted a change for {task.label} that was rejected before"
-    return (ask_user(task, REJECTED_BEFORE, why, command),)
+    return (ask_user(task, REJECTED_BEFORE, why, context),)
 
 
 def _reject_claim(
-    task: Task, claim: Claim, verdict: Verdict, command: c.Command, because: str = ""
+    task: Task, claim: Claim, verdict: Verdict, context: c.CommandContext, because: str = ""
 ) -> Events:
-    gates, facts = task.gates, command.facts
+    gates, facts = task.gates, context.facts
     number = gates.progress.count + 1
     progress = has_progress(task, verdict)
     stalled = 0 if progress or number <= facts.policy.alert_after_gates else gates.progress.stalled + 1
@@ -294,21 +296,21 @@ def _reject_claim(
         stalled=stalled,
         because=because,
     )
-    about_gates = open_outage_question(task, verdict, command)
+    about_gates = open_outage_question(task, verdict, context)
     if about_gates:
         return (rejected, *about_gates)
     if number < facts.policy.escalate_after_gates and stalled < MAX_STALLED:
-        return (rejected, *raise_alert(task, claim, number, facts), *_restore_lease(task, claim, command))
+        return (rejected, *raise_alert(task, claim, number, facts), *_restore_lease(task, claim, context))
     why = (
         f"{claim.agent} was rejected {number} times by the gates {', '.join(verdict.blocking_gates)}"
         f"{', the last two without progress' if stalled >= MAX_STALLED else ''}"
     )
-    return (rejected, ask_user(task, "gates", why, command))
+    return (rejected, ask_user(task, "gates", why, context))
 
 
-def _restore_lease(task: Task, claim: Claim, command: c.Command) -> Events:
+def _restore_lease(task: Task, claim: Claim, context: c.CommandContext) -> Events:
     """Takes back the long lease of a claim that was held: nobody may be at work on it any more."""
-    until = add_seconds(command.at, command.facts.policy.lease_seconds)
+    until = add_seconds(context.at, context.facts.policy.lease_seconds)
     if task.gates.status is not GateStatus.HELD or claim.lease_expires_at <= until:
         return ()
     return (
@@ -324,67 +326,71 @@ def has_progress(task: Task, verdict: Verdict) -> bool:
     return verdict.failing_count < gates.progress.failing or verdict.excess < gates.progress.excess
 
 
-def settle_finding(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
+def settle_finding(task: Task, command: c.SettleFinding, context: c.CommandContext) -> Events:
     """A reviewer's word on a finding. Once all are accepted, a held claim goes through by itself."""
-    r.require_text("reason", ask.reason)
-    require_not_worker(task, command.actor)
+    r.require_text("reason", command.reason)
+    require_not_worker(task, context.actor)
     gates = task.gates
-    if ask.finding not in (*gates.held, *(name for name, _ in gates.decisions.refused)):
-        raise Refused("nothing_held", _unknown_finding_message(task, ask, command))
-    require_finding_in_scope(task, ask, command.actor)
-    said: dict[str, Any] = {"finding": ask.finding, "reviewer": command.actor.name, "reason": ask.reason}
-    if not ask.is_accepted:
+    if command.finding not in (*gates.held, *(name for name, _ in gates.decisions.refused)):
+        raise Refused("nothing_held", _unknown_finding_message(task, command, context))
+    require_finding_in_scope(task, command, context.actor)
+    said: dict[str, Any] = {
+        "finding": command.finding,
+        "reviewer": context.actor.name,
+        "reason": command.reason,
+    }
+    if not command.is_accepted:
         refused = FindingRefused(task_id=task.id, **said)
-        return (refused, *_send_back_held_work(task, ask, command))
+        return (refused, *_send_back_held_work(task, command, context))
     accepted = FindingAccepted(task_id=task.id, **said)
     return (
         accepted,
-        *_answer_rejected_change(task, ask),
-        *_submit_held_work(task, _settled_gates(task, accepted=ask.finding), command),
+        *_answer_rejected_change(task, command),
+        *_submit_held_work(task, _settled_gates(task, accepted=command.finding), context),
     )
 
 
-def _unknown_finding_message(task: Task, ask: c.SettleFinding, command: c.Command) -> str:
+def _unknown_finding_message(task: Task, command: c.SettleFinding, context: c.CommandContext) -> str:
     """That there is no such finding, with a command for each that there is."""
-    asked = f" {ask.finding[:40]!r}" if ask.finding else ""
+    asked = f" {command.finding[:40]!r}" if command.finding else ""
     held = open_findings(task) or tuple(dict.fromkeys(task.gates.held))
     if not held:
         return f"Task {task.id} has no held finding{asked}."
     start = f"Task {task.id} has no held finding{asked}" if asked else "Name the finding"
-    return f"{start}. {describe_held_count(len(held))}:\n{settle_lines(task, command.actor, held, is_accepted=ask.is_accepted)}"
+    return f"{start}. {describe_held_count(len(held))}:\n{settle_lines(task, context.actor, held, is_accepted=command.is_accepted)}"
 
 
-def _answer_rejected_change(task: Task, ask: c.SettleFinding) -> Events:
+def _answer_rejected_change(task: Task, command: c.SettleFinding) -> Events:
     """The answer to the question about a rejected change: the task is in its queue again, and it passes there."""
     escalation = task.open_escalation
-    if escalation is None or escalation.kind != REJECTED_BEFORE or not is_same_change(ask.finding):
+    if escalation is None or escalation.kind != REJECTED_BEFORE or not is_same_change(command.finding):
         return ()
     return (EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option="reopen"),)
 
 
-def override_gate(task: Task, ask: c.OverrideGate, command: c.Command) -> Events:
+def override_gate(task: Task, command: c.OverrideGate, context: c.CommandContext) -> Events:
     """The user lets a gate's failure pass, for the code tree it was measured on.
 
     A held claim goes through by that. After a rejection it counts for the next claim: that verdict is not signed,
     and so nothing is handed in on what it says of the other gates.
     """
-    r.require_text("reason", ask.reason, may_be_empty=False)
+    r.require_text("reason", command.reason, may_be_empty=False)
     gates = task.gates
     standing = [name for name in gates.blocking if name not in _overridden_gates(task)]
-    if ask.gate not in standing:
+    if command.gate not in standing:
         shown = ", ".join(standing) or "none"
         raise Refused(
             "nothing_to_override",
-            f"No gate {ask.gate[:40]!r} blocks task {task.id}; the blocking gates are {shown}.",
+            f"No gate {command.gate[:40]!r} blocks task {task.id}; the blocking gates are {shown}.",
         )
-    overridden = GateOverridden(task_id=task.id, gate=ask.gate, tree=gates.tree, reason=ask.reason)
+    overridden = GateOverridden(task_id=task.id, gate=command.gate, tree=gates.tree, reason=command.reason)
     # The code tree has none of the ledger's own files: what is held of those the user accepts by name.
-    own: dict[str, Any] = {"task_id": task.id, "reviewer": command.actor.name, "reason": ask.reason}
-    control = _unsettled_control_findings(task) if ask.gate == INTEGRITY_GATE else ()
+    own: dict[str, Any] = {"task_id": task.id, "reviewer": context.actor.name, "reason": command.reason}
+    control = _unsettled_control_findings(task) if command.gate == INTEGRITY_GATE else ()
     return (
         *(FindingAccepted(finding=name, **own) for name in control),
         overridden,
-        *_submit_held_work(task, _settled_gates(task, overridden=ask.gate), command),
+        *_submit_held_work(task, _settled_gates(task, overridden=command.gate), context),
     )
 
 
@@ -420,12 +426,12 @@ def _settled_gates(task: Task, *, accepted: str = "", overridden: str = "") -> d
     return settled
 
 
-def _submit_held_work(task: Task, settled: dict[str, GateStatus], command: c.Command) -> Events:
+def _submit_held_work(task: Task, settled: dict[str, GateStatus], context: c.CommandContext) -> Events:
     """Hands held work in when nothing stands in its way any more and its claim still holds."""
-    claim, gates = _live_claim(task, command), task.gates
+    claim, gates = _live_claim(task, context), task.gates
     if claim is None or gates.status is not GateStatus.HELD:
         return ()
-    if set(gates.blocking) - set(settled) or gates.policy != command.facts.gate_rules.gates_digest:
+    if set(gates.blocking) - set(settled) or gates.policy != context.facts.gate_rules.gates_digest:
         return ()
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     verdict = _verdict_with_results(
@@ -444,21 +450,23 @@ def _submit_held_work(task: Task, settled: dict[str, GateStatus], command: c.Com
     )
 
 
-def _send_back_held_work(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
+def _send_back_held_work(task: Task, command: c.SettleFinding, context: c.CommandContext) -> Events:
     """Rejects a held claim on a reviewer's word; where nothing is enforced, the word alone is noted."""
-    claim, gates = _live_claim(task, command), task.gates
-    is_held = gates.status is GateStatus.HELD and ask.finding in gates.held
-    if claim is None or not is_held or not command.facts.gate_rules.is_enforced:
+    claim, gates = _live_claim(task, context), task.gates
+    is_held = gates.status is GateStatus.HELD and command.finding in gates.held
+    if claim is None or not is_held or not context.facts.gate_rules.is_enforced:
         return ()
     results = tuple(_person_result(name, GateStatus.FAILED) for name in gates.blocking)
-    because = f"a reviewer refused the finding {ask.finding}{f': {ask.reason}' if ask.reason else ''}"
-    return _reject_claim(task, claim, _verdict_with_results(task, results), command, because)
+    because = (
+        f"a reviewer refused the finding {command.finding}{f': {command.reason}' if command.reason else ''}"
+    )
+    return _reject_claim(task, claim, _verdict_with_results(task, results), context, because)
 
 
-def _live_claim(task: Task, command: c.Command) -> Claim | None:
+def _live_claim(task: Task, context: c.CommandContext) -> Claim | None:
     """The claim under which the work was measured, as long as it holds: nobody else is credited with it."""
     claim = task.claim
-    if claim is None or claim.lease_expires_at <= command.at:
+    if claim is None or claim.lease_expires_at <= context.at:
         return None
     return claim if claim.handoff_id == task.gates.handoff_id else None
 

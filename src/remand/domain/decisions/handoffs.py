@@ -21,83 +21,87 @@ from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Claim, Offer, Task
 
 
-def accept_offer(task: Task, offer: Offer, command: c.Command, acknowledgment: str = "") -> HandoffAccepted:
+def accept_offer(
+    task: Task, offer: Offer, context: c.CommandContext, acknowledgment: str = ""
+) -> HandoffAccepted:
     return HandoffAccepted(
         task_id=task.id,
         handoff_id=offer.handoff_id,
-        agent=command.actor.name,
+        agent=context.actor.name,
         acknowledgment=acknowledgment,
         attempt=task.claims.attempt_count + 1,
         epoch=task.claims.epoch + 1,
-        lease_expires_at=add_seconds(command.at, command.facts.policy.lease_seconds),
+        lease_expires_at=add_seconds(context.at, context.facts.policy.lease_seconds),
         branch=task.branch,
-        base=command.facts.work.base,
+        base=context.facts.work.base,
     )
 
 
-def accept_handoff(task: Task, ask: c.AcceptHandoff, command: c.Command) -> Events:
-    r.require_text("acknowledgment", ask.acknowledgment)
-    offer = task.find_offer(ask.handoff_id)
-    if offer is None or offer.lapses_at <= command.at:
-        raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
-    if offer.target != command.actor.name:
+def accept_handoff(task: Task, command: c.AcceptHandoff, context: c.CommandContext) -> Events:
+    r.require_text("acknowledgment", command.acknowledgment)
+    offer = task.find_offer(command.handoff_id)
+    if offer is None or offer.lapses_at <= context.at:
+        raise Refused("handoff_closed", f"The handoff {command.handoff_id} on task {task.id} is not open.")
+    if offer.target != context.actor.name:
         raise Refused(
-            "not_yours", f"The handoff {ask.handoff_id} is for {offer.target}, not for {ask.agent}."
+            "not_yours", f"The handoff {command.handoff_id} is for {offer.target}, not for {command.agent}."
         )
-    r.require_claimable(task, command.actor, command)
-    return (accept_offer(task, offer, command, ask.acknowledgment),)
+    r.require_claimable(task, context.actor, context)
+    return (accept_offer(task, offer, context, command.acknowledgment),)
 
 
-def complete_handoff(task: Task, ask: c.CompleteHandoff, command: c.Command) -> Events:
-    if task.find_offer(ask.handoff_id) is not None:
-        raise Refused("bad_transition", f"The handoff {ask.handoff_id} is not accepted yet. Accept it first.")
-    if task.claim is None or task.claim.handoff_id != ask.handoff_id:
-        raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
+def complete_handoff(task: Task, command: c.CompleteHandoff, context: c.CommandContext) -> Events:
+    if task.find_offer(command.handoff_id) is not None:
+        raise Refused(
+            "bad_transition", f"The handoff {command.handoff_id} is not accepted yet. Accept it first."
+        )
+    if task.claim is None or task.claim.handoff_id != command.handoff_id:
+        raise Refused("handoff_closed", f"The handoff {command.handoff_id} on task {task.id} is not open.")
     under = c.SubmitTask(
         task_id=task.id,
-        agent=ask.agent,
-        handoff_id=ask.handoff_id,
-        commit=ask.commit,
-        branch=ask.branch,
-        is_branch_given=ask.is_branch_given,
-        pr=ask.pr,
+        agent=command.agent,
+        handoff_id=command.handoff_id,
+        commit=command.commit,
+        branch=command.branch,
+        is_branch_given=command.is_branch_given,
+        pr=command.pr,
     )
-    claim = require_done_claim(task, under, command)
-    r.require_text("result", ask.result)
+    claim = require_done_claim(task, under, context)
+    r.require_text("result", command.result)
     return (
-        *require_release(task, claim, command),
+        *require_release(task, claim, context),
         HandoffCompleted(
             task_id=task.id,
             handoff_id=claim.handoff_id,
             agent=claim.agent,
-            commit=command.facts.work.commit,
-            tree=command.facts.work.tree,
-            branch=recorded_branch(task, under, command.facts),
-            is_branch_given=ask.is_branch_given,
-            pr=ask.pr,
-            result={"text": ask.result} if ask.result else {},
+            commit=context.facts.work.commit,
+            tree=context.facts.work.tree,
+            branch=recorded_branch(task, under, context.facts),
+            is_branch_given=command.is_branch_given,
+            pr=command.pr,
+            result={"text": command.result} if command.result else {},
         ),
     )
 
 
-def initiate_handoff(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
-    facts = command.facts
-    r.require_names(ask.target, ask.source)
-    r.require_text("instructions", ask.instructions)
-    r.require_own_handoff_id(ask, facts)
+def initiate_handoff(task: Task, command: c.InitiateHandoff, context: c.CommandContext) -> Events:
+    facts = context.facts
+    r.require_names(command.target, command.source)
+    r.require_text("instructions", command.instructions)
+    r.require_own_handoff_id(command, facts)
     if task.status in TERMINAL:
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be handed off.")
     if facts.team.target is None:
         raise Refused("bad_value", "Name the agent that gets the task.")
-    r.require_claimable(task, facts.team.target, command)
+    r.require_claimable(task, facts.team.target, context)
     return (
         HandoffInitiated(
             task_id=task.id,
-            handoff_id=ids.parse_handoff_id(ask.own_id) or facts.fresh.handoff_id,
-            source_agent=ask.source or command.actor.name,
+            handoff_id=ids.parse_handoff_id(command.own_id) or facts.fresh.handoff_id,
+            source_agent=command.source or context.actor.name,
             target_agent=facts.team.target.name,
-            instructions=ask.instructions,
-            lapses_at=add_seconds(command.at, facts.policy.lease_seconds),
+            instructions=command.instructions,
+            lapses_at=add_seconds(context.at, facts.policy.lease_seconds),
             context={
                 "task_title": task.title,
                 "task_status": task.status,
@@ -107,46 +111,46 @@ def initiate_handoff(task: Task, ask: c.InitiateHandoff, command: c.Command) -> 
     )
 
 
-def require_done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
+def require_done_claim(task: Task, command: c.SubmitTask, context: c.CommandContext) -> Claim:
     """The claim under which work may be handed in: held, not locked out, at a real commit."""
-    r.require_not_locked_out(task, ask.agent, command.facts)
-    r.require_branch(ask.branch)
-    r.require_number("pull request number", ask.pr)
-    r.require_own_pull_request(ask.pr, command.facts)
-    claim = r.require_claim(task, ask, command.at)
-    if not command.facts.work.commit:
-        raise unknown_commit_refusal(ask.commit)
-    if claim.read < task.reviews.feedback and task.people.fixer != ask.agent:
+    r.require_not_locked_out(task, command.agent, context.facts)
+    r.require_branch(command.branch)
+    r.require_number("pull request number", command.pr)
+    r.require_own_pull_request(command.pr, context.facts)
+    claim = r.require_claim(task, command, context.at)
+    if not context.facts.work.commit:
+        raise unknown_commit_refusal(command.commit)
+    if claim.read < task.reviews.feedback and task.people.fixer != command.agent:
         raise Refused(
             "feedback_unread",
-            f"{ask.agent} has not read the latest feedback on task {task.id}. Read `remand task prompt {task.id} --agent {ask.agent}` first.",
+            f"{command.agent} has not read the latest feedback on task {task.id}. Read `remand task prompt {task.id} --agent {command.agent}` first.",
         )
-    _require_commit_on_branch(task, ask, command.facts)
-    r.require_whole_log(task, command.facts)
+    _require_commit_on_branch(task, command, context.facts)
+    r.require_whole_log(task, context.facts)
     return claim
 
 
-def submission_branch(task: Task, ask: c.SubmitTask | c.CompleteHandoff) -> str:
+def submission_branch(task: Task, command: c.SubmitTask | c.CompleteHandoff) -> str:
     """The branch that work is handed in from: the one that is named, else the task's, else the one checked out."""
-    return ask.branch if ask.is_branch_given else task.branch or ask.branch
+    return command.branch if command.is_branch_given else task.branch or command.branch
 
 
-def recorded_branch(task: Task, ask: c.SubmitTask, facts: Facts) -> str:
+def recorded_branch(task: Task, command: c.SubmitTask, facts: Facts) -> str:
     """The branch that goes into the event; a checked-out one that does not have the commit says nothing of the work."""
-    is_unrelated = not ask.is_branch_given and not task.branch and facts.work.on_branch is False
-    return "" if is_unrelated else ask.branch
+    is_unrelated = not command.is_branch_given and not task.branch and facts.work.on_branch is False
+    return "" if is_unrelated else command.branch
 
 
-def _require_commit_on_branch(task: Task, ask: c.SubmitTask, facts: Facts) -> None:
+def _require_commit_on_branch(task: Task, command: c.SubmitTask, facts: Facts) -> None:
     """Refuses a branch that does not have the commit, and a new one that is the base or another task's.
 
     What is reviewed and merged is the branch: were it another, no approval could ever count. The user who mends a task
     by hand may do so anywhere.
     """
-    if ask.agent == task.people.fixer:
+    if command.agent == task.people.fixer:
         return
-    name, short = submission_branch(task, ask), facts.work.commit[:12]
-    is_new = ask.is_branch_given and name != task.branch
+    name, short = submission_branch(task, command), facts.work.commit[:12]
+    is_new = command.is_branch_given and name != task.branch
     if is_new and facts.work.branch_of:
         raise Refused(
             "taken",
@@ -161,24 +165,24 @@ def _require_commit_on_branch(task: Task, ask: c.SubmitTask, facts: Facts) -> No
         raise Refused(
             "not_on_branch", f"There is no branch {name} here. The branch of task {task.id} is {task.branch}."
         )
-    if facts.work.on_branch is False and (ask.is_branch_given or task.branch):
+    if facts.work.on_branch is False and (command.is_branch_given or task.branch):
         raise Refused(
-            "not_on_branch", f"{short} is not on the branch {name}. {_branch_advice(task, ask, facts)}"
+            "not_on_branch", f"{short} is not on the branch {name}. {_branch_advice(task, command, facts)}"
         )
 
 
-def _branch_advice(task: Task, ask: c.SubmitTask, facts: Facts) -> str:
+def _branch_advice(task: Task, command: c.SubmitTask, facts: Facts) -> str:
     """What to do about a commit that is not on the branch that it is handed in from."""
-    if not ask.is_branch_given and ask.branch not in ("", task.branch, facts.work.base_branch):
-        return f"If it is on {ask.branch}, submit it with `--branch {ask.branch}`."
-    if ask.is_branch_given and task.branch not in ("", ask.branch):
+    if not command.is_branch_given and command.branch not in ("", task.branch, facts.work.base_branch):
+        return f"If it is on {command.branch}, submit it with `--branch {command.branch}`."
+    if command.is_branch_given and task.branch not in ("", command.branch):
         return f"The branch of task {task.id} is {task.branch}."
     return "Move it to that branch, or name the branch that contains it with `--branch`."
 
 
-def lock_out_after_giving_up(task: Task, agent: str, command: c.Command) -> Events:
+def lock_out_after_giving_up(task: Task, agent: str, context: c.CommandContext) -> Events:
     """What follows when an agent has rejected a task without earning it, or given it up, once too often."""
-    if task.rejections.invalid_by.count(agent) + 1 < command.facts.policy.max_invalid_rejections:
+    if task.rejections.invalid_by.count(agent) + 1 < context.facts.policy.max_invalid_rejections:
         return ()
     if task.is_locked_out(agent):
         return ()
@@ -188,15 +192,15 @@ def lock_out_after_giving_up(task: Task, agent: str, command: c.Command) -> Even
 
 
 def make_offer(
-    task: Task, agent: str, handoff_id: str, command: c.Command, text: str = ""
+    task: Task, agent: str, handoff_id: str, context: c.CommandContext, text: str = ""
 ) -> HandoffInitiated:
     return HandoffInitiated(
         task_id=task.id,
         handoff_id=handoff_id,
-        source_agent=command.actor.name,
+        source_agent=context.actor.name,
         target_agent=agent,
         instructions=text,
-        lapses_at=add_seconds(command.at, command.facts.policy.lease_seconds),
+        lapses_at=add_seconds(context.at, context.facts.policy.lease_seconds),
         context={
             "task_title": task.title,
             "task_status": task.status,
@@ -249,10 +253,17 @@ def _is_similar_word(one: str, other: str) -> bool:
 
 
 def pass_to_agent(
-    task: Task, to: Actor, command: c.Command, *, source: str, why: str, is_last: bool, guidance: str = ""
+    task: Task,
+    to: Actor,
+    context: c.CommandContext,
+    *,
+    source: str,
+    why: str,
+    is_last: bool,
+    guidance: str = "",
 ) -> Events:
     """Gives the task to another agent: said once, and reserved for one lease."""
     return (
         TaskReassigned(task_id=task.id, target=to.name, source=source, reason=why, is_last=is_last),
-        make_offer(task, to.name, command.facts.fresh.handoff_id, command, guidance),
+        make_offer(task, to.name, context.facts.fresh.handoff_id, context, guidance),
     )

@@ -18,44 +18,48 @@ from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, TERMINAL, Lockout, LockoutCause, Status, Task
 
 
-def lock_out_agent(task: Task, ask: c.LockOut, command: c.Command) -> Events:
+def lock_out_agent(task: Task, command: c.LockOut, context: c.CommandContext) -> Events:
     """Keeps an agent away from the task; with nobody left for it, the user is asked."""
-    r.require_names(ask.agent)
-    r.require_text("reason", ask.reason, may_be_empty=False)
-    r.require_disinterested(task, command.actor)
+    r.require_names(command.agent)
+    r.require_text("reason", command.reason, may_be_empty=False)
+    r.require_disinterested(task, context.actor)
     if task.status in TERMINAL:
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody can work on it any more.")
     if any(
-        lockout.agent == ask.agent and LockoutCause() in lockout.causes for lockout in task.people.lockouts
+        lockout.agent == command.agent and LockoutCause() in lockout.causes
+        for lockout in task.people.lockouts
     ):
         return ()
-    lockout = LockoutSet(task_id=task.id, agent=ask.agent, reason=ask.reason)
-    is_free = task.status in CLAIMABLE or (task.claim is not None and task.claim.agent == ask.agent)
-    return (lockout, *(escalations.deadlock_question(task, command, without=(ask.agent,)) if is_free else ()))
+    lockout = LockoutSet(task_id=task.id, agent=command.agent, reason=command.reason)
+    is_free = task.status in CLAIMABLE or (task.claim is not None and task.claim.agent == command.agent)
+    return (
+        lockout,
+        *(escalations.deadlock_question(task, context, without=(command.agent,)) if is_free else ()),
+    )
 
 
-def unlock_agent(task: Task, ask: c.Unlock, command: c.Command) -> Events:
+def unlock_agent(task: Task, command: c.Unlock, context: c.CommandContext) -> Events:
     """Lets an agent work on the task again; on an escalated task that is the answer.
 
     What was reserved for a colleague and nobody has taken yet is free: the user wants this agent to go on.
     """
-    r.require_text("reason", ask.reason, may_be_empty=False)
-    r.require_text("guidance", ask.guidance)
-    cleared = escalations.clear_lockout(task, ask.agent, ask.reason, ask.guidance, command)
-    answered = escalations.answer_by_command(task, f"unlock:{ask.agent}", command)
+    r.require_text("reason", command.reason, may_be_empty=False)
+    r.require_text("guidance", command.guidance)
+    cleared = escalations.clear_lockout(task, command.agent, command.reason, command.guidance, context)
+    answered = escalations.answer_by_command(task, f"unlock:{command.agent}", context)
     if not answered:
-        others = (offer for offer in task.claims.offers if offer.target != ask.agent)
+        others = (offer for offer in task.claims.offers if offer.target != command.agent)
         freed = (HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id) for offer in others)
         return (*cleared, *freed)
-    return (*cleared, *answered, *escalations.reserve_for_agent(task, ask.agent, command))
+    return (*cleared, *answered, *escalations.reserve_for_agent(task, command.agent, context))
 
 
-def reassign_task(task: Task, ask: c.ReassignTask, command: c.Command) -> Events:
+def reassign_task(task: Task, command: c.ReassignTask, context: c.CommandContext) -> Events:
     """Lets another agent go on. Who had the task keeps its lockout."""
-    facts = command.facts
-    r.require_names(ask.source, ask.target)
-    r.require_text("reason", ask.reason)
-    r.require_disinterested(task, command.actor)
+    facts = context.facts
+    r.require_names(command.source, command.target)
+    r.require_text("reason", command.reason)
+    r.require_disinterested(task, context.actor)
     if facts.team.target is None:
         raise Refused("bad_value", "Name the agent that gets the task.")
     if task.status not in CLAIMABLE | {Status.CLAIMED, Status.ESCALATED}:
@@ -63,21 +67,25 @@ def reassign_task(task: Task, ask: c.ReassignTask, command: c.Command) -> Events
             "bad_transition", f"Task {task.id} is {task.status}; it cannot be reassigned from there."
         )
     had = task.claim.agent if task.claim else (task.submission.agent if task.submission else "")
-    is_reserved = any(offer.target == ask.source for offer in task.claims.offers)
-    is_free_to_name = task.claim is None and (is_reserved or task.is_locked_out(ask.source))
-    if ask.source and ask.source != had and not is_free_to_name:
-        raise Refused("bad_value", f"{ask.source} does not have {task.label}; {had or 'nobody'} had it last.")
+    is_reserved = any(offer.target == command.source for offer in task.claims.offers)
+    is_free_to_name = task.claim is None and (is_reserved or task.is_locked_out(command.source))
+    if command.source and command.source != had and not is_free_to_name:
+        raise Refused(
+            "bad_value", f"{command.source} does not have {task.label}; {had or 'nobody'} had it last."
+        )
     if task.claim is not None and task.claim.agent == facts.team.target.name:
         return ()
     r.require_may_work(task, facts.team.target, facts)
     if facts.links.open_blockers:
         raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.links.open_blockers)}.")
-    answered = escalations.answer_by_command(task, f"reassign:{facts.team.target.name}", command)
+    answered = escalations.answer_by_command(task, f"reassign:{facts.team.target.name}", context)
     is_last = facts.team.has_team and not remaining_agents(task, facts, without=(facts.team.target.name,))
-    why = ask.reason or f"by {command.actor.name}"
+    why = command.reason or f"by {context.actor.name}"
     return (
         *answered,
-        *pass_to_agent(task, facts.team.target, command, source=ask.source or had, why=why, is_last=is_last),
+        *pass_to_agent(
+            task, facts.team.target, context, source=command.source or had, why=why, is_last=is_last
+        ),
     )
 
 

@@ -25,9 +25,9 @@ from remand.domain.task import Claim, OverrideNotice, Status, Task
 from remand.domain.text.visible import flatten, shorten
 
 
-def ask_user(task: Task, kind: str, reason: str, command: c.Command) -> EscalationOpened:
+def ask_user(task: Task, kind: str, reason: str, context: c.CommandContext) -> EscalationOpened:
     """The question, with the time after which it is repeated."""
-    deadline = add_seconds(command.at, command.facts.policy.deadline_seconds)
+    deadline = add_seconds(context.at, context.facts.policy.deadline_seconds)
     return EscalationOpened(task_id=task.id, kind=kind, reason=reason, deadline=deadline)
 
 

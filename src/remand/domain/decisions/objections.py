@@ -110,19 +110,21 @@ def dismiss_command(task: Task, signer: str, option: str = DISMISS) -> str:
     return f"remand inbox answer {question_id(task, signer)} {option} --guidance REASON"
 
 
-def dismiss_objections(task: Task, ask: c.DismissObjections, command: c.Command) -> tuple[Event, ...]:
+def dismiss_objections(
+    task: Task, command: c.DismissObjections, context: c.CommandContext
+) -> tuple[Event, ...]:
     """The user's answer: what a key said of this task, or everything that keys which are not trusted said so far.
 
     The first names the work that it was about; the second names the work under review, for every key.
     """
-    r.require_text("reason", ask.reason, may_be_empty=False)
-    found = command.facts.objections
+    r.require_text("reason", command.reason, may_be_empty=False)
+    found = context.facts.objections
     if not found:
-        whom = f"of key {ask.signer[:16]} " if ask.signer else ""
+        whom = f"of key {command.signer[:16]} " if command.signer else ""
         raise Refused("nothing_to_answer", f"No objection {whom}to task {task.id} waits for an answer.")
     own = tuple(filter(None, submitted_works(task)))
-    works = _sort_works(own, found) if ask.signer else own
-    return (ObjectionsDismissed(task_id=task.id, signer=ask.signer, works=works, reason=ask.reason),)
+    works = _sort_works(own, found) if command.signer else own
+    return (ObjectionsDismissed(task_id=task.id, signer=command.signer, works=works, reason=command.reason),)
 
 
 def _sort_works(own: Sequence[str], found: Iterable[Objection]) -> tuple[str, ...]:

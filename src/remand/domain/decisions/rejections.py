@@ -56,29 +56,31 @@ def task_context(task: Task) -> dict[str, Any]:
     }
 
 
-def answer_rejection(task: Task, ask: c.AnswerRejection, command: c.Command) -> Events:
+def answer_rejection(task: Task, command: c.AnswerRejection, context: c.CommandContext) -> Events:
     """Answers the last rejection of a task, also one that was overridden while the agent still has it."""
-    filed = _require_answerable(task, ask, command)
-    decision = parse_decision_type(ask.decision)
+    filed = _require_answerable(task, command, context)
+    decision = parse_decision_type(command.decision)
     if decision is None:
         names = ", ".join(DecisionType.__members__)
-        raise Refused("bad_value", f"There is no decision {ask.decision[:80]!r}; use one of {names}.")
-    r.require_text("rationale", ask.rationale)
-    r.require_text("message", ask.message)
-    r.require_names(ask.reassign_to)
-    r.require_known_tasks(command.facts)
-    r.require_no_cycle(command.facts)
-    record = TaskRejection.from_dict({"rejected_at": command.at, **command.facts.rejection.record})
+        raise Refused("bad_value", f"There is no decision {command.decision[:80]!r}; use one of {names}.")
+    r.require_text("rationale", command.rationale)
+    r.require_text("message", command.message)
+    r.require_names(command.reassign_to)
+    r.require_known_tasks(context.facts)
+    r.require_no_cycle(context.facts)
+    record = TaskRejection.from_dict({"rejected_at": context.at, **context.facts.rejection.record})
     if decision is DecisionType.OVERRIDE:
-        return _override_by_director(task, filed, record, ask, command)
-    return accept_rejection(task, record, decision, ask, command)
+        return _override_by_director(task, filed, record, command, context)
+    return accept_rejection(task, record, decision, command, context)
 
 
-def _require_answerable(task: Task, ask: c.AnswerRejection, command: c.Command) -> LastRejection:
+def _require_answerable(task: Task, command: c.AnswerRejection, context: c.CommandContext) -> LastRejection:
     filed = task.rejections.last_rejection
-    if filed is None or filed.handoff_id != ask.handoff_id:
-        raise Refused("nothing_to_answer", f"No rejection of the handoff {ask.handoff_id} awaits an answer.")
-    if filed.agent == command.actor.name:
+    if filed is None or filed.handoff_id != command.handoff_id:
+        raise Refused(
+            "nothing_to_answer", f"No rejection of the handoff {command.handoff_id} awaits an answer."
+        )
+    if filed.agent == context.actor.name:
         raise Refused("own_work", f"{filed.agent} filed this rejection and cannot answer it.")
     if filed.decision and filed.decision != DecisionType.OVERRIDE.name:
         raise Refused("nothing_to_answer", f"That rejection was already answered with {filed.decision}.")
@@ -89,11 +91,15 @@ def _require_answerable(task: Task, ask: c.AnswerRejection, command: c.Command) 
 
 
 def _override_by_director(
-    task: Task, filed: LastRejection, record: TaskRejection, ask: c.AnswerRejection, command: c.Command
+    task: Task,
+    filed: LastRejection,
+    record: TaskRejection,
+    command: c.AnswerRejection,
+    context: c.CommandContext,
 ) -> Events:
     """The director's own override: back to the agent, or on to another."""
-    facts = command.facts
-    if ask.created_tasks:
+    facts = context.facts
+    if command.created_tasks:
         raise Refused("bad_value", "An override creates no tasks. Omit --created-tasks.")
     other = (
         facts.team.target.name
@@ -104,7 +110,7 @@ def _override_by_director(
         r.require_may_work(task, facts.team.target, facts)
     if not other and task.is_locked_out(filed.agent):
         raise Refused("locked_out", f"{filed.agent} may not continue task {task.id}. Use --reassign-to.")
-    message = ask.message or "The director does not accept the rejection. Continue the task."
+    message = command.message or "The director does not accept the rejection. Continue the task."
     answer = RejectionAnswered(
         task_id=task.id,
         handoff_id=filed.handoff_id,
@@ -112,24 +118,24 @@ def _override_by_director(
         decision=Decision(
             decision_type=DecisionType.OVERRIDE.name,
             rejection=record.to_dict(),
-            rationale=ask.rationale or director.refusal_rationale(record),
+            rationale=command.rationale or director.refusal_rationale(record),
             override_message=message,
             reassign_to=other or filed.agent,
         ),
     )
     if other:
-        offer = h.make_offer(task, other, facts.fresh.handoff_id, command, message)
+        offer = h.make_offer(task, other, facts.fresh.handoff_id, context, message)
         return (answer, *_return_to_queue(task, "passed on"), replace(offer, rejection_id=filed.rejection_id))
     if task.status != Status.BLOCKED:
         return (answer,)
     if not filed.was_claimed:
-        offer = h.make_offer(task, filed.agent, filed.handoff_id, command, message)
+        offer = h.make_offer(task, filed.agent, filed.handoff_id, context, message)
         return (
             answer,
             *_return_to_queue(task, message[:200]),
             replace(offer, rejection_id=filed.rejection_id),
         )
-    until = add_seconds(command.at, facts.policy.lease_seconds)
+    until = add_seconds(context.at, facts.policy.lease_seconds)
     return (
         answer,
         HandoffResumed(
@@ -157,18 +163,23 @@ def accept_rejection(
     task: Task,
     record: TaskRejection,
     decision: DecisionType,
-    ask: c.AnswerRejection | None,
-    command: c.Command,
+    command: c.AnswerRejection | None,
+    context: c.CommandContext,
 ) -> Events:
     """The answer to a rejection that is accepted, and what follows for this and other tasks."""
-    facts = command.facts
-    given = tuple(dict.fromkeys(ask.created_tasks)) if ask else ()
+    facts = context.facts
+    given = tuple(dict.fromkeys(command.created_tasks)) if command else ()
     drawn = director.plan_decision(decision, record, task_context(task), facts.rejection.validation)
-    if facts.rejection.joins and ask is None and drawn.sketches and drawn.link in ("BLOCKS", "DEPENDS_ON"):
+    if (
+        facts.rejection.joins
+        and command is None
+        and drawn.sketches
+        and drawn.link in ("BLOCKS", "DEPENDS_ON")
+    ):
         drawn = drawn.with_existing(facts.rejection.joins)
     if given:
         drawn = drawn.with_existing(given)
-    _require_valid_plan(task, drawn, given, command)
+    _require_valid_plan(task, drawn, given, context)
     created = given or facts.fresh.task_ids[: len(drawn.sketches)]
     is_deferred = decision is DecisionType.ACCEPT_AND_DEFER
     answer = RejectionAnswered(
@@ -179,12 +190,12 @@ def accept_rejection(
         decision=Decision(
             decision_type=decision.name,
             rejection=record.to_dict(),
-            rationale=(ask.rationale if ask else "") or drawn.rationale(created),
-            override_message=ask.message if ask else "",
+            rationale=(command.rationale if command else "") or drawn.rationale(created),
+            override_message=command.message if command else "",
             created_tasks=created,
             deferred_task=task.id if is_deferred else "",
         ),
-        director="" if ask else "auto",
+        director="" if command else "auto",
     )
     made = _create_tasks(task, drawn, facts.fresh.task_ids)
     if given and drawn.link == "REFINES":
@@ -195,7 +206,7 @@ def accept_rejection(
 
 
 def _require_valid_plan(
-    task: Task, drawn: director.DecisionPlan, given: tuple[str, ...], command: c.Command
+    task: Task, drawn: director.DecisionPlan, given: tuple[str, ...], context: c.CommandContext
 ) -> None:
     """Refuses a decision that names too few tasks, or comes too late for the task."""
     tasks = len(given) or len(drawn.sketches)
@@ -213,7 +224,7 @@ def _require_valid_plan(
                 )
             r.require_status(task, "task.infeasible", "reformulated")
         case DecisionType.ACCEPT_AND_DEFER:
-            if given and not command.facts.links.open_blockers:
+            if given and not context.facts.links.open_blockers:
                 raise Refused("bad_value", "Deferring needs at least one open task to wait for.")
             r.require_status(task, "task.defer", "deferred")
         case _:
@@ -299,52 +310,52 @@ MAX_NESTING = 16
 MAX_OPINION = 4000
 
 
-def decide_rejection(task: Task, ask: c.Ask, command: c.Command) -> Events:
-    """The events that follow from an ask about a rejection."""
-    match ask:
+def decide_rejection(task: Task, command: c.Command, context: c.CommandContext) -> Events:
+    """The events that follow from a command about a rejection."""
+    match command:
         case c.RejectHandoff():
-            return file_rejection(task, ask, command)
+            return file_rejection(task, command, context)
         case c.AnswerRejection():
-            return answer_rejection(task, ask, command)
+            return answer_rejection(task, command, context)
         case c.GiveOpinion():
-            return record_opinion(task, ask, command)
+            return record_opinion(task, command, context)
         case _:
-            raise AssertionError(f"{type(ask).__name__} is not about a rejection")
+            raise AssertionError(f"{type(command).__name__} is not about a rejection")
 
 
-def file_rejection(task: Task, ask: c.RejectHandoff, command: c.Command) -> Events:
+def file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandContext) -> Events:
     """Judges a rejection: a valid one goes to the director, an invalid one is overridden."""
-    _require_open_handoff(task, ask, command)
-    record = _make_record(task, ask, command)
-    found = assess(record, task_context(task), command.facts.rejection.validation)
-    record = dataclasses.replace(record, rejected_at=command.at)
+    _require_open_handoff(task, command, context)
+    record = _make_record(task, command, context)
+    found = assess(record, task_context(task), context.facts.rejection.validation)
+    record = dataclasses.replace(record, rejected_at=context.at)
     if not found.is_valid:
-        return _override_invalid(task, record, found, command)
+        return _override_invalid(task, record, found, context)
     filed = HandoffRejected(
         task_id=task.id,
-        handoff_id=ask.handoff_id,
-        agent=command.actor.name,
-        rejection_id=command.facts.fresh.rejection_id,
+        handoff_id=command.handoff_id,
+        agent=context.actor.name,
+        rejection_id=context.facts.fresh.rejection_id,
         rejection=record.to_dict(),
         score=found.score,
-        graded=command.facts.rejection.validation.graded,
-        attempts=command.facts.rejection.validation.attempts,
+        graded=context.facts.rejection.validation.graded,
+        attempts=context.facts.rejection.validation.attempts,
     )
-    if command.facts.rejection.distrust:
-        return (filed, *_override_distrusted(task, record, command))
-    why = _manual_decision_reason(record, command)
+    if context.facts.rejection.distrust:
+        return (filed, *_override_distrusted(task, record, context))
+    why = _manual_decision_reason(record, context)
     if why or record.reason is None:
         reason = f"a director must answer the rejection: {why}"
         return (filed, TaskBlocked(task_id=task.id, reason=reason))
-    return (filed, *accept_rejection(task, record, director.AUTOMATIC[record.reason], None, command))
+    return (filed, *accept_rejection(task, record, director.AUTOMATIC[record.reason], None, context))
 
 
-def _manual_decision_reason(record: TaskRejection, command: c.Command) -> str:
+def _manual_decision_reason(record: TaskRejection, context: c.CommandContext) -> str:
     """Why the automatic director does not answer a valid rejection; empty when it does."""
-    if command.facts.rejection.human_reason:
-        return command.facts.rejection.human_reason
+    if context.facts.rejection.human_reason:
+        return context.facts.rejection.human_reason
     is_infeasible = record.reason is RejectionReason.INFEASIBLE
-    return director.ENDS_THE_TASK if is_infeasible and not command.facts.policy.auto_reformulate else ""
+    return director.ENDS_THE_TASK if is_infeasible and not context.facts.policy.auto_reformulate else ""
 
 
 def require_filed_rejection(task: Task | None, handoff_id: str, named: str) -> Task:
@@ -374,51 +385,52 @@ def invalid_rejection_refusal(task_id: str, issues: str) -> Refused:
     return Refused("invalid_rejection", f"The rejection of {task_id} is not valid: {issues}")
 
 
-def record_opinion(task: Task, ask: c.GiveOpinion, command: c.Command) -> Events:
+def record_opinion(task: Task, command: c.GiveOpinion, context: c.CommandContext) -> Events:
     """Notes an adviser's opinion beside the rejection it is about."""
     filed = task.rejections.last_rejection
-    if filed is None or filed.handoff_id != ask.handoff_id:
-        raise Refused("nothing_to_answer", f"There is no rejection of the handoff {ask.handoff_id}.")
+    if filed is None or filed.handoff_id != command.handoff_id:
+        raise Refused("nothing_to_answer", f"There is no rejection of the handoff {command.handoff_id}.")
     return (
         OpinionGiven(
             task_id=task.id,
-            handoff_id=ask.handoff_id,
+            handoff_id=command.handoff_id,
             rejection_id=filed.rejection_id,
-            opinion=redact(ask.opinion)[:MAX_OPINION],
+            opinion=redact(command.opinion)[:MAX_OPINION],
         ),
     )
 
 
-def _require_open_handoff(task: Task, ask: c.RejectHandoff, command: c.Command) -> None:
+def _require_open_handoff(task: Task, command: c.RejectHandoff, context: c.CommandContext) -> None:
     """Refuses a rejection of a handoff that is not open, or not this agent's."""
-    offer = task.find_offer(ask.handoff_id)
+    offer = task.find_offer(command.handoff_id)
     if offer is not None:
-        if offer.target != ask.agent:
+        if offer.target != command.agent:
             raise Refused(
-                "not_yours", f"The handoff {ask.handoff_id} is for {offer.target}, not for {ask.agent}."
+                "not_yours",
+                f"The handoff {command.handoff_id} is for {offer.target}, not for {command.agent}.",
             )
-        if offer.lapses_at > command.at and task.is_held_under(ask.handoff_id, ask.agent):
+        if offer.lapses_at > context.at and task.is_held_under(command.handoff_id, command.agent):
             return
-    elif task.claim is not None and task.claim.handoff_id == ask.handoff_id:
-        under = c.ReleaseTask(task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id)
-        r.require_claim(task, under, command.at)
+    elif task.claim is not None and task.claim.handoff_id == command.handoff_id:
+        under = c.ReleaseTask(task_id=task.id, agent=command.agent, handoff_id=command.handoff_id)
+        r.require_claim(task, under, context.at)
         return
-    raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
+    raise Refused("handoff_closed", f"The handoff {command.handoff_id} on task {task.id} is not open.")
 
 
-def _make_record(task: Task, ask: c.RejectHandoff, command: c.Command) -> TaskRejection:
+def _make_record(task: Task, command: c.RejectHandoff, context: c.CommandContext) -> TaskRejection:
     """The record with the ids the ledger knows; refuses one that was written for another task."""
-    given: dict[str, Any] = redact_values(ask.rejection)
-    if _nesting_depth(ask.rejection) > MAX_NESTING:
+    given: dict[str, Any] = redact_values(command.rejection)
+    if _nesting_depth(command.rejection) > MAX_NESTING:
         raise Refused(
             "bad_value", f"The record is nested more than {MAX_NESTING} deep. Flatten its evidence."
         )
-    own = {"task_id": task.id, "handoff_id": ask.handoff_id, "agent_id": command.actor.name}
+    own = {"task_id": task.id, "handoff_id": command.handoff_id, "agent_id": context.actor.name}
     for name, value in own.items():
         stated = given.get(name)
         if stated and stated not in (value, f"task:{value}", f"handoff:{value}"):
             raise Refused("bad_value", f"The record's {name} is {str(stated)[:80]!r}, but this is {value}.")
-    return TaskRejection.from_dict({**given, **own, "rejected_at": given.get("rejected_at") or command.at})
+    return TaskRejection.from_dict({**given, **own, "rejected_at": given.get("rejected_at") or context.at})
 
 
 def _nesting_depth(value: Any) -> int:
@@ -434,11 +446,13 @@ def _nesting_depth(value: Any) -> int:
     return depth
 
 
-def _override_invalid(task: Task, record: TaskRejection, found: Assessment, command: c.Command) -> Events:
+def _override_invalid(
+    task: Task, record: TaskRejection, found: Assessment, context: c.CommandContext
+) -> Events:
     """An invalid rejection: the work goes on, with the same agent until it has tried that too often."""
-    facts, agent = command.facts, command.actor.name
+    facts, agent = context.facts, context.actor.name
     is_formal = director.is_formal_slip(found.issues, task.slips_by(agent))
-    ended = () if is_formal else h.lock_out_after_giving_up(task, agent, command)
+    ended = () if is_formal else h.lock_out_after_giving_up(task, agent, context)
     invalid = HandoffRejectionInvalid(
         task_id=task.id,
         handoff_id=record.handoff_id,
@@ -466,12 +480,12 @@ def _override_invalid(task: Task, record: TaskRejection, found: Assessment, comm
         ),
         director="auto",
     )
-    return (invalid, answer, *ended, *(_pass_to_next_agent(task, command) if ended else ()))
+    return (invalid, answer, *ended, *(_pass_to_next_agent(task, context) if ended else ()))
 
 
-def _override_distrusted(task: Task, record: TaskRejection, command: c.Command) -> Events:
+def _override_distrusted(task: Task, record: TaskRejection, context: c.CommandContext) -> Events:
     """A rejection like too many others: the agent is rid of the task, and the task does not wait for it."""
-    facts, agent = command.facts, command.actor.name
+    facts, agent = context.facts, context.actor.name
     message = (
         f"The rejection is not acted upon: {facts.rejection.distrust}. Another agent takes over the task."
     )
@@ -493,15 +507,15 @@ def _override_distrusted(task: Task, record: TaskRejection, command: c.Command) 
         if task.is_locked_out(agent)
         else (LockoutSet(task_id=task.id, agent=agent, reason=facts.rejection.distrust),)
     )
-    return (answer, *lockout, *_pass_to_next_agent(task, command))
+    return (answer, *lockout, *_pass_to_next_agent(task, context))
 
 
-def _pass_to_next_agent(task: Task, command: c.Command) -> Events:
+def _pass_to_next_agent(task: Task, context: c.CommandContext) -> Events:
     """Hands the task to the next agent, or to a human when the team has none left. Without a team it is free."""
-    facts = command.facts
+    facts = context.facts
     if facts.team.next_agent:
-        return (h.make_offer(task, facts.team.next_agent, facts.fresh.handoff_id, command),)
+        return (h.make_offer(task, facts.team.next_agent, facts.fresh.handoff_id, context),)
     if not facts.team.has_team:
         return ()
-    reason = f"{command.actor.name} may not keep the task, and no other agent is eligible"
-    return (ask_user(task, "deadlock", reason, command),)
+    reason = f"{context.actor.name} may not keep the task, and no other agent is eligible"
+    return (ask_user(task, "deadlock", reason, context),)

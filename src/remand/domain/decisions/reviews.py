@@ -39,107 +39,109 @@ MAX_SOURCE = 200
 MIN_CHECKED_WORDS = 4
 
 
-def request_review(task: Task, ask: c.RequestReview, command: c.Command) -> Events:
+def request_review(task: Task, command: c.RequestReview, context: c.CommandContext) -> Events:
     """Asks a reviewer to look at the submission."""
-    reviewer = command.facts.team.target
+    reviewer = context.facts.team.target
     if reviewer is None or not reviewer.has(*REVIEWERS):
-        raise Refused("bad_value", f"{ask.reviewer[:64] or 'Nobody'} is not a reviewer on this team.")
+        raise Refused("bad_value", f"{command.reviewer[:64] or 'Nobody'} is not a reviewer on this team.")
     if task.status != Status.PROVISIONAL or task.submission is None:
         raise Refused(
             "nothing_to_review", f"Task {task.id} is {task.status}; it has no submission that awaits review."
         )
-    require_not_author(task, reviewer, command.facts)
+    require_not_author(task, reviewer, context.facts)
     if reviewer.name in task.reviews.requested:
         return ()
     return (ReviewRequested(task_id=task.id, reviewer=reviewer.name, commit=task.submission.commit),)
 
 
-def approve_review(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
+def approve_review(task: Task, command: c.ApproveReview, context: c.CommandContext) -> Events:
     """Accepts the submission. A review of a forge that was taken in before changes nothing any more."""
-    r.require_text("source", ask.source, MAX_SOURCE)
-    if task.has_imported_review(ask.source):
+    r.require_text("source", command.source, MAX_SOURCE)
+    if task.has_imported_review(command.source):
         return ()
-    submission = _require_under_review(task, ask.commit, command)
-    _require_whole_scope(command)
-    _require_unmoved_branch(task, submission, command)
-    _require_control_settled(task, command)
+    submission = _require_under_review(task, command.commit, context)
+    _require_whole_scope(context)
+    _require_unmoved_branch(task, submission, context)
+    _require_control_settled(task, context)
     if is_still_rejected(task):
         raise Refused(
             "rejected_before",
             f"The code of {submission.commit[:12]} was rejected before, and that rejection is in force.",
         )
-    _require_checked_places(ask, command)
-    require_objections_answered(task, command.facts)
+    _require_checked_places(command, context)
+    require_objections_answered(task, context.facts)
     return (
         ReviewApproved(
             task_id=task.id,
-            reviewer=command.actor.name,
+            reviewer=context.actor.name,
             commit=submission.commit,
             tree=submission.tree,
-            checked=ask.checked,
-            source=ask.source,
+            checked=command.checked,
+            source=command.source,
         ),
     )
 
 
-def _require_control_settled(task: Task, command: c.Command) -> None:
+def _require_control_settled(task: Task, context: c.CommandContext) -> None:
     """Refuses to approve work, or a branch that went on, that changes the ledger's own files unsettled."""
-    for change in unsettled_control_changes(task, command.facts.work.control):
+    for change in unsettled_control_changes(task, context.facts.work.control):
         raise Refused("control_changed", f"In {change.commit[:12]} {change.text}.")
 
 
-def _require_checked_places(ask: c.ApproveReview, command: c.Command) -> None:
+def _require_checked_places(command: c.ApproveReview, context: c.CommandContext) -> None:
     """Refuses a yes of an agent that does not say what it looked at: a line of the change, and what holds there."""
-    if len(ask.checked) > r.MAX_FINDINGS:
-        raise Refused("bad_value", f"A review names at most {r.MAX_FINDINGS} places, not {len(ask.checked)}.")
-    for one in ask.checked:
+    if len(command.checked) > r.MAX_FINDINGS:
+        raise Refused(
+            "bad_value", f"A review names at most {r.MAX_FINDINGS} places, not {len(command.checked)}."
+        )
+    for one in command.checked:
         r.require_text("text of what was checked", one.text)
         r.require_text("path of what was checked", one.path, 4096)
         r.require_number("line of what was checked", one.line)
-    if not command.actor.confined:
+    if not context.actor.confined:
         return
-    changed = command.facts.work.changed
-    looked = [one for one in ask.checked if one.path and (changed is None or one.path in changed)]
+    changed = context.facts.work.changed
+    looked = [one for one in command.checked if one.path and (changed is None or one.path in changed)]
     if not any(len(set(one.text.lower().split())) >= MIN_CHECKED_WORDS for one in looked):
         raise Refused(
             "vacuous_approval",
-            f"{command.actor.name} approves without saying what it checked: name at least one line of the change and what is correct there.",
+            f"{context.actor.name} approves without saying what it checked: name at least one line of the change and what is correct there.",
         )
 
 
-def reject_review(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
+def reject_review(task: Task, command: c.RejectReview, context: c.CommandContext) -> Events:
     """Sends the submission back: its author is locked out, another agent takes over, or the user is asked.
 
     A review of a forge that was taken in before changes nothing any more.
     """
-    r.require_text("source", ask.source, MAX_SOURCE)
-    if task.has_imported_review(ask.source):
+    r.require_text("source", command.source, MAX_SOURCE)
+    if task.has_imported_review(command.source):
         return ()
-    submission = _require_rejectable(task, ask.commit, command)
-    is_forges = ":" in ask.source
+    submission = _require_rejectable(task, command.commit, context)
+    is_forges = ":" in command.source
     rejected = ReviewRejected(
         task_id=task.id,
-        reviewer=command.actor.name,
+        reviewer=context.actor.name,
         commit=submission.commit,
         tree=submission.tree,
         findings=_require_valid_findings(
-            ask.findings if is_forges else _without_forge_ids(ask.findings), command.actor
+            command.findings if is_forges else _without_forge_ids(command.findings), context.actor
         ),
-        review_id=pull_request_reviews.make_forge_review_id(task.id, ask.source)
+        review_id=pull_request_reviews.make_forge_review_id(task.id, command.source)
         if is_forges
-        else command.facts.fresh.review_id,
-        patch=command.facts.work.patch,
-        source=ask.source,
+        else context.facts.fresh.review_id,
+        patch=context.facts.work.patch,
+        source=command.source,
         author=submission.agent,
         handoff_id=submission.handoff_id,
     )
     if task.status != Status.PROVISIONAL:
         return (rejected, *_add_lockout_cause(task, submission.agent, rejected))
-    lockout = _lockout(task, submission, rejected, command)
+    lockout = _lockout(task, submission, rejected, context)
     return (
         rejected,
         *lockout,
-        *_follow_up_events(task, submission, rejected, command, is_locked=bool(lockout)),
+        *_follow_up_events(task, submission, rejected, context, is_locked=bool(lockout)),
     )
 
 
@@ -184,9 +186,11 @@ def limit_to_scope(findings: tuple[Finding, ...], reviewer: Actor) -> tuple[Find
     )
 
 
-def _lockout(task: Task, submission: Submission, rejected: ReviewRejected, command: c.Command) -> Events:
+def _lockout(
+    task: Task, submission: Submission, rejected: ReviewRejected, context: c.CommandContext
+) -> Events:
     """Locks the author out, when its work on the task was rejected as often as the policy says; never the user."""
-    after, author = command.facts.policy.lockout_after, submission.agent
+    after, author = context.facts.policy.lockout_after, submission.agent
     times = sum(one.agent == author for one in task.standing_rounds) + 1
     if not after or times < after or task.is_locked_out(author) or author == task.people.fixer:
         return ()
@@ -208,13 +212,18 @@ def _make_lockout(author: str, rejected: ReviewRejected) -> LockoutSet:
 
 
 def _follow_up_events(
-    task: Task, submission: Submission, rejected: ReviewRejected, command: c.Command, *, is_locked: bool
+    task: Task,
+    submission: Submission,
+    rejected: ReviewRejected,
+    context: c.CommandContext,
+    *,
+    is_locked: bool,
 ) -> Events:
     """Another agent with the skill goes on, or the user is asked. An author who may go on is left to."""
-    facts, number = command.facts, len(task.standing_rounds) + 1
+    facts, number = context.facts, len(task.standing_rounds) + 1
     if number >= facts.policy.escalate_after_reviews:
         why = f"{task.label[0].upper()}{task.label[1:]} was rejected {number} times. It needs guidance or a manual fix"
-        return (ask_user(task, "reviews", why, command),)
+        return (ask_user(task, "reviews", why, context),)
     if not facts.team.has_team:
         return ()
     author = submission.agent
@@ -222,23 +231,23 @@ def _follow_up_events(
     if any(agent.name == author for agent in agents):
         return ()
     if not agents:
-        return (ask_user(task, "deadlock", f"All agents are locked out of {task.label}", command),)
+        return (ask_user(task, "deadlock", f"All agents are locked out of {task.label}", context),)
     about = " ".join(finding.text for finding in rejected.findings)
     chosen, skills = best_agent(agents, about, dict(facts.team.free_capacity))
     why = f"{', '.join(skills)} expertise" if skills else "next eligible agent"
-    return pass_to_agent(task, chosen, command, source=author, why=why, is_last=len(agents) == 1)
+    return pass_to_agent(task, chosen, context, source=author, why=why, is_last=len(agents) == 1)
 
 
-def retract_review(task: Task, ask: c.RetractReview, command: c.Command) -> Events:
+def retract_review(task: Task, command: c.RetractReview, context: c.CommandContext) -> Events:
     """Takes a rejection back, with its count; the lockout too, as soon as too few rejections are left for it."""
-    r.require_text("reason", ask.reason, may_be_empty=False)
+    r.require_text("reason", command.reason, may_be_empty=False)
     if task.status in (Status.DONE, Status.CANCELLED):
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; it has no rejection to retract.")
-    review = _find_retractable(task, ask.review_id, command.actor)
+    review = _find_retractable(task, command.review_id, context.actor)
     retracted = ReviewRetracted(
-        task_id=task.id, review_id=review.id, reviewer=review.reviewer, reason=ask.reason
+        task_id=task.id, review_id=review.id, reviewer=review.reviewer, reason=command.reason
     )
-    return (retracted, *_clear_lockouts(task, review, command))
+    return (retracted, *_clear_lockouts(task, review, context))
 
 
 def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
@@ -264,7 +273,7 @@ def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
     return own[0] if own else meant[0]
 
 
-def _clear_lockouts(task: Task, review: Review, command: c.Command) -> Events:
+def _clear_lockouts(task: Task, review: Review, context: c.CommandContext) -> Events:
     """Ends what an earlier rejection had brought about with later ones, and what went along to other tasks."""
     found = next(one for one in task.reviews.rounds if review in one.reviews)
     if sum(not other.is_retracted for other in found.reviews) > 1:
@@ -272,34 +281,34 @@ def _clear_lockouts(task: Task, review: Review, command: c.Command) -> Events:
     why: dict[str, Any] = {"reason": f"rejection {review.id} was retracted", "review_id": review.id}
     freed = {lockout.agent for lockout in task.people.lockouts if all(map(found.has_led_to, lockout.causes))}
     own: Events = ()
-    if found.agent not in freed and _has_lost_its_cause(task, found.agent, command):
+    if found.agent not in freed and _has_lost_its_cause(task, found.agent, context):
         own = (LockoutCleared(task_id=task.id, agent=found.agent, **why),)
         freed.add(found.agent)
     heirs = tuple(
         LockoutCleared(task_id=heir, agent=agent, inherited_from=task.id, **why)
-        for heir, agent in command.facts.lockouts.descendants
+        for heir, agent in context.facts.lockouts.descendants
         if agent in freed
     )
     return (*own, *heirs)
 
 
-def _has_lost_its_cause(task: Task, agent: str, command: c.Command) -> bool:
+def _has_lost_its_cause(task: Task, agent: str, context: c.CommandContext) -> bool:
     """True when an agent is locked out for rejections of which too few are left without this one."""
     standing = sum(one.agent == agent for one in task.standing_rounds) - 1
     causes = (cause for lockout in task.people.lockouts if lockout.agent == agent for cause in lockout.causes)
-    return any(cause.review_id for cause in causes) and standing < (command.facts.policy.lockout_after or 1)
+    return any(cause.review_id for cause in causes) and standing < (context.facts.policy.lockout_after or 1)
 
 
-def record_feedback_fetch(task: Task, ask: c.FetchFeedback, command: c.Command) -> Events:
+def record_feedback_fetch(task: Task, command: c.FetchFeedback, context: c.CommandContext) -> Events:
     """Notes that the agent was given all feedback there is. What nobody holds everybody may look at who is not locked
     out; what another agent holds, only those who review and direct.
     """
-    r.require_not_locked_out(task, ask.agent, command.facts)
+    r.require_not_locked_out(task, command.agent, context.facts)
     claim = task.claim
-    if claim is None or claim.lease_expires_at <= command.at:
+    if claim is None or claim.lease_expires_at <= context.at:
         return ()
-    if claim.agent != ask.agent:
-        r.require_leader(task, command.actor)
+    if claim.agent != command.agent:
+        r.require_leader(task, context.actor)
         return ()
     if claim.read >= task.reviews.feedback:
         return ()
@@ -310,25 +319,25 @@ def record_feedback_fetch(task: Task, ask: c.FetchFeedback, command: c.Command) 
     )
 
 
-def _require_rejectable(task: Task, commit: str, command: c.Command) -> Submission:
+def _require_rejectable(task: Task, commit: str, context: c.CommandContext) -> Submission:
     """The submission that is rejected: under review, or sent back already by another review of the same work."""
     work = task.submission
     known = task.find_rejected_round(work.handoff_id, work.tree) if work else None
     if known is None or task.status in TERMINAL:
-        return _require_under_review(task, commit, command)
-    require_not_author(task, command.actor, command.facts)
-    return _require_submission(task, commit, command)
+        return _require_under_review(task, commit, context)
+    require_not_author(task, context.actor, context.facts)
+    return _require_submission(task, commit, context)
 
 
-def _require_under_review(task: Task, commit: str, command: c.Command) -> Submission:
+def _require_under_review(task: Task, commit: str, context: c.CommandContext) -> Submission:
     """The submission under review; refuses the author, and any other commit than the one submitted last."""
-    require_not_author(task, command.actor, command.facts)
+    require_not_author(task, context.actor, context.facts)
     if task.status == Status.DONE:
         raise Refused("too_late", f"Task {task.id} is done at {task.reviews.approved_commit[:12]}.")
     if task.status != Status.PROVISIONAL:
         text = f"Task {task.id} is {task.status}; it has no submission that awaits review."
         raise Refused("nothing_to_review", f"{text}{_retract_advice(task)}")
-    return _require_submission(task, commit, command)
+    return _require_submission(task, commit, context)
 
 
 def _retract_advice(task: Task) -> str:
@@ -360,15 +369,15 @@ def require_shown_work(task: Task, work: Submission | None) -> Submission:
     return work
 
 
-def _require_submission(task: Task, commit: str, command: c.Command) -> Submission:
+def _require_submission(task: Task, commit: str, context: c.CommandContext) -> Submission:
     submission = require_awaiting_review(task)
-    if not command.facts.work.commit:
+    if not context.facts.work.commit:
         raise unknown_commit_refusal(commit)
-    is_same_tree = bool(submission.tree) and command.facts.work.tree == submission.tree
-    if command.facts.work.commit != submission.commit and not is_same_tree:
+    is_same_tree = bool(submission.tree) and context.facts.work.tree == submission.tree
+    if context.facts.work.commit != submission.commit and not is_same_tree:
         raise Refused(
             "stale_review",
-            f"The review names {command.facts.work.commit[:12]}, but the latest submission is {submission.commit[:12]}.",
+            f"The review names {context.facts.work.commit[:12]}, but the latest submission is {submission.commit[:12]}.",
         )
     return submission
 
@@ -388,9 +397,9 @@ def require_not_author(task: Task, reviewer: Actor, facts: Facts) -> None:
         r.require_not_locked_out(task, reviewer.name, facts)
 
 
-def _require_whole_scope(command: c.Command) -> None:
+def _require_whole_scope(context: c.CommandContext) -> None:
     """Refuses an approval by a reviewer whose word does not reach every file that was changed."""
-    actor, changed = command.actor, command.facts.work.changed
+    actor, changed = context.actor, context.facts.work.changed
     if not review_scope(actor):
         return
     if changed is None:
@@ -406,9 +415,9 @@ def _require_whole_scope(command: c.Command) -> None:
         )
 
 
-def _require_unmoved_branch(task: Task, submission: Submission, command: c.Command) -> None:
+def _require_unmoved_branch(task: Task, submission: Submission, context: c.CommandContext) -> None:
     """Refuses to approve work whose branch has gone on: what would be merged is not what was measured."""
-    head, actor = command.facts.work.head_tree, command.actor
+    head, actor = context.facts.work.head_tree, context.actor
     if actor.is_user or not head or head == submission.tree:
         return
     raise Refused(
@@ -421,59 +430,61 @@ MAX_COMMENTS = 1000
 """How many comments of a forge are handed on with one rejection."""
 
 
-def add_review_comments(task: Task, ask: c.AddComments, command: c.Command) -> Events:
+def add_review_comments(task: Task, command: c.AddComments, context: c.CommandContext) -> Events:
     """Adds a reviewer's comments to the rejection of the work that they are about; each comment once.
 
     They open no rejection and count for none: whoever works on the task has to read them before handing it in.
     """
-    r.require_text("source", ask.source, MAX_SOURCE)
-    require_findings(ask.findings)
-    known = task.find_rejected_round(ask.handoff_id, ask.tree)
+    r.require_text("source", command.source, MAX_SOURCE)
+    require_findings(command.findings)
+    known = task.find_rejected_round(command.handoff_id, command.tree)
     if known is None or task.status in TERMINAL:
         raise Refused(
             "nothing_to_review", f"Task {task.id} has no rejection in force that these comments belong to."
         )
-    require_not_author(task, command.actor, command.facts)
+    require_not_author(task, context.actor, context.facts)
     told = {name for one in task.standing_rounds for name in one.comments}
-    fresh = tuple(finding for finding in ask.findings if finding.comment and finding.comment not in told)
+    fresh = tuple(finding for finding in command.findings if finding.comment and finding.comment not in told)
     fresh = fresh[: max(MAX_COMMENTS - len(known.comments), 0)]
     if not fresh:
         return ()
     return (
         ReviewCommented(
             task_id=task.id,
-            reviewer=command.actor.name,
+            reviewer=context.actor.name,
             commit=known.commit,
             tree=known.tree,
             handoff_id=known.handoff_id,
-            findings=limit_to_scope(fresh, command.actor),
-            source=ask.source,
+            findings=limit_to_scope(fresh, context.actor),
+            source=command.source,
         ),
     )
 
 
-def record_review(task: Task, ask: c.NoteReview, command: c.Command) -> Events:
+def record_review(task: Task, command: c.NoteReview, context: c.CommandContext) -> Events:
     """Keeps a review that cannot count, once."""
-    if task.has_imported_review(ask.source):
+    if task.has_imported_review(command.source):
         return ()
     return (
         ReviewNoted(
             task_id=task.id,
-            reviewer=ask.reviewer,
-            commit=ask.commit,
-            why=ask.why,
-            findings=ask.findings,
-            source=ask.source,
+            reviewer=command.reviewer,
+            commit=command.commit,
+            why=command.why,
+            findings=command.findings,
+            source=command.source,
         ),
     )
 
 
-def record_merge(task: Task, ask: c.NoteMerge, command: c.Command) -> Events:
+def record_merge(task: Task, command: c.NoteMerge, context: c.CommandContext) -> Events:
     """Keeps that work was merged past the rules, and tells the user."""
-    if task.has_imported_review(ask.source):
+    if task.has_imported_review(command.source):
         return ()
-    bypassed = ReviewBypassed(task_id=task.id, by=ask.by, commit=ask.commit, why=ask.why, source=ask.source)
+    bypassed = ReviewBypassed(
+        task_id=task.id, by=command.by, commit=command.commit, why=command.why, source=command.source
+    )
     if task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED):
         return (bypassed,)
-    why = f"{ask.by} merged {ask.commit[:12]} of {task.label} although {ask.why}"
-    return (bypassed, ask_user(task, "bypassed", why, command))
+    why = f"{command.by} merged {command.commit[:12]} of {task.label} although {command.why}"
+    return (bypassed, ask_user(task, "bypassed", why, context))

@@ -22,32 +22,38 @@ _KEEPS_CLAIM = (How.STOPPED, How.LOST)
 """How a run ends that goes on with the next start of the scheduler."""
 
 
-def begin_assigned_run(task: Task, claimed: TaskClaimed | HandoffAccepted, command: c.Command) -> RunStarted:
+def begin_assigned_run(
+    task: Task, claimed: TaskClaimed | HandoffAccepted, context: c.CommandContext
+) -> RunStarted:
     """The run that begins with a claim."""
-    ask = command.ask
-    if not isinstance(ask, c.AssignTask):
-        raise TypeError(f"{type(ask).__name__} assigns nothing")
-    _require_run_id(task, ask.run_id)
+    command = context.command
+    if not isinstance(command, c.AssignTask):
+        raise TypeError(f"{type(command).__name__} assigns nothing")
+    _require_run_id(task, command.run_id)
     return RunStarted(
-        task_id=task.id, run_id=ask.run_id, agent=claimed.agent, handoff_id=claimed.handoff_id, tier=ask.tier
+        task_id=task.id,
+        run_id=command.run_id,
+        agent=claimed.agent,
+        handoff_id=claimed.handoff_id,
+        tier=command.tier,
     )
 
 
-def start_run(task: Task, ask: c.StartRun, command: c.Command) -> Events:
+def start_run(task: Task, command: c.StartRun, context: c.CommandContext) -> Events:
     """Begins a run of an agent that may have one now."""
-    agent = command.facts.team.target
-    _require_run_id(task, ask.run_id)
+    agent = context.facts.team.target
+    _require_run_id(task, command.run_id)
     if agent is None:
         raise Refused("bad_value", "Name the agent to start.")
     for run in task.runs:
-        if run.purpose == ask.purpose:
+        if run.purpose == command.purpose:
             raise Refused("already_running", f"{run.agent} is working on task {task.id} (run {run.id}).")
     started = RunStarted(
-        task_id=task.id, run_id=ask.run_id, agent=agent.name, purpose=ask.purpose, tier=ask.tier
+        task_id=task.id, run_id=command.run_id, agent=agent.name, purpose=command.purpose, tier=command.tier
     )
-    match ask.purpose:
+    match command.purpose:
         case Purpose.WORK:
-            return (replace(started, handoff_id=_require_scheduler_claim(task, agent, command)),)
+            return (replace(started, handoff_id=_require_scheduler_claim(task, agent, context)),)
         case Purpose.REVIEW:
             return (replace(started, commit=_require_reviewable_commit(task, agent)),)
         case Purpose.DIRECT:
@@ -62,13 +68,13 @@ def _require_run_id(task: Task, run_id: str) -> None:
         raise Refused("already_running", f"The run {run_id} of task {task.id} has already started.")
 
 
-def _require_scheduler_claim(task: Task, agent: Actor, command: c.Command) -> str:
+def _require_scheduler_claim(task: Task, agent: Actor, context: c.CommandContext) -> str:
     """The claim that the scheduler made for the agent, and that holds."""
     claim = task.claim
     if task.status != Status.CLAIMED or claim is None or claim.agent != agent.name or not claim.runner:
         raise Refused("not_yours", f"The scheduler did not assign task {task.id} to {agent.name}.")
-    r.require_not_locked_out(task, agent.name, command.facts)
-    if claim.lease_expires_at <= command.at:
+    r.require_not_locked_out(task, agent.name, context.facts)
+    if claim.lease_expires_at <= context.at:
         raise Refused("lease_lost", f"The lease of {agent.name} on task {task.id} has expired.")
     return claim.handoff_id
 
@@ -97,40 +103,40 @@ def _require_open_rejection(task: Task, agent: Actor) -> None:
     r.require_disinterested(task, agent)
 
 
-def end_run(task: Task, ask: c.EndRun, command: c.Command) -> Events:
+def end_run(task: Task, command: c.EndRun, context: c.CommandContext) -> Events:
     """Notes the end of a run, and what follows: a budget that is spent, or faults that do not stop, ask the user.
 
     A run that ended before changes nothing.
     """
-    run = task.find_run(ask.run_id)
+    run = task.find_run(command.run_id)
     if run is None:
         return ()
     ended = RunEnded(
         task_id=task.id,
         run_id=run.id,
         agent=run.agent,
-        how=ask.how,
-        status=ask.status,
-        seconds=ask.seconds,
-        turns=ask.turns,
-        tokens=ask.tokens,
-        cost=ask.cost,
-        is_fault=_is_fault(task, run, ask),
-        is_systems=ask.is_systems,
-        detail=ask.detail[:MAX_DETAIL],
+        how=command.how,
+        status=command.status,
+        seconds=command.seconds,
+        turns=command.turns,
+        tokens=command.tokens,
+        cost=command.cost,
+        is_fault=_is_fault(task, run, command),
+        is_systems=command.is_systems,
+        detail=command.detail[:MAX_DETAIL],
     )
-    return (ended, *_follow_up_events(task, run, ended, ask, command))
+    return (ended, *_follow_up_events(task, run, ended, command, context))
 
 
-def _is_fault(task: Task, run: Run, ask: c.EndRun) -> bool:
+def _is_fault(task: Task, run: Run, command: c.EndRun) -> bool:
     """True when it ended with an error and left undone what it was for."""
-    if ask.how in (*_KEEPS_CLAIM, How.NOT_STARTED) or ask.is_systems or ask.is_answered:
+    if command.how in (*_KEEPS_CLAIM, How.NOT_STARTED) or command.is_systems or command.is_answered:
         return False
     if run.purpose != Purpose.WORK:
         return True
-    if ask.how == How.EXHAUSTED or not _holds_task(task, run):
+    if command.how == How.EXHAUSTED or not _holds_task(task, run):
         return False
-    return ask.how != How.EXITED or ask.status != 0
+    return command.how != How.EXITED or command.status != 0
 
 
 def _holds_task(task: Task, run: Run) -> bool:
@@ -138,9 +144,11 @@ def _holds_task(task: Task, run: Run) -> bool:
     return task.status == Status.CLAIMED and claim is not None and claim.handoff_id == run.handoff_id
 
 
-def _follow_up_events(task: Task, run: Run, ended: RunEnded, ask: c.EndRun, command: c.Command) -> Events:
-    question = _budget_question(task, ended, command) or _failure_question(task, ended, command)
-    gives_back = ended.is_fault or ask.is_systems or ask.how in (How.EXHAUSTED, How.NOT_STARTED)
+def _follow_up_events(
+    task: Task, run: Run, ended: RunEnded, command: c.EndRun, context: c.CommandContext
+) -> Events:
+    question = _budget_question(task, ended, context) or _failure_question(task, ended, context)
+    gives_back = ended.is_fault or command.is_systems or command.how in (How.EXHAUSTED, How.NOT_STARTED)
     if question or not gives_back or not _holds_task(task, run) or run.purpose != Purpose.WORK:
         return question
     return (
@@ -149,23 +157,23 @@ def _follow_up_events(task: Task, run: Run, ended: RunEnded, ask: c.EndRun, comm
             handoff_id=run.handoff_id,
             agent=run.agent,
             reason=f"The run {describe_run_end(ended)}",
-            has_work=ask.has_work,
+            has_work=command.has_work,
         ),
     )
 
 
-def _budget_question(task: Task, ended: RunEnded, command: c.Command) -> Events:
+def _budget_question(task: Task, ended: RunEnded, context: c.CommandContext) -> Events:
     """The question that a spent budget is. Work that was handed in is looked at, and who was told to stop goes on."""
-    over = command.facts.policy.budget.describe_overrun(add_run_cost(task.spent, ended))
+    over = context.facts.policy.budget.describe_overrun(add_run_cost(task.spent, ended))
     is_spared = task.status == Status.PROVISIONAL or ended.how == How.STOPPED
     if not over or is_spared or not _may_escalate(task):
         return ()
-    return (ask_user(task, "budget", f"The budget of {task.label} is spent: {over}", command),)
+    return (ask_user(task, "budget", f"The budget of {task.label} is spent: {over}", context),)
 
 
-def _failure_question(task: Task, ended: RunEnded, command: c.Command) -> Events:
+def _failure_question(task: Task, ended: RunEnded, context: c.CommandContext) -> Events:
     """The question that comes of runs that fail, or cannot be begun, again and again."""
-    spent, most = add_run_cost(task.spent, ended), command.facts.policy.max_faults
+    spent, most = add_run_cost(task.spent, ended), context.facts.policy.max_faults
     if not most or not _may_escalate(task):
         return ()
     if ended.is_fault and spent.faults >= most:
@@ -174,12 +182,12 @@ def _failure_question(task: Task, ended: RunEnded, command: c.Command) -> Events
                 task,
                 "runs",
                 f"{spent.faults} runs in a row failed; the last one {describe_run_end(ended)}",
-                command,
+                context,
             ),
         )
     if spent.unbegun > task.spent.unbegun and spent.unbegun >= most:
         why = f"{spent.unbegun} runs in a row could not start; the last one {describe_run_end(ended)}"
-        return (ask_user(task, "runs", why, command),)
+        return (ask_user(task, "runs", why, context),)
     return ()
 
 
@@ -187,12 +195,12 @@ def _may_escalate(task: Task) -> bool:
     return task.status in TRANSITIONS["escalation.open"].sources and task.status not in TERMINAL
 
 
-def end_lost_runs(task: Task, claim: Claim, command: c.Command) -> tuple[Events, Events]:
+def end_lost_runs(task: Task, claim: Claim, context: c.CommandContext) -> tuple[Events, Events]:
     """The runs that are lost with a lease that nobody renewed, and the question should the budget be spent with them.
 
     Whoever watches over a run renews its lease once half of it has passed. By then it was gone.
     """
-    gone_at = add_seconds(claim.lease_expires_at, -command.facts.policy.lease_seconds / 2)
+    gone_at = add_seconds(claim.lease_expires_at, -context.facts.policy.lease_seconds / 2)
     ends: list[RunEnded] = []
     question: Events = ()
     for run in task.runs:
@@ -202,7 +210,7 @@ def end_lost_runs(task: Task, claim: Claim, command: c.Command) -> tuple[Events,
         ends.append(
             RunEnded(task_id=task.id, run_id=run.id, agent=run.agent, how=How.LOST, seconds=round(seconds, 3))
         )
-        question = _budget_question(task, ends[-1], command)
+        question = _budget_question(task, ends[-1], context)
         task = replace(task, spent=add_run_cost(task.spent, ends[-1]))
     return tuple(ends), question
 

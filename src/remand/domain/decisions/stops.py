@@ -64,20 +64,24 @@ def stop_meaning(task: Task | None, stop: StopState) -> StopMeaning:
     return StopMeaning.DONE_CLAIM
 
 
-def count_idle_stop(task: Task, ask: c.CountIdleStop, command: c.Command) -> Events:
+def count_idle_stop(task: Task, command: c.CountIdleStop, context: c.CommandContext) -> Events:
     """Counts a stop with nothing to measure, in whatever host it happened; the last one of a row asks the user.
 
     A stop that is reported again is no other stop, and one of an earlier claim says nothing of this one.
     """
     claim = task.claim
-    if claim is None or claim.handoff_id != ask.handoff_id or (ask.key and ask.key == claim.idle_key):
+    if (
+        claim is None
+        or claim.handoff_id != command.handoff_id
+        or (command.key and command.key == claim.idle_key)
+    ):
         return ()
     number = claim.idle_stops + 1
     counted = IdleStopCounted(
-        task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, number=number, key=ask.key
+        task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, number=number, key=command.key
     )
-    if number < command.facts.policy.escalate_after_gates:
+    if number < context.facts.policy.escalate_after_gates:
         return (counted,)
     why = f"{claim.agent} stopped {number} times with nothing to measure"
-    detail = f": {ask.reason[:300]}" if ask.reason else ""
-    return (counted, ask_user(task, "gates", f"{why}{detail}", command))
+    detail = f": {command.reason[:300]}" if command.reason else ""
+    return (counted, ask_user(task, "gates", f"{why}{detail}", context))

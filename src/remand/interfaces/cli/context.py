@@ -142,7 +142,7 @@ class Context:
             raise UsageError("Name the agent: --agent NAME.")
         return name
 
-    def ask(self, ask: c.Ask, actor: str, *, step: int = 0) -> Acceptance:
+    def ask(self, ask: c.Command, actor: str, *, step: int = 0) -> Acceptance:
         """Asks the ledger; a refusal is raised. A call that asks several things numbers them."""
         request = self._request(ask, actor)
         if step and request.key:
@@ -168,9 +168,9 @@ class Context:
         """The gates of the ledger, loaded when they are first used."""
         return gates_of_ledger.make_gates(self.opened_ledger)
 
-    def _request(self, ask: c.Ask, actor: str) -> Request:
+    def _request(self, ask: c.Command, actor: str) -> Request:
         return Request(
-            ask=ask,
+            command=ask,
             actor=actor,
             confined=self.is_confined,
             key=self.call.key,

@@ -27,7 +27,7 @@ def _run_text(context: Context) -> Result:
     team = context.opened_ledger.settings.rules().team
     speaker = team.actor(actor, confined=context.is_confined)
 
-    def ask(command: c.Ask) -> Answer:
+    def ask(command: c.Command) -> Answer:
         try:
             return context.ask(command, actor)
         except Refused as refusal:

@@ -221,7 +221,9 @@ class _Session:
         if claim is None or claim.read >= task.reviews.feedback:
             return
         ask = c.FetchFeedback(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id)
-        self._opened.ledger.ask(Request(ask=ask, actor=claim.agent, confined=True, known_by=self._known_by))
+        self._opened.ledger.ask(
+            Request(command=ask, actor=claim.agent, confined=True, known_by=self._known_by)
+        )
 
     def _is_news(self, task: Task, count: int) -> bool:
         """True when something was rejected since this session was last told."""

@@ -213,9 +213,9 @@ class ProjectManager:
     def _acting_name(self, named: str = "") -> str:
         return actor_name(named, inherited_environment())
 
-    def _ask(self, ask: c.Ask, named: str = "", key: str = "") -> Acceptance:
+    def _ask(self, ask: c.Command, named: str = "", key: str = "") -> Acceptance:
         is_confined = is_agent_environment(inherited_environment())
-        request = Request(ask=ask, actor=self._acting_name(named), confined=is_confined, key=key)
+        request = Request(command=ask, actor=self._acting_name(named), confined=is_confined, key=key)
         answer = self._gateway.ask(request)
         if isinstance(answer, Refused):
             raise answer

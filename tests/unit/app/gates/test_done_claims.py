@@ -30,7 +30,7 @@ def claim(world: FakeLedger, task: str, verdict: Verdict) -> ClaimOutcome | None
         return SimpleNamespace(claimed_under=None)
 
     claims = DoneClaims(world.ledger, terms, lambda _: VerdictResult(verdict))
-    request = Request(ask=c.SubmitTask(task_id=task, agent="Alice", commit="work"), actor="Alice")
+    request = Request(command=c.SubmitTask(task_id=task, agent="Alice", commit="work"), actor="Alice")
     return claims.claim(request, world.ledger.ask)
 
 

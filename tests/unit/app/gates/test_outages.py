@@ -274,7 +274,7 @@ def test_where_nobody_can_tell_which_rules_hold_nothing_is_measured_and_the_user
     for _ in range(2):
         world.claim(task)
         ask = c.SubmitTask(task_id=task, agent="Alice", commit="work")
-        claimed = claims.claim(Request(ask=ask, actor="Alice"), world.ledger.ask)
+        claimed = claims.claim(Request(command=ask, actor="Alice"), world.ledger.ask)
         assert claimed is not None
         assert isinstance(claimed.answer, Refused)
         assert claimed.answer.code == "gate_errored"

@@ -18,8 +18,8 @@ from remand.testing.builders import FakeLedger, task_added
 LEA = Actor(name="Lea", roles=frozenset({Role.LEAD}))
 
 
-def through_socket(world: FakeLedger, ask: c.Ask, by: str) -> Acceptance:
-    answer = world.ledger.ask(Request(ask=ask, actor=by, known_by=KnownBy.SOCKET))
+def through_socket(world: FakeLedger, ask: c.Command, by: str) -> Acceptance:
+    answer = world.ledger.ask(Request(command=ask, actor=by, known_by=KnownBy.SOCKET))
     assert isinstance(answer, Acceptance)
     return answer
 
@@ -38,7 +38,7 @@ def test_an_agent_at_its_socket_is_known_by_it() -> None:
 
 def test_a_request_that_does_not_say_is_known_by_its_word() -> None:
     world = FakeLedger()
-    request = Request(ask=c.AddTask(title="x"), actor="user")
+    request = Request(command=c.AddTask(title="x"), actor="user")
     answer = world.ledger.ask(request)
     assert isinstance(answer, Acceptance)
     assert [event.meta.known_by for event in answer.events] == ["word"]

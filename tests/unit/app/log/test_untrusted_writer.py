@@ -42,7 +42,7 @@ def test_an_agent_writes_nothing_with_a_key_that_the_base_does_not_trust(
     task = world.add()
 
     answer = world.ledger.ask(
-        Request(ask=c.ClaimTask(agent="Alice", task_id=task), actor="Alice", confined=True)
+        Request(command=c.ClaimTask(agent="Alice", task_id=task), actor="Alice", confined=True)
     )
 
     assert isinstance(answer, Refused) is expected

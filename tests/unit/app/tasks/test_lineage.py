@@ -46,7 +46,7 @@ def cut(world: FakeLedger, task: str, by: str, reason: str = "SCOPE_CREEP") -> s
 
 def may_work(world: FakeLedger, task: str, agent: str) -> bool:
     """True when an agent is not kept away from a task, whatever else it waits for."""
-    answer = world.ledger.ask(Request(ask=c.InitiateHandoff(task_id=task, target=agent), actor="owner"))
+    answer = world.ledger.ask(Request(command=c.InitiateHandoff(task_id=task, target=agent), actor="owner"))
     return not isinstance(answer, Refused) or answer.code != "locked_out"
 
 

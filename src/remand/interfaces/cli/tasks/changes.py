@@ -98,7 +98,7 @@ def claim_result(context: Context, answer: Acceptance) -> Result:
     return with_objections(context, answer.task, data, facts(rows))
 
 
-_CLAIM_COMMANDS: dict[str, type[c.ClaimAsk]] = {
+_CLAIM_COMMANDS: dict[str, type[c.ClaimCommand]] = {
     "task heartbeat": c.Heartbeat,
     "task release": c.ReleaseTask,
     "task continue": c.ContinueTask,
