@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.git import commits
-from remand.adapters.git.commits import Patch, read_patch
+from remand.adapters.git.commits import read_patch
+from remand.domain.reviewer.change import RenderedChange
 from remand.wiring.ledger import find_place
 from tests.integration.machine import Machine, Repository
 
@@ -35,7 +36,7 @@ def committed(repository: Repository, files: dict[str, bytes | None]) -> str:
 
 def change(
     repository: Repository, files: dict[str, bytes | None], *paths: str, longest: int = 400_000
-) -> Patch:
+) -> RenderedChange:
     before = repository.head()
     return read_patch(find_place(str(repository.path)), before, committed(repository, files), paths, longest)
 
@@ -45,7 +46,7 @@ def test_an_ordinary_change_is_shown_whole(repository: Repository) -> None:
 
     assert found.text.count("diff --git ") == 2
     assert "+one\n" in found.text
-    assert not found.is_cut
+    assert not found.unshown
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 
 from remand.adapters.gates.tools import SystemTools
 from remand.adapters.parsers.registry import find_parser
+from remand.adapters.projects.detection import propose_gates
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Gate, Measurement
-from remand.wiring import project
 
 PYTHON = {
     "pyproject.toml": '[project]\nname = "sums"\nversion = "1"\n\n[tool.pytest]\naddopts = ["-p", "no:cacheprovider"]\n\n[tool.ruff]\n\n[tool.mypy]\nfiles = ["src"]\n',
@@ -54,7 +54,7 @@ class Workplace:
     def figures(self, files: Mapping[str, str]) -> dict[str, dict[str, float]]:
         """What the proposed gates measure, by name, once these files are there."""
         self.write(files)
-        found = project.propose_gates(str(self.root), sorted(files))
+        found = propose_gates(str(self.root), sorted(files))
         path = [str(self.root / folder) for folder in found.path]
         return {one.name: self._run(one.gate, path).figures for one in found.gates}
 

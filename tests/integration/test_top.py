@@ -18,6 +18,7 @@ from remand.adapters.system.scheduler_files import MAX_SIZE, StatusFile, is_aliv
 from remand.app.board import BoardContext, read_board
 from remand.app.errors import EnvironmentFault
 from remand.app.history.activity import ActivityEntry, ActivityFollower
+from remand.app.ledger_watch import LedgerWatch
 from remand.app.requests import Rules
 from remand.app.scheduler.status import BreachStatus, SchedulerStatus, encode_status
 from remand.domain.task import Status
@@ -28,7 +29,6 @@ from remand.interfaces.terminal.screen import render_screen
 from remand.interfaces.terminal.state import initial_state
 from remand.testing.builders import LATER, NOW, a_claim, a_submission, a_task, an_escalation, task_id
 from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
-from remand.wiring.watch import LedgerWatch
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository
 from tests.integration.processes import is_gone
 from tests.integration.terminals import Terminal

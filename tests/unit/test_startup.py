@@ -40,6 +40,12 @@ def test_it_is_the_same_module_however_it_is_imported() -> None:
     )
 
 
+def test_a_name_that_was_replaced_stays_replaced() -> None:
+    assert (
+        output_of("prompts.render_prompt = 7; prompts.RejectionContext; print(prompts.render_prompt)") == "7"
+    )
+
+
 def test_a_name_it_does_not_have_is_an_attribute_error() -> None:
     code = "print(getattr(prompts, 'nothing_of_the_kind', 'missing'))"
 

@@ -9,7 +9,8 @@ it in its session.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
@@ -190,3 +191,13 @@ def decode_group(line: bytes) -> EventGroup:
     if len(group.events) > MAX_GROUP or not is_instant(group.ts) or not _HASH.fullmatch(group.before):
         raise BadLine("names signed events with a time, number or hash that is none")
     return group
+
+
+def decode_groups(lines: Iterable[bytes]) -> list[EventGroup]:
+    """The groups among lines; damaged ones are left out."""
+    found = []
+    for line in lines:
+        if is_group(line):
+            with suppress(BadLine):
+                found.append(decode_group(line.rstrip(b"\r")))
+    return found

@@ -30,8 +30,6 @@ from remand.app.scheduler.scheduler import Chore, Scheduler
 from remand.app.scheduler.workers import Workers
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
-from remand.domain.reviewer.change import SubmittedChange
-from remand.domain.task import Submission, Task
 from remand.wiring import forges
 from remand.wiring.hosts.registry import guarded_files, server_files
 from remand.wiring.ledger import open_at, reopen_if_replaced
@@ -39,7 +37,7 @@ from remand.wiring.machine import make_launch_configs
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.reminders import run_after_call
 from remand.wiring.startup import ledger_id, reports_folder, socket_folder, socket_path
-from remand.wiring.submissions import changed_since, submitted_change
+from remand.wiring.submissions import make_submitted_changes
 from remand.wiring.watch import status_file
 
 MAX_CHANGE = 200_000
@@ -94,7 +92,9 @@ def build_scheduler(
             hosts=make_launch_configs(os.path.join(folder, "runs"), is_confined=is_confined),
             launcher=launcher,
             claims=CommandClaims(MODULE, place.root, inherited_environment("REMAND_")),
-            opinions=ReviewRuns(ledger, _SubmissionChanges(opened), lambda: secrets.token_hex(MARK_BYTES)),
+            opinions=ReviewRuns(
+                ledger, make_submitted_changes(opened, MAX_CHANGE), lambda: secrets.token_hex(MARK_BYTES)
+            ),
             bounds=partial(_bounds, opened, id_),
             environment=partial(_agent_environment, opened),
             log=logs.path,
@@ -159,19 +159,6 @@ def make_worktrees(place: LedgerLocation, folder: str = "") -> GitWorktrees:
         ours=(*guarded_files(), *server_files()),
         guarded=guarded_files(),
     )
-
-
-class _SubmissionChanges:
-    """What submissions change, by the ledger's own repository."""
-
-    def __init__(self, opened: OpenLedger) -> None:
-        self._opened = opened
-
-    def submission_change(self, task: Task, submission: Submission) -> SubmittedChange:
-        return submitted_change(self._opened, task, submission, longest=MAX_CHANGE)
-
-    def since(self, task: Task, commit: str) -> dict[str, tuple[str, ...]]:
-        return changed_since(self._opened, task, commit)
 
 
 def _outside_chores(opened: OpenLedger) -> tuple[Chore, ...]:

@@ -7,6 +7,8 @@ from time import sleep
 
 HEADER = 4
 MAX_FRAME = 8 << 20
+MAX_CALL = MAX_FRAME - 4096
+"""How many bytes a forwarded call may have, with all that comes along."""
 MAX_TEXTS = 4096
 """How many texts a call may have: taking millions of them apart would keep everyone else waiting."""
 ASKS = b"A"
@@ -127,3 +129,25 @@ class Connection:
     def close(self) -> None:
         """Ends the conversation."""
         self._socket.close()
+
+
+def forward_call(
+    path: str,
+    folder: str,
+    settings: list[str],
+    arguments: list[str],
+    *,
+    given: bytes = b"",
+    patience: float = 0.0,
+) -> tuple[int, bytes, bytes]:
+    """Has a coordinator, or an agent socket, run a call of the command line: the one way there, for command line and hook.
+
+    Returns exit code, output and errors; raises CoordinatorUnavailable when it cannot.
+    """
+    connection = Connection(path, patience)
+    try:
+        return unpack_result(connection.exchange(pack_call(folder, settings, arguments, given)))
+    except IndexError:
+        raise CoordinatorUnavailable("it gave no valid answer") from None
+    finally:
+        connection.close()

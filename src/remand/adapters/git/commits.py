@@ -7,16 +7,24 @@ import re
 import subprocess
 import threading
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from types import TracebackType
 from typing import IO, NamedTuple, Self
+
+from msgspec.structs import replace
 
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import SAFE, SETTINGS, GitRepository, run_git
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit
 from remand.domain.gate.control_files import CONTROL_FOLDER
-from remand.domain.reviewer.change import FilePatch, OmittedPart, mark_invisible, render_change
+from remand.domain.reviewer.change import (
+    FilePatch,
+    OmittedPart,
+    RenderedChange,
+    mark_invisible,
+    render_change,
+)
 
 LONGEST = 400_000
 MAX_SHOWN_FILE = 1 << 20
@@ -42,18 +50,6 @@ _ABSENT = 1 << 60
 """The size of what the repository does not have."""
 _QUOTED = re.compile(rb"[\x00-\x1f\x7f\"\\]")
 _SHORT = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
-
-
-class Patch(NamedTuple):
-    """The change between two commits. What is no text, or too long, is named and not shown."""
-
-    text: str
-    unshown: tuple[OmittedPart, ...] = ()
-
-    @property
-    def is_cut(self) -> bool:
-        """True when something is not shown."""
-        return bool(self.unshown)
 
 
 class _ChangedFile(NamedTuple):
@@ -87,7 +83,7 @@ def read_patch(
     longest: int = LONGEST,
     *,
     control: Sequence[str] = (),
-) -> Patch:
+) -> RenderedChange:
     """The change from one commit to another, read from the trees alone: no attribute or filter has a say.
 
     Of the ledger's own folder, which Remand itself changes all the time, the named paths are shown.
@@ -109,7 +105,16 @@ def read_patch(
         for file in _by_file(place, between, read[at : at + _AT_ONCE])
     ]
     told = render_change(files, longest)
-    return Patch(told.text, (*told.unshown, *unread))
+    return replace(told, unshown=(*told.unshown, *unread))
+
+
+class GitPatches:
+    """What differs between commits of one repository."""
+
+    def __init__(self, place: LedgerLocation) -> None:
+        self.fork_point = partial(fork_point, place)
+        self.changed_paths = partial(changed_paths, place)
+        self.read_patch = partial(read_patch, place)
 
 
 def _diff_tree(place: LedgerLocation, *arguments: str) -> bytes:

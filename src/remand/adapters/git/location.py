@@ -39,6 +39,11 @@ class LedgerLocation:
         return os.path.join(self.root, ".got")
 
     @property
+    def database(self) -> str:
+        """The file of the tables."""
+        return os.path.join(self.root, ".got", "ledger.db")
+
+    @property
     def events(self) -> str:
         """The folder of the exchange segments."""
         return os.path.join(self.root, ".got", "events")
@@ -48,6 +53,16 @@ class LedgerLocation:
         """Every folder whose event files are read."""
         own = os.path.join(self.worktree, ".got", "events")
         return (self.events,) if own == self.events or self.is_foreign else (self.events, own)
+
+
+def ledger_id(place: LedgerLocation) -> str:
+    """The id of a place's ledger; empty when it has none. It names folders, so it is nothing but an id."""
+    try:
+        with open(os.path.join(place.got, "ledger.id"), encoding="ascii") as file:
+            found = file.read(64).strip()
+    except (OSError, ValueError):
+        return ""
+    return found if found.replace("-", "").isalnum() else ""
 
 
 def locate(start: str) -> LedgerLocation | None:

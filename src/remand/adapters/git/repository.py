@@ -417,6 +417,14 @@ def uncommitted_files(place: LedgerLocation, ours: Callable[[], SetupFiles] = Se
     return WorktreeStatus(place).uncommitted_files(ours)
 
 
+def start_worktree_status(place: LedgerLocation) -> WorktreeStatus | None:
+    """Has git look for uncommitted work while the rest is loaded, which takes longer; None when it cannot begin."""
+    try:
+        return WorktreeStatus(place)
+    except (OSError, EnvironmentFault):
+        return None
+
+
 class WorktreeStatus:
     """A look at what a worktree holds that is not committed. Git begins with it at once; the answer can wait."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import apsw
 
 from remand.app.errors import EnvironmentFault
+from remand.app.reminders import UnseenCounts
 
 VERSION = 16
 """The version of the tables. Older ones are brought up to it when the ledger is opened for writing."""
@@ -82,34 +84,6 @@ SELECT (SELECT count(*) FROM missing INDEXED BY missing_fault WHERE is_fault) + 
 """
 
 
-class UnseenCounts:
-    """What the user is to be told of: questions and alerts they have not acknowledged, overrides, held findings."""
-
-    __slots__ = ("count", "damage", "held", "least", "overdue", "untold")
-
-    def __init__(  # noqa: PLR0917 - one number a column
-        self,
-        count: int = 0,
-        untold: int = 0,
-        overdue: int = 0,
-        least: int = 0,
-        held: int = 0,
-        damage: int = 0,
-    ) -> None:
-        self.count = count
-        """How many questions, alerts and overrides there are for the channels."""
-        self.untold = untold
-        """How many questions no channel has taken."""
-        self.overdue = overdue
-        """How many are to be repeated."""
-        self.least = least
-        """By how many channels one of them was taken at least."""
-        self.held = held
-        """How many findings wait for somebody to settle them."""
-        self.damage = damage
-        """How many lines or gaps of the log are missing, or were changed after they were published."""
-
-
 class LedgerView:
     """A ledger file, opened for reading alone."""
 
@@ -168,3 +142,52 @@ class LedgerView:
                 "it is made again from .got/events."
             ) from error
         return str(rows[0][0])
+
+
+def read_unseen(path: str, connection: apsw.Connection | None = None, now: str = "") -> UnseenCounts:
+    """The questions that wait for the user; none where there is no ledger to ask."""
+    try:
+        return LedgerView(path, connection).unseen_counts(now)
+    except EnvironmentFault:
+        return UnseenCounts()
+
+
+def untrusted_writer(path: str, connection: apsw.Connection | None = None) -> str:
+    """The key that a ledger's events are signed with, while the base does not trust it."""
+    try:
+        return LedgerView(path, connection).untrusted_writer()
+    except EnvironmentFault:
+        return ""
+
+
+def read_task_list(path: str, event_folders: tuple[str, ...], arguments: list[str]) -> str | None:
+    """The tasks as JSON; None when that takes more than a look at the tables."""
+    statuses = arguments[1:]
+    if arguments and (arguments[0] != "--status" or not statuses):
+        return None
+    if any(not word.replace("_", "").isalpha() for word in statuses):
+        return None
+    try:
+        view = LedgerView(path)
+        text = view.tasks(statuses) if view.is_current(event_folders, _event_files(event_folders)) else None
+    except (apsw.Error, UnicodeDecodeError, EnvironmentFault):
+        return None
+    if (
+        text is None or '"held":["' in text
+    ):  # what settles a held finding takes more than a look at the tables
+        return None
+    return text if text.isascii() and (text != "[]" or not statuses) else None
+
+
+def _event_files(folders: tuple[str, ...]) -> dict[str, tuple[int, int, int]]:
+    found: dict[str, tuple[int, int, int]] = {}
+    for folder in folders:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".jsonl"):
+                        status = entry.stat(follow_symlinks=False)
+                        found[entry.path] = (status.st_size, status.st_mtime_ns, status.st_ino)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+    return found

@@ -45,3 +45,13 @@ def reports_folder(ledger_id: str) -> str:
 def journal_folder(ledger_id: str) -> str:
     """Where the journals of a ledger's tasks are."""
     return os.path.join(state_folder(), ledger_id, "journal")
+
+
+def socket_folder() -> str:
+    """The folder of the sockets, made for this user alone; empty when someone else's is in the way."""
+    return private_folder(runtime_folder())
+
+
+def socket_path(ledger_id: str) -> str:
+    """Where the coordinator of a ledger listens."""
+    return os.path.join(runtime_folder(), f"{ledger_id}.sock")

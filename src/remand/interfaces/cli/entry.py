@@ -12,6 +12,7 @@ from remand.interfaces.cli import main as cli
 from remand.interfaces.cli.agent_socket import client
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.hook import entry as hook_entry
+from remand.startup import load_msgspec
 from remand.wiring import startup, views
 
 
@@ -71,7 +72,7 @@ def run(arguments: list[str]) -> int:
             sys.stderr.write(views.read_remarks(call.folder, is_users=not os.environ.get("REMAND_TASK")))
             return 0
     environment = {name: os.environ.get(name, "") for name in FORWARDED_VARIABLES}
-    startup.load_msgspec()
+    load_msgspec()
     return cli.run(arguments, context.CallOrigin.of_this_process(environment))
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from remand.app.errors import UsageError
 from remand.app.log import keys
+from remand.app.log.project_file import ProjectFile
 from remand.domain.access.keys import (
     ID_DIGITS,
     KEY_PREFIX,
@@ -21,7 +22,7 @@ from remand.domain.access.keys import (
 from remand.domain.preconditions import require_key_manager
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, table
-from remand.wiring.project import published_groups, trusted_in_working_tree, write_end, write_trusted
+from remand.wiring.project import published_groups
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,7 +124,7 @@ def _trust(context: Context) -> Result:
     if named is None:
         raise UsageError(f"--name must be printable and at most {MAX_KEY_NAME} characters long.")
     data = {**_plain(named), "line": f'"{named.entry}",', "written": False}
-    here = {other.id: other for other in trusted_in_working_tree(context.place)}
+    here = {other.id: other for other in ProjectFile(context.place.root).trusted_keys()}
     known = {other.id: other for other in context.opened_ledger.settings.settings().trusted}
     for listed in (known.get(key.id), here.get(key.id)):
         if listed and listed.until is not None:
@@ -133,7 +134,7 @@ def _trust(context: Context) -> Result:
     if key.id in known:
         return Result(data, f"The base branch already trusts key {key.id}.")
     if options.write and key.id not in here:
-        data["written"] = write_trusted(context.place, named)
+        data["written"] = ProjectFile(context.place.root).add_trusted(named)
         _require_written(data)
     told = (
         "is in remand.toml now"
@@ -178,7 +179,7 @@ def _revoke(context: Context) -> Result:
     opened, options = context.opened_ledger, context.arguments
     key = _find_key(context, options.key)
     listed = {other.id: other for other in opened.settings.settings().trusted}
-    here = {other.id: other for other in trusted_in_working_tree(context.place)}
+    here = {other.id: other for other in ProjectFile(context.place.root).trusted_keys()}
     key = here.get(key.id) or listed.get(key.id) or key
     if key.id not in listed and key.id not in here:
         data = {**_plain(key), "line": "", "written": False}
@@ -197,7 +198,7 @@ def _revoke(context: Context) -> Result:
         **_change_data(found.change),
     }
     if options.write and key.id in here:
-        data["written"] = write_end(context.place, key, found.ends)
+        data["written"] = ProjectFile(context.place.root).end_trust(key, found.ends)
         _require_written(data)
     own = opened.ledger.keys.own()
     return Result(data, _render_revocation(context, data, found, is_own=bool(own and own.id == key.id)))
@@ -317,7 +318,7 @@ def _find_key(context: Context, text: str) -> PublicKey:
     own = context.opened_ledger.ledger.keys.own()
     known: list[PublicKey] = [
         *context.opened_ledger.settings.settings().trusted,
-        *trusted_in_working_tree(context.place),
+        *ProjectFile(context.place.root).trusted_keys(),
         *((own,) if own else ()),
     ]
     found = next((key for key in known if key.id == text), None)

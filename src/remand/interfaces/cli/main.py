@@ -9,21 +9,15 @@ from importlib import import_module
 from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
+from remand.app.reminders import key_warning, log_warning, reminder
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
 from remand.interfaces.cli.output import Result, as_json, clean, console
 from remand.interfaces.cli.registry import COMMANDS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
-from remand.wiring.reminders import (
-    held_events_warning,
-    key_warning,
-    log_warning,
-    read_unseen_at,
-    reminder,
-    run_after_call,
-    untrusted_key,
-)
+from remand.wiring.reminders import held_events_warning, read_unseen_at, run_after_call
+from remand.wiring.views import untrusted_key
 
 REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
 LOCK_PATIENCE = 60

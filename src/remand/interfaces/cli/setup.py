@@ -7,6 +7,7 @@ import sys
 
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.log.project_file import missing_lines, request_for_trust
 from remand.app.settings import SettingsSource
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.interfaces.cli.context import Context, argument, command, split_commas
@@ -15,8 +16,8 @@ from remand.interfaces.cli.output import Result
 from remand.wiring.hosts import checks, installation
 from remand.wiring.hosts.installation import Installation, install_hosts, outdated_hosts, remove_hosts
 from remand.wiring.hosts.registry import HOSTS
-from remand.wiring.ledger import prepare_folder
-from remand.wiring.project import as_toml, missing_lines, new_identity, propose_gates, request_for_trust
+from remand.wiring.ledger import machine_keys, prepare_folder
+from remand.wiring.project import new_project_id, propose_gates, render_toml
 from remand.wiring.startup import LedgerLocation
 
 TEMPLATE = """\
@@ -84,8 +85,9 @@ def _init(context: Context) -> Result:
     )
     unnamed = "" if is_new else _add_hosts_to_config(path, hosts)
     settings = context.opened_ledger.settings.settings()
-    missing = [*missing_lines(context.opened_ledger), *([unnamed] if unnamed else [])]
-    request = request_for_trust(context.opened_ledger)
+    rules, own = context.opened_ledger.settings.rules(), context.opened_ledger.ledger.keys.ensure_key()
+    missing = [*missing_lines(rules, own, new_project_id()), *([unnamed] if unnamed else [])]
+    request = request_for_trust(rules, own)
     data = {
         "root": place.root,
         "config": path,
@@ -143,14 +145,14 @@ def _write_config(context: Context, path: str) -> None:
         SettingsSource(context.gateway.repository, context.place.root, context.place.common_dir).usual_base()
         or "main"
     )
-    identity, hosts = new_identity(), list(dict.fromkeys(context.arguments.hosts))
+    hosts = list(dict.fromkeys(context.arguments.hosts))
     proposed = propose_gates(context.place.root, context.gateway.repository.tracked_files())
-    gates = as_toml(proposed).strip() if proposed.gates else ""
+    gates = render_toml(proposed).strip() if proposed.gates else ""
     text = TEMPLATE.format(
         base=base,
-        project=identity.project,
+        project=new_project_id(),
         hosts=f"\n{config.hosts_line(hosts)}" if hosts else "",
-        key=identity.key,
+        key=machine_keys().ensure_key().entry,
         nothing="" if gates else " Empty: there are no gates.",
         gates=gates or "[gates]",
     )

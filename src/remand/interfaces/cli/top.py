@@ -27,7 +27,7 @@ from remand.interfaces.cli.tasks.inbox import give_answer
 from remand.interfaces.terminal import lines, view
 from remand.interfaces.terminal.screen import render_plain
 from remand.ledger.problems import BadLine
-from remand.wiring.watch import LedgerWatch
+from remand.wiring.watch import make_watch
 
 _POLL_SECONDS = 0.2
 _THOROUGH_SECONDS = 2.0
@@ -58,7 +58,7 @@ class LedgerBoard:
             key=f"{given.call.key}.top" if given.call.key else "",
         )
         self._own = Context(call, Namespace(), given.origin)
-        self._watch = LedgerWatch(self._own.opened_ledger, recent)
+        self._watch = make_watch(self._own.opened_ledger, recent)
         self._thorough_at = time.monotonic()
 
     def _open_again(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from remand.interfaces.hook import activity, answers, session
-from remand.startup import TYPE_CHECKING
+from remand.startup import TYPE_CHECKING, load_msgspec
 from remand.wiring import startup
 from remand.wiring.hosts import registry
 from remand.wiring.hosts.registry import HookAnswer, HookCall
@@ -31,8 +31,8 @@ def answer_call(
     forwarded = _ask_coordinator(place, words, environment)
     if forwarded is not None:
         return forwarded
-    startup.load_msgspec()
-    look = startup.start_worktree_status(place) if call.event == registry.STOP else None
+    load_msgspec()
+    look = startup.repository.start_worktree_status(place) if call.event == registry.STOP else None
     try:
         known = session.SessionCall(**words)
         return answers.answer_session(known, place, deadline=_deadline(call.event, environment), look=look)

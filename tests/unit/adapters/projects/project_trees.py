@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from remand.adapters.projects.detection import propose_project_gates
 from remand.adapters.projects.project import Project
 from remand.domain.gate.gate import Gate, GateProposals
-from remand.wiring.project import propose_project_gates
 
 
 def project(files: Mapping[str, str], *folders: str) -> Project:

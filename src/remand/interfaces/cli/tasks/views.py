@@ -30,7 +30,7 @@ from remand.ledger import codec
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.startup import TYPE_CHECKING
 from remand.wiring import forges
-from remand.wiring.views import has_held, open_view
+from remand.wiring.views import open_view
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,7 +58,7 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 def _list(context: Context) -> Result:
     text = open_view(context.opened_ledger.place).tasks(context.arguments.status)
     held: dict[str, HeldWork] = {}
-    if has_held(text):
+    if '"held":["' in text:
         rows = json.loads(text)
         for row in rows:
             work = task_held_work(context, find_task(context, row["task_id"])[0]) if row["held"] else None

@@ -1,0 +1,68 @@
+"""Which task a host session works on, and how often it may be sent back. Loads nothing heavy: every hook call looks here."""
+
+from __future__ import annotations
+
+import os
+
+MAX_BLOCKS = 3
+"""How often a session is sent back when nothing can be known of its task."""
+
+
+class SessionTask:
+    """The task a host session belongs to: by its id, or by the branch of the worktree it runs in."""
+
+    __slots__ = ("agent", "branch", "earlier", "task_id")
+
+    def __init__(
+        self, task_id: str = "", agent: str = "", branch: str = "", earlier: tuple[str, ...] = ()
+    ) -> None:
+        self.task_id = task_id
+        self.agent = agent
+        self.branch = branch
+        self.earlier = earlier
+        """Tasks that the session claimed before this one, each with its agent behind a space."""
+
+
+def claimed_task(folder: str, session: str) -> SessionTask | None:
+    """The task that a session claimed last, by the notes in a folder; None when it claimed none."""
+    claimed = _read_lines(_claims_file(folder, session)) if session else []
+    if not claimed:
+        return None
+    task_id, _, agent = claimed[-1].partition(" ")
+    return SessionTask(task_id, agent, earlier=tuple(claimed[:-1]))
+
+
+def record_claim(folder: str, session: str, task_id: str, agent: str) -> None:
+    """Notes that a session has claimed a task, beside those that it claimed before."""
+    line, path = f"{task_id} {agent}", _claims_file(folder, session)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if line not in _read_lines(path)[-1:]:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
+def may_block_again(folder: str, task: str, session: str) -> bool:
+    """True a few times for a session whose ledger cannot be found."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with open(os.path.join(folder, _plain(f"{task}-{session}")[:150]), "ab") as file:
+            file.write(b".")
+            return file.tell() <= MAX_BLOCKS
+    except OSError:
+        return True
+
+
+def _claims_file(folder: str, session: str) -> str:
+    return os.path.join(folder, f"claim-{_plain(session)[:100]}")
+
+
+def _plain(text: str) -> str:
+    return "".join(char if char.isalnum() or char in "-_" else "_" for char in text)
+
+
+def _read_lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(100_000).splitlines()
+    except (OSError, ValueError):
+        return []

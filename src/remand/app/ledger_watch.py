@@ -1,0 +1,109 @@
+"""A ledger that is looked at repeatedly: the board, and what has happened since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from remand.app.board import Board, BoardContext, read_board
+from remand.app.errors import RemandError
+from remand.app.history.activity import ActivityEntry, ActivityFollower
+from remand.app.ledger import Ledger
+from remand.app.requests import Rules
+from remand.app.scheduler import status as scheduling
+from remand.app.scheduler.status import SchedulerStatus
+from remand.domain.instant import Instant
+from remand.ledger.store import Transaction
+
+
+class WatchedStore(Protocol):
+    """A store in a file that others write, and may replace."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """Opens a view."""
+
+    def file_identity(self) -> str:
+        """What tells the file from another in its place."""
+
+    def changes(self) -> int:
+        """Another number after every change."""
+
+    def require_same_file(self) -> None:
+        """Raises when another file has taken its place."""
+
+
+class StatusRecord(Protocol):
+    """Where the scheduler says how it is doing."""
+
+    def read(self) -> bytes | None:
+        """What it said last; None when there is nothing."""
+
+    def mark(self) -> object:
+        """Another value after every change."""
+
+
+class LedgerWatch:
+    """A ledger that is looked at again and again, and read when something has changed."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: WatchedStore,
+        rules: Callable[[], Rules],
+        status: StatusRecord,
+        *,
+        is_measured: Callable[[str], bool],
+        is_alive: Callable[[int], bool],
+        recent: int = 0,
+    ) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._rules = rules
+        self._status = status
+        self._is_measured = is_measured
+        self._is_alive = is_alive
+        self._follower = ActivityFollower(recent)
+        self._last_mark: tuple[object, ...] = ()
+
+    def now(self) -> Instant:
+        return self._ledger.clock.now()
+
+    def has_changed(self) -> bool:
+        """True when the ledger or the scheduler's status is another than when the board was last read."""
+        try:
+            return self._mark() != self._last_mark
+        except RemandError:
+            return True
+
+    def _mark(self) -> tuple[object, ...]:
+        return (self._store.file_identity(), self._store.changes(), self._status.mark())
+
+    def board(self, focus: str = "", *, is_thorough: bool = False) -> Board:
+        """The board as it is. Thoroughly: what git or another tool has brought is read in first."""
+        self._store.require_same_file()
+        if is_thorough:
+            self._ledger.refresh()
+        self._last_mark = self._mark()
+        scheduler = self.scheduler()
+        around = BoardContext(
+            now=self.now(),
+            rules=self._rules(),
+            scheduler=scheduler,
+            is_scheduled=scheduler is not None and self._is_alive(scheduler.pid),
+            is_measured=self._is_measured,
+        )
+        with self._store.read() as view:
+            return read_board(view, around, focus)
+
+    def scheduler(self) -> SchedulerStatus | None:
+        """What the scheduler said last of itself; None when there is none, or what it said cannot be read."""
+        content = self._status.read()
+        return None if content is None else scheduling.decode_status(content)
+
+    def news(self) -> tuple[ActivityEntry, ...]:
+        """What has happened since the last call; at the first, as much of the past as was asked for."""
+        self._store.require_same_file()
+        self._last_mark = self._mark()
+        with self._store.read() as view:
+            return self._follower.news(view)

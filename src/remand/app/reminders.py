@@ -1,0 +1,107 @@
+"""What is said and done at the end of every call: files are updated, overdue questions repeated, the user reminded.
+
+Loaded by the shortest commands, so it loads nothing itself.
+"""
+
+from __future__ import annotations
+
+from remand.startup import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class UnseenCounts:
+    """What the user is to be told of: questions and alerts they have not acknowledged, overrides, held findings."""
+
+    __slots__ = ("count", "damage", "held", "least", "overdue", "untold")
+
+    def __init__(  # noqa: PLR0917 - one number a column
+        self,
+        count: int = 0,
+        untold: int = 0,
+        overdue: int = 0,
+        least: int = 0,
+        held: int = 0,
+        damage: int = 0,
+    ) -> None:
+        self.count = count
+        """How many questions, alerts and overrides there are for the channels."""
+        self.untold = untold
+        """How many questions no channel has taken."""
+        self.overdue = overdue
+        """How many are to be repeated."""
+        self.least = least
+        """By how many channels one of them was taken at least."""
+        self.held = held
+        """How many findings wait for somebody to settle them."""
+        self.damage = damage
+        """How many lines or gaps of the log are missing, or were changed after they were published."""
+
+
+class AfterCall:
+    """What follows a call. Each step says what kept it from being done; empty when nothing did."""
+
+    def __init__(
+        self,
+        *,
+        update_files: Callable[[], str],
+        repeat_overdue: Callable[[], str],
+        read_unseen: Callable[[], UnseenCounts],
+        channel_count: Callable[[], int],
+        start_delivery: Callable[[], str],
+    ) -> None:
+        self._update_files = update_files
+        self._repeat_overdue = repeat_overdue
+        self._read_unseen = read_unseen
+        self._channel_count = channel_count
+        self._start_delivery = start_delivery
+
+    def run(self) -> tuple[UnseenCounts, str]:
+        """Does what is due; returns what is unseen, and what failed first."""
+        fault = self._update_files()
+        found = self._read_unseen()
+        if found.overdue:
+            fault = fault or self._repeat_overdue()
+            found = self._read_unseen()
+        if found.count and found.least < self._channel_count():
+            fault = fault or self._start_delivery()
+        return found, fault
+
+
+def reminder(found: UnseenCounts) -> str:
+    """The line that reminds the user of what no channel told of and is in the inbox; empty when there is nothing."""
+    count = found.untold + found.held
+    if not count:
+        return ""
+    waits = "question waits" if count == 1 else "questions wait"
+    return f"remand: {count} {waits} for you: remand inbox\n"
+
+
+def log_warning(found: UnseenCounts) -> str:
+    """The line that warns of a log that is not whole; empty when nothing is known to be wrong."""
+    if not found.damage:
+        return ""
+    count = "1 finding" if found.damage == 1 else f"{found.damage} findings"
+    return (
+        f"remand: the log is not whole: events are missing or were changed ({count}). "
+        "`remand log verify` names them, `remand log repair` says what to do\n"
+    )
+
+
+def key_warning(key: str) -> str:
+    """The line that tells whoever writes with a key that the base does not trust; empty when it does."""
+    if not key:
+        return ""
+    return (
+        f"remand: the base branch does not trust this machine's key {key}: what is written here has no effect "
+        "elsewhere. `remand keys request` prints what to have trusted.\n"
+    )
+
+
+def held_events_warning(count: int, first: str) -> str:
+    """The line that says that events are held back for their time; empty when none is."""
+    if not count:
+        return ""
+    events = "1 event is" if count == 1 else f"{count} events are"
+    return f"remand: {events} held back, ahead of this machine's clock (from {first}): remand log verify\n"
