@@ -1,9 +1,9 @@
-"""What a review comment says by itself: whether it blocks, and the commands in it."""
+"""What a review comment says of itself: whether it blocks, and the commands in it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -13,12 +13,12 @@ from remand.domain.feedback.sanitiser import sanitise
 from remand.domain.text.words import word_set
 
 BLOCKING_LABELS = word_set("blocking blocker must must-fix mustfix critical required")
-"""Words before a comment that say it blocks."""
+"""Labels at the beginning of a comment that say that it blocks."""
 LENIENT_LABELS = word_set(
     "nit nits nitpick suggestion suggest optional question praise thought minor polish quibble fyi "
     "non-blocking nonblocking not-blocking"
 )
-"""Words before a comment that say it does not."""
+"""Labels at the beginning of a comment that say that it does not."""
 
 _LABEL = r"[A-Za-z]+(?:[ \-](?:fix|blocking|blocker))?"
 _PREFIX = re.compile(
@@ -30,14 +30,20 @@ _PREFIX = re.compile(
 
 
 def is_blocking(text: str, default: bool = True) -> bool:
-    """True when a comment blocks: one line of it says so, or its first line does not say that it does not.
+    """True when a comment blocks: the label of one line says so, or that of its first line does not deny it.
 
-    Quoted lines and code say nothing. What is said in other words or other letters leaves it at the default.
+    Labels in quoted lines and code do not count. A comment without one of the known labels is left at the default.
     """
-    said = [_line_severity(line) for line in _own_lines(text)]
-    if True in said:
+    severities = [
+        _line_severity(line)
+        for piece in split_code(text)
+        if not piece.is_code
+        for line in map(str.strip, piece.lines)
+        if line and not line.startswith(">")
+    ]
+    if True in severities:
         return True
-    return said[0] if said and said[0] is not None else default
+    return severities[0] if severities and severities[0] is not None else default
 
 
 def build_finding(text: str, path: str = "", line: int = 0, *, default: bool = True) -> Finding:
@@ -46,9 +52,9 @@ def build_finding(text: str, path: str = "", line: int = 0, *, default: bool = T
 
 
 def review_findings(body: str, comments: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings of a review that requests changes: when no comment blocks, what it says as a whole does.
+    """The findings of a review that requests changes: when no comment blocks, its text does.
 
-    Beside comments that block, its words are for the reader, unless they say themselves that they block.
+    Beside comments that block, its text is a suggestion, unless its label says that it blocks.
     """
     if not body.strip():
         return tuple(comments)
@@ -58,7 +64,7 @@ def review_findings(body: str, comments: Sequence[Finding]) -> tuple[Finding, ..
 
 
 _MARK_LABELS = {True: word_set("blocking blocker"), False: word_set("suggestion")}
-"""Labels that say no more than the mark that is shown with a finding."""
+"""Labels that only repeat the mark that is shown with a finding."""
 
 
 def remove_label(text: str, *, is_blocking: bool) -> str:
@@ -71,15 +77,8 @@ def remove_label(text: str, *, is_blocking: bool) -> str:
     return f"{left}{newline}{rest}" if left else text
 
 
-def _own_lines(text: str) -> Iterator[str]:
-    """The lines that are the writer's own: no quotes, no code, nothing empty."""
-    for piece in split_code(text):
-        if not piece.is_code:
-            yield from (line for line in map(str.strip, piece.lines) if line and not line.startswith(">"))
-
-
 def _line_severity(line: str) -> bool | None:
-    """What a line says of blocking by its first word; None when it says nothing."""
+    """Whether the label of a line says that it blocks; None when it has none of the known labels."""
     match = _PREFIX.match(line)
     if match is None:
         return None
@@ -103,19 +102,19 @@ _HIDING = frozenset({"HTML tags", "hidden elements"})
 
 
 def parse_comment_commands(text: str, repository: str = "") -> tuple[str, ...]:
-    """What a comment asks of us: the rest of each line that begins with `@remand `.
+    """The commands in a comment: the rest of each line that begins with `@remand `.
 
-    What stands above such a line in its paragraph is plain words: a quote, a list or code that begins there may
-    include it. A comment with HTML tags has no command: they may quote, too.
+    A line does not count when a quote, a list or code begins above it in its paragraph, which may include it. A comment
+    with HTML tags has no command: they may quote, too.
     """
     clean = sanitise(text, repository, keeps_links=True)
-    if MENTION not in clean.text or any(removal.kind in _HIDING for removal in clean.removed):
+    if MENTION not in clean.text or not _HIDING.isdisjoint(clean.removed):
         return ()
     found: list[str] = []
     for piece in split_code(clean.text):
         is_free = not piece.is_code
         for line in piece.lines if is_free else ():
-            asked = line.removeprefix(MENTION).strip() if is_free and line.startswith(MENTION) else ""
-            found += [asked] if asked else []
+            command = line.removeprefix(MENTION).strip() if is_free and line.startswith(MENTION) else ""
+            found += [command] if command else []
             is_free = not line.strip() or (is_free and not _OPENS.search(line))
     return tuple(found[:MAX_COMMANDS])

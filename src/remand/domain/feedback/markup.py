@@ -51,45 +51,33 @@ _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 def raw_regions(text: str) -> Regions:
-    """Where raw HTML begins and ends: at a blank line, or where its own end is told."""
+    """Where raw HTML begins and ends: at the line of its own end mark, or at a blank line."""
     found: Regions = []
     at = 0
     while (match := _RAW.search(text, at)) is not None:
-        at = max(_end_of_raw(text, match), match.end())
+        if match["verbatim"]:
+            end = _VERBATIM_END.search(text, match.end())
+            end_at = _find_or_end(text, "\n", end.end()) if end else len(text)
+        elif match["own"]:
+            mark = _OWN_ENDS.get(match["own"].lower(), ">")
+            mark_at = text.find(mark, match.end() - (2 if mark == "-->" else 0))
+            end_at = _find_or_end(text, "\n", mark_at) if mark_at >= 0 else len(text)
+        else:
+            end_at = _find_or_end(text, "\n\n", match.end())
+        at = max(end_at, match.end())
         found.append((match.start(), at))
     return found
 
 
-def _end_of_raw(text: str, match: re.Match[str]) -> int:
-    if match["verbatim"]:
-        end = _VERBATIM_END.search(text, match.end())
-        return _line_end(text, end.end()) if end else len(text)
-    if match["own"]:
-        mark = _OWN_ENDS.get(match["own"].lower(), ">")
-        end_at = text.find(mark, match.end() - (2 if mark == "-->" else 0))
-        return _line_end(text, end_at) if end_at >= 0 else len(text)
-    return _paragraph_end(text, match.end())
-
-
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
-
-
-def _paragraph_end(text: str, at: int) -> int:
-    end = text.find("\n\n", at)
-    return len(text) if end < 0 else end
+def _find_or_end(text: str, mark: str, at: int) -> int:
+    found = text.find(mark, at)
+    return len(text) if found < 0 else found
 
 
 def region_end(regions: Regions, at: int) -> int:
-    """Where the region ends that a place lies in; -1 when it lies in none."""
+    """The end of the region that a position is in; -1 when it is in none."""
     place = bisect_right(regions, at, key=itemgetter(0)) - 1
     return regions[place][1] if place >= 0 and at < regions[place][1] else -1
-
-
-def match_autolink(text: str, at: int) -> re.Match[str] | None:
-    """An address in angle brackets that begins there."""
-    return _AUTOLINK.match(text, at)
 
 
 def markup_end(text: str, at: int, *, is_raw: bool) -> int:
@@ -101,7 +89,7 @@ def markup_end(text: str, at: int, *, is_raw: bool) -> int:
     if follows[:1] in ("!", "?") or (is_raw and follows[:1] == "/" and not follows[1:].isalpha()):
         if not is_raw and not (follows[0] == "?" or follows[1:].isalpha() or follows[1:] == "["):
             return -1
-        end = text.find(">", at, len(text) if is_raw else _paragraph_end(text, at))
+        end = text.find(">", at, len(text) if is_raw else _find_or_end(text, "\n\n", at))
         return end + 1 if end >= 0 else len(text) if is_raw else -1
     if not follows.lstrip("/")[:1].isalpha() or not follows.isascii():
         return -1
@@ -114,10 +102,7 @@ def markup_end(text: str, at: int, *, is_raw: bool) -> int:
 
 def remove_tags(text: str, removed: RemovalCounts, *, keeps_names: bool = False) -> str:
     """The text without HTML; with `keeps_names` a tag stays as its bare name, and a hidden element as its text."""
-    if "<" not in text:
-        return text
-    stripping = _TagStripper(text, removed, keeps_names)
-    return stripping.stripped_text()
+    return _TagStripper(text, removed, keeps_names).stripped_text() if "<" in text else text
 
 
 class _TagStripper:
@@ -135,7 +120,6 @@ class _TagStripper:
         return self._text.translate(_LOWER)
 
     def stripped_text(self) -> str:
-        """The text without what was found."""
         text, at = self._text, 0
         while (found := text.find("<", at)) >= 0:
             self._kept.append(text[at:found])
@@ -143,8 +127,8 @@ class _TagStripper:
         return "".join([*self._kept, text[at:]])
 
     def _strip_at(self, at: int) -> int:
-        """Deals with what begins at an angle bracket; where to go on."""
-        if (link := match_autolink(self._text, at)) is not None:
+        """Keeps or removes what begins at an angle bracket; returns where it ends."""
+        if (link := _AUTOLINK.match(self._text, at)) is not None:
             self._kept.append(link[1])
             return link.end()
         end = markup_end(self._text, at, is_raw=region_end(self._regions, at) >= 0)
@@ -160,7 +144,10 @@ class _TagStripper:
         tag = self._text[at:end]
         written = tag.strip("</>").partition(">")[0].split(maxsplit=1)[0].partition("/")[0]
         name = written.lower()
-        if self._is_type(at, tag, name):
+        # The parameter of a type, as in `List<String>`, is text: a word that can mean nothing else.
+        is_bare = tag[1:-1].lower() == name and (name in _TYPES or tag[1:-1] in _PARAMETERS)
+        before = self._text[at - 1 : at]
+        if is_bare and (before.isalnum() or before == "<") and region_end(self._regions, at) < 0:
             self._kept.append(tag)
             return end
         if self._keeps_names:
@@ -173,27 +160,18 @@ class _TagStripper:
             and (name in _HIDDEN_ELEMENTS or _HIDING_ATTRIBUTES.search(tag))
         ):
             self._removed["hidden elements"] += 1
-            return self._closing_tag_end(name, end)
+            found = self._lower.find(f"</{name}", end)
+            close = self._text.find(">", found) if found >= 0 else -1
+            return close + 1 if close >= 0 else len(self._text)
         self._removed["HTML tags"] += 1
         if name in _BREAKING_ELEMENTS:
             self._kept.append("\n")
         return end
 
-    def _is_type(self, at: int, tag: str, name: str) -> bool:
-        """True for the parameter of a type, as in `List<String>`: a word that can say nothing else."""
-        is_bare = tag[1:-1].lower() == name and (name in _TYPES or tag[1:-1] in _PARAMETERS)
-        before = self._text[at - 1 : at]
-        return is_bare and (before.isalnum() or before == "<") and region_end(self._regions, at) < 0
-
-    def _closing_tag_end(self, name: str, at: int) -> int:
-        found = self._lower.find(f"</{name}", at)
-        end = self._text.find(">", found) if found >= 0 else -1
-        return end + 1 if end >= 0 else len(self._text)
-
 
 MAX_MASKED = 60_000
 _FIRST = 0xF0000
-"""From here on characters are private: none is left in a text when its code is put behind them."""
+"""The first private character: a sanitised text contains none, so each can stand for a piece of code."""
 
 _FENCE = re.compile(r"(?m)^ {0,3}(?:(`{3,})([^`\n]*)|(~{3,})([^\n]*))$")
 _LABEL = re.compile(r"[A-Za-z0-9_+#.\-]{1,20}")
@@ -202,7 +180,7 @@ _PRIVATE = re.compile("[\U000f0000-\U000fffff]")
 
 
 class Piece(NamedTuple):
-    """Lines that belong together: prose, or the inside of one fenced block with its label."""
+    """Lines of prose, or of one fenced block with its label."""
 
     is_code: bool
     lines: list[str]
@@ -217,14 +195,16 @@ def split_code(text: str) -> Iterator[Piece]:
         return
     at = start = 0
     while at < len(lines):
-        fence = _opening_fence(lines[at])
-        if fence is None:
+        line = lines[at]
+        match = _FENCE.fullmatch(line) if "```" in line or "~~~" in line else None
+        if match is None:
             at += 1
             continue
         if at > start:
             yield Piece(False, lines[start:at])
-        end = next((n for n in range(at + 1, len(lines)) if _closes(lines[n], fence[0])), len(lines))
-        yield Piece(True, lines[at + 1 : end], fence[1])
+        mark = match[1] or match[3]
+        end = next((n for n in range(at + 1, len(lines)) if _closes(lines[n], mark)), len(lines))
+        yield Piece(True, lines[at + 1 : end], _language_label(match[2] or match[4] or ""))
         at = start = end + 1
     if at > start or not lines:
         yield Piece(False, lines[start:])
@@ -235,16 +215,6 @@ def fence_lines(lines: list[str], label: str, indent: str = "") -> list[str]:
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     mark = "`" * max(3, longest + 1)
     return [mark + label, *(f"{indent}{line}" if line else line for line in lines), mark]
-
-
-def _opening_fence(line: str) -> tuple[str, str] | None:
-    """The mark and the label of a fence that begins with this line."""
-    if "```" not in line and "~~~" not in line:
-        return None
-    match = _FENCE.fullmatch(line)
-    if match is None:
-        return None
-    return match[1] or match[3], _language_label(match[2] or match[4] or "")
 
 
 def _language_label(info: str) -> str:
@@ -260,7 +230,7 @@ def _closes(line: str, mark: str) -> bool:
 
 
 class CodeMask:
-    """Takes code out of a text's way while the rest is cleaned, and puts it back."""
+    """Replaces code in a text while the rest is sanitised, and puts it back."""
 
     def __init__(self, removed: RemovalCounts, *, is_rendered: bool = True) -> None:
         self._removed = removed
@@ -275,36 +245,34 @@ class CodeMask:
         return "".join(_CodeMasker(text, self).masked_parts())
 
     def keep(self, code: str) -> str:
-        """Keeps a code and gives the character that stands for it."""
+        """The character that stands for a piece of code; empty when there are too many."""
         if len(self.codes) >= MAX_MASKED:
             return ""
         self.codes.append(code)
         return chr(_FIRST + len(self.codes) - 1)
 
     def keep_block(self, lines: list[str], info: str) -> str:
-        """Keeps a fenced block, closed, with nothing but a language after its fence."""
+        """The character for a fenced block, which is closed and has nothing but a language after its fence."""
         label = _language_label(info)
         self._removed["code labels"] += info.strip() != label
         return self.keep("\n".join(fence_lines(lines, label)))
 
     def unmask(self, text: str) -> str:
-        """The text with its code back."""
         if not self.codes:
             return text
         return _PRIVATE.sub(lambda match: self.codes[ord(match[0]) - _FIRST], text)
 
 
 class _CodeMasker:
-    """One pass over a text: whatever begins first, markup or code, is what counts."""
+    """One pass over a text, in which whatever begins first counts, markup or code."""
 
-    def __init__(self, text: str, shield: CodeMask) -> None:
+    def __init__(self, text: str, mask: CodeMask) -> None:
         self._text = text
-        self._shield = shield
-        self._regions: Regions = raw_regions(text) if shield.is_rendered and "<" in text else []
+        self._mask = mask
+        self._regions: Regions = raw_regions(text) if mask.is_rendered and "<" in text else []
         self._has_table = "|" in text and any(map(_is_table_rule, text.split("\n")))
 
     def masked_parts(self) -> Iterator[str]:
-        """The pieces of the text, in order."""
         text, at = self._text, 0
         while (match := _NEXT_MARK.search(text, at)) is not None:
             found = match.start()
@@ -315,7 +283,7 @@ class _CodeMasker:
         yield text[at:]
 
     def _mask_at(self, at: int, mark: str) -> tuple[int, str]:
-        """What stands at a mark: where it ends, and what is shown for it."""
+        """What begins at a mark: where it ends, and what replaces it."""
         raw_end = region_end(self._regions, at) if self._regions else -1
         if raw_end >= 0:
             return raw_end, self._text[at:raw_end]
@@ -324,7 +292,7 @@ class _CodeMasker:
         if mark[0] == "`":
             return self._mask_span(at, mark)
         if mark == "<":
-            link = match_autolink(self._text, at)
+            link = _AUTOLINK.match(self._text, at)
             end = link.end() if link else max(markup_end(self._text, at, is_raw=False), at + 1)
             return end, self._text[at:end]
         return at + len(mark), mark
@@ -344,7 +312,7 @@ class _CodeMasker:
             if _closes(line, mark):
                 break
             lines.append(line)
-        shown = self._shield.keep_block(lines, match[2] or match[4] or "")
+        shown = self._mask.keep_block(lines, match[2] or match[4] or "")
         return min(end - 1, len(text)), shown
 
     def _mask_span(self, at: int, mark: str) -> tuple[int, str]:
@@ -355,7 +323,7 @@ class _CodeMasker:
         )
         if close is None or (self._has_table and "|" in self._text[start : close.start()]):
             return start, mark
-        return close.end(), self._shield.keep(self._text[at : close.end()])
+        return close.end(), self._mask.keep(self._text[at : close.end()])
 
 
 def _is_table_rule(line: str) -> bool:

@@ -13,7 +13,7 @@ from remand.domain.feedback.markup import split_code
 from remand.domain.text.words import word_set
 
 SHAPE = "1"
-"""The axis on which what something becomes is as telling as what it was."""
+"""The axis (extract or inline) on which the result says as much as what it is made from."""
 
 _AXES = (
     (
@@ -35,7 +35,7 @@ _AXES = (
     ("catch swallow suppress", "propagate rethrow bubble"),
     ("use", "avoid"),
 )
-"""Words that want more of something, each group with the words that want less of it."""
+"""Words that demand more of something, each group with the words that demand less of it."""
 _OPPOSITES = """
 tab/space async/sync asynchronous/synchronous public/private single/double mutable/immutable eager/lazy global/local
 list/tuple let/const var/const http/https recursion/loop recursive/iterative inheritance/composition json/yaml
@@ -50,7 +50,7 @@ test type unit value variable whitespace hint annotation blank empty space newli
 
 
 def stem(word: str) -> str:
-    """A word without its most common endings, so that most of its forms meet."""
+    """A word without its most common endings, so that most of its forms are equal."""
     for ending in ("ies", "ing", "ed", "es", "s", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: -len(ending)] + ("y" if ending == "ies" else "")
@@ -66,32 +66,27 @@ will with within would you your also again still already now really actually may
 each every all both thanks thank blocking nit nitpick suggestion optional question must issue don't doesn't isn't can't
 won't shouldn't didn't
 """)
-"""Words that say nothing about what a finding is about."""
+"""Words that say nothing of the subject of a finding."""
 NEGATIONS = word_set("not don't dont never no stop without shouldn't shouldnt needn't cannot doesn't isn't")
 COMPLAINTS = word_set("you was were been got accidentally wrongly mistakenly")
-"""Words after which something done is something regretted."""
+"""Words after which a verb in the past tense is a complaint."""
 POLITE = word_set("please you we should could would can must just also still let's lets better to i'd do")
 PREPOSITIONS = word_set(
     "to for of in from around on with into above below at before after inside when by as per"
 )
 GENERIC = frozenset(map(stem, _GENERIC_WORDS.split()))
-"""Words that many findings are about: sharing one of them alone says nothing."""
+"""Subjects of many findings: to share one of them alone says nothing."""
 ANTONYMS = frozenset(frozenset(map(stem, pair.split("/"))) for pair in _OPPOSITES.split())
 VERBS = frozenset(word for axis in _AXES for group in axis for word in group.split())
 VERB_STEMS = frozenset(map(stem, VERBS | word_set("use prefer make replace switch change")))
 
 
-def _build_signs() -> dict[str, tuple[tuple[str, bool], ...]]:
-    found: dict[str, tuple[tuple[str, bool], ...]] = {}
-    for axis, groups in enumerate(_AXES):
-        for group, is_more in zip(groups, (True, False), strict=True):
-            for form in {form for word in group.split() for form in (word, stem(word))}:
-                found[form] = (*found.get(form, ()), (str(axis), is_more))
-    return found
-
-
-SIGNS = _build_signs()
-"""Of each word that wants something: on which axes, and whether more of it."""
+SIGNS: dict[str, tuple[tuple[str, bool], ...]] = {}
+"""For each word that demands something: on which axes, and whether more of it."""
+for _axis, _groups in enumerate(_AXES):
+    for _group, _is_more in zip(_groups, (True, False), strict=True):
+        for _form in {form for word in _group.split() for form in (word, stem(word))}:
+            SIGNS[_form] = (*SIGNS.get(_form, ()), (str(_axis), _is_more))
 
 
 MAX_TEXT = 1500
@@ -104,13 +99,12 @@ _CLAUSE = re.compile(r"[.!?;:,](?=\s|$)|\n| (?:but|because|since) ")
 
 
 class ReplacementPattern(NamedTuple):
-    """A way to say what is to take the place of what; whatever says it so has one of `words`."""
+    """A way to say what is to replace what; every clause that does so has one of `words`."""
 
     words: frozenset[str]
     pattern: re.Pattern[str]
 
     def search(self, clause: str, words: list[str]) -> re.Match[str] | None:
-        """Where a clause says it."""
         return self.pattern.search(clause) if _may_have(clause, words, self.words) else None
 
 
@@ -118,7 +112,7 @@ _INSTEAD = ReplacementPattern(
     frozenset({"instead", "rather", "place", "over"}),
     re.compile(r"\b(?:instead of|rather than|in place of|over)\b"),
 )
-_CHOICE_PATTERNS = (
+_PREFERENCE_PATTERNS = (
     ReplacementPattern(
         frozenset({"replace", "swap", "change", "convert", "switch", "migrate", "move"}),
         re.compile(
@@ -138,16 +132,16 @@ _CHOICE_PATTERNS = (
 )
 
 
-_CHOICE_WORDS = _INSTEAD.words.union(*(way.words for way in _CHOICE_PATTERNS))
+_PREFERENCE_WORDS = _INSTEAD.words.union(*(way.words for way in _PREFERENCE_PATTERNS))
 
 
 def _may_have(clause: str, words: list[str], wanted: frozenset[str]) -> bool:
-    """True when a clause may have one of some words: what an apostrophe holds together may be more than one."""
+    """True when a clause may have one of these words: what an apostrophe joins may be more than one."""
     return not wanted.isdisjoint(words) or "'" in clause
 
 
 class ReviewDemand(NamedTuple):
-    """A word that wants more or less of something, where it stands in its clause."""
+    """A word that demands more or less of something, and its position in its clause."""
 
     axis: str
     is_more: bool
@@ -156,50 +150,46 @@ class ReviewDemand(NamedTuple):
 
 
 class DemandTarget(NamedTuple):
-    """What a wish is about."""
+    """What a demand is about."""
 
     thing: frozenset[str]
     place: frozenset[str]
-    """Where, or for what; both sides may leave it out."""
+    """Where, or for what; either finding may leave it out."""
 
 
 class Preference(NamedTuple):
-    """One thing that is wanted, and what it is to take the place of."""
+    """One thing that is preferred, and what it is to replace."""
 
     this: frozenset[str]
     that: frozenset[str]
 
 
 class FindingGist(NamedTuple):
-    """What of a finding can be compared."""
+    """The part of a finding that can be compared."""
 
     path: str
     words: frozenset[str]
-    wishes: tuple[ReviewDemand, ...]
-    choices: tuple[Preference, ...]
+    demands: tuple[ReviewDemand, ...]
+    preferences: tuple[Preference, ...]
 
 
 def read_gist(finding: Finding) -> FindingGist:
-    """The words of a finding, and what it wants; code in it says neither."""
+    """The words and demands of a finding, without its code."""
     prose = "\n".join(
         line for piece in split_code(finding.text[:MAX_TEXT]) if not piece.is_code for line in piece.lines
     )
-    clauses = _CLAUSE.split(_HUMP.sub(_split_hump, prose).lower().replace("’", "'"))
+    spaced = _HUMP.sub(lambda match: " " if match[0][0] == "_" else f" {match[0]}", prose)
+    clauses = _CLAUSE.split(spaced.lower().replace("’", "'"))
     spoken = [(clause, words) for clause in clauses if (words := _words(clause))]
     return FindingGist(
         path=finding.path,
         words=frozenset(filter(None, [_content_stem(word) for _, words in spoken for word in words])),
-        wishes=tuple([wish for _, words in spoken for wish in _demands(words)]),
-        choices=tuple([choice for said in spoken if (choice := _preference(*said)) is not None]),
+        demands=tuple([demand for _, words in spoken for demand in _demands(words)]),
+        preferences=tuple([choice for said in spoken if (choice := _preference(*said)) is not None]),
     )
 
 
-def _split_hump(match: re.Match[str]) -> str:
-    return " " if match[0][0] == "_" else f" {match[0]}"
-
-
 def _words(clause: str) -> list[str]:
-    """The words of a text in small letters."""
     return (_ASCII_WORD if clause.isascii() else _WORD).findall(clause)
 
 
@@ -210,15 +200,15 @@ class EarlierFindings:
         self._gists = gists
         self._bits: dict[str, int] = {}
         self._masks = [self._mask(one.words) for one in gists]
-        self._wishing: defaultdict[tuple[str, bool], list[tuple[int, ReviewDemand]]] = defaultdict(list)
+        self._demanding: defaultdict[tuple[str, bool], list[tuple[int, ReviewDemand]]] = defaultdict(list)
         for place, one in enumerate(gists):
-            for wish in one.wishes:
-                self._wishing[wish.axis, wish.is_more].append((place, wish))
+            for demand in one.demands:
+                self._demanding[demand.axis, demand.is_more].append((place, demand))
         self._aims: dict[tuple[str, bool], dict[str, list[tuple[int, DemandTarget]]]] = {}
-        self._choosing = [place for place, one in enumerate(gists) if one.choices]
+        self._preferring = [place for place, one in enumerate(gists) if one.preferences]
 
     def find_same(self, own: FindingGist) -> list[int]:
-        """The places of those that say the same."""
+        """The positions of the findings that say the same."""
         mask, gists = self._mask(own.words), self._gists
         return [
             place
@@ -227,21 +217,21 @@ class EarlierFindings:
         ]
 
     def find_last_opposed(self, own: FindingGist) -> int:
-        """The place of the last that wants the opposite; -1 when none does."""
+        """The position of the last finding that demands the opposite; -1 when none does."""
         last = -1
-        for wish in own.wishes:
-            if (wish.axis, not wish.is_more) not in self._wishing:
+        for demand in own.demands:
+            if (demand.axis, not demand.is_more) not in self._demanding:
                 continue
-            aim, aims = _demand_target(wish), self._targets_by_word(wish.axis, not wish.is_more)
+            aim, aims = _demand_target(demand), self._targets_by_word(demand.axis, not demand.is_more)
             for word in aim.thing:
                 last = self._last_same_target(own, aim, aims.get(word, ()), last)
-        later = (place for place in reversed(self._choosing) if place > last) if own.choices else ()
+        later = (place for place in reversed(self._preferring) if place > last) if own.preferences else ()
         return next((place for place in later if _has_opposite_preference(own, self._gists[place])), last)
 
     def _last_same_target(
         self, own: FindingGist, aim: DemandTarget, aims: Sequence[tuple[int, DemandTarget]], last: int
     ) -> int:
-        """The last place of those wishes that are about the same; `last` when no later one is."""
+        """The last position of a demand about the same; `last` when no later one is."""
         for place, earlier in reversed(aims):
             if place <= last:
                 break
@@ -250,12 +240,12 @@ class EarlierFindings:
         return last
 
     def _targets_by_word(self, axis: str, is_more: bool) -> dict[str, list[tuple[int, DemandTarget]]]:
-        """What the wishes of one kind are about, by each word of it; made when it is first asked for."""
+        """The targets of the demands of one kind, by each of their words; made at first use."""
         found = self._aims.get((axis, is_more))
         if found is None:
             found = self._aims[axis, is_more] = {}
-            for place, wish in self._wishing[axis, is_more]:
-                aim = _demand_target(wish)
+            for place, demand in self._demanding[axis, is_more]:
+                aim = _demand_target(demand)
                 for word in aim.thing:
                     found.setdefault(word, []).append((place, aim))
         return found
@@ -285,7 +275,7 @@ def _is_alike(shared: int, now: FindingGist, before: FindingGist) -> bool:
 
 
 def is_reversal(now: FindingGist, before: FindingGist) -> bool:
-    """True when a finding wants undone what an earlier one wanted."""
+    """True when a finding demands the opposite of an earlier one."""
     return EarlierFindings([before]).find_last_opposed(now) == 0
 
 
@@ -294,7 +284,7 @@ def _is_near(now: FindingGist, before: FindingGist) -> bool:
 
 
 def _is_same_target(aim: DemandTarget, earlier: DemandTarget, is_near: bool) -> bool:
-    """True when two wishes name one thing, and no two places of it."""
+    """True when two demands name one thing, and not two places of it."""
     shared = aim.thing & earlier.thing
     fewest = min(len(aim.thing), len(earlier.thing))
     has_two_places = bool(aim.place and earlier.place) and not aim.place & earlier.place
@@ -306,9 +296,10 @@ def _is_same_target(aim: DemandTarget, earlier: DemandTarget, is_near: bool) -> 
 
 
 def _has_opposite_preference(now: FindingGist, before: FindingGist) -> bool:
-    """True when one wants in place of the other's wish what the other wanted replaced."""
     return any(
-        _are_opposed(choice, earlier, now, before) for choice in now.choices for earlier in before.choices
+        _are_opposed(choice, earlier, now, before)
+        for choice in now.preferences
+        for earlier in before.preferences
     )
 
 
@@ -331,7 +322,7 @@ def _are_opposed(choice: Preference, earlier: Preference, now: FindingGist, befo
 
 
 def _demands(words: list[str]) -> list[ReviewDemand]:
-    """What a clause wants, by its first word of each kind."""
+    """The demands of a clause, by its first word of each kind."""
     found: dict[str, ReviewDemand] = {}
     for at, word in enumerate(words):
         for axis, is_more in _demand_signs(word):
@@ -344,7 +335,7 @@ def _demands(words: list[str]) -> list[ReviewDemand]:
 
 
 def _instructions(words: list[str]) -> list[ReviewDemand]:
-    """What a clause tells to do, or not to do, with its first word."""
+    """What a clause says with its first word to do, or not to do."""
     is_negative = False
     for at, word in enumerate(words):
         if word in NEGATIONS or (word == "do" and words[at + 1 : at + 2] == ["not"]):
@@ -358,15 +349,15 @@ def _instructions(words: list[str]) -> list[ReviewDemand]:
     return []
 
 
-def _demand_target(wish: ReviewDemand) -> DemandTarget:
-    """What a wish is about: what follows it, or what stands before when nothing does."""
-    thing, place = _split_at_preposition(wish.words[wish.at + 1 :])
+def _demand_target(demand: ReviewDemand) -> DemandTarget:
+    """What a demand is about: what follows it, or what comes before when nothing does."""
+    thing, place = _split_at_preposition(demand.words[demand.at + 1 :])
     if not thing:
-        thing, elsewhere = _split_at_preposition(wish.words[: wish.at])
+        thing, elsewhere = _split_at_preposition(demand.words[: demand.at])
         place |= elsewhere
     if not thing:
         thing, place = place, frozenset()
-    if wish.axis == SHAPE:
+    if demand.axis == SHAPE:
         thing, place = thing | place, frozenset()
     return DemandTarget(thing, place)
 
@@ -383,18 +374,18 @@ def _split_at_preposition(words: list[str]) -> tuple[frozenset[str], frozenset[s
 
 
 def _preference(clause: str, words: list[str]) -> Preference | None:
-    """What a clause of such words prefers to what; None when it prefers nothing."""
-    if not _may_have(clause, words, _CHOICE_WORDS):
+    """What a clause prefers to what; None when it prefers nothing."""
+    if not _may_have(clause, words, _PREFERENCE_WORDS):
         return None
     if (match := _INSTEAD.search(clause, words)) is not None:
         this, that = _subject_stems(clause[: match.start()]), _subject_stems(clause[match.end() :])
         return Preference(this, that - this) if this and that else None
-    for way in _CHOICE_PATTERNS:
+    for way in _PREFERENCE_PATTERNS:
         match = way.search(clause, words)
         if match is None or NEGATIONS & set(_words(clause[: match.start()])):
             continue
         this, that = _subject_stems(match["this"]), _subject_stems(match["that"])
-        if this and (that or way is _CHOICE_PATTERNS[-1]):
+        if this and (that or way is _PREFERENCE_PATTERNS[-1]):
             return Preference(this, that - this)
     return None
 
@@ -412,14 +403,13 @@ def _content_stem(word: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _subject_stem(word: str) -> str:
-    """What is kept of a word that something may be about."""
+    """The stem of a word that can be a subject; empty for any other."""
     kept = _content_stem(word)
     return "" if kept in VERB_STEMS else kept
 
 
 @lru_cache(maxsize=1 << 14)
 def _demand_signs(word: str) -> tuple[tuple[str, bool], ...]:
-    """What a word wants more or less of."""
     return SIGNS.get(_verb_stem(word), ())
 
 

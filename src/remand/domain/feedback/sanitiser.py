@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from unicodedata import category, combining, normalize
 
 from msgspec.structs import replace
 
 from remand.domain.events.reviews import Finding
 from remand.domain.feedback.markup import CodeMask, RemovalCounts, fence_lines, remove_tags, split_code
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple
 from remand.domain.text.redaction import redact
 from remand.domain.text.visible import shorten
 
 MAX_MARKS = 8
-"""How many marks may stand on one letter; no script needs more, and sorting very many takes for ever."""
+"""How many combining marks one letter may have; no script needs more, and sorting very many takes for ever."""
 
 _TERMINAL_COMMAND = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
@@ -33,7 +33,7 @@ _TAGS = range(0xE0000, 0xE1000)
 
 
 class _VisibleCharacters(dict[int, int | None]):
-    """What becomes of each character: itself, a plain space, or nothing; looked up once."""
+    """What replaces each character: itself, a plain space, or nothing."""
 
     def __missing__(self, code: int) -> int | None:
         kind = category(chr(code))
@@ -50,23 +50,20 @@ _VISIBLE = _VisibleCharacters({0x09: 0x09, 0x0A: 0x0A})
 
 
 def visible_characters(text: str) -> str:
-    """The text as NFC, with only what can be seen of it; every line break is a plain one."""
+    """The visible characters of a text, as NFC; every line break is a plain one."""
     if text.isascii() and "\x1b" not in text and "\r" not in text:
         is_plain = text.replace("\n", "").replace("\t", "").isprintable()
         return text if is_plain else text.translate(_VISIBLE)
     text = _BREAKS.sub("\n", _TERMINAL_COMMAND.sub("", text)).translate(_VISIBLE)
-    return text if text.isascii() else normalize("NFC", _limit_marks(text))
-
-
-def _limit_marks(text: str) -> str:
-    """The text without the marks that pile up on one letter."""
+    if text.isascii():
+        return text
     kept: list[str] = []
     marks = 0
     for char in text:
         marks = marks + 1 if char > "\u02ff" and (combining(char) or category(char) == "Me") else 0
         if marks <= MAX_MARKS:
             kept.append(char)
-    return "".join(kept)
+    return normalize("NFC", "".join(kept))
 
 
 LINK_REMOVED = "[link removed]"
@@ -77,7 +74,7 @@ _ADDRESS = re.compile(
     r"[^\s<>\"'`]+"
 )
 _HINTS = ("://", "www.", "pt:", "data:")
-"""One of these is in every address, once it is in small letters: an `s` or an `i` of a script may be another letter."""
+"""Every address in small letters contains one of these: an `s` or an `i` of a script may be another letter."""
 _PARTS = re.compile(
     r"(?i)(?:(?P<scheme>[a-z][a-z0-9+.\-]*):)?(?://)?(?P<place>[^/?#\\]*)(?P<rest>.*)", re.DOTALL
 )
@@ -108,8 +105,10 @@ def reduce_links(text: str, repository: str) -> tuple[str, int]:
 
 
 def reduce_address(address: str, repository: str) -> str:
-    """An address that is the project's own, or of this machine, as it is; of any other its domain."""
-    if _is_own(address, repository):
+    """An address of the project's repository, or of this machine, as it is; of any other its domain."""
+    own = repository.rstrip("/").removesuffix(".git").lower()
+    is_inside = bool(own) and address.lower().startswith(own) and not _PATH_TRICKS.search(address)
+    if is_inside and address[len(own) : len(own) + 1] in ("", "/", "#", "?") and address.isascii():
         return address
     parts = _PARTS.fullmatch(address)
     scheme = (parts["scheme"] or "").lower() if parts else ""
@@ -120,16 +119,8 @@ def reduce_address(address: str, repository: str) -> str:
     return f"{_domain(parts['place'])} {LINK_REMOVED}".lstrip()
 
 
-def _is_own(address: str, repository: str) -> bool:
-    """True for an address inside the repository that leads nowhere else."""
-    own = repository.rstrip("/").removesuffix(".git").lower()
-    if not own or not address.lower().startswith(own) or _PATH_TRICKS.search(address):
-        return False
-    return address[len(own) : len(own) + 1] in ("", "/", "#", "?") and address.isascii()
-
-
 def _domain(place: str) -> str:
-    """The name of a server, in letters that no other name can imitate."""
+    """The name of a server, in ASCII, which no other name can imitate."""
     name = _WWW.sub("", place.rpartition("@")[2][: MAX_DOMAIN + 1])
     if not name.isascii():
         try:
@@ -161,7 +152,7 @@ _FOOTNOTE = re.compile(
 
 
 def remove_hidden_brackets(text: str, repository: str, removed: RemovalCounts) -> str:
-    """The text without what its brackets hide; what they show stays."""
+    """The text without what its brackets hide: definitions, link targets and images."""
     if "[" not in text:
         return text
     if "]:" in text:
@@ -184,48 +175,38 @@ def _visible_parts(text: str, repository: str, removed: RemovalCounts) -> list[s
             opened.clear()
         elif match[0] == "]" and opened:
             place, is_image = opened.pop()
-            at = _close_bracket(text, at, (kept, place, is_image), repository, removed)
-            continue
+            target = _match_target(text, at) if text[at : at + 1] == "(" else None
+            if is_image:
+                removed["image texts"] += 1
+                kept[place:] = [IMAGE_REMOVED]
+                end = target or _REFERENCE.match(text, at)
+                at = end.end() if end else at
+                continue
+            if target is not None:
+                removed["link targets"] += 1
+                kept[place] = ""
+                kept.extend(_target_text(target[1].strip("<>"), repository))
+                at = target.end()
+                continue
         kept.append(match[0])
     kept.append(text[at:])
     return kept
 
 
-def _close_bracket(
-    text: str, at: int, bracket: tuple[list[str], int, bool], repository: str, removed: RemovalCounts
-) -> int:
-    """Deals with a pair of brackets that ends there; where to go on."""
-    kept, place, is_image = bracket
-    target = _match_target(text, at) if text[at : at + 1] == "(" else None
-    if is_image:
-        removed["image texts"] += 1
-        del kept[place:]
-        kept.append(IMAGE_REMOVED)
-        reference = _REFERENCE.match(text, at)
-        return target.end() if target else reference.end() if reference else at
-    if target is None:
-        kept.append("]")
-        return at
-    removed["link targets"] += 1
-    kept[place] = ""
-    kept.extend(_target_text(target[1].strip("<>"), repository))
-    return target.end()
-
-
 def _match_target(text: str, at: int) -> re.Match[str] | None:
-    """Where a link leads that begins there, with its title; an address without end takes its paragraph with it."""
+    """The target of a link, with its title; one that never ends includes the rest of its paragraph."""
     return _TITLED_TARGET.match(text, at) or _PLAIN_TARGET.match(text, at) or _ENDLESS_TARGET.match(text, at)
 
 
 def _target_text(target: str, repository: str) -> Iterator[str]:
-    """A link's target where it may be told: the project's own, or a domain."""
+    """A link's target as it may be shown: the project's own, or a domain."""
     is_address = "://" in target or target.startswith(("//", "www."))
     if is_address and (shown := reduce_address(target, repository)):
         yield f" ({shown})"
 
 
 MAX_READ = 1 << 15
-"""How many characters of a comment are looked at; what is beyond is cut unseen."""
+"""How many characters of a comment are read; the rest is cut."""
 MAX_COMMENT = 8 * 1024
 MAX_REJECTION = 64 * 1024
 LEFT_OUT = "[omitted: this review exceeds the limit]"
@@ -241,23 +222,12 @@ _GAPS = re.compile(r"[ \t]+$|\n(?=\n\n)", re.MULTILINE)
 _CUT = "\n[cut: {} more characters]"
 
 
-class Removal(Record, kw_only=True):
-    """How much of one kind was taken out of a text."""
-
-    kind: str
-    count: int
-
-
-class SanitisedText(Record, kw_only=True):
-    """A text that may be handed on, and what was taken out of it."""
+class SanitisedText(NamedTuple):
+    """A text that may be passed on."""
 
     text: str
-    removed: tuple[Removal, ...] = ()
-
-    @property
-    def note(self) -> str:
-        """What was taken out, for a human to read; empty when nothing was."""
-        return ", ".join(f"{removal.kind}: {removal.count}" for removal in self.removed)
+    removed: dict[str, int]
+    """How much was removed, by kind."""
 
 
 def sanitise(
@@ -268,10 +238,10 @@ def sanitise(
     keeps_links: bool = False,
     limit: int = MAX_COMMENT,
 ) -> SanitisedText:
-    """What people see of a text, without secrets and foreign addresses, and never longer than the limit.
+    """The part of a text that people see, without secrets and foreign addresses, and never longer than the limit.
 
-    `repository` is the address of the project's own repository. Text that no forge has rendered (`is_rendered`
-    false) was seen as it was typed: its tags stay, without attributes. Sanitising twice is sanitising once.
+    `repository` is the address of the project's own repository. Text that no forge renders (`is_rendered` false) is
+    seen as it was typed: its tags stay, without attributes. Sanitising twice has the effect of once.
     """
     removed: RemovalCounts = defaultdict(int)
     total = len(text)
@@ -286,7 +256,7 @@ def sanitise(
         cut = 0
         if text == before:
             break
-    return SanitisedText(text=text, removed=_removals(removed.items()))
+    return SanitisedText(text, {kind: count for kind, count in removed.items() if count})
 
 
 def _clean_once(
@@ -296,24 +266,22 @@ def _clean_once(
     removed["invisible characters"] += max(len(text.replace("\r\n", "\n")) - len(clean), 0)
     clean, tokens = _TOKENS.subn("", clean) if _TOKEN_ENDS.search(clean) else (clean, 0)
     removed["model tokens"] += tokens
-    shield = CodeMask(removed, is_rendered=is_rendered)
-    clean = _clean_until_stable(
-        shield.mask(_remove_gaps(clean)), repository, removed, is_rendered=is_rendered
-    )
+    mask = CodeMask(removed, is_rendered=is_rendered)
+    clean = _clean_until_stable(mask.mask(_remove_gaps(clean)), repository, removed, is_rendered=is_rendered)
     if not keeps_links:
         clean, count = reduce_links(clean, repository)
-        for place, code in enumerate(shield.codes):
-            shield.codes[place], more = reduce_links(code, repository)
+        for place, code in enumerate(mask.codes):
+            mask.codes[place], more = reduce_links(code, repository)
             count += more
         removed["links"] += count
-    whole = shield.unmask(clean)
+    whole = mask.unmask(clean)
     safe = redact(whole)
     removed["secrets"] += max(safe.count(_SECRETS) - whole.count(_SECRETS), 0)
     return safe
 
 
 def _clean_until_stable(text: str, repository: str, removed: RemovalCounts, *, is_rendered: bool) -> str:
-    """The text once nothing can be decoded or taken out of it any more; what never settles goes."""
+    """The text once nothing more can be decoded or removed; markup that never settles is dropped."""
     for _ in range(_ROUNDS):
         before = text
         text = remove_tags(_decode_entities(text, removed), removed, keeps_names=not is_rendered)
@@ -324,7 +292,7 @@ def _clean_until_stable(text: str, repository: str, removed: RemovalCounts, *, i
 
 
 def _decode_entities(text: str, removed: RemovalCounts) -> str:
-    """The text with its entities as what they stand for; none can stand for the beginning of code, or of a line."""
+    """The text with its entities decoded; none can become the beginning of code, or of a line."""
     if "&" not in text:
         return text
     from html import unescape
@@ -338,68 +306,44 @@ def _decode_entities(text: str, removed: RemovalCounts) -> str:
 
 
 def _remove_gaps(text: str) -> str:
-    """The text without blanks at the ends of lines, and with one empty line at a time."""
+    """The text without blanks at line ends and repeated empty lines."""
     if "\n\n\n" in text or " \n" in text or "\t\n" in text or text[-1:] in " \t":
         return _GAPS.sub("", text)
     return text
 
 
 def _shorten_text(text: str, limit: int, unseen: int) -> tuple[str, int]:
-    """The text within so many bytes, with what was cut said, and how much that is."""
+    """The text within so many bytes, with a note of what was cut, and how many characters that are."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit and not unseen:
         return text, 0
-    room = max(limit - len(_CUT) - 12, 0)
-    kept = data[:room].decode("utf-8", "ignore") if len(data) > room else text
-    kept = _close_fence(kept, room)
-    dropped = len(text) - len(kept) + unseen
-    return f"{kept}{_CUT.format(max(dropped, 1))}", max(dropped, 1)
-
-
-def _close_fence(text: str, room: int) -> str:
-    """A text that was cut inside a fenced block, with the block closed."""
-    last = list(split_code(text))[-1:]
-    if not last or not last[0].is_code:
-        return text
-    mark = fence_lines(last[0].lines, "")[0]
-    return f"{text[: room - len(mark) - 1]}\n{mark}"
-
-
-class SanitisedReview(Record, kw_only=True):
-    """The findings of one review, fit to be handed on."""
-
-    findings: tuple[Finding, ...]
-    removed: tuple[Removal, ...] = ()
+    size = max(limit - len(_CUT) - 12, 0)
+    kept = data[:size].decode("utf-8", "ignore") if len(data) > size else text
+    last = list(split_code(kept))[-1:]
+    if last and last[0].is_code:
+        mark = fence_lines(last[0].lines, "")[0]
+        kept = f"{kept[: size - len(mark) - 1]}\n{mark}"
+    dropped = max(len(text) - len(kept) + unseen, 1)
+    return f"{kept}{_CUT.format(dropped)}", dropped
 
 
 def sanitise_findings(
     findings: Sequence[Finding], repository: str = "", *, is_rendered: bool = True
-) -> SanitisedReview:
-    """Every finding sanitised; what is beyond the size of one rejection is cut, suggestions before what blocks."""
-    room, removed = MAX_REJECTION, Counter[str]()
+) -> tuple[Finding, ...]:
+    """Every finding sanitised; what exceeds the size of one rejection is cut, suggestions first."""
+    left = MAX_REJECTION
     texts: dict[int, str] = {}
     for place in sorted(range(len(findings)), key=lambda place: not findings[place].is_blocking):
-        clean = sanitise(findings[place].text, repository, is_rendered=is_rendered)
-        removed.update({removal.kind: removal.count for removal in clean.removed})
-        size = len(clean.text.encode("utf-8", "replace"))
-        removed["findings left out"] += size > room
-        texts[place] = clean.text if size <= room else LEFT_OUT
-        room -= min(size, room)
-    return SanitisedReview(
-        findings=tuple(_replace_text(finding, texts[place]) for place, finding in enumerate(findings)),
-        removed=_removals(removed.items()),
+        text = sanitise(findings[place].text, repository, is_rendered=is_rendered).text
+        size = len(text.encode("utf-8", "replace"))
+        texts[place] = text if size <= left else LEFT_OUT
+        left -= min(size, left)
+    return tuple(
+        replace(finding, text=texts[place], path=one_line(finding.path))
+        for place, finding in enumerate(findings)
     )
 
 
-def _replace_text(finding: Finding, text: str) -> Finding:
-    return replace(finding, text=text, path=one_line(finding.path))
-
-
-def _removals(counts: Iterable[tuple[str, int]]) -> tuple[Removal, ...]:
-    return tuple(Removal(kind=kind, count=count) for kind, count in sorted(counts) if count)
-
-
 def one_line(text: str, limit: int = 300) -> str:
-    """A path or a name on one line, with what can be seen of it."""
-    plain = " ".join(visible_characters(text[: 4 * limit]).split())
-    return shorten(plain, limit)
+    """The visible characters of a path or a name, on one line."""
+    return shorten(" ".join(visible_characters(text[: 4 * limit]).split()), limit)

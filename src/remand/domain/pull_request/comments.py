@@ -169,7 +169,7 @@ def findings_from_comments(
         )
         for comment in shown
     ]
-    return sanitise_findings(found, home).findings
+    return sanitise_findings(found, home)
 
 
 def findings_from_review(review: ForgeReview, kind: str = "", home: str = "") -> tuple[Finding, ...]:

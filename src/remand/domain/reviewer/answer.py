@@ -357,7 +357,7 @@ def _clean_findings(findings: Sequence[Finding], repository: str) -> tuple[Findi
         kept = sorted(range(len(findings)), key=lambda at: not findings[at].is_blocking)[: MAX_FINDINGS - 1]
         rest = Finding(text=REST_TEXT.format(count=len(findings) - len(kept)), is_blocking=False)
         findings = (*(findings[at] for at in sorted(kept)), rest)
-    clean = sanitise_findings(findings, repository, is_rendered=False).findings
+    clean = sanitise_findings(findings, repository, is_rendered=False)
     return tuple(one for one in clean if one.text.strip())
 
 

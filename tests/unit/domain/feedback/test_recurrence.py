@@ -27,6 +27,6 @@ def test_no_finding_is_called_the_opposite_of_one_that_it_is_not(pair: Pair) -> 
 
 @pytest.mark.parametrize("text", ["Use tabs", "We'use tabs", "\u00e9 use tabs"])
 def test_a_word_that_says_what_is_preferred_is_found_whatever_stands_beside_it(text: str) -> None:
-    (choice,) = read_gist(Finding(text=text)).choices
+    (choice,) = read_gist(Finding(text=text)).preferences
 
     assert "tab" in choice.this
