@@ -16,7 +16,7 @@ import pytest
 from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.notices import channels
 from remand.adapters.notices.addresses import addresses_file, read_addresses
-from remand.adapters.notices.channels import FIRST, LONGEST, AppriseChannel, Pace
+from remand.adapters.notices.channels import FIRST, LONGEST, AppriseChannel, FilePace
 from tests.integration.machine import PATIENCE, Machine, Repository, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
@@ -248,7 +248,7 @@ def test_many_notices_come_in_ever_longer_steps(tmp_path: Path, monkeypatch: pyt
     slept: list[float] = []
     monkeypatch.setattr("remand.adapters.notices.channels.time.time", lambda: now[0])
     monkeypatch.setattr("remand.adapters.notices.channels.time.sleep", slept.append)
-    pace = Pace(os.fspath(tmp_path / "state" / "pace"))
+    pace = FilePace(os.fspath(tmp_path / "state" / "pace"))
     for _ in range(12):
         pace.wait()
         now[0] += slept[-1] if slept else 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -16,15 +18,14 @@ from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Team
 from remand.domain.decisions.notices import NOTICE_DUE, open_alert
 from remand.domain.events.event import Event
-from remand.domain.task import OverrideNotice as Untold
-from remand.domain.task import Status, Task
+from remand.domain.task import OverrideNotice, Status, Task
 from remand.domain.text.redaction import redact
 from remand.ledger.store import Transaction
 
 MAX_SINGLE = 3
-"""So many questions are told one by one; more of them together."""
+"""Up to so many questions have a notice each; more of them share one."""
 MAX_PER_NOTICE = 500
-"""So many at least stand in one notice, when there are that many."""
+"""At least so many share one notice, when there are that many."""
 MAX_NOTICES = 20
 MAX_TITLE = 80
 
@@ -39,16 +40,15 @@ class Channel(Protocol):
 
 
 class OutgoingNotice(NamedTuple):
-    """What is sent, and what it tells of."""
+    """What is sent, and what is recorded once a channel took it."""
 
     title: str
     body: str
     about: tuple[c.NoteDelivery, ...]
-    """What is recorded once a channel took it."""
 
 
 class DeliveryReport(NamedTuple):
-    """What came of it: how many notices went out, about what, and what stood in the way."""
+    """How many notices were sent, about what, and what failed."""
 
     notices: int
     delivered: tuple[tuple[str, str], ...]
@@ -58,16 +58,17 @@ class DeliveryReport(NamedTuple):
 
 
 def deliver_notices(ledger: Ledger, channels: Sequence[Channel], team: Team, project: str) -> DeliveryReport:
-    """Tells every channel of what it has not taken yet; what a channel took is recorded."""
+    """Sends every channel what it has not taken yet; what a channel took is recorded."""
     count, problems = 0, list[str]()
     delivered: list[tuple[str, str]] = []
     names = {channel.name for channel in channels}
     for channel in channels:
         with ledger.store.read() as view:
-            telling = _PendingNotices(view, team, project, channel.name, names)
-            notices = [*telling.questions(), *telling.alerts(), *telling.overrides()]
+            pending = _PendingNotices(view, team, project, channel.name, names)
+            notices = [*pending.questions(), *pending.alerts(), *pending.overrides()]
         for notice in notices:
-            problem = channel.send(_without_secrets(notice.title), _without_secrets(notice.body))
+            # Nothing that looks like a secret leaves the machine.
+            problem = channel.send(redact(notice.title), redact(notice.body))
             if problem:
                 problems.append(f"{channel.name}: {problem}")
                 break
@@ -77,35 +78,75 @@ def deliver_notices(ledger: Ledger, channels: Sequence[Channel], team: Team, pro
     return DeliveryReport(count, tuple(delivered), tuple(problems))
 
 
+class Pace(Protocol):
+    """How often notices are sent, across processes."""
+
+    def wait(self) -> None:
+        """Returns when the next notice may be sent."""
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Keeps other processes from sending the same at the same time."""
+
+    def note(self) -> None:
+        """Notes that a notice was sent, or failed."""
+
+
+class NoticeDelivery:
+    """Sends the user's pending notices through the channels that the user has named."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        team: Callable[[], Team],
+        project: str,
+        *,
+        open_channels: Callable[[], tuple[Sequence[Channel], tuple[str, ...]]],
+        pace: Pace,
+    ) -> None:
+        self._ledger, self._team, self._project = ledger, team, project
+        self._open_channels, self._pace = open_channels, pace
+
+    def deliver(self) -> DeliveryReport:
+        """Sends once."""
+        channels, problems = self._open_channels()
+        self._ledger.ask_all([])
+        with self._pace.turn():
+            sent = deliver_notices(self._ledger, channels, self._team(), self._project)
+        if sent.notices or sent.problems:
+            self._pace.note()
+        return sent._replace(problems=problems + sent.problems)
+
+    def deliver_paced(self) -> DeliveryReport:
+        """Sends, at the pace of notices, until nothing is new; what fails is left to the next command."""
+        notices, delivered = 0, tuple[tuple[str, str], ...]()
+        while True:
+            self._pace.wait()
+            sent = self.deliver()
+            notices, delivered = notices + sent.notices, delivered + sent.delivered
+            if sent.problems or not sent.notices:
+                return DeliveryReport(notices, delivered, sent.problems)
+
+
 class _PendingNotices:
-    """What one channel has yet to be told: a few one by one, many of a kind together."""
+    """What one channel has not taken yet: a few in a notice each, many of a kind together."""
 
     def __init__(self, view: Transaction, team: Team, project: str, channel: str, names: set[str]) -> None:
-        self._view = view
-        self._team = team
-        self._project = project
-        self._channel = channel
-        self._names = names
+        self._view, self._team, self._project = view, team, project
+        self._channel, self._names = channel, names
 
     def questions(self) -> Iterator[OutgoingNotice]:
         """The questions that the channel has not taken since they were last repeated, the oldest first."""
         found = [
-            (asked.opened_at, task.id, task)
+            (asked.opened_at, task.id, asked.id, task)
             for task in self._view.tasks.escalated_tasks()
             if (asked := task.inbox.escalation) and not asked.acknowledged_by and self._is_new(asked.notified)
         ]
-        tasks = [task for _, _, task in sorted(found, key=lambda one: one[:2])]
-        if len(tasks) <= MAX_SINGLE:
-            yield from map(self._question_notice, tasks)
-            return
-        told = [
-            (self._delivery(task.id, asked.id), f"- {asked.id} {_task_text(task)}")
-            for task in tasks
-            if (asked := task.inbox.escalation)
+        pending = [
+            (self._delivery(task.id, name), f"- {name} {_task_text(task)}", partial(self._question, task))
+            for _, _, name, task in sorted(found, key=lambda one: one[:2])
         ]
-        yield from self._combined_notices(
-            f"{len(tasks)} questions wait for you", told, "Answer with `remand inbox`."
-        )
+        title = f"{len(pending)} questions wait for you"
+        return self._notices(pending, title, "Answer with `remand inbox`.")
 
     def alerts(self) -> Iterator[OutgoingNotice]:
         """The alerts that the channel has not taken, the oldest first."""
@@ -114,20 +155,17 @@ class _PendingNotices:
             for task in self._view.tasks.active(Status.CLAIMED)
             if (alert := open_alert(task)) and self._is_new(alert.notified)
         ]
-        asked = alert_questions(self._view, self._team, tasks, self._story)
-        found = sorted(asked, key=lambda one: (one.since, one.task_id))
-        if len(found) <= MAX_SINGLE:
-            yield from map(self._alert_notice, found)
-            return
-        told = [
+        found = alert_questions(self._view, self._team, tasks, self._events_of)
+        pending = [
             (
-                self._delivery(one.task_id, one.escalation_id),
-                f"- {one.escalation_id} {single_line(one.question)}",
+                self._delivery(asked.task_id, asked.escalation_id),
+                f"- {asked.escalation_id} {single_line(asked.question)}",
+                partial(self._alert, asked),
             )
-            for one in found
+            for asked in sorted(found, key=lambda asked: (asked.since, asked.task_id))
         ]
-        title = f"the work on {len(found)} tasks was rejected again and again"
-        yield from self._combined_notices(title, told, "`remand inbox` shows what can be done.")
+        title = f"the work on {len(pending)} tasks was rejected again and again"
+        return self._notices(pending, title, "`remand inbox` shows what can be done.")
 
     def overrides(self) -> Iterator[OutgoingNotice]:
         """The overrides in the user's name that the channel has not taken, the oldest first."""
@@ -137,49 +175,52 @@ class _PendingNotices:
             for notice in task.inbox.notices
             if self._is_new(notice.notified)
         ]
-        found.sort(key=lambda one: one[:2])
-        told = [(self._override_delivery(task, notice), task, notice) for _, _, notice, task in found]
-        if len(told) <= MAX_SINGLE:
-            for about, task, notice in told:
-                title = f"an override in your name: {single_line(task.title, MAX_TITLE)}"
-                body = (
-                    f"{_task_text(task)}\n\n{single_line(notice.text, 500)}\n\nRecorded at {format_time(notice.at)}. If this was not "
-                    f"you, somebody acts in your name: `remand task show {task.id}` shows what was done."
-                )
-                yield OutgoingNotice(f"{self._project}: {title}", body, (about,))
-            return
-        rows = [
-            (about, f"- {_task_text(task)}: {single_line(notice.text, 500)}") for about, task, notice in told
-        ]
+        pending = []
+        for _, _, notice, task in sorted(found, key=lambda one: one[:2]):
+            is_last = self._names <= {*notice.notified, self._channel}
+            delivery = replace(self._delivery(task.id, notice.id), is_last=is_last)
+            row = f"- {_task_text(task)}: {single_line(notice.text, 500)}"
+            pending.append((delivery, row, partial(self._override, task, notice)))
         last = "If one of them was not yours, somebody acts in your name: `remand task show ID` shows what was done."
-        yield from self._combined_notices(f"{len(told)} overrides in your name", rows, last)
+        return self._notices(pending, f"{len(pending)} overrides in your name", last)
 
-    def _question_notice(self, task: Task) -> OutgoingNotice:
-        asked = escalation_question(self._view, self._team, task, self._story)
+    def _notices(
+        self,
+        pending: Sequence[tuple[c.NoteDelivery, str, Callable[[], tuple[str, str]]]],
+        title: str,
+        last: str,
+    ) -> Iterator[OutgoingNotice]:
+        """A few with a notice each, by their own title and body; many with a row each in few notices."""
+        if len(pending) <= MAX_SINGLE:
+            for delivery, _, write in pending:
+                own_title, body = write()
+                yield OutgoingNotice(f"{self._project}: {own_title}", body, (delivery,))
+            return
+        size = max(MAX_PER_NOTICE, -(-len(pending) // MAX_NOTICES))
+        for start in range(0, len(pending), size):
+            part = pending[start : start + size]
+            body = "\n".join([*(row for _, row, _ in part), "", last])
+            yield OutgoingNotice(f"{self._project}: {title}", body, tuple(one[0] for one in part))
+
+    def _question(self, task: Task) -> tuple[str, str]:
+        asked = escalation_question(self._view, self._team, task, self._events_of)
         again = " (again)" if asked.repeats else ""
         rows = (*_answer_rows(asked), "", *asked.tried, "", f"Asked since {format_time(asked.since)}.")
-        title = f"{self._project}: a question waits for you{again}: {single_line(task.title, MAX_TITLE)}"
-        return OutgoingNotice(title, "\n".join(rows), (self._delivery(task.id, asked.escalation_id),))
+        return f"a question waits for you{again}: {single_line(task.title, MAX_TITLE)}", "\n".join(rows)
 
-    def _alert_notice(self, asked: AlertQuestion) -> OutgoingNotice:
+    def _alert(self, asked: AlertQuestion) -> tuple[str, str]:
         rows = (*_answer_rows(asked), "", *asked.tried, "", f"Alerted at {format_time(asked.since)}.")
         words = f"{asked.agent}'s work was rejected {times_text(asked.number)}"
-        title = f"{self._project}: {single_line(words, MAX_TITLE)}: {single_line(asked.title, MAX_TITLE)}"
-        return OutgoingNotice(title, "\n".join(rows), (self._delivery(asked.task_id, asked.escalation_id),))
+        title = f"{single_line(words, MAX_TITLE)}: {single_line(asked.title, MAX_TITLE)}"
+        return title, "\n".join(rows)
 
-    def _override_delivery(self, task: Task, notice: Untold) -> c.NoteDelivery:
-        is_last = self._names <= {*notice.notified, self._channel}
-        return replace(self._delivery(task.id, notice.id), is_last=is_last)
-
-    def _combined_notices(
-        self, title: str, told: list[tuple[c.NoteDelivery, str]], last: str
-    ) -> Iterator[OutgoingNotice]:
-        """Many things of a kind in few notices."""
-        size = max(MAX_PER_NOTICE, -(-len(told) // MAX_NOTICES))
-        for start in range(0, len(told), size):
-            part = told[start : start + size]
-            body = "\n".join([*(row for _, row in part), "", last])
-            yield OutgoingNotice(f"{self._project}: {title}", body, tuple(about for about, _ in part))
+    def _override(self, task: Task, notice: OverrideNotice) -> tuple[str, str]:
+        title = f"an override in your name: {single_line(task.title, MAX_TITLE)}"
+        body = (
+            f"{_task_text(task)}\n\n{single_line(notice.text, 500)}\n\nRecorded at {format_time(notice.at)}. If this "
+            f"was not you, somebody acts in your name: `remand task show {task.id}` shows what was done."
+        )
+        return title, body
 
     def _delivery(self, task_id: str, name: str) -> c.NoteDelivery:
         return c.NoteDelivery(task_id=task_id, escalation_id=name, channel=self._channel)
@@ -187,7 +228,7 @@ class _PendingNotices:
     def _is_new(self, notified: tuple[str, ...]) -> bool:
         return self._channel not in notified
 
-    def _story(self, task_id: str) -> list[Event]:
+    def _events_of(self, task_id: str) -> list[Event]:
         return task_events(self._view, task_id)
 
 
@@ -200,8 +241,3 @@ def _answer_rows(asked: Question) -> list[str]:
 def _task_text(task: Task) -> str:
     alias = f" ({single_line(task.details.aliases[0], MAX_TITLE)})" if task.details.aliases else ""
     return f"{task.id}{alias}: {single_line(task.title, MAX_TITLE)}"
-
-
-def _without_secrets(text: str) -> str:
-    """What leaves the machine: without anything that can be told as a secret."""
-    return redact(text)

@@ -9,76 +9,39 @@ from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.notices.addresses import (
     AGENTS_MARK,
     VARIABLE,
-    ChannelAddresses,
     addresses_file,
     read_addresses,
 )
-from remand.adapters.notices.channels import FILE_KIND, AppriseChannel, FileChannel, Pace
+from remand.adapters.notices.channels import FilePace, open_channels
 from remand.adapters.system.folders import state_folder
-from remand.app.notices import Channel, DeliveryReport, deliver_notices
+from remand.app.notices import NoticeDelivery
 from remand.config import inherited_environment
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, ledger_id
 
-__all__ = [
-    "addresses_file",
-    "channels",
-    "deliver",
-    "deliver_paced",
-    "read_addresses",
-    "start_delivery",
-]
+__all__ = ["addresses_file", "notice_delivery", "open_channels", "read_addresses", "start_delivery"]
 
 _AGENT_VARIABLES = ("REMAND_TASK", "REMAND_ACTOR", "REMAND_HANDOFF")
 
 
-def channels(found: ChannelAddresses) -> list[Channel]:
-    """The channels behind the user's addresses."""
-    return [
-        FileChannel(*one) if one.url.lower().startswith(f"{FILE_KIND}://") else AppriseChannel(*one)
-        for one in found.channels
-    ]
-
-
-def deliver(opened: OpenLedger) -> DeliveryReport:
-    """Tells the user of every question that a channel has not taken."""
-    found, pace = read_addresses(), _pace(opened.place)
-    opened.ledger.ask_all([])
-    with pace.turn():
-        told = deliver_notices(
-            opened.ledger, channels(found), opened.settings.rules().team, _project(opened.place)
-        )
-    if told.notices or told.problems:
-        pace.note()
-    return told._replace(problems=found.problems + told.problems)
-
-
-def deliver_paced(opened: OpenLedger) -> DeliveryReport:
-    """Tells the user, in the pace of notices, until nothing is new; what fails is left to the next command."""
-    whole = DeliveryReport(0, (), ())
-    while True:
-        _pace(opened.place).wait()
-        told = deliver(opened)
-        whole = DeliveryReport(whole.notices + told.notices, whole.delivered + told.delivered, told.problems)
-        if told.problems or not told.notices:
-            return whole
+def notice_delivery(opened: OpenLedger) -> NoticeDelivery:
+    """What sends the user's notices about a ledger."""
+    return NoticeDelivery(
+        opened.ledger,
+        lambda: opened.settings.rules().team,
+        os.path.basename(opened.place.root) or "remand",
+        open_channels=open_channels,
+        pace=FilePace(os.path.join(_folder(opened.place), "pace")),
+    )
 
 
 def start_delivery(place: LedgerLocation) -> None:
-    """Starts a process that tells the user, unless one is at it: nobody waits for a channel."""
+    """Starts a process that sends notices, unless one runs already: no command waits for a channel."""
     call = ["-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
     environment = inherited_environment()
     without = (*_AGENT_VARIABLES, VARIABLE) if AGENTS_MARK in environment else _AGENT_VARIABLES
     BackgroundRuns(_folder(place)).start("notify", [sys.executable, *call], inherited_environment(*without))
 
 
-def _pace(place: LedgerLocation) -> Pace:
-    return Pace(os.path.join(_folder(place), "pace"))
-
-
 def _folder(place: LedgerLocation) -> str:
     return os.path.join(state_folder(), ledger_id(place), "notices")
-
-
-def _project(place: LedgerLocation) -> str:
-    return os.path.basename(place.root) or "remand"

@@ -11,7 +11,7 @@ from remand.domain.record import NamedTuple
 VARIABLE = "REMAND_NOTIFY"
 AGENTS_MARK = "REMAND_TASK"
 _LOCAL = ("file://", "syslog://", "dbus://", "macosx://", "windows://")
-"""What only the user's own file may name: it writes where anyone could be made to look away."""
+"""Only the user's own file may name these: they write on this machine."""
 _MAX_FILE = 1 << 16
 _LINE = re.compile(
     r"(?:(?P<name>[a-z0-9][a-z0-9-]{0,30})\s*=\s*)?(?P<url>(?P<kind>[a-z][a-z0-9.+-]{0,30})://\S+)",
@@ -20,24 +20,23 @@ _LINE = re.compile(
 
 
 class ChannelAddress(NamedTuple):
-    """A channel's name and its address."""
-
     name: str
     url: str
 
 
 class ChannelAddresses(NamedTuple):
-    """The channels there are, and what is wrong with the others; never an address itself."""
+    """The channels, and what is wrong with other lines; never an address itself."""
 
     channels: tuple[ChannelAddress, ...]
     problems: tuple[str, ...] = ()
 
 
 def read_addresses() -> ChannelAddresses:
-    """Every channel the user has named."""
+    """Every channel that the user has named. Inside an agent's environment, that of the environment does not count."""
     path = addresses_file()
     lines, problem = _lines(path)
-    words = [*_from_environment(), *lines]
+    named = [] if os.environ.get(AGENTS_MARK) else os.environ.get(VARIABLE, "").split()
+    words = [*(word for word in named if not word.lower().startswith(_LOCAL)), *lines]
     problems = [problem] if problem else []
     found: list[ChannelAddress] = []
     for number, word in enumerate(words, start=1):
@@ -45,17 +44,11 @@ def read_addresses() -> ChannelAddresses:
         if match is None:
             problems.append(f"channel {number} is no address; write it as kind://…, one a line in {path}")
             continue
-        found.append(
-            ChannelAddress(_unique_name(match["name"] or match["kind"].lower(), found), match["url"])
-        )
+        name, taken = match["name"] or match["kind"].lower(), {other.name for other in found}
+        numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(found) + 2))
+        unique = next(one for one in numbered if one not in taken)
+        found.append(ChannelAddress(unique, match["url"]))
     return ChannelAddresses(tuple(found), tuple(problems))
-
-
-def _from_environment() -> list[str]:
-    """The addresses of the environment; none inside an agent's, and none that writes on this machine."""
-    if os.environ.get(AGENTS_MARK):
-        return []
-    return [word for word in os.environ.get(VARIABLE, "").split() if not word.lower().startswith(_LOCAL)]
 
 
 def addresses_file() -> str:
@@ -66,15 +59,8 @@ def addresses_file() -> str:
     return os.path.join(base, "remand", "notify.urls")
 
 
-def _unique_name(name: str, others: list[ChannelAddress]) -> str:
-    """A name no other channel has."""
-    taken = {other.name for other in others}
-    numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(others) + 2))
-    return next(one for one in numbered if one not in taken)
-
-
 def _lines(path: str) -> tuple[list[str], str]:
-    """The lines of the file that say something, and why it cannot be used."""
+    """The lines of the file without comments, and why it cannot be used."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

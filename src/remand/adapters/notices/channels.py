@@ -1,4 +1,4 @@
-"""Notices to the user: the channels' addresses, a file or the `apprise` library to send with, and how often."""
+"""Channels to the user, a file or the `apprise` library, and how often notices are sent through them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-FILE_KIND = "file"
+from remand.adapters.notices.addresses import read_addresses
+from remand.app.notices import Channel
 
 
 class FileChannel:
@@ -24,7 +25,6 @@ class FileChannel:
         self._path = unquote(urlsplit(url).path)
 
     def send(self, title: str, body: str) -> str:
-        """Adds a notice; empty when it is written, else why not."""
         text = f"{title}\n{body}\n\n".encode()
         try:
             opened = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
@@ -41,14 +41,14 @@ MISSING = "it takes the package apprise; install remand with its extra: pip inst
 
 
 class AppriseChannel:
-    """One address of the user's."""
+    """An address that the `apprise` library sends to."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
         self._url = url
 
     def send(self, title: str, body: str) -> str:
-        """Sends a notice; empty when the channel took it, else why not. What it says never holds the address."""
+        """Empty when the service took it, else why not; never with the address."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the library's own affairs
             try:
@@ -68,19 +68,28 @@ class AppriseChannel:
         return "" if taken else "the service did not take it"
 
 
+def open_channels() -> tuple[list[Channel], tuple[str, ...]]:
+    """The channels that the user has named, and what is wrong with other addresses."""
+    found = read_addresses()
+    channels: list[Channel] = [
+        FileChannel(*address) if address.url.lower().startswith("file://") else AppriseChannel(*address)
+        for address in found.channels
+    ]
+    return channels, found.problems
+
+
 FIRST, LONGEST = 1.0, 300.0
 QUIET = 1800.0
-"""After so long without a notice, the next goes out at once again."""
+"""After so many seconds without a notice, the next is sent at once again."""
 
 
-class Pace:
-    """Remembers in a file when the last notice went out, and how long the next has to wait."""
+class FilePace:
+    """Remembers in a file when the last notice was sent, and how long the next has to wait."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def wait(self) -> None:
-        """Returns when the next notice may go out."""
         at, step = self._last()
         left = at + step - time.time()
         if 0 < left <= LONGEST:
@@ -88,7 +97,7 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One at a time: two that told at once would tell the same."""
+        """One process at a time: two would send the same."""
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -98,7 +107,6 @@ class Pace:
             os.close(lock)
 
     def note(self) -> None:
-        """Notes that one went out, or was tried to."""
         at, step = self._last()
         now = time.time()
         longer = FIRST if now - at > QUIET else min(max(step * 2, FIRST), LONGEST)

@@ -71,8 +71,8 @@ def _notify(context: Context) -> Result:
     require_outside_agent("notify", is_confined=context.is_confined)
     if context.arguments.test:
         return _test_channels()
-    deliver = notices.deliver_paced if context.arguments.paced else notices.deliver
-    sent = deliver(context.opened_ledger)
+    delivery = notices.notice_delivery(context.opened_ledger)
+    sent = delivery.deliver_paced() if context.arguments.paced else delivery.deliver()
     data = {
         "channels": [address.name for address in notices.read_addresses().channels],
         "notices": sent.notices,
@@ -89,13 +89,13 @@ def _notify(context: Context) -> Result:
 
 
 def _test_channels() -> Result:
-    found = notices.read_addresses()
+    channels, problems = notices.open_channels()
     results = [
         (channel.name, channel.send("Remand", "This is a test: questions will reach you here."))
-        for channel in notices.channels(found)
+        for channel in channels
     ]
     data = [{"channel": name, "ok": not problem, "problem": problem} for name, problem in results]
-    data += [{"channel": "", "ok": False, "problem": problem} for problem in found.problems]
+    data += [{"channel": "", "ok": False, "problem": problem} for problem in problems]
     rows = [(row["channel"], "took it" if row["ok"] else row["problem"]) for row in data]
     is_well = all(row["ok"] for row in data)
     none = _NO_CHANNEL.format(notices.addresses_file())
