@@ -149,6 +149,7 @@ def test_a_command_killed_before_it_wrote_the_files_is_made_good_by_the_next(mac
         "import os, signal, sys\n"
         "from importlib import import_module\n"
         "import remand.wiring.reminders as records\n"
+        "records.run_after_call  # loads the module\n"
         "records.update_record_files = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "from remand.interfaces.cli.entry import run\n"
         "run(sys.argv[1:])\n"
