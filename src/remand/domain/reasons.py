@@ -11,11 +11,11 @@ class RejectionReason(Enum):
     BLOCKER = auto()
     """Something outside stands in the way, and evidence shows it."""
     SCOPE_CREEP = auto()
-    """The task grew to more than twice what was asked, and is better cut into sub-tasks."""
+    """The task grew to more than twice what was asked, and is better split into sub-tasks."""
     MISSING_DEPENDENCY = auto()
     """Another task or a decision, which is still open, has to come first."""
     INFEASIBLE = auto()
-    """What the task demands cannot be had together."""
+    """The demands of the task exclude each other."""
     UNCLEAR_REQUIREMENTS = auto()
     """The task can be read in several ways, and nobody could say which is meant."""
     OBSOLETE = auto()
@@ -26,7 +26,7 @@ class DecisionType(Enum):
     """What the director makes of a rejection."""
 
     OVERRIDE = auto()
-    """The rejection does not hold; the work goes on."""
+    """The rejection does not hold; the work continues."""
     ACCEPT = auto()
     """It holds: the task is blocked, or cancelled when it is obsolete."""
     ACCEPT_AND_DEFER = auto()
@@ -38,7 +38,7 @@ class DecisionType(Enum):
 
 
 def status_after(decision: DecisionType, reason: RejectionReason | None) -> str:
-    """What a task is called after a rejection of it was decided so; empty when it goes on."""
+    """The status of a task after that decision on its rejection; empty when work continues."""
     if decision is DecisionType.ACCEPT and reason is RejectionReason.OBSOLETE:
         return "cancelled"
     return _STATUS_AFTER.get(decision, "")

@@ -171,11 +171,11 @@ def mentions_any(placed: PlacedTest, names: frozenset[str]) -> bool:
 
 def is_named_after(placed: PlacedTest, names: frozenset[str]) -> bool:
     """True when the name of a test has all the words of one of some names, each at least as a beginning."""
-    told = _name_words(placed.case.name)
+    name_words = _name_words(placed.case.name)
     for name in names:
         asked = _name_words(name)
         is_telling = any(len(word) >= MIN_WORD for word in asked)
-        if is_telling and all(any(one.startswith(word) for one in told) for word in asked):
+        if is_telling and all(any(one.startswith(word) for one in name_words) for word in asked):
             return True
     return False
 
@@ -186,7 +186,7 @@ def _name_words(name: str) -> list[str]:
 
 def is_split_up(placed: PlacedTest, matching: PairedTests) -> bool:
     """True when several new tests of the file carry the name of one that is gone, and prove as much together."""
-    heirs = [
+    successors = [
         other.case
         for other in matching.new
         if other.is_run
@@ -194,10 +194,12 @@ def is_split_up(placed: PlacedTest, matching: PairedTests) -> bool:
         and other.view is placed.view
         and other.case.short_name.startswith(placed.case.short_name)
     ]
-    if len(heirs) < 2 or sum(case.proofs for case in heirs) < placed.case.proofs:
+    if len(successors) < 2 or sum(case.proofs for case in successors) < placed.case.proofs:
         return False
-    values = frozenset(value for case in heirs for value in case.literals)
-    return _is_covered(placed, values, frozenset(name for case in heirs for name in case.calls), SPLIT_SHARE)
+    values = frozenset(value for case in successors for value in case.literals)
+    return _is_covered(
+        placed, values, frozenset(name for case in successors for name in case.calls), SPLIT_SHARE
+    )
 
 
 def are_tests_replaced(matching: PairedTests, vanished: frozenset[str]) -> bool:

@@ -181,8 +181,8 @@ def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
 
 
 def _is_test_id_of(placed: PlacedTest, test_id: str) -> bool:
-    name, told = id_words(placed.case.name), id_words(without_parameters(test_id))
-    return bool(name) and told[-len(name) :] == name
+    name, words = id_words(placed.case.name), id_words(without_parameters(test_id))
+    return bool(name) and words[-len(name) :] == name
 
 
 def judge_new_tests(
@@ -205,11 +205,9 @@ def judge_new_tests(
         for test in on_head
         if test.outcome == "passed" and _is_new_or_changed(changeset, test.id, known)
     ]
-    is_mended = any(
-        test.outcome == "passed" and known.get(test.id) in ("failed", "error") for test in on_head
-    )
+    is_fixed = any(test.outcome == "passed" and known.get(test.id) in ("failed", "error") for test in on_head)
     before = {test.id: test.outcome for test in crossed}
-    if not new or is_mended or any(before.get(test_id) != "passed" for test_id in new):
+    if not new or is_fixed or any(before.get(test_id) != "passed" for test_id in new):
         return ()
     path = next(filter(None, map(ChangedPaths(comparison.changes).path_of, new)), "")
     return (

@@ -183,9 +183,9 @@ def suspicion(code: str, path: str, line: int, found: str, content: str | None =
 
 
 def quote_names(names: list[str]) -> str:
-    """Some names, the first few told."""
-    told = ", ".join(f"`{shorten(name)}`" for name in names[:MAX_NAMED])
-    return told if len(names) <= MAX_NAMED else f"{told} and {len(names) - MAX_NAMED} more"
+    """The first few names, and how many more there are."""
+    quoted = ", ".join(f"`{shorten(name)}`" for name in names[:MAX_NAMED])
+    return quoted if len(names) <= MAX_NAMED else f"{quoted} and {len(names) - MAX_NAMED} more"
 
 
 def shorten(text: str) -> str:

@@ -87,7 +87,7 @@ class Snapshot:
         return describe_named_task(name, known, task, is_descendant=is_behind)
 
     def _waits_for(self, other: Task, target: str) -> bool:
-        """True when the other task waits for the target or was cut from it, directly or by way of others."""
+        """True when the other task waits for the target or was split from it, directly or by way of others."""
         seen: set[str] = set()
         ahead = [other.links.parent, *other.blockers]
         while ahead:
@@ -189,7 +189,7 @@ Rule = Callable[[DecisionCase], PolicyChoice | None]
 
 
 def simulate(events: Iterable[Event], policy: Policy, since: Instant = "") -> Simulation:
-    """Takes every decision of the ledger again under a policy; those before `since` are not told."""
+    """Takes every decision of the ledger again under a policy; those before `since` are not reported."""
     ordered = sorted(events, key=order_key)
     outcomes = _Outcomes(ordered)
     past, notes = Snapshot(), SimulationNotes()
@@ -346,11 +346,11 @@ def _has_lockout(outcome: Sequence[Event], agent: str) -> bool:
 
 
 def _start_lease(case: DecisionCase) -> PolicyChoice | None:
-    """`lease`: an agent takes the task; an offer that it took later than it would have lapsed is told."""
+    """`lease`: an agent takes the task; an offer that it took after it would have lapsed is reported."""
     event = case.event
-    told = _continue_lease(case) if isinstance(event, HandoffAccepted) else None
+    choice = _continue_lease(case) if isinstance(event, HandoffAccepted) else None
     case.notes.leases[event.handoff_id] = SimulatedLease(event.agent, event.ts)
-    return told
+    return choice
 
 
 def _start_offer(case: DecisionCase) -> PolicyChoice | None:
@@ -362,10 +362,10 @@ def _start_offer(case: DecisionCase) -> PolicyChoice | None:
 
 def _renew_lease(case: DecisionCase) -> PolicyChoice | None:
     """`lease`: a heartbeat, which comes in time or too late."""
-    told = _continue_lease(case)
+    choice = _continue_lease(case)
     if case.event.handoff_id in case.notes.leases:
         case.notes.leases[case.event.handoff_id] = SimulatedLease(case.event.agent, case.event.ts)
-    return told
+    return choice
 
 
 def _continue_lease(case: DecisionCase) -> PolicyChoice | None:

@@ -75,11 +75,11 @@ def earlier_rejections(view: Transaction, task_id: str) -> list[EarlierRejection
 
 
 def _agent_rejection(found: RejectionView) -> EarlierRejection:
-    told = found.rejection
+    record = found.rejection
     return EarlierRejection(
         agent=found.agent,
-        reason=_shorten(told.get("reason_type")),
-        summary=_shorten(told.get("reason_summary")) or _shorten(told.get("blocking_factor")),
+        reason=_shorten(record.get("reason_type")),
+        summary=_shorten(record.get("reason_summary")) or _shorten(record.get("blocking_factor")),
         decision=_shorten(found.decision.decision_type) if found.decision else "",
         at=found.at,
     )
@@ -100,12 +100,12 @@ def _task_warnings(view: Transaction, task: Task, agent: str) -> Iterable[Handof
     """Of each who said no to this very task the last word."""
     if not was_rejected(task):
         return
-    heard: set[tuple[str, bool]] = set()
+    reported: set[tuple[str, bool]] = set()
     for no in earlier_rejections(view, task.id):
         is_own, is_review = no.agent == agent, no.reason == "REVIEW"
-        if (no.agent, is_review) in heard:
+        if (no.agent, is_review) in reported:
             continue
-        heard.add((no.agent, is_review))
+        reported.add((no.agent, is_review))
         who = "sent work on this task back" if is_review else "rejected this very task before"
         kind = "agent_rejected_task" if is_own and not is_review else "task_rejected"
         yield _handoff_warning(kind, f"{no.agent} {who}: {no.gist}", task, no)

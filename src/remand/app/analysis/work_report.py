@@ -1,4 +1,4 @@
-"""What work came to and what reviews cost: rejections, questions, rework, time in each status, cost of runs."""
+"""Reports on work: rejections, questions, rework, time in each status, and what runs cost."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class Rework(Record, kw_only=True):
     time_in_status: tuple[StatusDuration, ...]
 
 
-def measure_rework(stories: Iterable[list[Event]], now: Instant, since: Instant = "") -> Rework:
+def measure_rework(histories: Iterable[list[Event]], now: Instant, since: Instant = "") -> Rework:
     """The figures of tasks, each given by its events in order; with `since` of what happened from then on."""
     count = _ReworkCount(since)
-    for story in stories:
-        count.add(story, now)
+    for history in histories:
+        count.add(history, now)
     return count.result()
 
 
@@ -96,10 +96,10 @@ class _ReworkCount:
         self._reviewers: dict[str, Counter[str]] = {}
         self._stays: dict[Status, list[float]] = {}
 
-    def add(self, story: list[Event], now: Instant) -> None:
+    def add(self, history: list[Event], now: Instant) -> None:
         task: Task | None = None
         began: Instant = ""
-        for event in story:
+        for event in history:
             before, task = task, evolve(task, event)
             if task is None:
                 continue
@@ -110,7 +110,7 @@ class _ReworkCount:
                 self._review(event, before, task)
         if task is not None:
             self._stay(None if task.is_terminal else task, began, now)
-            self._task(task, story)
+            self._task(task, history)
 
     def _stay(self, task: Task | None, began: Instant, ended: Instant) -> None:
         if task is not None and ended > max(began, self._since):
@@ -150,10 +150,10 @@ class _ReworkCount:
     def _counter_of(tallies: dict[str, Counter[str]], name: str) -> Counter[str]:
         return tallies.setdefault(name, Counter())
 
-    def _task(self, task: Task, story: list[Event]) -> None:
+    def _task(self, task: Task, history: list[Event]) -> None:
         reviews = [
             event
-            for event in story
+            for event in history
             if isinstance(event, ReviewApproved | ReviewRejected) and event.ts >= self._since
         ]
         if not reviews:
@@ -289,11 +289,11 @@ class WorkReport(Record, kw_only=True, omit_defaults=False):
     total: RunCost
 
 
-def build_work_report(stories: Iterable[list[Event]], since: Instant = "") -> WorkReport:
+def build_work_report(histories: Iterable[list[Event]], since: Instant = "") -> WorkReport:
     """The read-out of tasks, each given by its events in order; with `since` of what happened from then on."""
     count = _WorkCount(since)
-    for story in stories:
-        count.add(story)
+    for history in histories:
+        count.add(history)
     return count.result()
 
 
@@ -301,8 +301,8 @@ def rejection_entry(event: Event) -> RejectionEntry | None:
     """The no that an event is; None when it is none."""
     match event:
         case HandoffRejected() | HandoffRejectionInvalid() if event.rejection_id:  # none of a GoT tool
-            told = (event.rejection.get("reason_type"), event.rejection.get("reason_summary"))
-            why = ": ".join(str(part) for part in told if part)
+            parts = (event.rejection.get("reason_type"), event.rejection.get("reason_summary"))
+            why = ": ".join(str(part) for part in parts if part)
             return _entry(event, kind=AGENT, by=event.agent, of=event.agent, why=why, id=event.rejection_id)
         case GateRejected():
             return _entry(
@@ -382,12 +382,12 @@ class _WorkCount:
         self._agents: dict[str, _RunTotals] = {}
         self._total = _RunTotals("all")
 
-    def add(self, story: list[Event]) -> None:
+    def add(self, history: list[Event]) -> None:
         task: Task | None = None
         noes: list[RejectionEntry] = []
         questions: list[AskedQuestion] = []
         own = _RunTotals("")
-        for event in story:
+        for event in history:
             before, task = task, evolve(task, event)
             if event.ts < self._since or task is None:
                 continue
@@ -398,7 +398,7 @@ class _WorkCount:
             if isinstance(event, RunEnded) and before is not None and before.find_run(event.run_id):
                 for each in (own, self._total, self._agents.setdefault(event.agent, _RunTotals(event.agent))):
                     each.add(event)
-        if task is not None and story[-1].ts >= self._since:
+        if task is not None and history[-1].ts >= self._since:
             self._noes += [replace(no, label=task.label) for no in noes]
             self._questions += [replace(one, label=task.label) for one in questions]
             self._fates.append(

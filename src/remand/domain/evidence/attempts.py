@@ -248,12 +248,12 @@ class RecordedCall(NamedTuple):
 
 
 def read_calls(runs: Sequence[ToolUse]) -> list[RecordedCall]:
-    """The calls of all runs, ready to be held against attempts."""
+    """The calls of all runs, ready to be compared with attempts."""
     return [ran for run in runs for ran in _read_use(run)]
 
 
 def find_supporting_use(attempt: str, calls: Sequence[RecordedCall]) -> ToolUse | None:
-    """The run that bears an attempt out; None when what was run does not fit it.
+    """The run that supports an attempt; None when no run fits it.
 
     Every command that the attempt writes out must have been run, and the places it names must have been met.
     A program's name alone counts only for an attempt that says nothing more. What was merely printed, written
@@ -301,9 +301,9 @@ def _code_words(code: str) -> frozenset[str]:
 def _is_copy(text: str, attempt: str) -> bool:
     """True when a text has several words in a row of the attempt's: it was not carried out, but written down."""
     words = _split_words(fold_text(text))
-    told = f" {' '.join(_split_words(attempt))} "
+    attempt_words = f" {' '.join(_split_words(attempt))} "
     rows = (" ".join(words[at : at + MIN_COPIED_WORDS]) for at in range(len(words) - MIN_COPIED_WORDS + 1))
-    return any(f" {row} " in told for row in rows)
+    return any(f" {row} " in attempt_words for row in rows)
 
 
 def _split_words(text: str) -> list[str]:
@@ -400,9 +400,10 @@ def _shares_word(named: AttemptMentions, ran: RecordedCall) -> bool:
 
 def _has_expected_output(named: AttemptMentions, ran: RecordedCall) -> bool:
     """True when something that the attempt tells stands in the output, and did not stand in the command."""
-    told = named.stated | named.phrases | {name for name in named.names if not name.startswith("-")}
+    expected = named.stated | named.phrases | {name for name in named.names if not name.startswith("-")}
     return any(
-        _contains_phrase(phrase, ran.output) and not _contains_phrase(phrase, ran.command) for phrase in told
+        _contains_phrase(phrase, ran.output) and not _contains_phrase(phrase, ran.command)
+        for phrase in expected
     )
 
 

@@ -263,8 +263,8 @@ def _statement_calls(words: list[_Word], document: str, depth: int) -> list[Shel
         document or not any((not word.is_text and not word.text.startswith("-")) for word in rest)
     ):
         return []
-    told = tuple(word.text.casefold() for word in rest if not word.is_text)
-    return [ShellCall(programs, told, code if programs[-1] in INTERPRETERS else ""), *inner]
+    arguments = tuple(word.text.casefold() for word in rest if not word.is_text)
+    return [ShellCall(programs, arguments, code if programs[-1] in INTERPRETERS else ""), *inner]
 
 
 def _texts(words: list[_Word], program: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the validator is told of the ledger and the repository, and what it finds."""
+"""What the validator knows of the ledger and the repository, and what it finds."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class NamedTask(Record, kw_only=True):
     """Its words and those of the rejected task have something in common."""
     is_self: bool = False
     is_descendant: bool = False
-    """It was cut from the rejected task, or waits for it."""
+    """It was split from the rejected task, or waits for it."""
     is_open: bool = False
 
 

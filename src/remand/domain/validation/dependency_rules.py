@@ -109,8 +109,8 @@ def _named_ids(reading: ParsedRejection) -> tuple[str, ...]:
 
 def _named_text(reading: ParsedRejection) -> str:
     shown = (text for item in reading.evidence for text in (item.data, item.source))
-    told = (reading.factor, reading.summary, reading.detail, *reading.attempts)
-    return "\n".join(text.raw for text in (*told, *shown))
+    statements = (reading.factor, reading.summary, reading.detail, *reading.attempts)
+    return "\n".join(text.raw for text in (*statements, *shown))
 
 
 OBSOLETE_RULES = (check_unnamed_successor, check_self_successor)
@@ -134,7 +134,7 @@ def check_against_ledger(reading: ParsedRejection, facts: ValidationFacts) -> It
 
 
 def confirmed_features(reading: ParsedRejection, facts: ValidationFacts) -> Iterator[Feature]:
-    """What the ledger and the repository bear out: it counts for a rejection, however it is written."""
+    """What the ledger and the repository confirm: it counts for a rejection, however it is written."""
     if reading.reason is RejectionReason.MISSING_DEPENDENCY:
         known = (facts.find_task(name) or facts.find_task(bare_name(name)) for name in reading.dependencies)
         if any(

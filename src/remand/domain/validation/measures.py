@@ -85,8 +85,8 @@ def attempt_theme(view: MeasuredRejection) -> float:
 
 def attempt_telling(view: MeasuredRejection) -> float:
     """How many different telling words the attempts bring that the task did not."""
-    told = frozenset[str]().union(*(text.telling for text in view.attempts)) - view.task_stems
-    return min(len(told), 12) / 12
+    new_words = frozenset[str]().union(*(text.telling for text in view.attempts)) - view.task_stems
+    return min(len(new_words), 12) / 12
 
 
 def attempt_fails(view: MeasuredRejection) -> float:
@@ -160,8 +160,8 @@ _ALL_OF = re.compile(r"(?<![\d.,])(\d[\d,.]{0,11})\s?(?:/|of|von|de|sur|di|z|Ð¸Ð
 
 def evidence_telling(view: MeasuredRejection) -> float:
     """Telling words in the data that the task did not supply, up to ten."""
-    told = frozenset[str]().union(*(text.telling for text in view.evidence_texts)) - view.task_stems
-    return min(len(told), 10) / 10
+    new_words = frozenset[str]().union(*(text.telling for text in view.evidence_texts)) - view.task_stems
+    return min(len(new_words), 10) / 10
 
 
 def evidence_protocol(view: MeasuredRejection) -> float:
@@ -181,9 +181,9 @@ def evidence_sources(view: MeasuredRejection) -> float:
 
 def evidence_tied(view: MeasuredRejection) -> float:
     """The part of the evidence's figures and identifiers that attempts and detail tell as well."""
-    told = {mark for text in view.statements for mark in (*text.figures, *text.codes)}
+    stated = {mark for text in view.statements for mark in (*text.figures, *text.codes)}
     held = {mark for text in view.evidence_texts for mark in (*text.figures, *text.codes)}
-    return len(told & held) / len(held) if held else 0.0
+    return len(stated & held) / len(held) if held else 0.0
 
 
 def succeeded(view: MeasuredRejection) -> float:
@@ -259,9 +259,9 @@ def alternative_clauses(view: MeasuredRejection) -> float:
 
 def alternative_share(view: MeasuredRejection) -> float:
     """How much of the record is about how to go on, so that short records are not held short."""
-    told = sum(len(text.words) + len(text.figures) for text in view.statements)
+    statement_length = sum(len(text.words) + len(text.figures) for text in view.statements)
     own = len(view.reading.alternative.words) + len(view.reading.alternative.figures)
-    return min(own / max(told, 20), 0.5) * 2
+    return min(own / max(statement_length, 20), 0.5) * 2
 
 
 IN_WORDS = 0.8

@@ -1,7 +1,7 @@
 """Phrases that stand where a part of a record should be, in the languages of the lexicon.
 
 Each pattern names something that a rule looks for in one clause. A rule that misses something, instead of finding
-it, first asks `is_readable`: in a language without word lists here nothing is held against a record.
+it, first asks `is_readable`: a record in a language without word lists is never faulted for a missing phrase.
 """
 
 from __future__ import annotations

@@ -320,11 +320,11 @@ def check_opinion_evidence(reading: ParsedRejection) -> Issue | None:
 
 def check_unrelated_evidence(reading: ParsedRejection) -> Issue | None:
     """Evidence that has nothing in common with what is said and tried, nor with the task."""
-    told = (*reading.claim, *reading.attempts, *reading.task, reading.alternative)
+    statements = (*reading.claim, *reading.attempts, *reading.task, reading.alternative)
     shown = _subject_things(
         *(text for item in evidence_with_data(reading) for text in (item.data, item.source))
     )
-    shared = shown & _subject_things(*told)
+    shared = shown & _subject_things(*statements)
     is_named = shared & _subject_things(reading.summary, reading.factor, reading.title)
     is_estimate = reading.reason is RejectionReason.SCOPE_CREEP and any(
         item.hours for item in reading.evidence

@@ -156,12 +156,12 @@ def check_missing_interpretations(reading: ParsedRejection) -> Issue | None:
 
 def check_nobody_asked(reading: ParsedRejection) -> Issue | None:
     """Nothing tells that someone was asked before rejecting."""
-    told = (reading.summary, reading.detail, *reading.evidence_and_sources)
-    is_told = any(_tells_of_asking(text, "asked") for text in told) or any(
+    texts = (reading.summary, reading.detail, *reading.evidence_and_sources)
+    has_asked = any(_tells_of_asking(text, "asked") for text in texts) or any(
         _tells_of_asking(attempt, "asked", "contacted") or _is_asked_in_other_words(attempt)
         for attempt in reading.attempts
     )
-    return None if is_told or not reading.is_readable else issue("questions_unasked")
+    return None if has_asked or not reading.is_readable else issue("questions_unasked")
 
 
 def _tells_of_asking(text: Text, *lists: str) -> bool:
@@ -183,11 +183,11 @@ def _is_asking(clause: str, lists: tuple[str, ...]) -> bool:
 
 def _is_asked_in_other_words(attempt: Text) -> bool:
     """True when a word that no list has for itself tells of asking."""
-    is_told = (
+    has_asked = (
         _ASKED_IN_CHINESE.search(attempt.raw) is not None
         or _WROTE_TO_SOMEBODY.search(attempt.raw) is not None
     )
-    return is_told and _DENIED_ASKING.search(attempt.raw) is None
+    return has_asked and _DENIED_ASKING.search(attempt.raw) is None
 
 
 QUESTION_RULES = (

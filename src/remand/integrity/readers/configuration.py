@@ -186,8 +186,8 @@ def _entry_name(item: Any, place: int) -> str:
     if isinstance(item, dict):
         for name in ("module", "files"):
             if name in item:
-                told = item[name]
-                return ",".join(map(str, told)) if isinstance(told, list) else str(told)
+                value_named = item[name]
+                return ",".join(map(str, value_named)) if isinstance(value_named, list) else str(value_named)
     return str(place)
 
 

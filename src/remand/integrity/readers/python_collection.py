@@ -35,7 +35,7 @@ class ModuleContext(NamedTuple):
     aliases: dict[str, ast.expr]
     """The values of names of its own: a marker may go by one."""
     lists: ListLengths
-    heirs: dict[str, int]
+    subclasses: dict[str, int]
     """How many collected classes inherit from each class."""
     gone: frozenset[str]
     """The tests it deletes again, or gives another value."""
@@ -68,7 +68,7 @@ def collected_functions(tree: ast.Module) -> Iterator[tuple[FunctionScope, Funct
             }
         ),
         lists=list_lengths(tree.body),
-        heirs=_subclass_counts(tree.body),
+        subclasses=_subclass_counts(tree.body),
         gone=_unbound_tests(tree),
     )
     return _functions_in_body(tree.body, FunctionScope(module))
@@ -81,16 +81,16 @@ def _functions_in_body(
         if isinstance(node, Function):
             yield scope, node
         elif isinstance(node, ast.ClassDef):
-            heirs = scope.module.heirs.get(node.name, 0)
+            subclasses = scope.module.subclasses.get(node.name, 0)
             is_off = any(_assigned_value(item, "__test__") is False for item in node.body)
             yield from _functions_in_body(
                 node.body,
                 FunctionScope(
                     scope.module,
                     f"{scope.prefix}{node.name} › ",
-                    scope.is_collected and (_is_collected_class(node) or heirs > 0) and not is_off,
+                    scope.is_collected and (_is_collected_class(node) or subclasses > 0) and not is_off,
                     (*scope.decorators, *node.decorator_list, *_class_marks(node.body)),
-                    max(1, heirs + _is_collected_class(node)),
+                    max(1, subclasses + _is_collected_class(node)),
                     scope.conditions,
                 ),
             )
@@ -253,18 +253,18 @@ def _marker_skips(node: ast.expr) -> list[SkipMarker]:
 def _apply_condition(test: ast.expr, skip: SkipMarker) -> SkipMarker:
     """A skip that holds under a condition, and whether that leaves the test running here."""
     parts = list(ast.walk(test))
-    told = {part.value for part in parts if isinstance(part, ast.Constant)}
+    constants = {part.value for part in parts if isinstance(part, ast.Constant)}
     is_turned = any(isinstance(part, ast.Not | ast.NotEq | ast.NotIn) for part in parts)
     is_sure = not any(isinstance(part, ast.And) for part in parts)
     if (
         is_true(test)
-        or any(name in told for name in _PIPELINE_VARIABLES)
-        or ("linux" in told and is_sure and not is_turned)
+        or any(name in constants for name in _PIPELINE_VARIABLES)
+        or ("linux" in constants and is_sure and not is_turned)
     ):
         return skip._replace(is_conditional=False, is_foreign=False)
     is_asked = any(isinstance(part, ast.Eq | ast.In) or last_name(part) == "startswith" for part in parts)
-    is_elsewhere = is_asked and not is_turned and any(name in told for name in _FOREIGN)
-    is_here = "linux" in told and is_turned and is_sure and not is_asked
+    is_elsewhere = is_asked and not is_turned and any(name in constants for name in _FOREIGN)
+    is_here = "linux" in constants and is_turned and is_sure and not is_asked
     return skip._replace(is_conditional=True, is_foreign=is_elsewhere or is_here)
 
 

@@ -141,8 +141,8 @@ def _node_word(node: ast.AST) -> str:
 
 def fingerprint(parts: Iterable[ast.AST]) -> str:
     """The same for the same code, whatever its layout, comments and place."""
-    told = (f"{type(part).__name__}:{_node_word(part)}" for part in parts if not isinstance(part, _TEXTLESS))
-    return sha256("\0".join(told).encode("utf-8", "replace")).hexdigest()[:16]
+    words = (f"{type(part).__name__}:{_node_word(part)}" for part in parts if not isinstance(part, _TEXTLESS))
+    return sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def called_functions(parts: Iterable[ast.AST]) -> frozenset[str]:

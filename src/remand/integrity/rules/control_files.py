@@ -114,8 +114,8 @@ def _find_pre_commit_changes(view: ChangedFile) -> Iterator[Suspicion]:
     for name in sorted(set(old) & set(new)):
         added = sorted(after.get(name, set()) - before.get(name, set()))
         if added:
-            told = f"the hook `{name}` is limited by {quote_names(added)}"
-            yield suspicion("check_removed", view.path, 0, told, f"{name}\n" + "\n".join(added))
+            message = f"the hook `{name}` is limited by {quote_names(added)}"
+            yield suspicion("check_removed", view.path, 0, message, f"{name}\n" + "\n".join(added))
 
 
 def _hook_limits(source: SourceFile | None) -> dict[str, set[str]]:

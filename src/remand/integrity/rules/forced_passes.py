@@ -147,8 +147,8 @@ def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) 
         asked = {part.attr for part in ast.walk(method) if isinstance(part, ast.Attribute)}
         missed = sorted(set(_fields(owner)) - asked)
         if missed and not asked & {"__dict__", "_asdict", "astuple", "asdict"}:
-            told = f"`{owner.name}.__eq__` leaves {quote_names(missed)} out"
-            yield suspicion("equality_forced", path, method.lineno, told)
+            message = f"`{owner.name}.__eq__` leaves {quote_names(missed)} out"
+            yield suspicion("equality_forced", path, method.lineno, message)
 
 
 def _compares_all(node: ast.ClassDef) -> bool:

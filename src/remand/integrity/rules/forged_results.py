@@ -231,11 +231,11 @@ def _is_own(call: ast.Call, source: SourceFile, own: frozenset[str]) -> bool:
 
 def _is_outside(call: ast.Call) -> bool:
     """True for the usual things tests must not touch: network, clock, files, environment."""
-    told = " ".join(sorted(node_words(ast.walk(call)))).lower()
+    words = " ".join(sorted(node_words(ast.walk(call)))).lower()
     return bool(
         re.search(
             r"\b(time|sleep|datetime|now|requests|httpx|socket|urllib|environ|getenv|uuid|random|home|platform|boto|smtp|send)",
-            told,
+            words,
         )
     )
 
@@ -279,8 +279,8 @@ def _assertion_alterations(source: SourceFile) -> Alterations:
         for item in owner.body:
             is_own = isinstance(item, Function) and _ASSERTS.fullmatch(item.name) is not None
             if is_own and isinstance(item, Function) and "super" not in node_words(ast.walk(item)):
-                told = f"`{owner.name}.{item.name}` takes the place of the runner's own"
-                yield "harness_tampered", item.lineno, told, fingerprint(ast.walk(item))
+                message = f"`{owner.name}.{item.name}` takes the place of the runner's own"
+                yield "harness_tampered", item.lineno, message, fingerprint(ast.walk(item))
 
 
 def _retry_alterations(source: SourceFile) -> Alterations:

@@ -129,7 +129,7 @@ class _CallerQuestions:
 
 
 def _is_usual(question: ast.expr) -> bool:
-    """True where a frame is held against the module itself, or asked for the making of an object."""
+    """True where a frame is compared with the module itself, or the question is whether an object is being made."""
     if any(isinstance(part, ast.Name) and part.id in _SELF for part in ast.walk(question)):
         return True
     texts = [word for word in node_words(ast.walk(question)) if word.startswith("'")]
@@ -403,33 +403,33 @@ def _names_test_account(test: ast.expr) -> bool:
     compared = (
         part for part in ast.walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq)
     )
-    told = (
+    values = (
         side.value
         for part in compared
         for side in (part.left, *part.comparators)
         if isinstance(side, ast.Constant)
     )
-    return any(isinstance(text, str) and _ACCOUNT.fullmatch(text) is not None for text in told)
+    return any(isinstance(text, str) and _ACCOUNT.fullmatch(text) is not None for text in values)
 
 
 def _reads_expectations(nodes: list[ast.AST]) -> bool:
     """True when a function names the tests' folder and the expectations in it."""
-    told = {part.value for part in nodes if isinstance(part, ast.Constant) and isinstance(part.value, str)}
-    parts = {part for text in told if len(text) < 200 for part in re.split(r"[/\\\\]", text)}
-    return bool(parts & {"tests", "test", "__tests__"}) and any(_EXPECTED.search(text) for text in told)
+    texts = {part.value for part in nodes if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    parts = {part for text in texts if len(text) < 200 for part in re.split(r"[/\\\\]", text)}
+    return bool(parts & {"tests", "test", "__tests__"}) and any(_EXPECTED.search(text) for text in texts)
 
 
 def _asks_for_runner(node: ast.expr) -> bool:
     """`"pytest" in sys.modules`, and the like for the arguments of the process."""
     parts = list(ast.walk(node))
-    told = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
-    return bool(told & _RUNNERS) and any(dotted_name(part) in ("sys.modules", "sys.argv") for part in parts)
+    texts = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return bool(texts & _RUNNERS) and any(dotted_name(part) in ("sys.modules", "sys.argv") for part in parts)
 
 
 def _asks_for_pipeline(node: ast.If | ast.IfExp) -> bool:
     """`if os.environ.get("CI"): return 42`"""
-    told = (part.value for part in ast.walk(node.test) if isinstance(part, ast.Constant))
-    if not any(isinstance(text, str) and _PIPELINE.fullmatch(text) for text in told):
+    values = (part.value for part in ast.walk(node.test) if isinstance(part, ast.Constant))
+    if not any(isinstance(text, str) and _PIPELINE.fullmatch(text) for text in values):
         return False
     asks = "environ" in node_words(ast.walk(node.test)) or any(
         called_name(part).endswith("getenv") for part in ast.walk(node.test)

@@ -126,14 +126,14 @@ def _build_answer(
     is_several = len(literals) > 1 and any(shapes)
     is_whole = is_telling and (bool(numbers) or is_several or any(_is_long(part.value) for part in literals))
     is_joint = is_whole and (len(numbers) > 1 or (is_several and _has_figures(literals)))
-    told = _answer_text(value) if value is not None and not _is_empty_answer(value) else ""
-    text = f"{node_source(test)} → {told}"
+    answer = _answer_text(value) if value is not None and not _is_empty_answer(value) else ""
+    text = f"{node_source(test)} → {answer}"
     return ConstantAnswer(
         name,
         getattr(test, "lineno", 0),
         text,
         frozenset(repr(part.value) for part in literals),
-        told,
+        answer,
         is_whole,
         is_joint,
         works,
@@ -263,7 +263,7 @@ def _script_branch_answers(
 
 
 def _script_case_answers(
-    code: BracketedCode, place: int, literals: list[int], at: int, told: tuple[str, bool]
+    code: BracketedCode, place: int, literals: list[int], at: int, function: tuple[str, bool]
 ) -> Iterator[ConstantAnswer]:
     answer, rest = _script_value(code, at)
     if not answer:
@@ -276,7 +276,7 @@ def _script_case_answers(
     is_joint = len(numbers) > 0 and len(literals) > 1
     text = f"{code.text_between(place, at)} {code.text(at)}"
     yield ConstantAnswer(
-        told[0], code.line(place), text, frozenset(texts), answer, is_whole, is_joint, told[1]
+        function[0], code.line(place), text, frozenset(texts), answer, is_whole, is_joint, function[1]
     )
 
 
@@ -360,14 +360,14 @@ def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
             if answer.answer and answer.is_whole:
                 groups[answer.function].append(answer)
         for group in [group for group in groups.values() if len(group) <= MAX_ANSWERS]:
-            told = _revealing_answer(group, questions, view) or _copied_answer(group, questions, known)
-            if told is not None:
+            found = _revealing_answer(group, questions, view) or _copied_answer(group, questions, known)
+            if found is not None:
                 yield suspicion(
                     "answer_hardcoded",
                     view.path,
-                    told.line,
-                    f"`{told.function}`: `{shorten(told.text)}`",
-                    told.text,
+                    found.line,
+                    f"`{found.function}`: `{shorten(found.text)}`",
+                    found.text,
                 )
 
 
@@ -439,13 +439,13 @@ def _is_answered(answer: ConstantAnswer, questions: list[frozenset[str]]) -> boo
 
 def _is_asked(answer: ConstantAnswer, questions: list[frozenset[str]]) -> bool:
     asked = answer.asked - _SMALL
-    told = asked | ({answer.answer} - _SMALL)
-    return bool(asked) and any(_has_values(question, told) for question in questions)
+    values = asked | ({answer.answer} - _SMALL)
+    return bool(asked) and any(_has_values(question, values) for question in questions)
 
 
-def _has_values(question: frozenset[str], told: frozenset[str]) -> bool:
+def _has_values(question: frozenset[str], values: frozenset[str]) -> bool:
     """True when a question has all the values, lists by their items."""
-    return all(text in question or (text[:1] in "[({" and _has_all_items(text, question)) for text in told)
+    return all(text in question or (text[:1] in "[({" and _has_all_items(text, question)) for text in values)
 
 
 def _has_all_items(text: str, question: frozenset[str]) -> bool:

@@ -162,7 +162,7 @@ def live_definitions(definitions: list[FunctionDefinition]) -> list[FunctionDefi
 
 
 class _DefinitionReader:
-    """A walk through a module that keeps in mind under which conditions it is."""
+    """Walks a module and records the conditions each definition stands under."""
 
     def __init__(self, tree: ast.Module, found: defaultdict[str, list[FunctionDefinition]]) -> None:
         self._found = found

@@ -106,18 +106,18 @@ def find_skipped_tests(changeset: Changeset) -> Iterator[Suspicion]:
             groups[placed.view.path, skip.text].append((placed, skip))
     for (path, text), group in groups.items():
         names = [placed.case.name for placed, _ in group]
-        told = f"`{shorten(text)}` keeps {quote_names(names)} from running or failing"
-        yield suspicion("test_skipped", path, group[0][1].line, told, "\n".join((text, *sorted(names))))
+        message = f"`{shorten(text)}` keeps {quote_names(names)} from running or failing"
+        yield suspicion("test_skipped", path, group[0][1].line, message, "\n".join((text, *sorted(names))))
 
 
 def find_focused_tests(changeset: Changeset) -> Iterator[Suspicion]:
     """`only`, where the base had none."""
     had = {placed.view.path for placed in changeset.base_tests if _only_marker(placed.case)}
-    told: set[str] = set()
+    reported: set[str] = set()
     for placed in changeset.head_tests:
         only = _only_marker(placed.case)
-        if only is not None and placed.view.path not in had | told:
-            told.add(placed.view.path)
+        if only is not None and placed.view.path not in had | reported:
+            reported.add(placed.view.path)
             yield suspicion(
                 "test_focused", placed.view.path, only.line, f"`{only.text}` at `{shorten(placed.case.name)}`"
             )
@@ -257,14 +257,16 @@ class CaseNames:
     def __init__(self, names: Iterable[str]) -> None:
         self._by_last: defaultdict[str, list[IdWords]] = defaultdict(list)
         for name in names:
-            told = id_words(name)
-            if told:
-                self._by_last[told[-1]].append(told)
+            words = id_words(name)
+            if words:
+                self._by_last[words[-1]].append(words)
 
     def is_end_of(self, test_id: str) -> bool:
         """True when an id ends with one of the names."""
-        told = id_words(test_id)
-        return any(told[-len(name) :] == name for name in self._by_last.get(told[-1], ())) if told else False
+        words = id_words(test_id)
+        return (
+            any(words[-len(name) :] == name for name in self._by_last.get(words[-1], ())) if words else False
+        )
 
 
 def _explained_names(changeset: Changeset) -> Iterator[str]:
@@ -296,9 +298,9 @@ class ChangedPaths:
 
     def path_of(self, test_id: str) -> str:
         """The changed file a test stands in; empty when it is in none of them."""
-        told = id_words(test_id)[:40]
-        for start in range(len(told)):
-            for stop in range(len(told), start, -1):
-                if told[start:stop] in self._paths:
-                    return self._paths[told[start:stop]]
+        words = id_words(test_id)[:40]
+        for start in range(len(words)):
+            for stop in range(len(words), start, -1):
+                if words[start:stop] in self._paths:
+                    return self._paths[words[start:stop]]
         return ""

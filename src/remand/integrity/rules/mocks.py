@@ -64,8 +64,8 @@ def find_mapped_modules(changeset: Changeset) -> Iterator[Suspicion]:
             match = _MAPPED.search(key)
             name = re.split(r"[^\w-]+", match[1].strip("^$()"))[-1] if match else ""
             if name in own and key not in had and isinstance(value, str) and _STAND_IN.search(value):
-                told = f"`{shorten(match[1] if match else key)}` is loaded from `{shorten(value)}`"
-                yield suspicion("test_mocks_its_subject", view.path, 0, told)
+                message = f"`{shorten(match[1] if match else key)}` is loaded from `{shorten(value)}`"
+                yield suspicion("test_mocks_its_subject", view.path, 0, message)
 
 
 def _replaced_subjects(source: SourceFile, changeset: Changeset) -> Iterator[tuple[str, int]]:

@@ -188,7 +188,7 @@ def _new_suppressions(old: list[Suppression], new: list[Suppression], kind: str)
     return added
 
 
-def _find_widened(found: SuppressionsByPath, told: set[str]) -> Iterator[Suspicion]:
+def _find_widened(found: SuppressionsByPath, added_kinds: set[str]) -> Iterator[Suspicion]:
     """As many as before, but without the code they were for, or with further ones."""
     wide = Counter(item.kind for _, _, new in found for item in new if item.is_wide)
     wide.subtract(Counter(item.kind for _, old, _ in found for item in old if item.is_wide))
@@ -197,7 +197,7 @@ def _find_widened(found: SuppressionsByPath, told: set[str]) -> Iterator[Suspici
     for path, old, new in found:
         had = {item.text for item in old}
         for item in new:
-            if item.kind in told or item.text in had:
+            if item.kind in added_kinds or item.text in had:
                 continue
             is_wider = item.is_wide and wide[item.kind] > 0
             names_more = len(item.codes) > 1 and codes[item.kind] > 0 and wide[item.kind] >= 0
