@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import median
 
@@ -13,7 +13,6 @@ from remand.domain.events.event import Event, TaskEvent
 from remand.domain.events.reviews import (
     EscalationAnswered,
     EscalationOpened,
-    Finding,
     ReviewApproved,
     ReviewRejected,
     ReviewRetracted,
@@ -86,15 +85,15 @@ def measure_rework(histories: Iterable[list[Event]], now: Instant, since: Instan
 
 
 class _ReworkCount:
-    """What is counted while the tasks pass by."""
+    """Counts over all tasks."""
 
     def __init__(self, since: Instant) -> None:
         self._since = since
         self._done = self._reworked = self._tasks = 0
         self._cycles: Counter[int] = Counter()
-        self._agents: dict[str, Counter[str]] = {}
-        self._reviewers: dict[str, Counter[str]] = {}
-        self._stays: dict[Status, list[float]] = {}
+        self._agents: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._reviewers: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._stays: defaultdict[Status, list[float]] = defaultdict(list)
 
     def add(self, history: list[Event], now: Instant) -> None:
         task: Task | None = None
@@ -110,59 +109,42 @@ class _ReworkCount:
                 self._review(event, before, task)
         if task is not None:
             self._stay(None if task.is_terminal else task, began, now)
-            self._task(task, history)
+            reviews = (event for event in history if isinstance(event, ReviewApproved | ReviewRejected))
+            if any(event.ts >= self._since for event in reviews):
+                self._tasks += 1
+                self._reworked += bool(task.standing_rounds)
+                if task.status == Status.DONE:
+                    self._done += 1
+                    self._cycles[len(task.standing_rounds) + 1] += 1
 
     def _stay(self, task: Task | None, began: Instant, ended: Instant) -> None:
         if task is not None and ended > max(began, self._since):
             seconds = (parse_moment(ended) - parse_moment(max(began, self._since) or began)).total_seconds()
-            self._stays.setdefault(task.status, []).append(seconds)
+            self._stays[task.status].append(seconds)
 
     def _review(self, event: Event, before: Task, after: Task) -> None:
-        """One review that had an effect: of whose work, by whom."""
+        """Counts a review that had an effect, for the author of the work and for the reviewer."""
         author = before.submission.agent if before.submission else ""
         match event:
             case ReviewApproved() if after.status == Status.DONE != before.status:
-                self._note(author, event.reviewer, "approved")
+                self._agents[author]["approved"] += 1
+                self._reviewers[event.reviewer]["approved"] += 1
             case ReviewRejected() if len(after.reviews.rounds) > len(before.reviews.rounds):
-                self._note(author, event.reviewer, "rejected")
+                self._agents[author]["rejected"] += 1
+                self._reviewers[event.reviewer]["rejected"] += 1
             case ReviewRejected() if after.reviews.feedback > before.reviews.feedback:
-                self._counter_of(self._reviewers, event.reviewer)["rejected"] += 1
+                self._reviewers[event.reviewer]["rejected"] += 1
             case ReviewRetracted() if after.reviews.rounds != before.reviews.rounds:
-                self._retract(event, before, after)
+                self._reviewers[event.reviewer]["retracted"] += 1
+                if len(after.standing_rounds) < len(before.standing_rounds):
+                    rounds = (
+                        found
+                        for found in before.reviews.rounds
+                        if event.review_id in {own.id for own in found.reviews}
+                    )
+                    self._agents[next(rounds).agent]["retracted"] += 1
             case _:
                 return
-
-    def _retract(self, event: ReviewRetracted, before: Task, after: Task) -> None:
-        self._counter_of(self._reviewers, event.reviewer)["retracted"] += 1
-        if len(after.standing_rounds) < len(before.standing_rounds):
-            author = next(
-                one.agent
-                for one in before.reviews.rounds
-                if any(own.id == event.review_id for own in one.reviews)
-            )
-            self._counter_of(self._agents, author)["retracted"] += 1
-
-    def _note(self, author: str, reviewer: str, outcome: str) -> None:
-        self._counter_of(self._agents, author)[outcome] += 1
-        self._counter_of(self._reviewers, reviewer)[outcome] += 1
-
-    @staticmethod
-    def _counter_of(tallies: dict[str, Counter[str]], name: str) -> Counter[str]:
-        return tallies.setdefault(name, Counter())
-
-    def _task(self, task: Task, history: list[Event]) -> None:
-        reviews = [
-            event
-            for event in history
-            if isinstance(event, ReviewApproved | ReviewRejected) and event.ts >= self._since
-        ]
-        if not reviews:
-            return
-        self._tasks += 1
-        self._reworked += bool(task.standing_rounds)
-        if task.status == Status.DONE:
-            self._done += 1
-            self._cycles[len(task.standing_rounds) + 1] += 1
 
     def result(self) -> Rework:
         by_reviewer = tuple(_review_tallies(self._reviewers))
@@ -290,7 +272,7 @@ class WorkReport(Record, kw_only=True, omit_defaults=False):
 
 
 def build_work_report(histories: Iterable[list[Event]], since: Instant = "") -> WorkReport:
-    """The read-out of tasks, each given by its events in order; with `since` of what happened from then on."""
+    """A report on tasks, each given by its events in order; with `since`, on what happened from then on."""
     count = _WorkCount(since)
     for history in histories:
         count.add(history)
@@ -304,14 +286,20 @@ def rejection_entry(event: Event) -> RejectionEntry | None:
             parts = (event.rejection.get("reason_type"), event.rejection.get("reason_summary"))
             why = ": ".join(str(part) for part in parts if part)
             return _entry(event, kind=AGENT, by=event.agent, of=event.agent, why=why, id=event.rejection_id)
-        case GateRejected():
-            return _entry(
-                event, kind=GATE, by=GATES, of=event.agent, why=event.because or _missed_thresholds(event)
-            )
-        case GateHeld():
-            return _entry(event, kind=GATE, by=GATES, of=event.agent, why=f"held: {_held_findings(event)}")
+        case GateRejected() | GateHeld():
+            blocking = [gate for gate in event.verdict.gates if gate.name in event.verdict.blocking_gates]
+            if isinstance(event, GateHeld):
+                found = (f"{finding.path}: {finding.code}" for gate in blocking for finding in gate.findings)
+                why = f"held: {'; '.join(dict.fromkeys(found))}"
+            else:
+                why = event.because or "; ".join(gate.line.lstrip("- ") for gate in blocking)
+            return _entry(event, kind=GATE, by=GATES, of=event.agent, why=why)
         case ReviewRejected():
-            why = "; ".join(map(_finding_text, filter(_is_blocking, event.findings)))
+            why = "; ".join(
+                f"{finding.path}:{finding.line}: {finding.text}" if finding.path else finding.text
+                for finding in event.findings
+                if finding.is_blocking
+            )
             return _entry(
                 event, kind=REVIEWER, by=event.reviewer, of=event.author, why=why, id=event.review_id
             )
@@ -323,39 +311,13 @@ def _entry(event: TaskEvent, *, why: str, **fields: str) -> RejectionEntry:
     return RejectionEntry(at=event.ts, task_id=event.task_id, why=_shorten(why), **fields)
 
 
-def _missed_thresholds(event: GateRejected) -> str:
-    standing = event.verdict.blocking_gates
-    return "; ".join(gate.line.lstrip("- ") for gate in event.verdict.gates if gate.name in standing)
-
-
-def _held_findings(event: GateHeld) -> str:
-    standing = event.verdict.blocking_gates
-    found = [one for gate in event.verdict.gates if gate.name in standing for one in gate.findings]
-    return "; ".join(dict.fromkeys(f"{one.path}: {one.code}" for one in found))
-
-
-def _is_blocking(finding: Finding) -> bool:
-    return finding.is_blocking
-
-
-def _finding_text(finding: Finding) -> str:
-    return f"{finding.path}:{finding.line}: {finding.text}" if finding.path else finding.text
-
-
 def rejection_outcome(no: RejectionEntry, event: Event) -> str:
     """What an event of the same task, after a no, makes of it; empty when it does not concern it."""
-    match event:
-        case EscalationOpened():
-            return "the user was asked"
-        case TaskCancelled():
-            return "the task was cancelled"
-        case _:
-            return _outcome_of_kind(no, event)
-
-
-def _outcome_of_kind(no: RejectionEntry, event: Event) -> str:
-    """What an event makes of a no of its kind."""
     match no.kind, event:
+        case _, EscalationOpened():
+            return "the user was asked"
+        case _, TaskCancelled():
+            return "the task was cancelled"
         case "agent", RejectionAnswered() if event.rejection_id == no.id:
             target = event.decision.reassign_to
             return f"{event.decision.decision_type}{f', on to {target}' if target not in ('', no.by) else ''}"
@@ -372,13 +334,13 @@ def _outcome_of_kind(no: RejectionEntry, event: Event) -> str:
 
 
 class _WorkCount:
-    """What is counted while the tasks pass by."""
+    """Counts over all tasks."""
 
     def __init__(self, since: Instant) -> None:
         self._since = since
         self._noes: list[RejectionEntry] = []
         self._questions: list[AskedQuestion] = []
-        self._fates: list[TaskReport] = []
+        self._reports: list[TaskReport] = []
         self._agents: dict[str, _RunTotals] = {}
         self._total = _RunTotals("all")
 
@@ -401,7 +363,7 @@ class _WorkCount:
         if task is not None and history[-1].ts >= self._since:
             self._noes += [replace(no, label=task.label) for no in noes]
             self._questions += [replace(one, label=task.label) for one in questions]
-            self._fates.append(
+            self._reports.append(
                 TaskReport(
                     task_id=task.id,
                     label=task.label,
@@ -413,14 +375,14 @@ class _WorkCount:
             )
 
     def result(self) -> WorkReport:
-        counted = Counter(fate.status for fate in self._fates)
+        counted = Counter(report.status for report in self._reports)
         return WorkReport(
             since=self._since,
             statuses={status.value: counted[status.value] for status in Status if counted[status.value]},
             noes=tuple(sorted(self._noes, key=lambda no: (no.at, no.task_id))),
             questions=tuple(sorted(self._questions, key=lambda one: (one.at, one.task_id))),
             agents=tuple(self._agents[name].cost() for name in sorted(self._agents)),
-            tasks=tuple(sorted(self._fates, key=lambda fate: fate.task_id)),
+            tasks=tuple(sorted(self._reports, key=lambda report: report.task_id)),
             total=self._total.cost(),
         )
 
