@@ -37,6 +37,13 @@ class ChangedFile(NamedTuple):
             return True
         return _code_fingerprint(self.before) != _code_fingerprint(self.after)
 
+    @property
+    def added_lines(self) -> list[tuple[int, str]]:
+        """The lines of the head that the base has not, with their numbers."""
+        had = set(self.before.lines) if self.before else set()
+        lines = self.after.lines if self.after else []
+        return [(number, line) for number, line in enumerate(lines, 1) if line not in had]
+
     def find_added(self, read: Callable[[SourceFile], Iterable[tuple[int, str]]]) -> list[tuple[int, str]]:
         """The lines and texts that a reader finds on the head, without the texts it finds on the base."""
         had = {text for _, text in read(self.before)} if self.before else set()

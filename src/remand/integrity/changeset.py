@@ -24,7 +24,7 @@ from remand.integrity.paths import (
     language_of,
 )
 from remand.integrity.readers.cases import word_similarity
-from remand.integrity.readers.python_tree import all_nodes, node_words, without_docstring
+from remand.integrity.readers.python_tree import all_nodes, node_words, parameter_names, without_docstring
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME
 from remand.integrity.suspicions import Suspicion
@@ -92,15 +92,7 @@ def dropped_parameters(before: list[SourceFile], after: list[SourceFile]) -> fro
 def _signatures(source: SourceFile) -> list[tuple[str, frozenset[str]]]:
     """The functions of a file with the names in their parameters."""
     if source.tree is not None:
-        return [
-            (
-                name,
-                frozenset(
-                    item.arg for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-                ),
-            )
-            for name, node in source.functions
-        ]
+        return [(name, parameter_names(node)) for name, node in source.functions]
     code = source.code
     found = []
     for place, token in enumerate(code.tokens):

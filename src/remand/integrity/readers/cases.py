@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol, TypeVar
 
 from remand.domain.text.words import set_similarity
 
@@ -88,6 +90,28 @@ class ParsedTest(NamedTuple):
     def is_skipped(self) -> bool:
         """True when it does not run here whatever happens."""
         return any(not skip.is_conditional for skip in self.skips)
+
+
+class HasText(Protocol):
+    """Something that is known by its text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=HasText)
+
+
+def without_common(items: Iterable[Item], others: Iterable[HasText]) -> list[Item]:
+    """The items whose texts the others do not have, or have less often."""
+    left = Counter(other.text for other in others)
+    found = []
+    for item in items:
+        if left[item.text] > 0:
+            left[item.text] -= 1
+        else:
+            found.append(item)
+    return found
 
 
 def word_similarity(one: frozenset[str], other: frozenset[str]) -> float:

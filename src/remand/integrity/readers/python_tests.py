@@ -27,6 +27,7 @@ from remand.integrity.readers.python_tree import (
     called_functions,
     called_name,
     constant_texts,
+    decorator_names,
     fingerprint,
     is_false,
     is_true,
@@ -84,7 +85,7 @@ def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
     return ParsedTest(
         name=f"{scope.prefix}{node.name}",
         line=node.lineno,
-        is_collected=is_test and not _is_fixture(node) and not reader.yields,
+        is_collected=is_test and "fixture" not in decorator_names(node) and not reader.yields,
         assertions=found,
         skips=(*function_skips(_decorators(node, scope), body), *map(conditional_skip, scope.conditions)),
         words=node_words(parts),
@@ -97,7 +98,7 @@ def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
         is_smoke=is_smoke_name(node.name) or _relies_on_fixture(node),
         is_plain=_is_plain(node, parts, scope.module.names),
         is_empty=all(isinstance(part, ast.Pass) or _is_bare(part) for part in body),
-        sets_up=_is_fixture(node) or node.name in _SET_UP,
+        sets_up="fixture" in decorator_names(node) or node.name in _SET_UP,
     )
 
 
@@ -141,11 +142,6 @@ def _is_plain(node: Function, parts: list[ast.AST], names: dict[str, str]) -> bo
 def _is_bare(node: ast.stmt) -> bool:
     is_return = isinstance(node, ast.Return) and (node.value is None or isinstance(node.value, ast.Constant))
     return is_return or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-
-
-def _is_fixture(node: Function) -> bool:
-    decorators = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
-    return any(last_name(item) == "fixture" for item in decorators)
 
 
 def _relies_on_fixture(node: Function) -> bool:

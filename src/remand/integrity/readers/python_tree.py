@@ -145,6 +145,23 @@ def fingerprint(parts: Iterable[ast.AST]) -> str:
     return sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:16]
 
 
+def string_constants(parts: Iterable[ast.AST]) -> frozenset[str]:
+    """The texts among some nodes."""
+    constants = (part.value for part in parts if isinstance(part, ast.Constant))
+    return frozenset(value for value in constants if isinstance(value, str))
+
+
+def decorator_names(node: Function | ast.ClassDef) -> list[str]:
+    """The last names of the decorators of a function or class, called or not."""
+    return [last_name(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list]
+
+
+def parameter_names(node: Function) -> frozenset[str]:
+    """The named parameters of a function."""
+    arguments = node.args
+    return frozenset(item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
 def called_functions(parts: Iterable[ast.AST]) -> frozenset[str]:
     """The last names of everything that is called among some nodes."""
     return frozenset(name for part in parts if isinstance(part, ast.Call) and (name := last_name(part.func)))

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from remand.integrity.changed_tests import ChangedFile
 from remand.integrity.changeset import Changeset
+from remand.integrity.readers.cases import without_common
 from remand.integrity.readers.command_lines import (
     ShellCommand,
     check_tools_in,
@@ -81,14 +82,7 @@ def _commands_or_none(source: SourceFile | None) -> tuple[ShellCommand, ...]:
 
 def _command_difference(one: SourceFile | None, other: SourceFile | None) -> list[ShellCommand]:
     """The commands of one side that the other has not."""
-    left = Counter(command.text for command in _commands_or_none(other))
-    found = []
-    for command in _commands_or_none(one):
-        if left[command.text] > 0:
-            left[command.text] -= 1
-        else:
-            found.append(command)
-    return found
+    return without_common(_commands_or_none(one), _commands_or_none(other))
 
 
 def _check_tools(source: SourceFile | None) -> Tools:

@@ -12,6 +12,7 @@ from remand.integrity.paths import is_product_path, is_test_setup_path
 from remand.integrity.readers.python_tree import (
     Function,
     called_name,
+    decorator_names,
     import_time_nodes,
     is_true,
     last_name,
@@ -152,8 +153,7 @@ def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) 
 
 
 def _compares_all(node: ast.ClassDef) -> bool:
-    decorators = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
-    is_data = any(last_name(item) in ("dataclass", "define", "frozen", "attrs") for item in decorators)
+    is_data = not {"dataclass", "define", "frozen", "attrs"}.isdisjoint(decorator_names(node))
     has_own = any(isinstance(item, Function) and item.name == "__eq__" for item in node.body)
     return (is_data or any(last_name(base) == "NamedTuple" for base in node.bases)) and not has_own
 

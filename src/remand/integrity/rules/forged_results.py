@@ -13,6 +13,7 @@ from remand.integrity.readers.python_tree import (
     call_argument,
     called_name,
     constant_texts,
+    decorator_names,
     fingerprint,
     is_false,
     last_name,
@@ -330,10 +331,7 @@ def find_hollow_decorators(changeset: Changeset) -> Iterator[Suspicion]:
         names = _hollow_decorators(view.after.tree)
         had = _hollow_decorators(view.before.tree) if view.before and view.before.tree else set()
         for name, node in view.after.functions:
-            used = {
-                last_name(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list
-            }
-            for decorator in sorted((used & names) - had):
+            for decorator in sorted((names - had).intersection(decorator_names(node))):
                 found = f"`@{decorator}` never runs `{name}`"
                 yield suspicion("harness_tampered", view.path, node.lineno, found)
 

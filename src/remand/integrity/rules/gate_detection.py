@@ -27,6 +27,7 @@ from remand.integrity.readers.python_tree import (
     node_source,
     node_words,
     resolve_name,
+    string_constants,
 )
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
@@ -403,18 +404,13 @@ def _names_test_account(test: ast.expr) -> bool:
     compared = (
         part for part in ast.walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq)
     )
-    values = (
-        side.value
-        for part in compared
-        for side in (part.left, *part.comparators)
-        if isinstance(side, ast.Constant)
-    )
-    return any(isinstance(text, str) and _ACCOUNT.fullmatch(text) is not None for text in values)
+    texts = string_constants(side for part in compared for side in (part.left, *part.comparators))
+    return any(map(_ACCOUNT.fullmatch, texts))
 
 
 def _reads_expectations(nodes: list[ast.AST]) -> bool:
     """True when a function names the tests' folder and the expectations in it."""
-    texts = {part.value for part in nodes if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    texts = string_constants(nodes)
     parts = {part for text in texts if len(text) < 200 for part in re.split(r"[/\\\\]", text)}
     return bool(parts & {"tests", "test", "__tests__"}) and any(_EXPECTED.search(text) for text in texts)
 
@@ -422,14 +418,13 @@ def _reads_expectations(nodes: list[ast.AST]) -> bool:
 def _asks_for_runner(node: ast.expr) -> bool:
     """`"pytest" in sys.modules`, and the like for the arguments of the process."""
     parts = list(ast.walk(node))
-    texts = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    texts = string_constants(parts)
     return bool(texts & _RUNNERS) and any(dotted_name(part) in ("sys.modules", "sys.argv") for part in parts)
 
 
 def _asks_for_pipeline(node: ast.If | ast.IfExp) -> bool:
     """`if os.environ.get("CI"): return 42`"""
-    values = (part.value for part in ast.walk(node.test) if isinstance(part, ast.Constant))
-    if not any(isinstance(text, str) and _PIPELINE.fullmatch(text) for text in values):
+    if not any(map(_PIPELINE.fullmatch, string_constants(ast.walk(node.test)))):
         return False
     asks = "environ" in node_words(ast.walk(node.test)) or any(
         called_name(part).endswith("getenv") for part in ast.walk(node.test)
@@ -444,7 +439,7 @@ def _looks_for_tests(parts: list[ast.AST]) -> bool:
     """True when a function that looks at frames reads their variables, or asks for tests."""
     if any(isinstance(part, ast.Attribute) and part.attr in ("f_locals", "co_consts") for part in parts):
         return True
-    texts = (part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    texts = string_constants(parts)
     return any(re.search(r"(?:^|\W|_)(?:py)?test|conftest|assert", text) for text in texts) or any(
         "f_back.f_back" in dotted_name(part) for part in parts
     )

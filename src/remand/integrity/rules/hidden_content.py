@@ -51,13 +51,8 @@ def find_invisible_characters(changeset: Changeset) -> Iterator[Suspicion]:
             or (view.after.text.isascii() and "\x1b" not in view.after.text)
         ):
             continue
-        old = set(view.before.lines) if view.before else set()
-        for number, line in enumerate(view.after.lines, 1):
-            match = (
-                None
-                if line in old
-                else _DIRECTION_CHARACTERS.search(line) or _INVISIBLE_CHARACTERS.search(line)
-            )
+        for number, line in view.added_lines:
+            match = _DIRECTION_CHARACTERS.search(line) or _INVISIBLE_CHARACTERS.search(line)
             if match:
                 yield suspicion("invisible_characters", view.path, number, f"U+{ord(match[0]):04X}", line)
                 break
@@ -68,9 +63,8 @@ def find_confusable_names(changeset: Changeset) -> Iterator[Suspicion]:
     for view in changeset.views:
         if view.after is None or not view.after.is_code or view.after.text.isascii():
             continue
-        old = set(view.before.lines) if view.before else set()
-        for number, line in enumerate(view.after.lines, 1):
-            if line.isascii() or line in old:
+        for number, line in view.added_lines:
+            if line.isascii():
                 continue
             name = next((word for word in _non_ascii_names(line) if _mixes_alphabets(word)), "")
             if name:
@@ -97,11 +91,9 @@ def find_hidden_files(changeset: Changeset) -> Iterator[Suspicion]:
     """Attributes that keep source out of diffs, and encodings that hide what source says."""
     for view in changeset.views:
         if view.path.rpartition("/")[2] == ".gitattributes" and view.after is not None:
-            old = set(view.before.lines) if view.before else set()
-            for number, line in enumerate(view.after.lines, 1):
+            for number, line in view.added_lines:
                 if (
-                    line not in old
-                    and not line.startswith("#")
+                    not line.startswith("#")
                     and _HIDES.search(line)
                     and not _GENERATED.search(line.split()[0])
                 ):
@@ -173,15 +165,7 @@ def find_unreadable_files(changeset: Changeset) -> Iterator[Suspicion]:
             and not _DATA_TEXT.search(change.path)
             and not is_generated_path(change.path)
         ):
-            old = set(view.before.lines) if view.before else set()
-            at = next(
-                (
-                    at
-                    for at, line in enumerate(view.after.lines, 1)
-                    if len(line) > LONG_LINE and line not in old
-                ),
-                0,
-            )
+            at = next((number for number, line in view.added_lines if len(line) > LONG_LINE), 0)
             if at and not _is_one_string(view.after.lines[at - 1]):
                 found = f"a line of {len(view.after.lines[at - 1])} characters"
                 yield suspicion("unreadable", change.path, at, found, view.after.lines[at - 1])

@@ -19,6 +19,7 @@ from remand.integrity.readers.python_tree import (
     last_name,
     node_source,
     node_words,
+    parameter_names,
     parse_number,
     without_docstring,
 )
@@ -451,8 +452,7 @@ def _is_hollow(node: Function) -> bool:
         return True
     value = body[0].value if isinstance(body[0], ast.Return | ast.Expr) else node
     if isinstance(body[0], ast.Return) and isinstance(value, ast.Name):
-        given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        return value.id in {argument.arg for argument in given}
+        return value.id in parameter_names(node)
     return value is None or (isinstance(value, ast.expr) and is_literal(value))
 
 

@@ -17,6 +17,7 @@ from remand.integrity.readers.python_tree import (
     called_functions,
     called_name,
     constant_texts,
+    decorator_names,
     last_name,
     node_source,
 )
@@ -115,10 +116,8 @@ def _expected_calls(node: Function) -> set[str]:
 
 
 def _is_setup(node: Function) -> bool:
-    decorators = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
-    return node.name in ("setUp", "setUpClass", "setup_method", "setup_class", "setup_module") or any(
-        last_name(item) == "fixture" for item in decorators
-    )
+    setups = ("setUp", "setUpClass", "setup_method", "setup_class", "setup_module")
+    return node.name in setups or "fixture" in decorator_names(node)
 
 
 def _assigned_calls(node: Function) -> set[str]:

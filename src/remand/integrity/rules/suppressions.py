@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import is_generated_path
+from remand.integrity.readers.cases import without_common
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
@@ -163,8 +164,9 @@ def _suppressions_or_none(source: SourceFile | None) -> list[Suppression]:
 def _find_added(found: SuppressionsByPath, kinds: set[str]) -> Iterator[Suspicion]:
     for path, old, new in found:
         for kind in sorted(kinds):
-            added = _new_suppressions(old, new, kind)
-            if added and sum(item.kind == kind for item in new) > sum(item.kind == kind for item in old):
+            had, has = ([item for item in side if item.kind == kind] for side in (old, new))
+            added = without_common(has, had)
+            if added and len(has) > len(had):
                 texts = [item.text for item in added]
                 yield suspicion(
                     "suppression_added",
@@ -173,19 +175,6 @@ def _find_added(found: SuppressionsByPath, kinds: set[str]) -> Iterator[Suspicio
                     f"{quote_names(texts)} added",
                     "\n".join(sorted(texts)),
                 )
-
-
-def _new_suppressions(old: list[Suppression], new: list[Suppression], kind: str) -> list[Suppression]:
-    left = Counter(item.text for item in old if item.kind == kind)
-    added = []
-    for item in new:
-        if item.kind != kind:
-            continue
-        if left[item.text] > 0:
-            left[item.text] -= 1
-        else:
-            added.append(item)
-    return added
 
 
 def _find_widened(found: SuppressionsByPath, added_kinds: set[str]) -> Iterator[Suspicion]:

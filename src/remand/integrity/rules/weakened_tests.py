@@ -11,7 +11,13 @@ from remand.domain.text.words import format_count
 from remand.integrity.changed_tests import PlacedTest
 from remand.integrity.changeset import Changeset
 from remand.integrity.paths import is_expectation_path, is_test_path
-from remand.integrity.readers.cases import NOTHING, Assertion, ParsedTest, word_similarity
+from remand.integrity.readers.cases import (
+    NOTHING,
+    Assertion,
+    ParsedTest,
+    without_common,
+    word_similarity,
+)
 from remand.integrity.readers.python_tree import last_name, node_source
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
@@ -104,8 +110,7 @@ def pair_assertions(
     old: list[Assertion], new: list[Assertion]
 ) -> tuple[list[tuple[Assertion, Assertion]], list[Assertion]]:
     """The assertions that changed, each with what became of it, and those nothing became of."""
-    common = Counter(item.text for item in old) & Counter(item.text for item in new)
-    lost, gained = _remove_common(old, common), _remove_common(new, common)
+    lost, gained = without_common(old, new), without_common(new, old)
     if len(lost) * len(gained) > MAX_PAIRS:
         return list(zip(lost, gained, strict=False)), lost[len(gained) :]
     scored = [
@@ -121,17 +126,6 @@ def pair_assertions(
             taken.add(-place)
     changed = [(lost[at], gained[place]) for at, place in sorted(paired.items())]
     return changed, [item for at, item in enumerate(lost) if at not in paired]
-
-
-def _remove_common(items: list[Assertion], common: Counter[str]) -> list[Assertion]:
-    left = common.copy()
-    found = []
-    for item in items:
-        if left[item.text] > 0:
-            left[item.text] -= 1
-        else:
-            found.append(item)
-    return found
 
 
 def _assertion_similarity(one: Assertion, other: Assertion) -> float:
