@@ -22,7 +22,6 @@ class ChangedFile(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where the file is now."""
         return self.change.path
 
     @property

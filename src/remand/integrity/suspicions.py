@@ -43,8 +43,6 @@ MAX_NAMED = 5
 
 
 class SuspicionKind(NamedTuple):
-    """One kind of suspicion."""
-
     meaning: str
     remedy: str
     weight: Weight = Weight.HELD

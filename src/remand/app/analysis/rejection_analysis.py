@@ -215,8 +215,6 @@ class OutcomeShares(Record, kw_only=True, omit_defaults=False):
 
 
 class RejectionDay(Record, kw_only=True, omit_defaults=False):
-    """The rejections of one day."""
-
     day: str
     rejections: int
     overridden: int
@@ -309,7 +307,6 @@ class RejectionTally:
 
 
 def analyze(found: RejectionCases, since: Instant = "") -> Analysis:
-    """Everything that cases teach."""
     tally = RejectionTally(found)
     overridden = tally.override_share()
     blockers = blocker_clusters(found, MOST_CLUSTERS)

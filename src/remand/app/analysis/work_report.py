@@ -85,8 +85,6 @@ def measure_rework(histories: Iterable[list[Event]], now: Instant, since: Instan
 
 
 class _ReworkCount:
-    """Counts over all tasks."""
-
     def __init__(self, since: Instant) -> None:
         self._since = since
         self._done = self._reworked = self._tasks = 0
@@ -205,8 +203,6 @@ GATES = "the gates"
 
 
 class RejectionEntry(Record, kw_only=True, omit_defaults=False):
-    """One no."""
-
     at: Instant
     kind: str
     task_id: str
@@ -222,8 +218,6 @@ class RejectionEntry(Record, kw_only=True, omit_defaults=False):
 
 
 class AskedQuestion(Record, kw_only=True, omit_defaults=False):
-    """One question to the user."""
-
     at: Instant
     task_id: str
     label: str
@@ -259,8 +253,6 @@ class TaskReport(Record, kw_only=True, omit_defaults=False):
 
 
 class WorkReport(Record, kw_only=True, omit_defaults=False):
-    """All of it."""
-
     since: Instant
     statuses: dict[str, int]
     """How many tasks ended or stand where, in the order of a task's life."""
@@ -334,8 +326,6 @@ def rejection_outcome(no: RejectionEntry, event: Event) -> str:
 
 
 class _WorkCount:
-    """Counts over all tasks."""
-
     def __init__(self, since: Instant) -> None:
         self._since = since
         self._noes: list[RejectionEntry] = []
@@ -388,8 +378,6 @@ class _WorkCount:
 
 
 class _RunTotals:
-    """Runs, added up."""
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._spent = RunCosts()

@@ -105,7 +105,6 @@ def fold_text(text: str) -> str:
 
 
 def parse_attempt(attempt: str) -> AttemptMentions:
-    """Takes an attempt apart."""
     plain = unicodedata.normalize("NFKC", attempt[:MAX_ATTEMPT]).translate(_SAME)
     quoted = [next(filter(None, found)) for found in _QUOTE.findall(plain)]
     commands = [call for text in quoted for call in _parse_commands(text)]
@@ -143,8 +142,6 @@ def _parse_commands(text: str) -> list[ShellCall]:
 
 
 class _TokenSorter:
-    """Sorts the tokens of an attempt."""
-
     def __init__(self, tokens: tuple[str, ...]) -> None:
         self.programs: list[str] = []
         self.orders: list[list[str]] = []

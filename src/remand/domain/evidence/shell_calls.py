@@ -200,7 +200,6 @@ class _StatementReader:
         self._ready: list[tuple[list[_Word], list[str]]] = []
 
     def take(self, kind: str, piece: re.Match[str]) -> None:
-        """Takes the next piece."""
         text = piece[0]
         if kind in ("space", "comment", "redirect"):
             self._end_word()

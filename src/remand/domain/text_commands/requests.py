@@ -128,7 +128,6 @@ TextResult = TextRequest | UnclearRequest | UnknownRequest
 
 
 def describe_request(request: TextRequest) -> str:
-    """A request as one sentence."""
     match request:
         case ReviewTextRequest(reviewer=reviewer, task=task):
             return f"Ask {reviewer} to review {task.label}{f' (PR #{task.pr})' if task.pr else ''}."
@@ -153,7 +152,6 @@ def describe_request(request: TextRequest) -> str:
 
 
 def render_command_line(request: TextRequest) -> str:
-    """The command line that does it."""
     match request:
         case ReviewTextRequest(reviewer=reviewer, task=task):
             return f"remand review request {task.argument} --from {quote(reviewer)}"

@@ -24,7 +24,6 @@ class IssueText(str):
     __slots__ = ("code", "field", "message")
 
     def __new__(cls, issue: Issue) -> Self:
-        """The message of an issue."""
         text = super().__new__(cls, issue.message)
         text.code, text.field, text.message = issue.code, issue.field, issue.message
         return text
@@ -45,7 +44,6 @@ class Feature(Record, kw_only=True):
 
     @property
     def contribution(self) -> float:
-        """What it added to the score."""
         return self.value * self.weight
 
 

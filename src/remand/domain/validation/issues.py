@@ -7,8 +7,6 @@ from remand.domain.validation.assessment import Issue
 
 
 class IssueEntry(Record, kw_only=True):
-    """One code of the catalogue."""
-
     field: str
     meaning: str
     message: str
@@ -403,7 +401,6 @@ FORMAL = frozenset(code for code, entry in ENTRIES.items() if entry.is_formal)
 
 
 def field_of(code: str) -> str:
-    """The field an issue is about."""
     return ENTRIES[code].field
 
 

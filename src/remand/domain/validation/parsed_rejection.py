@@ -34,8 +34,6 @@ from remand.domain.validation.tokens import (
 
 
 class ParsedEvidence(Record, kw_only=True):
-    """One piece of evidence."""
-
     kind: str = ""
     data: Text = EMPTY_TEXT
     source: Text = EMPTY_TEXT
@@ -44,8 +42,6 @@ class ParsedEvidence(Record, kw_only=True):
 
 
 class ParsedSubTask(Record, kw_only=True):
-    """One sub-task proposed instead."""
-
     title: Text = EMPTY_TEXT
     scope: Text = EMPTY_TEXT
     hours: float | None = None

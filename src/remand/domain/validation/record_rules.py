@@ -62,7 +62,6 @@ COPIED_ATTEMPT = 0.8
 
 
 def check_too_few_attempts(reading: ParsedRejection) -> Issue | None:
-    """Fewer than two attempts."""
     return issue("effort_too_few") if len(reading.attempts) < MIN_ATTEMPTS else None
 
 
@@ -116,7 +115,6 @@ FACTOR_WORDS = 2
 
 
 def check_missing_factor(reading: ParsedRejection) -> Issue | None:
-    """No blocking factor."""
     return None if reading.factor.raw else issue("blocking_factor_missing")
 
 
@@ -164,7 +162,6 @@ REFORMULATED = 3
 
 
 def check_missing_alternative(reading: ParsedRejection) -> Issue | None:
-    """No alternative."""
     return None if reading.alternative.raw else issue("alternative_missing")
 
 
@@ -299,7 +296,6 @@ def is_opinion(item: ParsedEvidence, reading: ParsedRejection) -> bool:
 
 
 def check_missing_evidence(reading: ParsedRejection) -> Issue | None:
-    """No evidence."""
     if reading.evidence or reading.reason is None:
         return None
     return issue("evidence_missing", reason=reading.reason.name)

@@ -113,7 +113,6 @@ SAME_TITLE = 0.6
 
 
 def check_missing_original_scope(reading: ParsedRejection) -> Issue | None:
-    """No original scope."""
     return None if reading.original_scope.raw else issue("scope_original_missing")
 
 

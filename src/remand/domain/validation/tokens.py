@@ -65,7 +65,6 @@ EMPTY_TEXT = Text()
 
 
 def tokenise_text(raw: str) -> Text:
-    """Takes one text apart."""
     if not raw:
         return EMPTY_TEXT
     sorter = _Sorter()
@@ -139,7 +138,6 @@ class _Sorter:
 
 
 def quotations(raw: str) -> tuple[str, ...]:
-    """The quoted parts of a text."""
     return tuple(_QUOTE.findall(raw))
 
 

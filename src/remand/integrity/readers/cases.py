@@ -13,8 +13,6 @@ NOTHING, LOOSE, BOUNDED, COUNTED, EXACT, NARROW = range(6)
 
 
 class Assertion(NamedTuple):
-    """One thing a test insists on."""
-
     line: int
     text: str
     subject: str
@@ -78,12 +76,10 @@ class ParsedTest(NamedTuple):
 
     @property
     def short_name(self) -> str:
-        """Its own name."""
         return self.name.rpartition(" › ")[2]
 
     @property
     def proofs(self) -> int:
-        """How many things it proves."""
         return sum(item.times for item in self.assertions if item.strength > NOTHING)
 
     @property

@@ -164,7 +164,6 @@ def _script_commands(source: SourceFile) -> Iterator[ShellCommand]:
 
 
 def package_scripts(text: str) -> dict[str, str]:
-    """The scripts of a package.json."""
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):

@@ -64,7 +64,6 @@ def configured_tool(path: str) -> str:
 
 
 def read_settings(source: SourceFile) -> ToolSettings:
-    """Every setting of a configuration file."""
     tool = configured_tool(source.path)
     found: ToolSettings = {}
     for key, value in _setting_pairs(source, tool):

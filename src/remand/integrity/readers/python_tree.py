@@ -146,7 +146,6 @@ def fingerprint(parts: Iterable[ast.AST]) -> str:
 
 
 def string_constants(parts: Iterable[ast.AST]) -> frozenset[str]:
-    """The texts among some nodes."""
     constants = (part.value for part in parts if isinstance(part, ast.Constant))
     return frozenset(value for value in constants if isinstance(value, str))
 
@@ -157,7 +156,6 @@ def decorator_names(node: Function | ast.ClassDef) -> list[str]:
 
 
 def parameter_names(node: Function) -> frozenset[str]:
-    """The named parameters of a function."""
     arguments = node.args
     return frozenset(item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
 

@@ -46,7 +46,6 @@ class SourceFile:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The text by lines."""
         return self.text.split("\n")
 
     @property
@@ -65,7 +64,6 @@ class SourceFile:
 
     @property
     def tree(self) -> ast.Module | None:
-        """The syntax tree of Python."""
         return self._tree_or_error if isinstance(self._tree_or_error, ast.Module) else None
 
     @property
@@ -110,7 +108,6 @@ class SourceFile:
 
     @cached_property
     def comments(self) -> tuple[CodeComment, ...]:
-        """The comments."""
         if self.language == "python":
             return python_comments(self.text)
         if self.language in _HASHED:

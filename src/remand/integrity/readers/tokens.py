@@ -42,15 +42,12 @@ Matcher = Callable[[str, int], "re.Match[str] | None"]
 
 
 class CodeToken(NamedTuple):
-    """One token."""
-
     kind: str
     text: str
     line: int
 
 
 def tokenise(text: str, language: str) -> tuple[CodeToken, ...]:
-    """A text's tokens, whatever it holds."""
     match = _COMPILED.get(language, _COMPILED["braced"]).match
     found: list[CodeToken] = []
     at, line, end = 0, 1, len(text)
@@ -121,7 +118,6 @@ def bracket_pairs(tokens: tuple[CodeToken, ...]) -> dict[int, int]:
 
 
 def bracket_depth(tokens: tuple[CodeToken, ...]) -> int:
-    """How deeply brackets are nested."""
     depth = deepest = 0
     for token in tokens:
         if token.kind == SIGN and token.text in _OPEN:
@@ -149,7 +145,6 @@ def join_tokens(tokens: tuple[CodeToken, ...]) -> str:
 
 
 def unquote(text: str) -> str:
-    """A string's content."""
     return text.strip("'\"`")
 
 
@@ -195,7 +190,6 @@ class BracketedCode:
         return frozenset(f"'{text[1:-1]}'" if text[0] in "\"'`" else text for text in found - _SMALL)
 
     def calls(self, start: int, stop: int) -> frozenset[str]:
-        """The names called between two places."""
         return frozenset(
             self.text(place)
             for place in range(start, min(stop, len(self.tokens)))
@@ -221,8 +215,6 @@ _PLAIN_STRING = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")
 
 
 class CodeComment(NamedTuple):
-    """One comment, with its line."""
-
     line: int
     text: str
 
@@ -254,5 +246,4 @@ def hash_comments(text: str) -> tuple[CodeComment, ...]:
 
 
 def token_comments(tokens: tuple[CodeToken, ...]) -> tuple[CodeComment, ...]:
-    """The comments among tokens."""
     return tuple(CodeComment(token.line, token.text) for token in tokens if token.kind == COMMENT)

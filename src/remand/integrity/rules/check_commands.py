@@ -52,12 +52,10 @@ class CommandChange:
 
     @cached_property
     def old_tools(self) -> Tools:
-        """The checks the base ran."""
         return _check_tools(self.view.before)
 
     @cached_property
     def new_tools(self) -> Tools:
-        """The checks the head runs."""
         return _check_tools(self.after)
 
 

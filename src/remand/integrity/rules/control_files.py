@@ -77,7 +77,6 @@ def _guarding_settings(source: SourceFile | None) -> str:
 
 
 def find_removed_hooks(changeset: Changeset) -> Iterator[Suspicion]:
-    """Git hooks that no longer run."""
     for view in changeset.views:
         if (
             _HOOKS.search(view.change.base_path)
@@ -169,7 +168,6 @@ def find_narrowed_triggers(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _trigger_events(source: SourceFile | None) -> set[str]:
-    """The events a workflow runs on."""
     match = (
         re.search(r"^(?:on|\"on\"|'on'|true):(.*(?:\n(?:[ \t]+.*|[ \t]*))*)", source.text, re.MULTILINE)
         if source

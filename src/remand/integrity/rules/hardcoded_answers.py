@@ -36,8 +36,6 @@ _WORK = frozenset(("for", "while", "*", "/", "%", "reduce", "map", "filter", "pu
 
 
 class ConstantAnswer(NamedTuple):
-    """One input and its constant answer."""
-
     function: str
     line: int
     text: str
@@ -409,7 +407,6 @@ def _copied_answer(
 
 
 def _asserted_literals(sources: list[SourceFile]) -> list[frozenset[str]]:
-    """The literals of each assertion."""
     found: list[frozenset[str]] = []
     for case in (case for source in sources for case in source.tests):
         found += (item.literals for item in case.assertions if item.literals)

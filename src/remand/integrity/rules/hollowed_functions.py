@@ -67,8 +67,6 @@ class DefinitionBranch:
 
 
 class FunctionDefinition:
-    """One definition of a function."""
-
     def __init__(
         self,
         name: str,

@@ -229,7 +229,6 @@ def find_lost_ids(
 
 
 def without_parameters(test_id: str) -> str:
-    """A test's id without its parameters."""
     return _PARAMETERS.sub("", test_id)
 
 

@@ -18,8 +18,6 @@ _CODES = re.compile(r"[A-Za-z@][\w@/.:-]*")
 
 
 class Suppression(NamedTuple):
-    """One directive."""
-
     kind: str
     line: int
     text: str

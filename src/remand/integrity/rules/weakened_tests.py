@@ -335,7 +335,6 @@ def _is_rewritten(one: Assertion, other: Assertion) -> bool:
 
 
 def _without_layout(literals: frozenset[str]) -> frozenset[str]:
-    """Values without their layout."""
     return frozenset("".join(value.split()) for value in literals)
 
 
