@@ -81,32 +81,25 @@ class PairedTests(NamedTuple):
     """Those of the head that are no counterpart."""
 
 
+_PAIR_KEYS: tuple[Callable[[PlacedTest], Hashable], ...] = (
+    lambda placed: (placed.view.path, placed.case.name),
+    lambda placed: placed.case.name if placed.is_run else None,
+    lambda placed: placed.case.body if len(placed.case.words) > 2 else None,
+    # The same test with other classes or descriptions around it.
+    lambda placed: (placed.view.path, placed.case.short_name) if placed.is_run else None,
+)
+"""By what tests are paired, one after the other: file and name, name, body, short name. None pairs with nothing."""
+
+
 def pair_tests(base_cases: Sequence[PlacedTest], head_cases: Sequence[PlacedTest]) -> PairedTests:
     """Pairs the tests of base and head: by file and name, by name, by body, by similarity."""
     base = list(base_cases)
     head = list(head_cases)
     kept: list[tuple[PlacedTest, PlacedTest]] = []
-    for key in (_place_key, _name_key, _body_key, _short_name_key):
+    for key in _PAIR_KEYS:
         base, head = _pair_by_key(base, head, key, kept)
     base, head = _pair_by_similarity(base, head, kept)
     return PairedTests(kept, [placed for placed in base if placed.is_run], head)
-
-
-def _place_key(placed: PlacedTest) -> Hashable:
-    return placed.view.path, placed.case.name
-
-
-def _name_key(placed: PlacedTest) -> Hashable:
-    return placed.case.name if placed.is_run else None
-
-
-def _short_name_key(placed: PlacedTest) -> Hashable:
-    """The same test with other classes or descriptions around it."""
-    return (placed.view.path, placed.case.short_name) if placed.is_run else None
-
-
-def _body_key(placed: PlacedTest) -> Hashable:
-    return placed.case.body if len(placed.case.words) > 2 else None
 
 
 def _pair_by_key(

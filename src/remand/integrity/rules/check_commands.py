@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
 
 from remand.integrity.changed_tests import ChangedFile
 from remand.integrity.changeset import Changeset
@@ -18,45 +17,27 @@ from remand.integrity.readers.command_lines import (
     read_commands,
     without_tools,
 )
-from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
 
 _DATA = re.compile(r"(^|/)(fixtures|testdata)/")
 _SCRIPT = re.compile(r"([\w:-]+): ")
-Tools = frozenset[tuple[str, str]]
 
 
 class CommandChange:
-    """The commands of one file, base and head."""
+    """The commands of one file, base and head. Many rules ask, so they are read once."""
 
-    def __init__(self, view: ChangedFile, after: SourceFile | None) -> None:
-        self.view = view
-        self.after = after
+    def __init__(self, view: ChangedFile) -> None:
+        self.after = view.after
         self.path = view.path
-
-    @cached_property
-    def added_commands(self) -> list[ShellCommand]:
-        """Those the base has not."""
-        return _command_difference(self.after, self.view.before)
-
-    @cached_property
-    def removed_commands(self) -> dict[str, ShellCommand]:
-        """Those the head has not, by each of their names."""
-        gone = _command_difference(self.view.before, self.after)
-        return {name: command for command in reversed(gone) for name in check_names(command)}
-
-    @cached_property
-    def command_counts(self) -> Counter[str]:
+        old, new = (read_commands(side) if side else () for side in (view.before, view.after))
+        self.added_commands = without_common(new, old)
+        removed = without_common(old, new)
+        self.removed_commands = {name: item for item in reversed(removed) for name in check_names(item)}
+        """By each of their names."""
+        self.command_counts = Counter(name for command in new for name in check_names(command))
         """How many commands of the head there are by each name."""
-        return Counter(name for command in _commands_or_none(self.after) for name in check_names(command))
-
-    @cached_property
-    def old_tools(self) -> Tools:
-        return _check_tools(self.view.before)
-
-    @cached_property
-    def new_tools(self) -> Tools:
-        return _check_tools(self.after)
+        self.old_tools = frozenset(tool for command in old for tool in command.tools)
+        self.new_tools = frozenset(tool for command in new for tool in command.tools)
 
 
 def command_changes(changeset: Changeset) -> Iterator[CommandChange]:
@@ -64,7 +45,7 @@ def command_changes(changeset: Changeset) -> Iterator[CommandChange]:
     for view in changeset.views:
         sides = (view.before, view.after)
         if not _DATA.search(view.path) and any(side is not None and has_commands(side) for side in sides):
-            yield CommandChange(view, view.after)
+            yield CommandChange(view)
 
 
 def check_names(command: ShellCommand) -> set[str]:
@@ -72,19 +53,6 @@ def check_names(command: ShellCommand) -> set[str]:
     names = {name for _, name in command.tools}
     script = _SCRIPT.match(command.text)
     return names | ({script[1]} if script else set())
-
-
-def _commands_or_none(source: SourceFile | None) -> tuple[ShellCommand, ...]:
-    return read_commands(source) if source else ()
-
-
-def _command_difference(one: SourceFile | None, other: SourceFile | None) -> list[ShellCommand]:
-    """The commands of one side that the other has not."""
-    return without_common(_commands_or_none(one), _commands_or_none(other))
-
-
-def _check_tools(source: SourceFile | None) -> Tools:
-    return frozenset(tool for command in _commands_or_none(source) for tool in command.tools)
 
 
 _IGNORES = re.compile(
