@@ -12,7 +12,7 @@ from unicodedata import normalize
 
 from remand.domain.record import Record
 from remand.domain.task import Task
-from remand.domain.text.words import character_pairs
+from remand.domain.text.words import character_pairs, word_set
 from remand.ledger.store import Transaction
 
 MAX_TEXT = 600
@@ -124,7 +124,7 @@ def stem(word: str) -> str:
     return word[:STEM]
 
 
-STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
+STOP_WORDS = word_set(_STOP_WORD_TEXT)
 """Words that say nothing."""
 COMMON_WORDS = frozenset(map(stem, _COMMON_WORD_TEXT.split()))
 """Words that stand in the titles of all kinds of tasks: they count little, and alone they make no two tasks alike."""
