@@ -177,7 +177,7 @@ def _pairs(opened: OpenLedger, graph: Graph) -> Pairs:
         low, high = task_name(numbers[first]), task_name(numbers[second])
         found.forward.append((high, low))
         with opened.store.read() as view:
-            has_path = bool(view.queue.path(high, low))
+            has_path = bool(view.dependencies.path(high, low))
         kind = found.closing if has_path else found.near if number % 2 else found.backward
         if low != high:
             kind.append((low, high))
@@ -251,7 +251,7 @@ def _searching(opened: OpenLedger, pairs: list[Pair]) -> Callable[[], object]:
     def search() -> None:
         task, blocker = next(turn)
         with opened.store.read() as view:
-            view.queue.path(blocker, task)
+            view.dependencies.path(blocker, task)
 
     return search
 

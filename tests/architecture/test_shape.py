@@ -39,16 +39,8 @@ HIDDEN_IMPORTS_CEILING = 4
 LARGE_PACKAGES: Mapping[str, int] = {}
 """Packages with more than 20 files, and how many they have."""
 WIDE_PROTOCOLS = {
-    "EventTable": 12,
-    "Exchange": 6,
-    "FileTable": 8,
-    "GroupTable": 10,
     "Mirror": 8,
-    "MissingTable": 7,
     "Publisher": 6,
-    "Segment": 7,
-    "TaskTable": 17,
-    "TraceTable": 6,
 }
 """Protocols with more than five methods, and how many they have."""
 WIDE_RECORDS = {"SessionCall": 22}

@@ -112,7 +112,7 @@ def test_a_ledger_of_version_6_finds_what_is_to_be_done_on_the_forge(tmp_path: P
 
     store = opened(tmp_path / "ledger.db")
     with store.read() as view:
-        assert [task.id for task in view.tasks.with_errand([ForgeAction.CLOSE])] == [numbered(1)]
+        assert [task.id for task in view.task_lists.with_errand([ForgeAction.CLOSE])] == [numbered(1)]
     store.close()
 
 
@@ -127,7 +127,7 @@ def test_a_ledger_of_version_14_finds_the_groups_that_name_a_task(tmp_path: Path
     store = opened(tmp_path / "ledger.db")
     with store.read() as view:
         assert len(view.groups.of_task(task)) == 2
-        assert list(view.groups.differences(view.groups.every())) == []
+        assert list(view.audit.group_differences(view.groups.every())) == []
     store.close()
 
 

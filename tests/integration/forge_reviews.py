@@ -97,8 +97,7 @@ class Scene(NamedTuple):
             return forge_sync(opened, self.environment).poll()
         finally:
             opened.store.close()
-            opened.ledger.exchange.close()
-            opened.ledger.marks.close()
+            opened.ledger.close()
 
     def shown(self, task: str) -> Any:
         """The task as it is."""

@@ -361,8 +361,7 @@ def near_call(
         code = run(list(arguments), CallOrigin(str(path), environment or {}, out, err, opened=opened))
     finally:
         opened.store.close()
-        opened.ledger.exchange.close()
-        opened.ledger.marks.close()
+        opened.ledger.close()
     return Said(code, out.getvalue(), err.getvalue())
 
 

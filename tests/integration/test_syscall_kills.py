@@ -32,8 +32,7 @@ def requests(count: int, turn: int) -> list[Request]:
 
 def close(opened: OpenLedger) -> None:
     opened.store.close()
-    opened.ledger.exchange.close()
-    opened.ledger.marks.close()
+    opened.ledger.close()
 
 
 class Killing:

@@ -269,7 +269,7 @@ def has_way_out(world: FakeLedger, task: Task) -> bool:
     if task.is_terminal:
         return True
     with world.store.read() as view:
-        if view.queue.open_blockers(task.id) or task.status == Status.DECOMPOSED:
+        if view.dependencies.open_blockers(task.id) or task.status == Status.DECOMPOSED:
             return True
         source = TaskSource(view, SignedTasks(), world.ledger.verifier(view))
         lookup = FactLookup(view, world.rules, world.ids, source)

@@ -144,10 +144,10 @@ def state(world: FakeLedger) -> tuple[object, ...]:
             [encoded(task) for task in tasks],
             view.queue.ready(),
             sorted(view.queue.due(END)),
-            [view.tasks.find_task_id(name) for name in (*(f"#{n}" for n in range(5)), *claims, *offers)],
+            [view.names.find_task_id(name) for name in (*(f"#{n}" for n in range(5)), *claims, *offers)],
             sorted(map(str, view.traces.every("handoff.reject", "handoff.reject.response", "review.reject"))),
             [sorted(view.events.of_key(key)) for key in ("rejected-once", "asked-once", "something")],
-            sorted(view.tasks.counts().items()),
+            sorted(view.queue.counts().items()),
             {task.id: sorted(view.events.of_task(task.id)) for task in tasks},
             state_digest(view),
         )

@@ -588,7 +588,7 @@ class Lifecycle(RuleBasedStateMachine):
         with self.world.store.read() as view:
             for task in view.tasks.every():
                 if not task.is_terminal:
-                    has_way = view.queue.open_blockers(task.id) or self._is_due(view, task)
+                    has_way = view.dependencies.open_blockers(task.id) or self._is_due(view, task)
                     relaxed = update_task(task, skills=())
                     assert has_way or any(self._may(view, relaxed, *way) for way in ways_out(task)), task
 
@@ -731,8 +731,8 @@ def tables(tx: Transaction) -> tuple[object, ...]:
         [encoded(task) for task in tx.tasks.every()],
         tx.queue.ready(),
         set(tx.queue.due("9999-12-31T23:59:59.999999Z")),
-        {name: tx.tasks.find_task_id(name) for name in names},
-        {task.id: tx.queue.open_blockers(task.id) for task in tx.tasks.every()},
+        {name: tx.names.find_task_id(name) for name in names},
+        {task.id: tx.dependencies.open_blockers(task.id) for task in tx.tasks.every()},
     )
 
 

@@ -137,7 +137,7 @@ def state(world: FakeLedger) -> tuple[object, ...]:
             [encoded(task) for task in view.tasks.every()],
             view.queue.ready(),
             sorted(view.queue.due(END)),
-            [view.tasks.find_task_id(f"#{n}") for n in range(5)],
+            [view.names.find_task_id(f"#{n}") for n in range(5)],
             state_digest(view),
         )
 

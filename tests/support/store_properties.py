@@ -32,7 +32,7 @@ class DependencyProperties:
         with new_store().write() as tx:
             for waiter, blocker in pairs:
                 tx.tasks.put(a_task(waiter, depends_on=graph.setdefault(waiter, ())))
-                found = tx.queue.path(blocker, waiter)
+                found = tx.dependencies.path(blocker, waiter)
                 if waiter != blocker and not _reaches(graph, blocker, waiter):
                     assert found == ()
                     graph[waiter] = tuple(dict.fromkeys((*graph[waiter], blocker)))

@@ -245,12 +245,12 @@ class Board(Record, kw_only=True, omit_defaults=False):
 def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Board:
     """The board as the ledger has it. `focus` names a question whose whole story is told, however many there are."""
     active = {
-        status: view.tasks.active(status, MAX_TASKS)
+        status: view.task_lists.with_status(status, MAX_TASKS)
         for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED, Status.FAILED, Status.BLOCKED)
     }
     questions = _inbox_questions(view, around, active, focus)
     gates = _running_gates(view, active[Status.CLAIMED], around)
-    counts = view.tasks.counts()
+    counts = view.queue.counts()
     at_work = _active_work(view, active[Status.CLAIMED], around, {one.task_id for one in gates})
     return Board(
         at=around.now,
@@ -273,7 +273,11 @@ def _inbox_questions(
     """What waits for the user or alerts them, the oldest first; what was tried is read for a few of them."""
     blocked = active[Status.BLOCKED]
     alerted = list(filter(open_alert, active[Status.CLAIMED]))
-    asked = [(task.inbox.escalation, task) for task in view.tasks.escalated_tasks() if task.inbox.escalation]
+    asked = [
+        (task.inbox.escalation, task)
+        for task in view.task_lists.with_status(Status.ESCALATED)
+        if task.inbox.escalation
+    ]
     asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MAX_TASKS]
     few = slice(MAX_WITH_HISTORY)
     with_history = {task.id for _, task in asked[few]} | {focus.partition("/")[0]}
@@ -319,7 +323,7 @@ def _active_work(
             tier=run.tier,
             last_line=lines.get(run.id, ""),
         )
-        for task in view.tasks.running_tasks()
+        for task in view.task_lists.running_tasks()
         for run in task.runs
         if run.id not in known
     ]

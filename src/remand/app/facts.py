@@ -136,7 +136,7 @@ class FactLookup:
 
     def open_blockers(self, task: Task) -> tuple[str, ...]:
         """What a task still waits for. What the queue says is over must be over by that task's own events."""
-        waited = self._tx.queue.open_blockers(task.id)
+        waited = self._tx.dependencies.open_blockers(task.id)
         return tuple(name for name in dict.fromkeys(task.blockers) if self._is_blocking(task, name, waited))
 
     def _is_blocking(self, task: Task, name: str, waited: tuple[str, ...]) -> bool:
@@ -144,12 +144,12 @@ class FactLookup:
         if blocker is not None and blocker.is_terminal:
             return False
         # A dependency that closes a circle does not count: the two would wait for each other.
-        return name in waited or not self._tx.queue.path(name, task.id)
+        return name in waited or not self._tx.dependencies.path(name, task.id)
 
     def outages(self, inquiry: Inquiry) -> dict[str, Any]:
         """What is known of gates that could not be measured for other tasks."""
         task = inquiry.task
-        others = [one for one in self._tx.tasks.with_outages() if task is None or one.id != task.id]
+        others = [one for one in self._tx.task_lists.with_outages() if task is None or one.id != task.id]
         return {
             "outages": tuple(outage for one in others for outage in one.gates.outages),
             "asked_gates": tuple(gate for one in others for gate in one.gates_asked_about),
@@ -227,7 +227,7 @@ class FactLookup:
         pr = getattr(command, "pr", 0) or 0
         commit = seen.commit.sha if seen.commit and not is_edit else ""
         others = (
-            conflicting_tasks(task, self._tx.tasks.find_submitted(commit, pr))
+            conflicting_tasks(task, self._tx.names.find_submitted(commit, pr))
             if task and (commit or pr)
             else ()
         )
@@ -263,8 +263,8 @@ class FactLookup:
     ) -> dict[str, Any]:
         """Which of the named tasks are unknown, which aliases are taken, and which circle would be closed."""
         own = task.id if task else ""
-        owners = {alias: self._tx.tasks.find_task_id(alias) for alias in aliases}
-        paths = (self._tx.queue.path(other, own) for other in others) if task else ()
+        owners = {alias: self._tx.names.find_task_id(alias) for alias in aliases}
+        paths = (self._tx.dependencies.path(other, own) for other in others) if task else ()
         return {
             "unknown_tasks": tuple(name for name in others if self._tx.tasks.get(name) is None),
             "taken_aliases": tuple(alias for alias, owner in owners.items() if owner not in ("", own)),
@@ -295,7 +295,7 @@ class FactLookup:
         chosen = ids.parse_handoff_id(command.own_id) if isinstance(command, c.InitiateHandoff) else None
         return {
             "handoff_id": self._fresh_handoff(inquiry.now),
-            "is_handoff_taken": bool(chosen and self._tx.tasks.find_task_id(chosen)),
+            "is_handoff_taken": bool(chosen and self._tx.names.find_task_id(chosen)),
         }
 
     def member(self, inquiry: Inquiry) -> dict[str, Any]:
@@ -305,7 +305,7 @@ class FactLookup:
 
     def _fresh_handoff(self, now: Instant) -> str:
         """A new handoff id that no handoff here has."""
-        while self._tx.tasks.find_task_id(name := ids.make_id("H", now, self._ids.hex())):
+        while self._tx.names.find_task_id(name := ids.make_id("H", now, self._ids.hex())):
             continue
         return name
 

@@ -285,7 +285,7 @@ class RequestHandler:
             return self._source.get(ids.parse_task_id(command.own_id) or "")
         if isinstance(command, c.HandoffCommand):
             name = ids.parse_handoff_id(command.handoff_id) or ""
-            return self._source.get(self.tx.tasks.find_task_id(name), is_verified=is_verified)
+            return self._source.get(self.tx.names.find_task_id(name), is_verified=is_verified)
         name = getattr(command, "task_id", "")
         if isinstance(command, c.ClaimTask) and not name:
             team = self._rules.team

@@ -43,6 +43,7 @@ from remand.app.ports import (
     RejectionChecks,
     Repository,
     Segment,
+    SegmentWriter,
     SessionMarks,
 )
 from remand.app.requests import Acceptance, Answer, Request, Rules, is_valid_request
@@ -73,6 +74,7 @@ class Ledger(LogFiles):
         *,
         store: Store,
         exchange: Exchange,
+        writer: SegmentWriter,
         segment: Segment,
         clock: Clock,
         ids: Ids,
@@ -89,6 +91,7 @@ class Ledger(LogFiles):
     ) -> None:
         self.store = store
         self.exchange = exchange
+        self.writer = writer
         self.segment = segment
         self.clock = clock
         self.repository = repository
@@ -107,6 +110,11 @@ class Ledger(LogFiles):
         self._signed = SignedTasks()
         self.written = 0
         """How many events were written through this object."""
+
+    def close(self) -> None:
+        """Lets go of the files that are held open. The store is closed by who opened it."""
+        self.writer.close()
+        self.marks.close()
 
     def ask(self, request: Request) -> Answer:
         """Answers one ask."""
@@ -195,7 +203,7 @@ class Ledger(LogFiles):
             is_current = (
                 (view.unconfirmed.trust, view.unconfirmed.writer) == (trust.text, untrusted)
                 and self.segment.is_whole(view.head)
-                and not changed_event_files(view, self.exchange, self.segment)
+                and not changed_event_files(view, self.exchange)
                 and not self.has_due_events(view)
                 and is_base_read(view, self.base_tip())
             )
@@ -213,7 +221,7 @@ class Ledger(LogFiles):
         with self.store.write() as tx:
             self._catch_up(tx)
             if tx.head.segment:
-                self.exchange.sync(tx.head.segment)
+                self.writer.sync(tx.head.segment)
                 self.close_segment(tx, tx.head.segment)
                 tx.head = replace(tx.head, segment="", first=0, size=0, inode=0)
             return self.event_files()
@@ -273,7 +281,7 @@ class Ledger(LogFiles):
     def same_change(self, task: Task, commit: Commit) -> str:
         """The name of the finding about a change that was rejected before, under any task; empty when it is new."""
         with self.store.read() as view:
-            sent_back = view.tasks.rejected_in_review()
+            sent_back = view.task_lists.rejected_in_review()
         if not sent_back:
             return ""
         found = self.difference(task, commit.sha)
@@ -295,7 +303,7 @@ class Ledger(LogFiles):
         """The task an ask names, by its id, an alias or a handoff."""
         name = parse_handoff_id(getattr(ask, "handoff_id", "")) or ""
         with self.store.read() as view:
-            named = find_task_id(view, getattr(ask, "task_id", "")) or view.tasks.find_task_id(name)
+            named = find_task_id(view, getattr(ask, "task_id", "")) or view.names.find_task_id(name)
             return view.tasks.get(named) if named else None
 
     def _append(self, tx: Transaction, signer: Signer, entries: list[EventEntry]) -> None:
@@ -310,9 +318,9 @@ class Ledger(LogFiles):
         lines: list[bytes] = []
         for group, own, _ in groups:
             lines += [own, *(entry.line for entry in entries[group.first - first : group.last - first + 1])]
-        after = self.exchange.append(before, first, lines)
+        after = self.writer.append(before, first, lines)
         kept = before.size if after.segment == before.segment else 0
-        tx.on_rollback(lambda: self.segment.shrink(after.segment, kept))
+        tx.on_rollback(lambda: self.writer.shrink(after.segment, kept))
         if before.segment and not kept:
             self.close_segment(tx, before.segment)
         tx.groups.add(groups)
@@ -338,7 +346,7 @@ class Ledger(LogFiles):
         signature = self.exchange.signature()
         has_moved = not is_base_read(tx, self.base_tip())
         if signature != self._signature or has_moved or (self._held and self.has_due_events(tx)):
-            files = changed_event_files(tx, self.exchange, self.segment)
+            files = changed_event_files(tx, self.exchange)
             known = tx.files.marks() if files else {}
             self.read_files(tx, files, verifier)
             if files or has_moved:
@@ -348,7 +356,7 @@ class Ledger(LogFiles):
             tx.head = head_after_continuation(tx)
             self.note_lines_seen_before(tx)
             tx.on_rollback(self.forget_signature)
-            self._held = tx.files.earliest_held()
+            self._held = tx.held.earliest()
             self._signature = signature
         return verifier
 
@@ -365,9 +373,9 @@ class Ledger(LogFiles):
         tx.head = closed
         if groups:
             lines = [signatures.encode_group(group) for group in groups]
-            written = self.exchange.append(closed, groups[0].first, lines).segment
-            tx.on_rollback(lambda: self.segment.shrink(written, 0))
-            self.exchange.sync(written)
+            written = self.writer.append(closed, groups[0].first, lines).segment
+            tx.on_rollback(lambda: self.writer.shrink(written, 0))
+            self.writer.sync(written)
             tx.groups.add(SignedGroup(group, line) for group, line in zip(groups, lines, strict=True))
 
     def vouch(self, choose: Callable[[Transaction, Signer], Voucher], actor: Actor) -> Sequence[Event]:
@@ -429,4 +437,4 @@ class Ledger(LogFiles):
             return
         tx.head = replace(tx.head, segment="", size=0, inode=0)
         if not is_complete:
-            tx.head = self.exchange.append(tx.head, head.first, lines)
+            tx.head = self.writer.append(tx.head, head.first, lines)

@@ -138,7 +138,7 @@ class _PendingNotices:
         """The questions that the channel has not taken since they were last repeated, the oldest first."""
         found = [
             (asked.opened_at, task.id, asked.id, task)
-            for task in self._view.tasks.escalated_tasks()
+            for task in self._view.task_lists.with_status(Status.ESCALATED)
             if (asked := task.inbox.escalation) and not asked.acknowledged_by and self._is_new(asked.notified)
         ]
         pending = [
@@ -152,7 +152,7 @@ class _PendingNotices:
         """The alerts that the channel has not taken, the oldest first."""
         tasks = [
             task
-            for task in self._view.tasks.active(Status.CLAIMED)
+            for task in self._view.task_lists.with_status(Status.CLAIMED)
             if (alert := open_alert(task)) and self._is_new(alert.notified)
         ]
         found = alert_questions(self._view, self._team, tasks, self._events_of)
@@ -171,7 +171,7 @@ class _PendingNotices:
         """The overrides in the user's name that the channel has not taken, the oldest first."""
         found = [
             (notice.at, task.id, notice, task)
-            for task in self._view.tasks.with_errand([NOTICE_DUE])
+            for task in self._view.task_lists.with_errand([NOTICE_DUE])
             for notice in task.inbox.notices
             if self._is_new(notice.notified)
         ]

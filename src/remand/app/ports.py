@@ -211,7 +211,10 @@ class History(Protocol):
 
 
 class Exchange(Protocol):
-    """The event files that travel with git: reading them, and writing the one that is ours."""
+    """The event files that travel with git."""
+
+    def path(self, segment: str) -> str:
+        """Where a segment's file is, or would be."""
 
     def files(self) -> list[FileMark]:
         """Every event file there is."""
@@ -220,10 +223,17 @@ class Exchange(Protocol):
         """Changes when files come or go."""
 
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
-        """A file's lines with their numbers; a text in place of a line says why it cannot be had."""
+        """A file's lines with their numbers; a text in place of a line says why it cannot be read."""
+
+
+class SegmentWriter(Protocol):
+    """Writes the event file that is ours: the open segment."""
 
     def append(self, head: LedgerHead, first: int, lines: Sequence[bytes]) -> LedgerHead:
         """Writes lines, whose first event has that number, to the open segment, or to a new one when it must not grow."""
+
+    def shrink(self, segment: str, size: int) -> None:
+        """Takes back what was appended by a change that did not come to be."""
 
     def sync(self, segment: str) -> None:
         """Returns when what a segment holds is on disk, whoever wrote it."""
@@ -234,9 +244,6 @@ class Exchange(Protocol):
 
 class Segment(Protocol):
     """The open segment, looked at after something went wrong."""
-
-    def path(self, segment: str) -> str:
-        """Where a segment's file is."""
 
     def is_whole(self, head: LedgerHead) -> bool:
         """True when the file is as the head says."""
@@ -255,6 +262,3 @@ class Segment(Protocol):
 
         Returns where it is now; empty when there is nothing behind the head.
         """
-
-    def shrink(self, segment: str, size: int) -> None:
-        """Takes back what was appended by a change that did not come to be."""

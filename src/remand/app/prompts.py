@@ -140,7 +140,9 @@ def _tasks_leading_to(
     """The tasks whose rejection led to this one, each with its events: what it was split from, else who waits for it."""
     parent = view.tasks.get(task.links.parent) if task.links.parent else None
     others = [parent] if parent is not None else []
-    others += sorted(view.tasks.predecessors(task.id, _MOST_READ), key=lambda one: _distance(one, events))
+    others += sorted(
+        view.dependencies.predecessors(task.id, _MOST_READ), key=lambda one: _distance(one, events)
+    )
     candidates = (one for one in others if one.rejections.accepted_by and one.id not in seen)
     for other in islice(candidates, MAX_WAITERS):
         told = task_events(view, other.id)

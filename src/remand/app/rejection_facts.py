@@ -468,7 +468,7 @@ class RejectionLookup:
     def _describe_task(self, name: str, task: Task) -> NamedTask | None:
         known = self._find_task(name)
         is_behind = known is not None and (
-            bool(self._tx.queue.path(known.id, task.id)) or self._is_part(known, task)
+            bool(self._tx.dependencies.path(known.id, task.id)) or self._is_part(known, task)
         )
         return describe_named_task(name, known, task, is_descendant=is_behind)
 

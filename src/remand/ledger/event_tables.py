@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from remand.domain.decisions.objections import objected_work
@@ -11,7 +11,7 @@ from remand.domain.events.log import MissingLines
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task
-from remand.ledger.problems import Problem, TableDifference
+from remand.ledger.problems import Problem
 from remand.ledger.signatures import MAX_SEQ, Doubt, EventGroup
 from remand.ledger.traces import FiledRejection, Trace
 
@@ -82,24 +82,22 @@ class EventTable(Protocol):
     def of_key(self, key: str) -> list[bytes]:
         """The lines that an idempotency key led to, in their order."""
 
-    def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
-        """Every line, session by session; with a session, all under its name from that number on.
+    def lines(self, session: str | None = None, first: int = 0, last: int = MAX_SEQ) -> Iterator[bytes]:
+        """Every line, session by session; or those under the name of one session with these numbers.
 
-        Whoever writes a file can give an event any session and number. Of several with one number, the groups tell
-        which is the session's own.
+        Lines of GoT tools have an empty session and no numbers. Whoever writes a file can give an event any session and
+        number. Of several with one number, the groups tell which is the session's own.
         """
+
+
+class EventRows(Protocol):
+    """The rows that events are kept in, for whoever makes the tables anew or looks at the newest alone."""
 
     def rows(self) -> Iterator[KeptLine]:
         """Every line, session by session, with the task and key under which it is found."""
 
-    def at(self, session: str, seq: int) -> list[bytes]:
-        """The lines that are kept as a session's nth event; several where it forked."""
-
     def drop(self, lines: Collection[bytes]) -> None:
         """Forgets lines that were damaged or changed."""
-
-    def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
-        """The ids of a session's events with these numbers, in whichever version; without a session, of GoT tools' lines."""
 
     def remove(self, lines: Iterable[bytes]) -> None:
         """Forgets events by their lines. All tables are to be made anew."""
@@ -125,32 +123,30 @@ class GroupTable(Protocol):
     def add(self, groups: Iterable[SignedGroup]) -> None:
         """Keeps groups; one that is kept already gets the doubt that is given now."""
 
-    def doubt(self, group: EventGroup) -> Doubt | None:
-        """Why a kept group does not count; None when it is not kept."""
-
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
         """A session's groups that name one of these numbers, by their first."""
 
-    def spans(self, session: str) -> list[tuple[int, int]]:
-        """The first and last number of a session's groups that count, by their first."""
-
-    def wrongly_signed(self, session: str) -> list[SignedGroup]:
-        """A session's groups whose signature is wrong, by their first."""
-
     def of_task(self, task_id: str) -> list[SignedGroup]:
         """Those that name an event of a task, session by session."""
-
-    def differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
-        """Of these, which are all: the tasks whose groups are not found by `of_task`, or that find others'."""
-
-    def index(self) -> None:
-        """Finds out anew which groups name which task. What is not as it was written is dropped."""
 
     def imports(self) -> list[SignedGroup]:
         """Those that name imported lines of GoT tools."""
 
     def every(self) -> Iterator[SignedGroup]:
         """All of them, session by session, by their first."""
+
+
+class GroupDoubts(Protocol):
+    """Which of the signed groups count."""
+
+    def doubt(self, group: EventGroup) -> Doubt | None:
+        """Why a kept group does not count; None when it is not kept."""
+
+    def sound_spans(self, session: str) -> list[tuple[int, int]]:
+        """The first and last number of a session's groups that count, by their first."""
+
+    def wrongly_signed(self, session: str) -> list[SignedGroup]:
+        """A session's groups whose signature is wrong, by their first."""
 
 
 class UnconfirmedTable(Protocol):
@@ -199,9 +195,6 @@ class TraceTable(Protocol):
     def replace_all(self, traces: Iterable[Trace]) -> None:
         """Throws the traces away and keeps these."""
 
-    def differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
-        """Where the traces that are kept are not these."""
-
 
 class FileTable(Protocol):
     """Which event files were read, and what was wrong with them."""
@@ -215,16 +208,20 @@ class FileTable(Protocol):
     def problems(self) -> list[Problem]:
         """Everything that was wrong with the files."""
 
-    def hold_back(self, event: Event, line: bytes) -> None:
-        """Keeps an event from too far ahead aside, without effect."""
 
-    def held_lines(self) -> list[bytes]:
+class HeldEvents(Protocol):
+    """The events from too far ahead: kept without effect until their time has come near."""
+
+    def add(self, event: Event, line: bytes) -> None:
+        """Holds an event back."""
+
+    def lines(self) -> list[bytes]:
         """The lines held back, in no order."""
 
-    def earliest_held(self) -> Instant:
+    def earliest(self) -> Instant:
         """The earliest time held back; empty when there is none."""
 
-    def held_ids(self) -> set[str]:
+    def ids(self) -> set[str]:
         """The ids of the events that are held back."""
 
     def take_due(self, horizon: Instant) -> list[bytes]:
@@ -232,25 +229,22 @@ class FileTable(Protocol):
 
 
 class MissingTable(Protocol):
-    """The lines of the log that are known to be missing and were not given up (`app/missing`)."""
+    """The lines of the log that are known to be missing and were not given up (`app/events/missing_lines`)."""
 
-    def replace(self, session: str, lines: Iterable[MissingLines]) -> None:
-        """Keeps these as what is missing of a session, in place of what was."""
+    def replace(self, missing: Mapping[str, Iterable[MissingLines]]) -> None:
+        """Keeps these as what is missing of each session, and finds out which of all are faults.
+
+        The others are lines of tasks of which nothing is here.
+        """
 
     def drop(self, ids: Iterable[str]) -> None:
         """Forgets events that have come."""
 
-    def of_session(self, session: str) -> list[MissingLines]:
-        """What is missing of a session, by its numbers."""
-
-    def every(self) -> list[MissingLines]:
-        """All that is missing, session by session."""
+    def every(self, session: str | None = None) -> list[MissingLines]:
+        """All that is missing, session by session; or what is missing of one, by its numbers."""
 
     def of_tasks(self, tasks: Collection[str]) -> list[MissingLines]:
         """What is missing of one of these tasks, or of nobody knows which."""
-
-    def mark_faults(self) -> None:
-        """Finds out which of them are faults: the others are lines of tasks of which nothing is here."""
 
     def faults(self) -> list[MissingLines]:
         """Those that are faults."""

@@ -10,17 +10,10 @@ from remand.domain.access.team import Actor
 from remand.domain.instant import BEGINNING, Instant
 from remand.domain.record import NamedTuple, Record
 from remand.domain.task import Status, Task
-from remand.ledger.event_tables import (
-    EventTable,
-    FileTable,
-    GroupTable,
-    MissingTable,
-    ObjectionTable,
-    RewrittenTable,
-    TraceTable,
-    UnconfirmedTable,
-)
+from remand.ledger import event_tables as tables
+from remand.ledger.event_tables import SignedGroup
 from remand.ledger.problems import TableDifference
+from remand.ledger.traces import Trace
 
 
 class LogLine(NamedTuple):
@@ -98,63 +91,50 @@ class TaskTable(Protocol):
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         """Throws the tables away and makes them anew; each handoff comes with its task."""
 
-    def differences(
-        self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
-    ) -> Iterator[TableDifference]:
-        """Where the tables are not what `replace_all` would make of these."""
-
-    def find_task_id(self, name: str) -> str:
-        """The task an alias or a handoff belongs to; empty when there is none."""
-
     def every(self) -> Iterator[Task]:
         """All tasks, by id."""
 
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:
         """The statuses of tasks by id: of these, and perhaps of others."""
 
-    def predecessors(self, task_id: str, most: int) -> list[Task]:
-        """The tasks that wait for this one, were split into it, or were reformulated as it by a director's decision.
 
-        They come by id, no more than `most`.
-        """
+class TaskLists(Protocol):
+    """The tasks that somebody has to look at or do something about, each list by id."""
+
+    def with_status(self, status: Status, most: int = -1) -> list[Task]:
+        """The tasks that are blocked, claimed, escalated, failed, provisional or rejected; no more than `most`."""
+
+    def running_tasks(self) -> list[Task]:
+        """The tasks that an agent's process is at work on."""
 
     def rejected_in_review(self) -> list[Task]:
-        """The tasks of which work was rejected in a review, by id."""
+        """The tasks of which work was rejected in a review."""
+
+    def with_outages(self) -> list[Task]:
+        """The tasks for which a gate could not be measured, and that was not measured since."""
+
+    def with_errand(self, names: Collection[str]) -> list[Task]:
+        """The tasks that may have one of these due on the forge (`domain/decisions/forge_actions.due_kinds`)."""
+
+
+class NameTable(Protocol):
+    """What is found by another name than its id: tasks by alias, handoff, commit or pull request, and people."""
+
+    def find_task_id(self, name: str) -> str:
+        """The task an alias or a handoff belongs to; empty when there is none."""
 
     def find_submitted(self, commit: str, pr: int) -> list[Task]:
         """The tasks whose last submission is a commit, or that have a pull request, by id."""
 
-    def escalated_tasks(self) -> list[Task]:
-        """The tasks that wait for the user, by id."""
-
-    def active(self, status: Status, most: int = -1) -> list[Task]:
-        """The tasks that are blocked, claimed, failed, provisional or rejected, by id; no more than `most`."""
-
-    def count_active(self, status: Status) -> int:
-        """How many of those there are."""
-
-    def running_tasks(self) -> list[Task]:
-        """The tasks that an agent's process is at work on, by id."""
-
-    def with_outages(self) -> list[Task]:
-        """The tasks for which a gate could not be measured, and that was not measured since, by id."""
-
-    def with_errand(self, names: Collection[str]) -> list[Task]:
-        """The tasks that have one of these errands on the forge (`domain/forging.errands`), by id."""
-
-    def counts(self) -> Mapping[str, int]:
-        """How many tasks there are of each status that any has."""
-
-
-class NameTable(Protocol):
-    """The names of everyone who has a part in a task, each found by its keys (`domain/names`)."""
-
     def names_with_key(self, key: str) -> list[str]:
-        """The names with a key, sorted: spellings of one name, or names that look alike."""
+        """Of everyone who has a part in a task, the names with a key (`lookup_keys`), sorted.
+
+        They are spellings of one name, or names that look alike.
+        """
 
 
 class ReadyQueue(Protocol):
-    """The ready set: what can be claimed, what is due, and what waits for what."""
+    """The ready set: what can be claimed, what is due, and how many tasks there are."""
 
     def next(self, agent: Actor, *, has_team: bool) -> str:
         """The first task in the queue's order that suits the agent; empty when there is none."""
@@ -165,11 +145,27 @@ class ReadyQueue(Protocol):
     def ready(self) -> list[str]:
         """Every task that could be claimed, in the queue's order."""
 
+    def count(self, status: Status) -> int:
+        """How many tasks are blocked, claimed, failed, provisional or rejected; no task is read for it."""
+
+    def counts(self) -> Mapping[str, int]:
+        """How many tasks there are of each status that any has."""
+
+
+class Dependencies(Protocol):
+    """Which task waits for which."""
+
     def open_blockers(self, task_id: str) -> tuple[str, ...]:
         """What the task still waits for; a dependency that closes a circle does not count."""
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
         """How `source` comes to wait for `target`; empty when it does not."""
+
+    def predecessors(self, task_id: str, most: int) -> list[Task]:
+        """The tasks that wait for this one, were split into it, or were reformulated as it by a director's decision.
+
+        They come by id, no more than `most`.
+        """
 
 
 class RejectedTaskTable(Protocol):
@@ -185,24 +181,51 @@ class RejectedTaskTable(Protocol):
         """Those that share the most weight with these words; a bounded search, by the rarest words first."""
 
 
+class TableAudit(Protocol):
+    """Compares the tables with what the events make of them, for `remand log verify` and `repair`."""
+
+    def task_differences(
+        self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
+    ) -> Iterator[TableDifference]:
+        """Where the tables are not what `TaskTable.replace_all` would make of these. The tasks' order means nothing."""
+
+    def trace_differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
+        """Where the traces that are kept are not these."""
+
+    def group_differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
+        """Of these, which are all: the tasks whose groups are not found by `GroupTable.of_task`, or that find others'."""
+
+    def reindex_groups(self) -> None:
+        """Finds out anew which groups name which task. Rows that are not as they were written are dropped."""
+
+
 class Transaction(Protocol):
     """One change of the ledger: all of it happens, or nothing."""
 
-    events: EventTable
-    groups: GroupTable
-    unconfirmed: UnconfirmedTable
-    missing: MissingTable
-    rewritten: RewrittenTable
-    objections: ObjectionTable
-    traces: TraceTable
+    events: tables.EventTable
+    event_rows: tables.EventRows
+    groups: tables.GroupTable
+    group_doubts: tables.GroupDoubts
+    unconfirmed: tables.UnconfirmedTable
+    missing: tables.MissingTable
+    rewritten: tables.RewrittenTable
+    objections: tables.ObjectionTable
+    traces: tables.TraceTable
     tasks: TaskTable
+    task_lists: TaskLists
     names: NameTable
     queue: ReadyQueue
+    dependencies: Dependencies
     rejected: RejectedTaskTable
-    files: FileTable
+    files: tables.FileTable
+    held: tables.HeldEvents
     outdated: OutdatedTasks
     log_lines: LogLineTable
     head: LedgerHead
+
+    @property
+    def audit(self) -> TableAudit:
+        """Compares the tables with the events."""
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
         """What to take back outside the store, should the change not come to be."""

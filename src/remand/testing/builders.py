@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, get_type_hints
 
 import msgspec
@@ -363,6 +364,7 @@ class FakeLedger:
         self.ledger = Ledger(
             store=self.store,
             exchange=self.exchange,
+            writer=self.exchange,
             segment=self.exchange,
             clock=self.clock,
             ids=self.ids,
@@ -522,3 +524,13 @@ def got_tool_entry(event: str, at: str = "2025-12-20T10:00:00Z", **fields: objec
     told = {"ts": at, "event": event, "meta": {"branch": "main", "session": "s"}, **fields}
     line = msgspec.json.encode(told)
     return EventEntry(codec.decode_line(line), line, "")
+
+
+@contextmanager
+def assert_raises(kind: type[Exception]) -> Iterator[None]:
+    """Fails unless the block ends in this error; for contract suites, which need no test runner."""
+    try:
+        yield
+    except kind:
+        return
+    raise AssertionError(f"no {kind.__name__} was raised")

@@ -149,7 +149,7 @@ class DependencyContract:
             tx.tasks.put(a_task(T2))
             tx.tasks.put(a_task(T3, status=Status.CANCELLED))
             assert tx.queue.ready() == [T2]
-            assert tx.queue.open_blockers(T1) == (T2,)
+            assert tx.dependencies.open_blockers(T1) == (T2,)
 
             tx.tasks.put(a_task(T2, status=Status.DONE))
             assert tx.queue.ready() == [T1]
@@ -162,7 +162,7 @@ class DependencyContract:
             tx.tasks.put(a_task(T1, depends_on=("T-elsewhere",)))
 
             assert tx.queue.ready() == []
-            assert tx.queue.open_blockers(T1) == ("T-elsewhere",)
+            assert tx.dependencies.open_blockers(T1) == ("T-elsewhere",)
 
     def test_a_task_is_free_when_its_dependency_is_dropped(self, store: Store) -> None:
         with store.write() as tx:
@@ -171,7 +171,7 @@ class DependencyContract:
             tx.tasks.put(a_task(T1))
 
             assert tx.queue.ready() == [T1, T2]
-            assert tx.queue.path(T1, T2) == ()
+            assert tx.dependencies.path(T1, T2) == ()
 
     def test_a_dependency_on_a_task_that_came_later_is_followed(self, store: Store) -> None:
         with store.write() as tx:
@@ -179,7 +179,7 @@ class DependencyContract:
             tx.tasks.put(a_task(T2, depends_on=(T3,)))
             tx.tasks.put(a_task(T3))
 
-            assert tx.queue.path(T1, T3) == (T1, T2, T3)
+            assert tx.dependencies.path(T1, T3) == (T1, T2, T3)
 
 
 UNDER_REVIEW = a_task(T1, status=Status.PROVISIONAL, submission=a_submission(), branch="work/1")
@@ -195,10 +195,10 @@ class OutstandingWorkContract:
             for task in (BEGUN, DONE, UNDER_REVIEW):
                 tx.tasks.put(task)
 
-            assert tx.tasks.with_errand([ForgeAction.PUSH]) == [UNDER_REVIEW]
-            assert tx.tasks.with_errand([ForgeAction.PUSH, ForgeAction.MERGE]) == [UNDER_REVIEW, DONE]
-            assert tx.tasks.with_errand([PLANNED]) == [BEGUN]
-            assert tx.tasks.with_errand([ForgeAction.CLOSE]) == tx.tasks.with_errand([]) == []
+            assert tx.task_lists.with_errand([ForgeAction.PUSH]) == [UNDER_REVIEW]
+            assert tx.task_lists.with_errand([ForgeAction.PUSH, ForgeAction.MERGE]) == [UNDER_REVIEW, DONE]
+            assert tx.task_lists.with_errand([PLANNED]) == [BEGUN]
+            assert tx.task_lists.with_errand([ForgeAction.CLOSE]) == tx.task_lists.with_errand([]) == []
 
     def test_a_task_is_found_by_what_the_user_has_yet_to_be_told(self, store: Store) -> None:
         notice = OverrideNotice(id="N-1", text="owner unlocked Alice", at=NOW)
@@ -206,11 +206,11 @@ class OutstandingWorkContract:
         with store.write() as tx:
             tx.tasks.put(untold)
             tx.tasks.put(a_task(T2))
-            assert tx.tasks.with_errand([NOTICE_DUE]) == [untold]
-            assert tx.tasks.with_errand([*ForgeAction, PLANNED]) == []
+            assert tx.task_lists.with_errand([NOTICE_DUE]) == [untold]
+            assert tx.task_lists.with_errand([*ForgeAction, PLANNED]) == []
 
             tx.tasks.put(a_task(T1, status=Status.DONE))
-            assert tx.tasks.with_errand([NOTICE_DUE]) == []
+            assert tx.task_lists.with_errand([NOTICE_DUE]) == []
 
     def test_a_task_for_which_all_is_done_is_not_found_any_more(self, store: Store) -> None:
         with store.write() as tx:
@@ -220,11 +220,11 @@ class OutstandingWorkContract:
                 a_task(T2, status=Status.DONE, approved_commit=SHA, pr=7, forge=TaskForgeState(merged=SHA))
             )
 
-            assert tx.tasks.with_errand([*ForgeAction, PLANNED]) == []
+            assert tx.task_lists.with_errand([*ForgeAction, PLANNED]) == []
 
     def test_errands_are_made_anew_with_the_tasks(self, store: Store) -> None:
         with store.write() as tx:
             tx.tasks.put(DONE)
             tx.tasks.replace_all([UNDER_REVIEW, a_task(T2)], [])
 
-            assert tx.tasks.with_errand([*ForgeAction, PLANNED]) == [UNDER_REVIEW]
+            assert tx.task_lists.with_errand([*ForgeAction, PLANNED]) == [UNDER_REVIEW]

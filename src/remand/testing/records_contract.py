@@ -41,13 +41,13 @@ class FileContract:
 
         with store.write() as tx:
             for entry in (soon, late, soon):
-                tx.files.hold_back(entry.event, entry.line)
+                tx.held.add(entry.event, entry.line)
 
-            assert tx.files.take_due(NOW) == []
-            assert sorted(tx.files.held_lines()) == sorted([soon.line, late.line])
-            assert tx.files.take_due(LATER) == [soon.line]
-            assert tx.files.take_due(MUCH_LATER) == [late.line]
-            assert tx.files.take_due(MUCH_LATER) == []
+            assert tx.held.take_due(NOW) == []
+            assert sorted(tx.held.lines()) == sorted([soon.line, late.line])
+            assert tx.held.take_due(LATER) == [soon.line]
+            assert tx.held.take_due(MUCH_LATER) == [late.line]
+            assert tx.held.take_due(MUCH_LATER) == []
 
 
 MONDAY, TUESDAY = "2026-11-16", "2026-11-17"
@@ -106,7 +106,7 @@ class RecordsContract:
             tx.tasks.put(a_task(T3, escalation=asked))
             tx.tasks.put(a_task(T2, status=Status.REJECTED, escalation=asked))
 
-            assert [task.id for task in tx.tasks.escalated_tasks()] == [T1]
+            assert [task.id for task in tx.task_lists.with_status(Status.ESCALATED)] == [T1]
 
     def test_the_tasks_are_found_that_a_commit_or_a_pull_request_was_handed_in_for(
         self, store: Store
@@ -117,11 +117,11 @@ class RecordsContract:
             tx.tasks.put(a_task(T2, submission=work, pr=7))
             tx.tasks.put(a_task(T3, title='"pr":7, "submission":{"commit":"aaaa"}'))
 
-            assert [task.id for task in tx.tasks.find_submitted("a" * 40, 0)] == [T1, T2]
-            assert [task.id for task in tx.tasks.find_submitted("b" * 40, 7)] == [T2]
+            assert [task.id for task in tx.names.find_submitted("a" * 40, 0)] == [T1, T2]
+            assert [task.id for task in tx.names.find_submitted("b" * 40, 7)] == [T2]
             tx.tasks.put(a_task(T1, pr=7))
-            assert [task.id for task in tx.tasks.find_submitted("a" * 40, 7)] == [T1, T2]
-            assert tx.tasks.find_submitted("b" * 40, 0) == []
+            assert [task.id for task in tx.names.find_submitted("a" * 40, 7)] == [T1, T2]
+            assert tx.names.find_submitted("b" * 40, 0) == []
 
     def test_the_tasks_for_which_a_gate_could_not_be_measured_are_found(self, store: Store) -> None:
         outage = Outage(gate="tests", cause="no pytest", text="no pytest")
@@ -131,7 +131,7 @@ class RecordsContract:
             tx.tasks.put(a_task(T3, gates=GateState(outages=(outage,))))
             tx.tasks.put(a_task(T3))
 
-            assert [task.id for task in tx.tasks.with_outages()] == [T1]
+            assert [task.id for task in tx.task_lists.with_outages()] == [T1]
 
     def test_the_tasks_that_somebody_is_at_work_on_are_found(self, store: Store) -> None:
         run = Run(id="RUN-20261115-090000-00000001", agent="Alice", purpose="work", started_at=NOW)
@@ -141,6 +141,6 @@ class RecordsContract:
             tx.tasks.put(a_task(T3, status=Status.PROVISIONAL, runs=(run,)))
             tx.tasks.put(a_task(T3, status=Status.PROVISIONAL, spent=RunCosts(runs=1)))
 
-            assert [task.id for task in tx.tasks.running_tasks()] == [T1]
-            assert [task.id for task in tx.tasks.active(Status.CLAIMED)] == [T1, T2]
-            assert [tx.tasks.count_active(one) for one in (Status.PROVISIONAL, Status.BLOCKED)] == [1, 0]
+            assert [task.id for task in tx.task_lists.running_tasks()] == [T1]
+            assert [task.id for task in tx.task_lists.with_status(Status.CLAIMED)] == [T1, T2]
+            assert [tx.queue.count(one) for one in (Status.PROVISIONAL, Status.BLOCKED)] == [1, 0]

@@ -12,7 +12,6 @@ from remand.domain.instant import Instant, add_seconds
 from remand.domain.task import LastRejection, Status, Task
 from remand.ledger.store import Store
 from remand.ledger.traces import ANSWERED, FILED, INVALID, TRACED_NAMES, WOKEN, FiledRejection
-from remand.testing.assertions import assert_raises
 from remand.testing.builders import (
     H1,
     NOW,
@@ -21,6 +20,7 @@ from remand.testing.builders import (
     T3,
     Session,
     a_task,
+    assert_raises,
     got_tool_entry,
     invalid_rejection_filed,
     rejection_answered,

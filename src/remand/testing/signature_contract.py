@@ -17,7 +17,6 @@ from remand.ledger.event_tables import EventEntry, RewrittenLine, SignedGroup
 from remand.ledger.signatures import Doubt, GroupedEvent
 from remand.ledger.store import Store
 from remand.ledger.traces import ANSWERED, FILED
-from remand.testing.assertions import assert_raises
 from remand.testing.builders import (
     H1,
     SHA,
@@ -25,6 +24,7 @@ from remand.testing.builders import (
     T2,
     Session,
     a_task,
+    assert_raises,
     rejection_answered,
     rejection_filed,
     task_added,
@@ -182,11 +182,11 @@ class UnconfirmedEventsContract:
 
         with store.write() as tx:
             tx.events.add([claim._replace(doubt=Doubt.UNSIGNED)])
-            assert tx.tasks.find_task_id(H1) == ""
+            assert tx.names.find_task_id(H1) == ""
             tx.unconfirmed.judge([claim])
-            assert tx.tasks.find_task_id(H1) == T1
+            assert tx.names.find_task_id(H1) == T1
             tx.events.add([other._replace(doubt=Doubt.UNSIGNED)])
-            assert tx.tasks.find_task_id(H1) == T1
+            assert tx.names.find_task_id(H1) == T1
 
     def test_among_many_doubted_claims_none_names_its_handoff(self, store: Store) -> None:
         session = Session()
@@ -195,7 +195,7 @@ class UnconfirmedEventsContract:
         with store.write() as tx:
             tx.events.add([entry._replace(doubt=Doubt.UNSIGNED) for entry in claims])
 
-            assert {tx.tasks.find_task_id(f"H-{n}") for n in range(200)} == {""}
+            assert {tx.names.find_task_id(f"H-{n}") for n in range(200)} == {""}
 
     def test_a_rejection_that_counts_after_all_leaves_its_trace(self, store: Store) -> None:
         entry = Session().entry(rejection_filed())
@@ -249,13 +249,16 @@ class UnconfirmedEventsContract:
             tx.groups.add([wrong])
             tx.groups.add([SignedGroup(true, session.lines[0])])
 
-            assert (tx.groups.doubt(true), tx.groups.doubt(false)) == (Doubt.NONE, Doubt.WRONG_SIGNATURE)
+            assert (tx.group_doubts.doubt(true), tx.group_doubts.doubt(false)) == (
+                Doubt.NONE,
+                Doubt.WRONG_SIGNATURE,
+            )
             assert len(tx.groups.of_session(session.name)) == 2
-            assert tx.groups.wrongly_signed(session.name) == [wrong]
-            assert tx.groups.wrongly_signed("another") == []
+            assert tx.group_doubts.wrongly_signed(session.name) == [wrong]
+            assert tx.group_doubts.wrongly_signed("another") == []
             tx.groups.add([wrong._replace(doubt=Doubt.NONE)])
-            assert tx.groups.doubt(false) is Doubt.NONE
-            assert tx.groups.wrongly_signed(session.name) == []
+            assert tx.group_doubts.doubt(false) is Doubt.NONE
+            assert tx.group_doubts.wrongly_signed(session.name) == []
 
     def test_the_trust_that_was_judged_by_is_kept_with_the_change_alone(self, store: Store) -> None:
         def change(text: str, number: int) -> None:
@@ -375,28 +378,24 @@ class MissingLinesContract:
         )
 
         with store.write() as tx:
-            tx.missing.replace("s", [line, other, gap])
-            tx.missing.replace("t", [])
+            tx.missing.replace({"s": [line, other, gap], "t": []})
 
-            assert tx.missing.every() == tx.missing.of_session("s") == [line, other, gap]
+            assert tx.missing.every() == tx.missing.every("s") == [line, other, gap]
             assert sorted(one.first for one in tx.missing.of_tasks([T1])) == [2, 5]
             tx.missing.drop(["b", ""])
             assert tx.missing.every() == [line, gap]
-            tx.missing.replace("s", [gap])
+            tx.missing.replace({"s": [gap]})
             assert tx.missing.every() == [gap]
 
     def test_lines_of_tasks_that_are_not_here_are_no_faults(self, store: Store) -> None:
         with store.write() as tx:
             tx.events.add([Session().entry(task_added(T1))])
-            tx.missing.replace(
-                "s",
-                [
-                    _missing_lines(2, T1, id="a"),
-                    _missing_lines(3, T2, id="b"),
-                    _missing_lines(4, until="2026"),
-                ],
-            )
-            tx.missing.mark_faults()
+            lines = [
+                _missing_lines(2, T1, id="a"),
+                _missing_lines(3, T2, id="b"),
+                _missing_lines(4, until="2026"),
+            ]
+            tx.missing.replace({"s": lines})
 
             assert [one.first for one in tx.missing.faults()] == [2, 4]
 
@@ -404,9 +403,7 @@ class MissingLinesContract:
         with store.write() as tx:
             own = replace(_missing_lines(2, T2, id="a"), session=tx.head.session)
             imported = replace(_missing_lines(2, T2, id="b"), session="import-0123")
-            tx.missing.replace(own.session, [own])
-            tx.missing.replace(imported.session, [imported])
-            tx.missing.mark_faults()
+            tx.missing.replace({own.session: [own], imported.session: [imported]})
 
             assert len(tx.missing.faults()) == 2
 
@@ -421,9 +418,9 @@ class MissingLinesContract:
             tx.rewritten.looked_at = "main 0123"
             assert tx.rewritten.looked_at == "main 0123"
 
-    def test_an_event_is_known_by_its_id_in_whichever_version_of_its_session(self, store: Store) -> None:
+    def test_the_lines_of_a_number_are_found_in_every_version_of_its_session(self, store: Store) -> None:
         first, second = Session("s").entry(task_added(T1)), Session("s").entry(task_added(T2))
         with store.write() as tx:
             tx.events.add([first, second])
-            assert tx.events.ids("s", 1, 1) == {first.event.meta.id, second.event.meta.id}
-            assert tx.events.ids("s", 2, 9) == tx.events.ids("t") == set()
+            assert set(tx.events.lines("s", 1, 1)) == {first.line, second.line}
+            assert list(tx.events.lines("s", 2, 9)) == list(tx.events.lines("t")) == []

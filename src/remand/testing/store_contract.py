@@ -11,7 +11,6 @@ from remand.ledger.event_tables import EventEntry, FileMark
 from remand.ledger.problems import Problem
 from remand.ledger.signatures import Doubt
 from remand.ledger.store import LedgerHead, Store, Transaction
-from remand.testing.assertions import assert_raises
 from remand.testing.builders import (
     H1,
     MUCH_LATER,
@@ -23,6 +22,7 @@ from remand.testing.builders import (
     a_claim,
     a_lockout,
     a_task,
+    assert_raises,
     got_tool_entry,
     rejection_answered,
     task_added,
@@ -64,10 +64,10 @@ class EventContract:
         )
         with store.write() as tx:
             tx.events.add([entry, other, Session().entry(task_added(T2))])
-            tx.events.assign(lambda line: T1 if line == entry.line else "")
+            tx.event_rows.assign(lambda line: T1 if line == entry.line else "")
 
             assert (tx.events.of_task(T1), len(tx.events.of_task(T2))) == ([entry.line], 1)
-            tx.events.assign(lambda _: T2)
+            tx.event_rows.assign(lambda _: T2)
             assert tx.events.of_task(T1) == [entry.line]
             assert other.line in tx.events.of_task(T2)
 
@@ -139,7 +139,7 @@ class EventContract:
 
         with store.write() as tx:
             tx.events.add([*entries, legacy])
-            tx.events.remove([entries[1].line, legacy.line])
+            tx.event_rows.remove([entries[1].line, legacy.line])
             assert list(tx.events.lines()) == [entries[0].line]
             assert tx.events.of_task(T2) == []
             tx.events.add([*entries, legacy])
@@ -155,7 +155,7 @@ class EventContract:
         with store.write() as tx:
             tx.events.add(entries)
 
-            assert {entry.line for entry in entries[-5:]} <= set(tx.events.tail(5))
+            assert {entry.line for entry in entries[-5:]} <= set(tx.event_rows.tail(5))
 
 
 class TaskContract:
@@ -185,21 +185,21 @@ class TaskContract:
             tx.tasks.put(a_task(T3, status=Status.DONE))
             tx.tasks.put(a_task(T2, status=Status.DONE))
 
-            assert tx.tasks.counts() == {"incoming": 1, "done": 2}
+            assert tx.queue.counts() == {"incoming": 1, "done": 2}
 
     def test_no_more_tasks_of_a_status_are_read_than_are_asked_for(self, store: Store) -> None:
         with store.write() as tx:
             for name in (T3, T1, T2):
                 tx.tasks.put(a_task(name, status=Status.FAILED))
 
-            assert [task.id for task in tx.tasks.active(Status.FAILED, 2)] == [T1, T2]
+            assert [task.id for task in tx.task_lists.with_status(Status.FAILED, 2)] == [T1, T2]
 
     def test_a_task_is_found_by_its_alias_until_it_loses_it(self, store: Store) -> None:
         with store.write() as tx:
             tx.tasks.put(a_task(aliases=("#1", "#2")))
             tx.tasks.put(a_task(aliases=("#2", "H-house#3")))
 
-            assert [tx.tasks.find_task_id(name) for name in ("#1", "#2", "H-house#3")] == ["", T1, T1]
+            assert [tx.names.find_task_id(name) for name in ("#1", "#2", "H-house#3")] == ["", T1, T1]
 
     def test_of_two_tasks_with_one_alias_the_oldest_has_it(self, new_store: Opener) -> None:
         for order in ((T1, T2), (T2, T1)):
@@ -207,9 +207,9 @@ class TaskContract:
                 for name in order:
                     tx.tasks.put(a_task(name, aliases=("#1",)))
 
-                assert tx.tasks.find_task_id("#1") == T1, order
+                assert tx.names.find_task_id("#1") == T1, order
                 tx.tasks.put(a_task(T1))
-                assert tx.tasks.find_task_id("#1") == T2, order
+                assert tx.names.find_task_id("#1") == T2, order
 
     def test_everyone_with_a_part_in_a_task_is_found_by_spelling_and_looks(self, store: Store) -> None:
         with store.write() as tx:
@@ -229,8 +229,8 @@ class TaskContract:
         with store.write() as tx:
             tx.events.add([Session().entry(task_claimed(handoff_id=H1))])
 
-            assert tx.tasks.find_task_id(H1) == T1
-            assert tx.tasks.find_task_id("H-nothing") == ""
+            assert tx.names.find_task_id(H1) == T1
+            assert tx.names.find_task_id("H-nothing") == ""
 
     def test_a_task_is_known_by_those_that_wait_for_it_or_were_split_into_it_or_reformulated_as_it(
         self, store: Store
@@ -246,9 +246,9 @@ class TaskContract:
             tx.tasks.put(a_task(names[0], status=Status.DECOMPOSED, children=(T1, T2)))
             tx.tasks.put(a_task(names[4], depends_on=(T3,)))
 
-            assert [task.id for task in tx.tasks.predecessors(T1, 9)] == names[:4]
-            assert [task.id for task in tx.tasks.predecessors(T1, 2)] == names[:2]
-            assert tx.tasks.predecessors("T-none", 9) == []
+            assert [task.id for task in tx.dependencies.predecessors(T1, 9)] == names[:4]
+            assert [task.id for task in tx.dependencies.predecessors(T1, 2)] == names[:2]
+            assert tx.dependencies.predecessors("T-none", 9) == []
 
     def test_replacing_everything_leaves_nothing_of_what_was(self, store: Store) -> None:
         with store.write() as tx:
@@ -258,9 +258,9 @@ class TaskContract:
             tx.tasks.replace_all([a_task(T2, aliases=("#2",)), a_task(T3)], [("H-new", T3)])
 
             assert [task.id for task in tx.tasks.every()] == [T2, T3]
-            assert [tx.tasks.find_task_id(name) for name in ("#1", "#2", H1, "H-new")] == ["", T2, "", T3]
+            assert [tx.names.find_task_id(name) for name in ("#1", "#2", H1, "H-new")] == ["", T2, "", T3]
             assert tx.queue.ready() == [T2, T3]
-            assert tx.queue.path(T2, T1) == ()
+            assert tx.dependencies.path(T2, T1) == ()
 
 
 class TransactionContract:
@@ -297,14 +297,14 @@ class TransactionContract:
             with store.write() as tx:
                 _change(tx, session.entry(task_added(T2)), T2, "b")
                 tx.tasks.put(a_task(T1, status=Status.DONE, aliases=()))
-                assert tx.files.take_due(MUCH_LATER)
+                assert tx.held.take_due(MUCH_LATER)
                 raise ZeroDivisionError
 
         with assert_raises(ZeroDivisionError):
             fail()
         with store.write() as tx:
             assert _all_tables(tx) == before
-            assert tx.files.take_due(MUCH_LATER) == list(tx.events.lines())
+            assert tx.held.take_due(MUCH_LATER) == list(tx.events.lines())
 
     def test_what_was_done_outside_is_taken_back_last_first_when_a_change_fails(self, store: Store) -> None:
         undone: list[int] = []
@@ -327,7 +327,7 @@ def _change(tx: Transaction, entry: EventEntry, name: str, file: str) -> None:
     tx.events.add([entry])
     tx.tasks.put(a_task(name, aliases=(f"#{file}",), depends_on=(T3,)))
     tx.files.note(FileMark(file, 1, 2, 3), [Problem(file=file, line=1, problem="torn")])
-    tx.files.hold_back(entry.event, entry.line)
+    tx.held.add(entry.event, entry.line)
     tx.head = LedgerHead(session=tx.head.session, seq=tx.head.seq + 1, tip=entry.event.meta.id)
 
 
@@ -335,7 +335,7 @@ def _all_tables(tx: Transaction) -> tuple[object, ...]:
     return (
         list(tx.events.lines()),
         list(tx.tasks.every()),
-        [tx.tasks.find_task_id(name) for name in ("#a", "#b")],
+        [tx.names.find_task_id(name) for name in ("#a", "#b")],
         tx.queue.ready(),
         tx.files.marks(),
         tx.files.problems(),

@@ -172,6 +172,7 @@ def _open_at(place: LedgerLocation) -> OpenLedger:
     ledger = Ledger(
         store=store,
         exchange=segments,
+        writer=segments,
         segment=segments,
         clock=clock,
         ids=ids,
@@ -288,8 +289,7 @@ def reopen_if_replaced(opened: OpenLedger) -> OpenLedger:
         opened.store.require_same_file()
     except LedgerReplaced:
         opened.store.close()
-        opened.ledger.exchange.close()
-        opened.ledger.marks.close()
+        opened.ledger.close()
         opened = open_at(opened.place)
     opened.ledger.refresh()
     return opened

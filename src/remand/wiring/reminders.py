@@ -39,7 +39,7 @@ def held_events_warning(opened: OpenLedger | None) -> str:
         return ""
     try:
         with opened.store.read() as view:
-            held = held_entries(view) if view.files.earliest_held() else []
+            held = held_entries(view) if view.held.earliest() else []
     except EnvironmentFault:
         return ""
     return reminders.held_events_warning(len(held), min((entry.event.ts for entry in held), default=""))

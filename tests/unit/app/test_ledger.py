@@ -447,7 +447,7 @@ def test_a_segment_of_ones_own_that_is_closed_is_no_news() -> None:
     assert len(world.exchange.contents) == 5
     assert len(world.events()) == 5
     with world.store.read() as view:
-        assert changed_event_files(view, world.exchange, world.exchange) == []
+        assert changed_event_files(view, world.exchange) == []
     assert world.marks.all()[world.events()[0].meta.session][0] == 5
 
 

@@ -49,7 +49,7 @@ def told(world: FakeLedger, task: str) -> list[RejectionView]:
 
 def handoff(world: FakeLedger, handoff_id: str) -> HandoffView:
     with world.store.read() as view:
-        found = task_handoffs(task_events(view, view.tasks.find_task_id(handoff_id)))
+        found = task_handoffs(task_events(view, view.names.find_task_id(handoff_id)))
     return next(one for one in found if one.handoff_id == handoff_id)
 
 

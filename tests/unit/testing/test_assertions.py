@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.testing.assertions import assert_raises
+from remand.testing.builders import assert_raises
 
 
 def test_the_error_that_is_named_is_taken() -> None:

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 
@@ -15,180 +15,123 @@ import msgspec
 
 from remand.adapters.stores import sqlite_migrations
 from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_audit import SqliteAudit
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteTraces, SqliteUnconfirmed
-from remand.adapters.stores.sqlite_statements import Row, Statements
-from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteQueue, SqliteRejected, SqliteTasks
+from remand.adapters.stores.sqlite_statements import Row, Statements, StoredText, Table
+from remand.adapters.stores.sqlite_tasks import (
+    SqliteDependencies,
+    SqliteNames,
+    SqliteQueue,
+    SqliteRejected,
+    SqliteTaskLists,
+    SqliteTasks,
+    decode_task,
+)
 from remand.adapters.stores.sqlite_views import VERSION
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.events.event import Event
 from remand.domain.events.log import MissingLines
 from remand.domain.instant import Instant
 from remand.domain.task import Task
-from remand.ledger.event_tables import (
-    EventTable,
-    FileMark,
-    FileTable,
-    GroupTable,
-    KeptObjection,
-    MissingTable,
-    ObjectionTable,
-    RewrittenLine,
-    RewrittenTable,
-    TraceTable,
-    UnconfirmedTable,
-)
+from remand.ledger import event_tables as tables
+from remand.ledger import store as port
+from remand.ledger.event_tables import FileMark, KeptObjection, RewrittenLine
 from remand.ledger.problems import Problem
-from remand.ledger.store import (
-    LedgerHead,
-    LogLine,
-    LogLineTable,
-    NameTable,
-    OutdatedTasks,
-    ReadyQueue,
-    RejectedTaskTable,
-    TaskTable,
-    Transaction,
-)
+from remand.ledger.store import LedgerHead, LogLine, Transaction
 
 
-class SqliteFiles:
+class SqliteFiles(Table):
     """Which event files were read, and what was wrong with them."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-
     def marks(self) -> dict[str, FileMark]:
-        """Every file that was read, as it was then."""
         return {row[0]: FileMark(*row) for row in self._db.rows(sql.GET_FILES)}
 
     def note(self, mark: FileMark, problems: Sequence[Problem]) -> None:
-        """Remembers a file, and what was wrong with it this time."""
         self._db.run(sql.PUT_FILE, mark)
         self._db.run(sql.DROP_PROBLEMS, (mark.path,))
-        for problem in problems:
-            self._db.run(sql.ADD_PROBLEM, (problem.file, problem.line, problem.problem))
+        self._db.run_many(sql.ADD_PROBLEM, ((one.file, one.line, one.problem) for one in problems))
 
     def problems(self) -> list[Problem]:
-        """Everything that was wrong with the files."""
         return [Problem(file=row[0], line=row[1], problem=row[2]) for row in self._db.rows(sql.GET_PROBLEMS)]
 
-    def hold_back(self, event: Event, line: bytes) -> None:
-        """Keeps an event from too far ahead aside."""
+
+class SqliteHeldEvents(Table):
+    """The events from too far ahead."""
+
+    def add(self, event: Event, line: bytes) -> None:
         self._db.run(sql.QUARANTINE, (event.meta.id, event.ts, line))
 
-    def held_lines(self) -> list[bytes]:
-        """The lines held back."""
-        return [row[0] for row in self._db.all(sql.HELD)]
+    def lines(self) -> list[bytes]:
+        return self._db.column(sql.HELD)
 
-    def earliest_held(self) -> Instant:
-        """The earliest time held back."""
-        found: Instant | None = self._db.value(sql.EARLIEST_HELD)
-        return found or ""
+    def earliest(self) -> Instant:
+        return self._db.value(sql.EARLIEST_HELD) or ""
 
-    def held_ids(self) -> set[str]:
-        """The ids of the events that are held back."""
-        return {row[0] for row in self._db.rows(sql.HELD_IDS)}
+    def ids(self) -> set[str]:
+        return set(self._db.column(sql.HELD_IDS))
 
     def take_due(self, horizon: Instant) -> list[bytes]:
-        """Takes out what is not too far ahead any more."""
-        return [row[0] for row in self._db.all(sql.RIPE, (horizon,))]
+        return self._db.column(sql.RIPE, (horizon,))
 
 
-_LOOKED_AT = "base_looked_at"
-
-
-class SqliteMissing:
+class SqliteMissing(Table):
     """The lines of the log that are known to be missing."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-
-    def replace(self, session: str, lines: Iterable[MissingLines]) -> None:
-        """Keeps these as what is missing of a session."""
-        self._db.run(sql.DROP_MISSING_OF_SESSION, (session,))
-        self._db.run_many(
-            sql.ADD_MISSING,
-            ((one.session, one.first, one.last, one.id, one.task, one.until) for one in lines),
-        )
-
-    def drop(self, ids: Iterable[str]) -> None:
-        """Forgets events that have come."""
-        self._db.run_many(sql.DROP_MISSING, ((one,) for one in ids if one))
-
-    def of_session(self, session: str) -> list[MissingLines]:
-        """What is missing of a session, by its numbers."""
-        return [_as_missing(row) for row in self._db.rows(sql.MISSING_OF_SESSION, (session,))]
-
-    def every(self) -> list[MissingLines]:
-        """All that is missing, session by session."""
-        return [_as_missing(row) for row in self._db.rows(sql.EVERY_MISSING)]
-
-    def of_tasks(self, tasks: Collection[str]) -> list[MissingLines]:
-        """What is missing of one of these tasks, or of nobody knows which."""
-        names = ("", *tasks)
-        return [_as_missing(row) for name in names for row in self._db.rows(sql.MISSING_OF_TASK, (name,))]
-
-    def mark_faults(self) -> None:
-        """Finds out which of them are faults."""
+    def replace(self, missing: Mapping[str, Iterable[MissingLines]]) -> None:
+        for session, lines in missing.items():
+            self._db.run(sql.DROP_MISSING_OF_SESSION, (session,))
+            self._db.run_many(
+                sql.ADD_MISSING,
+                ((one.session, one.first, one.last, one.id, one.task, one.until) for one in lines),
+            )
         self._db.run(sql.MARK_FAULTS)
 
+    def drop(self, ids: Iterable[str]) -> None:
+        self._db.run_many(sql.DROP_MISSING, ((one,) for one in ids if one))
+
+    def every(self, session: str | None = None) -> list[MissingLines]:
+        if session is None:
+            return self._read(sql.EVERY_MISSING)
+        return self._read(sql.MISSING_OF_SESSION, (session,))
+
+    def of_tasks(self, tasks: Collection[str]) -> list[MissingLines]:
+        return [one for name in ("", *tasks) for one in self._read(sql.MISSING_OF_TASK, (name,))]
+
     def faults(self) -> list[MissingLines]:
-        """Those that are faults."""
-        return [_as_missing(row) for row in self._db.rows(sql.MISSING_FAULTS)]
+        return self._read(sql.MISSING_FAULTS)
+
+    def _read(self, statement: str, values: Row = ()) -> list[MissingLines]:
+        return [
+            MissingLines(session=session, first=first, last=last, id=event_id, task=task, until=until)
+            for session, first, last, event_id, task, until in self._db.rows(statement, values)
+        ]
 
 
-def _as_missing(row: Row) -> MissingLines:
-    session, first, last, event_id, task, until = row
-    return MissingLines(session=session, first=first, last=last, id=event_id, task=task, until=until)
-
-
-class SqliteRewritten:
+class SqliteRewritten(Table):
     """Published lines that are gone from their files."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-
-    @property
-    def looked_at(self) -> str:
-        """The ref of the base and its commit when its history was looked at."""
-        return self._db.value(sql.GET_VALUE, (_LOOKED_AT,)) or ""
-
-    @looked_at.setter
-    def looked_at(self, text: str) -> None:
-        self._db.run(sql.PUT_VALUE, (_LOOKED_AT, text))
+    looked_at = StoredText("base_looked_at")
 
     def add(self, lines: Iterable[RewrittenLine]) -> None:
-        """Keeps lines that were found."""
         self._db.run_many(sql.ADD_REWRITTEN, lines)
 
     def drop(self, lines: Iterable[RewrittenLine]) -> None:
-        """Forgets lines that are there again, or were given up."""
         self._db.run_many(sql.DROP_REWRITTEN, lines)
 
     def every(self) -> list[RewrittenLine]:
-        """All of them, by file and line."""
         return [RewrittenLine(*row) for row in self._db.rows(sql.EVERY_REWRITTEN)]
 
 
-_decode = msgspec.json.Decoder(Task).decode
-
-
-class SqliteObjections:
+class SqliteObjections(Table):
     """The noes under keys that are not trusted."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-
     def tasks(self) -> list[Task]:
-        """The tasks that have some and have not ended."""
-        return [_decode(state) for (state,) in self._db.all(sql.TASKS_WITH_OBJECTIONS)]
+        return [decode_task(state) for state in self._db.column(sql.TASKS_WITH_OBJECTIONS)]
 
     def keys(self, task_id: str) -> list[KeptObjection]:
-        """The keys that object to a task."""
         return [KeptObjection(*row) for row in self._db.all(sql.OBJECTING_KEYS, (task_id,))]
 
     def of_task(self, task_id: str, *, works: Collection[str] = (), signer: str = "") -> list[KeptObjection]:
-        """A task's, one for each key and work."""
         if works:
             rows = self._db.all(sql.OBJECTIONS_TO_WORKS, (task_id, json.dumps(sorted(works)), signer))
         else:
@@ -196,65 +139,40 @@ class SqliteObjections:
         return [KeptObjection(*row) for row in rows]
 
     def line(self, place: int) -> bytes:
-        """The line of the event that is kept there."""
-        found: bytes = self._db.value(sql.LINE_AT, (place,)) or b""
-        return found
+        return self._db.value(sql.LINE_AT, (place,)) or b""
 
 
-_MARK = "folders"
-
-
-class SqliteOutdated:
+class SqliteOutdated(Table):
     """The tasks whose files are not as the ledger has it."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-
-    @property
-    def mark(self) -> str:
-        """How the folders were left."""
-        return self._db.value(sql.GET_VALUE, (_MARK,)) or ""
-
-    @mark.setter
-    def mark(self, text: str) -> None:
-        self._db.run(sql.PUT_VALUE, (_MARK, text))
+    mark = StoredText("folders")
 
     def note(self, task_id: str = "") -> None:
-        """Has a task's files made again; without a task, all files."""
         self._db.run(sql.OUTDATE, (task_id,))
 
     def every(self) -> list[str]:
-        """The tasks that were noted."""
-        return [row[0] for row in self._db.rows(sql.OUTDATED)]
+        return self._db.column(sql.OUTDATED)
 
     def clear(self) -> None:
-        """Forgets them."""
         self._db.run(sql.ALL_IN_STEP)
 
 
-class SqliteLogLines:
+class SqliteLogLines(Table):
     """The lines of the orchestration log."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-
     def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
-        """Replaces a task's lines."""
-        days = {row[0] for row in self._db.rows(sql.DAYS_OF_TASK, (task_id,))}
+        days = set(self._db.column(sql.DAYS_OF_TASK, (task_id,)))
         self._db.run(sql.DROP_LINES, (task_id,))
         self._db.run_many(sql.ADD_LINE, ((task_id, *line) for line in lines))
         return days | {line.place[:10] for line in lines}
 
     def day(self, day: str) -> list[str]:
-        """The lines of a day, in their order."""
-        return [row[0] for row in self._db.rows(sql.LINES_OF_DAY, (day,))]
+        return self._db.column(sql.LINES_OF_DAY, (day,))
 
     def days(self) -> list[str]:
-        """The days that have lines."""
-        return [row[0] for row in self._db.rows(sql.DAYS)]
+        return self._db.column(sql.DAYS)
 
     def clear(self) -> None:
-        """Throws all lines away."""
         self._db.run(sql.DROP_ALL_LINES)
 
 
@@ -274,23 +192,34 @@ class SqliteTransaction:
     def __init__(self, statements: Statements) -> None:
         self._db = statements
         self.undos: list[Callable[[], None]] = []
-        self.files: FileTable = SqliteFiles(statements)
-        events = SqliteEvents(statements)
-        self.events: EventTable = events
-        self.groups: GroupTable = SqliteGroups(statements)
-        self.unconfirmed: UnconfirmedTable = SqliteUnconfirmed(statements, events)
-        self.missing: MissingTable = SqliteMissing(statements)
-        self.rewritten: RewrittenTable = SqliteRewritten(statements)
-        self.objections: ObjectionTable = SqliteObjections(statements)
-        self.traces: TraceTable = SqliteTraces(statements)
-        self.tasks: TaskTable = SqliteTasks(statements)
-        self.names: NameTable = SqliteNames(statements)
-        self.queue: ReadyQueue = SqliteQueue(statements)
-        self.rejected: RejectedTaskTable = SqliteRejected(statements)
-        self.outdated: OutdatedTasks = SqliteOutdated(statements)
-        self.log_lines: LogLineTable = SqliteLogLines(statements)
+        events, groups = SqliteEvents(statements), SqliteGroups(statements)
+        names, dependencies = SqliteNames(statements), SqliteDependencies(statements)
+        self.rejected: port.RejectedTaskTable = (rejected := SqliteRejected(statements))
+        tasks = SqliteTasks(statements, names, dependencies, rejected)
+        self.files: tables.FileTable = SqliteFiles(statements)
+        self.held: tables.HeldEvents = SqliteHeldEvents(statements)
+        self.events: tables.EventTable = events
+        self.event_rows: tables.EventRows = events
+        self.groups: tables.GroupTable = groups
+        self.group_doubts: tables.GroupDoubts = groups
+        self.unconfirmed: tables.UnconfirmedTable = SqliteUnconfirmed(statements, events)
+        self.missing: tables.MissingTable = SqliteMissing(statements)
+        self.rewritten: tables.RewrittenTable = SqliteRewritten(statements)
+        self.objections: tables.ObjectionTable = SqliteObjections(statements)
+        self.traces: tables.TraceTable = SqliteTraces(statements)
+        self.tasks: port.TaskTable = tasks
+        self.task_lists: port.TaskLists = SqliteTaskLists(statements)
+        self.names: port.NameTable = names
+        self.queue: port.ReadyQueue = SqliteQueue(statements)
+        self.dependencies: port.Dependencies = dependencies
+        self.outdated: port.OutdatedTasks = SqliteOutdated(statements)
+        self.log_lines: port.LogLineTable = SqliteLogLines(statements)
         self._head: LedgerHead | None = None
         self._changed = False
+
+    @property
+    def audit(self) -> SqliteAudit:
+        return SqliteAudit(self._db)
 
     @property
     def head(self) -> LedgerHead:

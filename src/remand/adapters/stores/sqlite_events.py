@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_statements import Row, Statements
+from remand.adapters.stores.sqlite_statements import Row, Statements, StoredText, Table
 from remand.domain.events.tasks import HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
 from remand.ledger import codec, signatures
@@ -23,7 +22,7 @@ from remand.ledger.event_tables import (
     as_objection,
     as_unconfirmed,
 )
-from remand.ledger.problems import BadLine, TableDifference
+from remand.ledger.problems import BadLine
 from remand.ledger.signatures import MAX_GROUP, MAX_SEQ, VOID, Doubt, EventGroup
 from remand.ledger.traces import TRACED, FiledRejection, Trace, trace_event
 
@@ -31,17 +30,10 @@ _ADD_GROUP = """
 INSERT INTO signed_group(session, first, last, hash, doubt, line) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT(session, first, hash) DO UPDATE SET doubt = excluded.doubt RETURNING n
 """
-_ADD_GROUP_TASK = "INSERT OR IGNORE INTO group_task VALUES (?, ?)"
+ADD_GROUP_TASK = "INSERT OR IGNORE INTO group_task VALUES (?, ?)"
 _GROUPS_OF_TASK = """
 SELECT line, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ? ORDER BY session, first
 """
-_NUMBERED_GROUPS = "SELECT n, line FROM signed_group"
-_GROUP_ROWS = "SELECT n, session, first, last, hash, line FROM signed_group"
-_GROUP_PLACES = "SELECT session, first, last, line FROM signed_group"
-_DROP_GROUP = "DELETE FROM signed_group WHERE n = ?"
-_GROUPS_BY_TASK = "SELECT task, line FROM group_task LEFT JOIN signed_group USING (n)"
-_GROUP_TASKS = "SELECT task, n FROM group_task"
-_DROP_GROUP_TASKS = "DELETE FROM group_task"
 _DOUBT_OF_GROUP = "SELECT doubt FROM signed_group WHERE session = ? AND first = ? AND hash = ?"
 _WRONG_GROUPS = """
 SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signature' ORDER BY first
@@ -60,50 +52,20 @@ WHERE session = ? AND doubt = '' AND typeof(first) = 'integer' AND typeof(last) 
 """
 
 
-class SqliteGroups:
+class SqliteGroups(Table):
     """The signed groups."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
 
     def add(self, groups: Iterable[SignedGroup]) -> None:
         """Keeps groups."""
         for group, line, doubt in groups:
             row = (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
             n = self._db.value(_ADD_GROUP, row)
-            for task in _tasks(group):
-                self._db.run(_ADD_GROUP_TASK, (task, n))
+            for task in named_tasks(group):
+                self._db.run(ADD_GROUP_TASK, (task, n))
 
     def of_task(self, task_id: str) -> list[SignedGroup]:
         """Those that name an event of a task."""
         return list(_groups(self._db.rows(_GROUPS_OF_TASK, (task_id,))))
-
-    def differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
-        """The tasks whose groups are not found by `of_task`, or that find others', and rows that tell another place."""
-        groups = list(groups)
-        places = ((one.group.session, one.group.first, one.group.last, one.line) for one in groups)
-        if _total(places) != _total(self._db.rows(_GROUP_PLACES)):
-            yield TableDifference("signed_group", "")
-        if _total((task, one.line) for one in groups for task in _tasks(one.group)) != _total(
-            self._db.rows(_GROUPS_BY_TASK)
-        ):
-            wrong = set(self._expected_rows()) ^ set(self._db.rows(_GROUP_TASKS))
-            yield from (
-                TableDifference("group_task", task) for task in sorted({str(row[0]) for row in wrong})
-            )
-
-    def index(self) -> None:
-        """Finds out anew which groups name which task. Rows that are not as they were written are dropped."""
-        damaged = [n for n, *row in self._db.rows(_GROUP_ROWS) if not _is_as_written(*row)]
-        self._db.run_many(_DROP_GROUP, ((n,) for n in damaged))
-        self._db.run(_DROP_GROUP_TASKS)
-        self._db.run_many(_ADD_GROUP_TASK, list(self._expected_rows()))
-
-    def _expected_rows(self) -> Iterator[Row]:
-        for n, line in self._db.rows(_NUMBERED_GROUPS):
-            if isinstance(line, bytes):
-                with suppress(BadLine):
-                    yield from ((task, n) for task in _tasks(signatures.decode_group(line)))
 
     def doubt(self, group: EventGroup) -> Doubt | None:
         """Why a kept group does not count."""
@@ -115,7 +77,7 @@ class SqliteGroups:
         """A session's groups that name one of these numbers."""
         return list(_groups(self._db.rows(_GROUPS_OF_SESSION, (session, first, last))))
 
-    def spans(self, session: str) -> list[tuple[int, int]]:
+    def sound_spans(self, session: str) -> list[tuple[int, int]]:
         """The first and last number of a session's groups that count."""
         return [(first, last) for first, last in self._db.rows(_SPANS, (session,))]
 
@@ -132,29 +94,9 @@ class SqliteGroups:
         return _groups(self._db.rows(_GROUPS), signatures.decode_group)
 
 
-def _is_as_written(session: object, first: object, last: object, own: object, line: object) -> bool:
-    """True when a row says what its line says. A row may hold values of any type."""
-    if not isinstance(line, bytes) or sha256(line).digest() != own:
-        return False
-    try:
-        group = signatures.decode_group(line)
-    except BadLine:
-        return False
-    return (session, first, last) == (group.session, group.first, group.last)
-
-
-def _tasks(group: EventGroup) -> set[str]:
+def named_tasks(group: EventGroup) -> set[str]:
     """The tasks whose events a group names."""
     return {name.task for name in group.events} - {"", VOID}
-
-
-def _total(rows: Iterable[Row]) -> tuple[int, int]:
-    """How many rows there are, and what their hashes add up to: another total means other rows, in whatever order."""
-    count = total = 0
-    for row in rows:
-        count += 1
-        total += hash(row)
-    return count, total
 
 
 def _groups(
@@ -188,7 +130,7 @@ _as_kept: Callable[[Row], KeptLine] = partial(tuple.__new__, KeptLine)
 """Makes a row what it is, faster than `_make`."""
 
 
-class SqliteEvents:
+class SqliteEvents(Table):
     """The events, numbered so that one session's stand together in their order: session, then place in it.
 
     The number makes an event known. A session that was written twice (its ledger was copied) forks: what
@@ -196,7 +138,7 @@ class SqliteEvents:
     """
 
     def __init__(self, statements: Statements) -> None:
-        self._db = statements
+        super().__init__(statements)
         self._numbers: dict[tuple[str, int], int] = {}
 
     def add(self, entries: Sequence[EventEntry]) -> None:
@@ -348,42 +290,22 @@ class SqliteEvents:
         """The lines that an idempotency key led to."""
         return [row[0] for row in self._db.rows(sql.EVENTS_OF_KEY, (key,))]
 
-    def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
-        """Every line, session by session; with a session, all under its name from that number on."""
-        if not session:
+    def lines(self, session: str | None = None, first: int = 0, last: int = MAX_SEQ) -> Iterator[bytes]:
+        if session is None:
             return (row[0] for row in self._db.rows(sql.LINES))
-        starts = [number << _SEQ_BITS for number in self.numbers(session)]
-        return (
-            row[0]
-            for start in starts
-            for row in self._db.rows(sql.LINES_BETWEEN, (start | first, start | _SEQ_MASK))
-        )
+        spans = [
+            (number << _SEQ_BITS | first, number << _SEQ_BITS | min(last, _SEQ_MASK))
+            for number in self.numbers(session)
+        ]
+        return (row[0] for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span))
 
     def rows(self) -> Iterator[KeptLine]:
         """Every line, with the task and key under which it is found."""
         return map(_as_kept, self._db.rows(sql.ROWS))
 
-    def at(self, session: str, seq: int) -> list[bytes]:
-        """The lines under that number of a session and its forks."""
-        numbers = self.numbers(session)
-        found = (self._db.value(sql.LINE_AT, (number << _SEQ_BITS | seq,)) for number in numbers)
-        return [line for line in found if line is not None]
-
     def drop(self, lines: Collection[bytes]) -> None:
         """Forgets lines."""
         self._db.run_many(sql.DROP_LINE, ((line,) for line in lines))
-
-    def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
-        """The ids of a session's events with these numbers, in whichever version."""
-        spans = [
-            (number << _SEQ_BITS | first, number << _SEQ_BITS | min(last, _SEQ_MASK))
-            for number in self.numbers(session)
-        ]
-        found: set[str] = set()
-        for line in (row[0] for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span)):
-            with suppress(BadLine):
-                found.add(codec.decode_stored_line(line).meta.id)
-        return found
 
     def remove(self, lines: Iterable[bytes]) -> None:
         """Forgets events by their lines."""
@@ -418,31 +340,15 @@ def _row(n: int, entry: EventEntry) -> Row:
     return (n, entry.subject, entry.event.meta.key, entry.line)
 
 
-class SqliteUnconfirmed:
+class SqliteUnconfirmed(Table):
     """The events without effect."""
 
+    trust = StoredText("trust")
+    writer = StoredText("writer")
+
     def __init__(self, statements: Statements, events: SqliteEvents) -> None:
-        self._db = statements
+        super().__init__(statements)
         self._events = events
-
-    @property
-    def trust(self) -> str:
-        """The trust by which they were judged."""
-        return self._db.value(sql.GET_VALUE, ("trust",)) or ""
-
-    @trust.setter
-    def trust(self, text: str) -> None:
-        self._db.run(sql.PUT_VALUE, ("trust", text))
-
-    @property
-    def writer(self) -> str:
-        """The key that signs here, while the base does not trust it."""
-        return self._db.value(sql.GET_VALUE, ("writer",)) or ""
-
-    @writer.setter
-    def writer(self, key: str) -> None:
-        if key != self.writer:
-            self._db.run(sql.PUT_VALUE, ("writer", key))
 
     def every(self) -> list[UnconfirmedEvent]:
         """All of them."""
@@ -485,11 +391,8 @@ def _as_unconfirmed(row: Row) -> UnconfirmedEvent:
     return UnconfirmedEvent(event_id, task, signer, as_doubt(doubt), line)
 
 
-class SqliteTraces:
+class SqliteTraces(Table):
     """The events about rejections, in brief."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
 
     def filed_rejections(self, since: Instant) -> Iterator[FiledRejection]:
         """Every rejection filed since then, with what is known of it."""
@@ -511,10 +414,3 @@ class SqliteTraces:
         """Throws the traces away and keeps these."""
         self._db.run(sql.DROP_TRACES)
         self._db.run_many(sql.ADD_TRACE, traces)
-
-    def differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
-        """Where the traces that are kept are not these."""
-        wrong = Counter(map(tuple, traces))
-        wrong.subtract(self._db.rows(sql.EVERY_TRACE))
-        tasks = {str(row[4]) for row, count in wrong.items() if count}
-        yield from (TableDifference("trace", task) for task in sorted(tasks))

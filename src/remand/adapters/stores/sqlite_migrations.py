@@ -6,7 +6,8 @@ import apsw
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_events import SqliteGroups, SqliteTraces
+from remand.adapters.stores.sqlite_audit import SqliteAudit
+from remand.adapters.stores.sqlite_events import SqliteTraces
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected
 from remand.adapters.stores.sqlite_views import VERSION
@@ -164,7 +165,7 @@ def _index_groups(connection: apsw.Connection) -> None:
         "SELECT session, first, last, hash, doubt, line FROM old_group"
     ).fetchall()
     connection.execute("DROP TABLE old_group").fetchall()
-    SqliteGroups(Statements(connection)).index()
+    SqliteAudit(Statements(connection)).reindex_groups()
 
 
 _STEPS = (

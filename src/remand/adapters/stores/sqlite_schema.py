@@ -277,7 +277,7 @@ SELECT state FROM task WHERE id IN (
 SENT_BACK = (
     "SELECT state FROM task INDEXED BY task_sent_back WHERE instr(state, '\"rounds\":[') > 0 ORDER BY id"
 )
-ESCALATED = "SELECT state FROM task INDEXED BY task_escalated WHERE status = 'escalated' ORDER BY id"
+ESCALATED = "SELECT state FROM task INDEXED BY task_escalated WHERE status = 'escalated' ORDER BY id LIMIT ?"
 ACTIVE = """
 SELECT state FROM task INDEXED BY task_active
 WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ? ORDER BY id LIMIT ?

@@ -7,6 +7,8 @@ from typing import Any
 
 import apsw
 
+from remand.adapters.stores import sqlite_schema as sql
+
 Row = tuple[Any, ...]
 
 
@@ -45,7 +47,33 @@ class Statements:
         """The rows, one after the other; run nothing else before the last."""
         return self._execute(statement, values)
 
+    def column(self, statement: str, values: Row = ()) -> list[Any]:
+        """The first value of every row."""
+        return [row[0] for row in self._execute(statement, values)]
+
     def all(self, statement: str, values: Row = ()) -> list[Row]:
         """All rows."""
         found: list[Row] = self._execute(statement, values).fetchall()
         return found
+
+
+class Table:
+    """One of the ledger's tables. What its methods promise is said in `ledger/store.py` and `ledger/event_tables.py`."""
+
+    def __init__(self, statements: Statements) -> None:
+        self.statements = self._db = statements
+
+
+class StoredText:
+    """An attribute that is kept as a text in the table of the ledger's own values; empty when it was never set."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __get__(self, table: Table, owner: type) -> str:
+        found: str | None = table.statements.value(sql.GET_VALUE, (self._key,))
+        return found or ""
+
+    def __set__(self, table: Table, text: str) -> None:
+        if text != self.__get__(table, type(table)):
+            table.statements.run(sql.PUT_VALUE, (self._key, text))

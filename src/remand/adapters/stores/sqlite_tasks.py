@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_statements import Statements
+from remand.adapters.stores.sqlite_statements import Row, Statements, Table
 from remand.app.tasks import queue
 from remand.app.tasks.lookup import participants
 from remand.app.tasks.similarity import all_words_of, best_matches, was_rejected
@@ -17,14 +17,31 @@ from remand.domain.access.team import Actor, lookup_keys, name_key
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.instant import Instant
 from remand.domain.task import Status, Task
-from remand.ledger.problems import TableDifference
+
+_MANY = 10_000
+_encoder = msgspec.json.Encoder()
+decode_task = msgspec.json.Decoder(Task).decode
 
 
-class SqliteNames:
-    """Names by their keys."""
+def _encode_task(task: Task) -> str:
+    return _encoder.encode(task).decode()
 
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
+
+def read_tasks(statements: Statements, statement: str, values: Row = ()) -> list[Task]:
+    """The tasks whose states a statement selects."""
+    return [decode_task(row[0]) for row in statements.rows(statement, values)]
+
+
+class SqliteNames(Table):
+    """Tasks and people by other names than their ids."""
+
+    def find_task_id(self, name: str) -> str:
+        task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
+        return task or ""
+
+    def find_submitted(self, commit: str, pr: int) -> list[Task]:
+        found = read_tasks(self._db, sql.HANDED_IN, (commit, pr or None))
+        return sorted(found, key=lambda task: task.id)
 
     def names_with_key(self, key: str) -> list[str]:
         """The names with a key, sorted."""
@@ -37,18 +54,12 @@ class SqliteNames:
                 self._db.run_many(sql.ADD_NAME, ((key, name) for key in lookup_keys(name)))
 
 
-_decode_rejected_task = msgspec.json.Decoder(Task).decode
-
-
-class SqliteRejected:
+class SqliteRejected(Table):
     """A full-text index over the words of rejected tasks alone, so that other tasks cost nothing.
 
     The words come ready-made from `app/words`. Beside it stands in how many tasks each word is, which the
     index could count but not look up; the empty word stands in each.
     """
-
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
 
     def count(self) -> int:
         """How many rejected tasks there are."""
@@ -63,7 +74,7 @@ class SqliteRejected:
         """The rejected tasks that share the most weight with these words."""
         numbers = best_matches(weights, self.counts(weights), self._tasks_with_word, most)
         states = (self._db.value(sql.TASK_AT, (n,)) for n in numbers)
-        return [_decode_rejected_task(state) for state in states if state is not None]
+        return [decode_task(state) for state in states if state is not None]
 
     def _tasks_with_word(self, word: str, most: int) -> Iterable[int]:
         return [n for (n,) in self._db.all(sql.HAVING_WORD, (f'"{word}"', most))]
@@ -94,20 +105,17 @@ class SqliteRejected:
         self._db.run(sql.COUNT_ALL_WORDS)
 
 
-_MANY = 10_000
-_encoder = msgspec.json.Encoder()
-_decode_task = msgspec.json.Decoder(Task).decode
+class SqliteDependencies(Table):
+    """Who waits for whom, with positions (`app/tasks/queue.Waiting`)."""
 
+    def open_blockers(self, task_id: str) -> tuple[str, ...]:
+        return tuple(self._db.column(sql.OPEN_BLOCKERS, (task_id,)))
 
-def _encode_task(task: Task) -> str:
-    return _encoder.encode(task).decode()
+    def path(self, source: str, target: str) -> tuple[str, ...]:
+        return queue.dependency_path(self, source, target)
 
-
-class SqliteWaiting:
-    """Who waits for whom, with positions."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
+    def predecessors(self, task_id: str, most: int) -> list[Task]:
+        return read_tasks(self._db, sql.LEADING_TO, (task_id, most))
 
     def position(self, task: str) -> int | None:
         """Where a task stands."""
@@ -127,12 +135,8 @@ class SqliteWaiting:
         self._db.run(sql.SET_POSITION, (task, position))
 
 
-class SqliteQueue:
+class SqliteQueue(Table):
     """The ready set, read from the indexes on the task table."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-        self._waiting = SqliteWaiting(statements)
 
     def next(self, agent: Actor, *, has_team: bool) -> str:
         """Looks at the head of the queue first; then, when that suits the agent not, at the head of each pool."""
@@ -154,30 +158,53 @@ class SqliteQueue:
         """Every task that could be claimed, in order."""
         return [queue.task_of_rank(rank) for (rank,) in self._db.rows(sql.READY)]
 
-    def open_blockers(self, task_id: str) -> tuple[str, ...]:
-        """What the task still waits for."""
-        return tuple(row[0] for row in self._db.rows(sql.OPEN_BLOCKERS, (task_id,)))
+    def count(self, status: Status) -> int:
+        return int(self._db.value(sql.COUNT_ACTIVE, (status.value,)) or 0)
 
-    def path(self, source: str, target: str) -> tuple[str, ...]:
-        """How one task comes to wait for another."""
-        return queue.dependency_path(self._waiting, source, target)
+    def counts(self) -> Mapping[str, int]:
+        return dict(self._db.all(sql.COUNTS))
 
 
-class SqliteTasks:
+class SqliteTaskLists(Table):
+    """The tasks that somebody has to look at, read from the indexes on the task table."""
+
+    def with_status(self, status: Status, most: int = -1) -> list[Task]:
+        if status is Status.ESCALATED:
+            return read_tasks(self._db, sql.ESCALATED, (most,))
+        return read_tasks(self._db, sql.ACTIVE, (status.value, most))
+
+    def running_tasks(self) -> list[Task]:
+        return read_tasks(self._db, sql.RUNNING)
+
+    def rejected_in_review(self) -> list[Task]:
+        return read_tasks(self._db, sql.SENT_BACK)
+
+    def with_outages(self) -> list[Task]:
+        return read_tasks(self._db, sql.WITH_OUTAGES)
+
+    def with_errand(self, names: Collection[str]) -> list[Task]:
+        return read_tasks(self._db, sql.WITH_ERRAND, (json.dumps(sorted(names)),))
+
+
+class SqliteTasks(Table):
     """The task table and the tables beside it that follow from it."""
 
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-        self._waiting = SqliteWaiting(statements)
-        self._rejected = SqliteRejected(statements)
-        self._names = SqliteNames(statements)
+    def __init__(
+        self,
+        statements: Statements,
+        names: SqliteNames,
+        waiting: SqliteDependencies,
+        rejected: SqliteRejected,
+    ) -> None:
+        super().__init__(statements)
+        self._waiting, self._rejected, self._names = waiting, rejected, names
         self._loaded: dict[str, Task | None] = {}
 
     def get(self, task_id: str) -> Task | None:
         """A task by its id."""
         if task_id not in self._loaded:
             state = self._db.value(sql.GET_TASK, (task_id,))
-            self._loaded[task_id] = None if state is None else _decode_task(state)
+            self._loaded[task_id] = None if state is None else decode_task(state)
         return self._loaded[task_id]
 
     def put(self, task: Task) -> None:
@@ -273,7 +300,7 @@ class SqliteTasks:
         for table in sql.READ_MODELS:
             self._db.run(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._db.run_many(
-            sql.BULK_TASK, (_row(n, by_id[name], by_id, void) for n, name in enumerate(order, 1))
+            sql.BULK_TASK, (task_row(n, by_id[name], by_id, void) for n, name in enumerate(order, 1))
         )
         pairs = ((task.id, blocker) for task in by_id.values() for blocker in dict.fromkeys(task.blockers))
         self._db.run_many(sql.ADD_BLOCKER, ((*pair, pair in void) for pair in pairs))
@@ -288,49 +315,9 @@ class SqliteTasks:
         self._rejected.replace_all((n, by_id[name]) for n, name in enumerate(order, 1))
         self._loaded.clear()
 
-    def differences(
-        self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
-    ) -> Iterator[TableDifference]:
-        """Where the tables are not what these tasks make of them. The tasks' order may differ and means nothing."""
-        _, void = queue.topological_order(queue.open_blockers(tasks))
-        left = dict.fromkeys(tasks)
-        for row in self._db.rows(sql.TASK_ROWS):
-            left.pop(row[0], None)
-            task = tasks.get(row[0])
-            if task is None or row != _row(0, task, tasks, void)[1:]:
-                yield TableDifference("task", str(row[0]))
-        yield from (TableDifference("task", name) for name in left)
-        every = tasks.values()
-        links = {(task.id, name, (task.id, name) in void) for task in every for name in task.blockers}
-        yield from self._table_differences("blocker", sql.EVERY_BLOCKER, links)
-        aliases = {(task.id, alias) for task in every for alias in task.details.aliases}
-        yield from self._table_differences("alias", sql.EVERY_ALIAS, aliases)
-        sent = {(task.id, name) for task in every for name in due_kinds(task)}
-        yield from self._table_differences("errand", sql.EVERY_ERRAND, sent)
-        count = 0
-        for name, owner in self._db.rows(sql.EVERY_HANDOFF):
-            count += 1
-            if handoffs.get(name) != owner:
-                yield TableDifference("handoff", str(owner))
-        if count < len(handoffs):
-            known = {row[0] for row in self._db.rows(sql.EVERY_HANDOFF)}
-            yield from (
-                TableDifference("handoff", task) for name, task in handoffs.items() if name not in known
-            )
-
-    def _table_differences(self, table: str, statement: str, expected: set[Any]) -> Iterator[TableDifference]:
-        """The tasks whose rows in a table, which begin with the task, are not those expected."""
-        wrong = expected ^ set(self._db.rows(statement))
-        yield from (TableDifference(table, task) for task in sorted({str(row[0]) for row in wrong}))
-
-    def find_task_id(self, name: str) -> str:
-        """The task an alias or a handoff belongs to."""
-        task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
-        return task or ""
-
     def every(self) -> Iterator[Task]:
         """All tasks, by id."""
-        return (_decode_task(row[0]) for row in self._db.rows(sql.EVERY_TASK))
+        return (decode_task(row[0]) for row in self._db.rows(sql.EVERY_TASK))
 
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:
         """The statuses of these tasks at least: to look for many takes longer than to read them all."""
@@ -341,50 +328,8 @@ class SqliteTasks:
         )
         return dict(rows)
 
-    def predecessors(self, task_id: str, most: int) -> list[Task]:
-        """The tasks that wait for this one, or were split into it or reformulated as it."""
-        return [_decode_task(row[0]) for row in self._db.rows(sql.LEADING_TO, (task_id, most))]
 
-    def rejected_in_review(self) -> list[Task]:
-        """The tasks of which work was rejected."""
-        return [_decode_task(row[0]) for row in self._db.rows(sql.SENT_BACK)]
-
-    def find_submitted(self, commit: str, pr: int) -> list[Task]:
-        """The tasks that a commit, or a pull request, was handed in for."""
-        found = [_decode_task(row[0]) for row in self._db.rows(sql.HANDED_IN, (commit, pr or None))]
-        return sorted(found, key=lambda task: task.id)
-
-    def escalated_tasks(self) -> list[Task]:
-        """The tasks that wait for the user."""
-        return [_decode_task(row[0]) for row in self._db.rows(sql.ESCALATED)]
-
-    def active(self, status: Status, most: int = -1) -> list[Task]:
-        """The tasks of one status in which somebody has to do something."""
-        return [_decode_task(row[0]) for row in self._db.rows(sql.ACTIVE, (status.value, most))]
-
-    def count_active(self, status: Status) -> int:
-        """How many there are."""
-        return int(self._db.value(sql.COUNT_ACTIVE, (status.value,)) or 0)
-
-    def running_tasks(self) -> list[Task]:
-        """The tasks that an agent's process is at work on."""
-        return [_decode_task(row[0]) for row in self._db.rows(sql.RUNNING)]
-
-    def with_outages(self) -> list[Task]:
-        """The tasks for which a gate could not be measured."""
-        return [_decode_task(row[0]) for row in self._db.rows(sql.WITH_OUTAGES)]
-
-    def with_errand(self, names: Collection[str]) -> list[Task]:
-        """The tasks for which one of these may be due on the forge."""
-        return [_decode_task(row[0]) for row in self._db.rows(sql.WITH_ERRAND, (json.dumps(sorted(names)),))]
-
-    def counts(self) -> Mapping[str, int]:
-        """How many tasks there are of each status; every task is passed over, and none is read."""
-        rows: Iterator[Any] = self._db.rows(sql.COUNTS)
-        return dict(rows)
-
-
-def _row(n: int, task: Task, by_id: Mapping[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:
+def task_row(n: int, task: Task, by_id: Mapping[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:
     blockers = []
     for blocker in task.blockers:
         other = by_id.get(blocker)

@@ -19,7 +19,7 @@ from remand.app.events.missing_lines import (
     sessions_behind,
 )
 from remand.app.events.signatures import Signer, Verifier
-from remand.app.ports import Clock, Exchange, History, Segment, SessionMarks
+from remand.app.ports import Clock, Exchange, History, Segment, SegmentWriter, SessionMarks
 from remand.app.requests import Rules
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
@@ -214,6 +214,7 @@ class LogFiles:
 
     store: Store
     exchange: Exchange
+    writer: SegmentWriter
     segment: Segment
     clock: Clock
     marks: SessionMarks
@@ -228,13 +229,13 @@ class LogFiles:
 
     def event_files(self) -> dict[str, str]:
         """The event files of the ledger's own folder: name to path."""
-        folder = os.path.dirname(self.segment.path("x"))
+        folder = os.path.dirname(self.exchange.path("x"))
         marks = self.exchange.files()
         return {os.path.basename(m.path): m.path for m in marks if os.path.dirname(m.path) == folder}
 
     def deleted_files(self) -> set[str]:
         """The names of event files that were read here once and are gone: deleted, or on another branch."""
-        folder = os.path.dirname(self.segment.path("x"))
+        folder = os.path.dirname(self.exchange.path("x"))
         with self.store.read() as view:
             known = {os.path.basename(path) for path in view.files.marks() if os.path.dirname(path) == folder}
         return known - set(self.event_files())
@@ -303,7 +304,7 @@ class LogFiles:
             return
         recovered = read_base_history(tx, history)
         paths = list(self.event_files().values()) if tx.missing.faults() else changed
-        own = self.segment.path(tx.head.segment) if tx.head.segment else ""
+        own = self.exchange.path(tx.head.segment) if tx.head.segment else ""
         recovered += compare_files(tx, history, self.exchange, [path for path in paths if path != own])
         self._read_again(tx, verifier, recovered)
         if tx.missing.faults():
@@ -330,7 +331,7 @@ class LogFiles:
 
     def has_due_events(self, tx: Transaction) -> bool:
         """True when an event held back for its time is not too far ahead any more."""
-        held = tx.files.earliest_held()
+        held = tx.held.earliest()
         return bool(held) and held <= self.latest_allowed_time(tx)
 
     def set_aside(self, tx: Transaction) -> None:
@@ -344,14 +345,14 @@ class LogFiles:
 
     def close_segment(self, tx: Transaction, segment: str) -> None:
         """Notes that a segment that is not written to any more holds nothing new."""
-        path = self.segment.path(segment)
+        path = self.exchange.path(segment)
         for mark in self.exchange.files():
             if mark.path == path:
                 tx.files.note(mark, ())
 
     def sync(self, head: LedgerHead) -> None:
         """Makes what was written durable, and remembers how far the session reaches."""
-        self.exchange.sync(head.segment)
+        self.writer.sync(head.segment)
         self.marks.raise_to(head.session, head.seq, head.tip)
 
     def untrusted_writer(self) -> str:

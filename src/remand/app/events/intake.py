@@ -37,7 +37,7 @@ from remand.app.events.task_folds import (
     task_events,
     without_garbage_collection,
 )
-from remand.app.ports import Clock, Exchange, Segment, SessionMarks
+from remand.app.ports import Clock, Exchange, SessionMarks
 from remand.domain.access.keys import ChainEnd, Trust, parse_trust
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
@@ -77,10 +77,10 @@ def store_groups(
     What is kept already is not verified again, but for wrong signatures: a group that comes later may cover them.
     """
     given = dict(lines)
-    known = {group: doubt for group in given if (doubt := tx.groups.doubt(group)) is not None}
+    known = {group: doubt for group in given if (doubt := tx.group_doubts.doubt(group)) is not None}
     new = {group: line for group, line in given.items() if group not in known}
     for session in {group.session for group in new}:
-        new |= {kept.group: kept.line for kept in tx.groups.wrongly_signed(session)}
+        new |= {kept.group: kept.line for kept in tx.group_doubts.wrongly_signed(session)}
     doubts = verifier.doubts(new)
     covered: set[ChainPlace] = set()
     asked: set[tuple[str, int]] = set()
@@ -184,10 +184,10 @@ def judge_voids(tx: Transaction) -> None:
     clock is that of what is left.
     """
     voids = signed_voids(tx)
-    held = [(codec.decode_stored_line(line), line) for line in tx.files.take_due(END)]
+    held = [(codec.decode_stored_line(line), line) for line in tx.held.take_due(END)]
     for event, line in held:
         if event not in voids:
-            tx.files.hold_back(event, line)
+            tx.held.add(event, line)
     void = [ReadEvent(event, line, event_task_id(event)) for event, line in held if event in voids]
     tx.events.add(judge(tx, void, voids))
     if judge_events(tx) or void:
@@ -214,7 +214,7 @@ def judge_events(tx: Transaction) -> bool:
     withheld = {found.line: found for found in tx.unconfirmed.every()}
     changed: list[EventEntry] = []
     subjects = Subjects(tx)
-    rows = iter(list(tx.events.rows()))
+    rows = iter(list(tx.event_rows.rows()))
     while batch := list(islice(rows, _JUDGE_BATCH)):
         events = [codec.decode_stored_line(row.line) for row in batch]
         found = [
@@ -244,7 +244,7 @@ def held_entries(tx: Transaction) -> list[EventEntry]:
     """The events held back for their time that will count when it has come."""
     found = [
         ReadEvent(event, line, event_task_id(event))
-        for line in tx.files.held_lines()
+        for line in tx.held.lines()
         for event in (codec.decode_stored_line(line),)
     ]
     return [entry for entry in judge(tx, found) if not entry.doubt]
@@ -254,10 +254,10 @@ _BATCH = 5000
 NO_VOIDS = VoidedEvents(())
 
 
-def changed_event_files(tx: Transaction, exchange: Exchange, segment: Segment) -> list[FileMark]:
+def changed_event_files(tx: Transaction, exchange: Exchange) -> list[FileMark]:
     """The files that were not read yet as they are now. The ledger's own open segment is no news."""
     known = tx.files.marks()
-    own = segment.path(tx.head.segment) if tx.head.segment else ""
+    own = exchange.path(tx.head.segment) if tx.head.segment else ""
     return [mark for mark in exchange.files() if mark.path != own and known.get(mark.path) != mark]
 
 
@@ -276,7 +276,7 @@ def import_event_files(
 
     What was recovered is what files once held, with the same rules. Events that are later than the limit are held back.
     """
-    held = tx.files.earliest_held()
+    held = tx.held.earliest()
     if not files and not recovered and not (held and held <= limit):
         return
     touched = _ImportedChanges(tx, limit)
@@ -293,7 +293,7 @@ def import_event_files(
                 _read_events(_numbered_lines(content), "", []),
             )
             _import_lines(tx, groups, events, touched, verifier)
-        ripe = [(codec.decode_stored_line(line), line) for line in tx.files.take_due(limit)]
+        ripe = [(codec.decode_stored_line(line), line) for line in tx.held.take_due(limit)]
         _store_batch(tx, ripe, touched)
         if touched.has_imported_handoffs:
             assign_imported(tx)
@@ -504,7 +504,7 @@ def _store_batch(tx: Transaction, batch: list[tuple[Event, bytes]], touched: _Im
     voids = active_voids(tx)
     for event, line in batch:
         if event.ts > touched.limit and event not in voids:
-            tx.files.hold_back(event, line)
+            tx.held.add(event, line)
             continue
         found.append(ReadEvent(event, line, event_task_id(event)))
     entries = touched.subjects.assign(judge(tx, found, voids))

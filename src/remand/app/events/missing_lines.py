@@ -18,7 +18,7 @@ from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.event_tables import EventEntry, RewrittenLine
 from remand.ledger.problems import BadLine, Problem
-from remand.ledger.signatures import ADOPT, IMPORT, VOID, Doubt, EventGroup
+from remand.ledger.signatures import ADOPT, IMPORT, MAX_SEQ, VOID, Doubt, EventGroup
 from remand.ledger.store import Transaction
 from remand.ledger.traces import REPAIRED
 
@@ -51,7 +51,7 @@ def given_up_repairs(tx: Transaction) -> list[Repair]:
     """All that was given up, by events that count."""
     found: list[Repair] = []
     for trace in list(tx.traces.every(REPAIRED)):
-        for line in tx.events.at(trace.session, trace.seq):
+        for line in tx.events.lines(trace.session, trace.seq, trace.seq):
             with suppress(BadLine):
                 event = codec.decode_stored_line(line)
                 if isinstance(event, LinesGivenUp) and _counts(tx, event, line):
@@ -123,19 +123,20 @@ class ExpectedLines:
         if self._has_repairs:
             self._sessions.update(one.session for one in tx.missing.every())
         search = _MissingSearch(tx, seen, noted, _given_up_lines(tx) if self._sessions else [])
+        found: dict[str, list[MissingLines]] = {}
         for session in sorted(self._sessions):
-            before = tx.missing.of_session(session)
+            before = tx.missing.every(session)
             lines = {one.id: one for one in before if one.id}
             lines |= {one.id: one for one in left[session] if one.id not in kept[session]}
-            tx.missing.replace(session, search.missing_of(session, lines.values(), before))
-        tx.missing.mark_faults()
+            found[session] = search.missing_of(session, lines.values(), before)
+        tx.missing.replace(found)
 
 
 def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[str, list[MissingLines]]:
     """All that is missing by what is kept, session by session; nothing is believed of what was found before."""
     search = _MissingSearch(tx, seen, noted, _given_up_lines(tx))
     named: dict[str, list[MissingLines]] = {session: [] for session in seen}
-    held = tx.files.held_ids()
+    held = tx.held.ids()
     for kept in tx.groups.every():
         if not kept.doubt:
             named.setdefault(kept.group.session, []).extend(_lines_named_by(kept.group))
@@ -143,7 +144,7 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
         session: search.missing_of(
             session,
             _lines_not_kept(lines, _kept_ids(tx, session, lines) | held),
-            tx.missing.of_session(session),
+            tx.missing.every(session),
         )
         for session, lines in named.items()
     }
@@ -152,9 +153,8 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
 def note_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> None:
     """Finds all that is missing anew, and keeps it."""
     found = find_missing(tx, seen, noted)
-    for session in {one.session for one in tx.missing.every()} | found.keys():
-        tx.missing.replace(session, found.get(session, ()))
-    tx.missing.mark_faults()
+    gone = {one.session for one in tx.missing.every()} - found.keys()
+    tx.missing.replace(found | {session: [] for session in gone})
 
 
 def sessions_behind(tx: Transaction, seen: SeenSessions) -> set[str]:
@@ -184,10 +184,19 @@ def _kept_ids(tx: Transaction, session: str, lines: Collection[MissingLines]) ->
     if not lines:
         return set()
     if session.startswith(IMPORT):
-        return tx.events.ids("")
+        return event_ids(tx, "")
     if session.startswith(ADOPT):
-        return tx.events.ids(session.removeprefix(ADOPT))
-    return tx.events.ids(session, min(one.first for one in lines), max(one.last for one in lines))
+        return event_ids(tx, session.removeprefix(ADOPT))
+    return event_ids(tx, session, min(one.first for one in lines), max(one.last for one in lines))
+
+
+def event_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
+    """The ids of a session's events with these numbers, in whichever version; without a session, of GoT tools' lines."""
+    found: set[str] = set()
+    for line in tx.events.lines(session, first, last):
+        with suppress(BadLine):
+            found.add(codec.decode_stored_line(line).meta.id)
+    return found
 
 
 def _lines_not_kept(lines: Iterable[MissingLines], kept: Collection[str]) -> list[MissingLines]:
@@ -206,7 +215,7 @@ class _MissingSearch(NamedTuple):
         self, session: str, lines: Iterable[MissingLines], before: Iterable[MissingLines]
     ) -> list[MissingLines]:
         """Missing lines and gaps of a session without what was given up, each with the time before which it was written."""
-        spans = self.tx.groups.spans(session)
+        spans = self.tx.group_doubts.sound_spans(session)
         own = [one for one in self.given if one.session == session]
         found = [one for one in lines if not any(up.covers(session, one.first) for up in own)]
         last = max((end for _, end in spans), default=0)
@@ -261,10 +270,10 @@ def _expected_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
 
     An event whose group is gone is as good as missing: signed once, it had its effect.
     """
-    if tip and tip in tx.files.held_ids():
+    if tip and tip in tx.held.ids():
         return 0
-    if tip and tip in tx.events.ids(session, seq, seq):
-        return seq if tx.groups.spans(session) and _is_unsigned(tx, session, seq, tip) else 0
+    if tip and tip in event_ids(tx, session, seq, seq):
+        return seq if tx.group_doubts.sound_spans(session) and _is_unsigned(tx, session, seq, tip) else 0
     return seq
 
 
@@ -276,7 +285,7 @@ def _is_unsigned(tx: Transaction, session: str, seq: int, event_id: str) -> bool
 
 
 def _session_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
-    named = max((last for _, last in tx.groups.spans(session)), default=0)
+    named = max((last for _, last in tx.group_doubts.sound_spans(session)), default=0)
     return named if named >= seq else max(named, seq if not _expected_reach(tx, session, seq, tip) else 0)
 
 

@@ -231,7 +231,7 @@ class Subjects:
         """The task of an event; empty when it belongs to none that is known."""
         task = self.learn(event)
         handoff = "" if task or not event.is_legacy else getattr(event, "handoff_id", "")
-        return task or (self._tasks.get(handoff) or self._tx.tasks.find_task_id(handoff) if handoff else "")
+        return task or (self._tasks.get(handoff) or self._tx.names.find_task_id(handoff) if handoff else "")
 
     def assign(self, entries: Iterable[EventEntry]) -> list[EventEntry]:
         """Judged events, those that count with their tasks. A beginning that does not count names no handoff's task."""

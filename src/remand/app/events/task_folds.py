@@ -118,9 +118,9 @@ def assign_imported(tx: Transaction) -> None:
     def task_of(line: bytes) -> str:
         event = codec.decode_stored_line(line)
         handoff_id = getattr(event, "handoff_id", "")
-        return event_task_id(event) or (tx.tasks.find_task_id(handoff_id) if handoff_id else "")
+        return event_task_id(event) or (tx.names.find_task_id(handoff_id) if handoff_id else "")
 
-    tx.events.assign(task_of)
+    tx.event_rows.assign(task_of)
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def signed_task_events(
     events, missing = _signed_events(tx, task_id, verifier, is_verified=is_verified)
     missing = tuple(one for one in missing if one.id not in voids.ids)
     if missing:
-        held, given = tx.files.held_ids(), _signed_given_up(tx, verifier)
+        held, given = tx.held.ids(), _signed_given_up(tx, verifier)
         missing = tuple(
             one
             for one in missing
@@ -227,7 +227,7 @@ def _find_event(tx: Transaction, session: str, named: MissingLines) -> Event | N
     if not session:
         return None
     is_adopted = named.session != session
-    lines = tx.events.lines(session) if is_adopted else tx.events.at(session, named.first)
+    lines = tx.events.lines(session) if is_adopted else tx.events.lines(session, named.first, named.first)
     return next((event for event in map(_read_event, lines) if event and event.meta.id == named.id), None)
 
 

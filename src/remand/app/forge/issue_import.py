@@ -100,7 +100,7 @@ class IssueImporter:
     def _known_task(self, ask: c.ImportIssue) -> str:
         """The task that an issue is already: by its number, or by the id it has in every ledger."""
         with self._ledger.store.read() as view:
-            named = view.tasks.find_task_id(ask.aliases[0])
+            named = view.names.find_task_id(ask.aliases[0])
             own = issue_task_id(ask)
             return named or (own if view.tasks.get(own) is not None else "")
 

@@ -131,7 +131,7 @@ class BrokenGates(NamedTuple):
 
 def read_broken_gates(view: Transaction, policy: str) -> BrokenGates:
     """The gates that are broken by the rules of now."""
-    tasks = view.tasks.with_outages()
+    tasks = view.task_lists.with_outages()
     outages = [outage for task in tasks for outage in task.gates.outages]
     questions = tuple(task for task in tasks if task.gates_asked_about)
     return BrokenGates(broken_gate_names(outages, policy), questions)
@@ -142,7 +142,7 @@ def measured_gate_notes(ledger: Ledger, gates: Collection[str]) -> tuple[c.NoteG
     with ledger.store.read() as view:
         tasks = [
             task.id
-            for task in view.tasks.with_outages()
+            for task in view.task_lists.with_outages()
             if task.gates_asked_about or any(outage.gate in gates for outage in task.gates.outages)
         ]
     names = tuple(sorted(gates))

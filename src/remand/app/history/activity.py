@@ -191,7 +191,7 @@ def activity_entry(event: Event, label: str = "", *, is_unconfirmed: bool = Fals
 
 def latest_activity(view: Transaction, most: int) -> tuple[ActivityEntry, ...]:
     """What has happened last, the newest first, without what says nothing new."""
-    found = _read_events(view.events.tail(MAX_READ))
+    found = _read_events(view.event_rows.tail(MAX_READ))
     told = [pair for pair in reversed(found) if type(pair[0]) not in QUIET_EVENTS]
     return _activity_entries(view, told[:most])
 
@@ -226,7 +226,7 @@ class ActivityFollower:
         """What files of others have brought, of very much the latest."""
         found = [
             pair
-            for pair in _read_events(view.events.tail(MAX_READ))
+            for pair in _read_events(view.event_rows.tail(MAX_READ))
             if pair[0].meta.session != view.head.session
         ]
         known, self._others = self._others, {event.meta.id for event, _ in found}

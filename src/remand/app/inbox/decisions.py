@@ -70,9 +70,9 @@ def open_questions(
     The held findings among it are those that `who` may settle.
     """
     found = open_escalations(view, rules.team, events_of)
-    found += decision_questions(view, rules, view.tasks.active(Status.BLOCKED), events_of)
+    found += decision_questions(view, rules, view.task_lists.with_status(Status.BLOCKED), events_of)
     found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER))
-    alerts = alert_questions(view, rules.team, view.tasks.active(Status.CLAIMED), events_of)
+    alerts = alert_questions(view, rules.team, view.task_lists.with_status(Status.CLAIMED), events_of)
     return [
         *sorted(found, key=lambda one: (one.since, one.task_id)),
         *objection_questions(view, rules.policy),
@@ -98,7 +98,7 @@ def pending_rejection(task: Task) -> LastRejection | None:
 
 
 def find_task_by_rejection(view: Transaction, rejection_id: str) -> Task | None:
-    tasks = view.tasks.active(Status.BLOCKED)
+    tasks = view.task_lists.with_status(Status.BLOCKED)
     return next(
         (
             task

@@ -91,7 +91,7 @@ class HeldQuestion(Question, kw_only=True, omit_defaults=False):
 
 
 def tasks_with_held_findings(view: Transaction) -> list[Task]:
-    found = [*view.tasks.active(Status.CLAIMED), *view.tasks.escalated_tasks()]
+    found = [*view.task_lists.with_status(Status.CLAIMED), *view.task_lists.with_status(Status.ESCALATED)]
     return sorted(filter(open_findings, found), key=lambda task: task.id)
 
 

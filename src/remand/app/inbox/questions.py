@@ -63,7 +63,10 @@ class Question(Record, kw_only=True, omit_defaults=False):
 
 def open_escalations(view: Transaction, team: Team, events_of: EventsOf) -> list[Question]:
     """Every open question, the oldest first."""
-    found = [escalation_question(view, team, task, events_of) for task in view.tasks.escalated_tasks()]
+    found = [
+        escalation_question(view, team, task, events_of)
+        for task in view.task_lists.with_status(Status.ESCALATED)
+    ]
     return sorted(found, key=lambda asked: (asked.since, asked.task_id))
 
 
@@ -244,5 +247,5 @@ def alert_text(agent: str, number: int) -> str:
 
 
 def find_task_by_alert(view: Transaction, alert_id: str) -> Task | None:
-    tasks = view.tasks.active(Status.CLAIMED)
+    tasks = view.task_lists.with_status(Status.CLAIMED)
     return next((task for task in tasks if (found := open_alert(task)) and found.id == alert_id), None)

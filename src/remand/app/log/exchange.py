@@ -51,7 +51,7 @@ def import_folder(ledger: Ledger, folder: str, actor: Actor) -> ImportResult:
         ),
         folder,
     )
-    home = os.path.dirname(ledger.segment.path("x"))
+    home = os.path.dirname(ledger.exchange.path("x"))
     before = _event_counts(ledger)
     with ledger.store.read() as view:
         limit = ledger.latest_allowed_time(view)

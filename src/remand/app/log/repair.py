@@ -159,9 +159,9 @@ def _sorted_by_place(events: Iterable[AheadEvent]) -> list[AheadEvent]:
 def _hold_back(tx: Transaction, foreign: Sequence[AheadEvent]) -> None:
     """Takes the effect of events away until their time has come."""
     if foreign:
-        tx.events.remove(one.line for one in foreign)
+        tx.event_rows.remove(one.line for one in foreign)
         for event, line in foreign:
-            tx.files.hold_back(event, line)
+            tx.held.add(event, line)
         rebuild_tables(tx)
 
 
@@ -262,8 +262,8 @@ def restore_tables(ledger: Ledger) -> None:
     """Makes every table anew. Lines that are not as they were written are dropped, and all files are read again."""
     ledger.refresh()
     with ledger.store.write() as tx:
-        tx.events.drop([row.line for row in tx.events.rows() if not _is_intact(row.line)])
-        tx.groups.index()
+        tx.event_rows.drop([row.line for row in tx.event_rows.rows() if not _is_intact(row.line)])
+        tx.audit.reindex_groups()
         lines = {kept.group: kept.line for kept in tx.groups.every()}
         verifier = ledger.verifier(tx)
         doubts = verifier.doubts(lines)

@@ -12,6 +12,7 @@ import msgspec
 from remand.app.events.intake import GroupsInMemory, file_events, file_problems, is_stored_as, signed_voids
 from remand.app.events.missing_lines import (
     Repair,
+    event_ids,
     find_missing,
     given_up_repairs,
     is_fault,
@@ -155,7 +156,7 @@ class _EventCheck:
 
     def read(self, tx: Transaction, limit: Instant, voids: VoidedEvents, groups: GroupsInMemory) -> None:
         """Compares what the tables say of each event with what its line and the groups say."""
-        rows = tx.events.rows()
+        rows = tx.event_rows.rows()
         while batch := list(islice(rows, _BATCH)):
             found = [
                 (ReadEvent(event, row.line, event_task_id(event)), row) for event, row in self._events(batch)
@@ -188,7 +189,7 @@ def _set_aside_problems(tx: Transaction) -> list[Problem]:
 
 def _lost_events(tx: Transaction, exchange: Exchange, known: Collection[int]) -> Iterator[Problem]:
     """Events that a file has and the ledger lost after it had read them."""
-    held, legacy = tx.files.held_ids(), tx.events.ids("")
+    held, legacy = tx.held.ids(), event_ids(tx, "")
     for mark in exchange.files():
         lines = file_events(exchange, mark.path, known)
         while batch := list(islice(lines, _BATCH)):
@@ -205,7 +206,7 @@ def _kept_among(tx: Transaction, events: Iterable[Event]) -> set[str]:
         if not event.is_legacy:
             numbers[event.meta.session].append(event.meta.seq)
     spans = ((session, min(seqs), max(seqs)) for session, seqs in numbers.items())
-    return {event_id for span in spans for event_id in tx.events.ids(*span)}
+    return {event_id for span in spans for event_id in event_ids(tx, *span)}
 
 
 def _missing_problems(
@@ -273,9 +274,9 @@ class _Tables:
         fold = self._fold
         tasks = fold.folded_tasks(tx)
         found = chain(
-            tx.tasks.differences(tasks, fold.handoffs),
-            tx.traces.differences(self._traces),
-            tx.groups.differences(groups),
+            tx.audit.task_differences(tasks, fold.handoffs),
+            tx.audit.trace_differences(self._traces),
+            tx.audit.group_differences(groups),
             (
                 TableDifference("event", task)
                 for handoff, task in self._adopted

@@ -131,12 +131,12 @@ class LedgerClient:
     def running_tasks(self) -> list[Task]:
         """The tasks with runs under way, by whichever ledger."""
         with self._lock, self._ledger.store.read() as view:
-            return view.tasks.running_tasks()
+            return view.task_lists.running_tasks()
 
     def active_tasks(self, status: Status) -> list[Task]:
         """The tasks of a status."""
         with self._lock, self._ledger.store.read() as view:
-            return view.tasks.active(status)
+            return view.task_lists.with_status(status)
 
     def broken_gates(self) -> BrokenGates:
         """The gates that cannot be measured; questions about them that nobody has to answer any more are closed."""
@@ -151,7 +151,7 @@ class LedgerClient:
     def waiting_for_review(self) -> int:
         """How many submissions nobody has looked at yet."""
         with self._lock, self._ledger.store.read() as view:
-            return view.tasks.count_active(Status.PROVISIONAL)
+            return view.queue.count(Status.PROVISIONAL)
 
     def open_tasks(self) -> set[str]:
         """The tasks whose worktrees are kept: all that somebody may go on with."""

@@ -108,7 +108,7 @@ def find_task_id(tx: Transaction, name: str) -> str:
     bare = ids.parse_task_id(name)
     if bare is not None and tx.tasks.get(bare) is not None:
         return bare
-    return tx.tasks.find_task_id(name)
+    return tx.names.find_task_id(name)
 
 
 def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
@@ -116,13 +116,13 @@ def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
     if not handoff_id:
         return ""
     traces = (trace.task for trace in tx.traces.every(FILED, INVALID) if trace.handoff == handoff_id)
-    return tx.tasks.find_task_id(handoff_id) or next(filter(None, traces), "")
+    return tx.names.find_task_id(handoff_id) or next(filter(None, traces), "")
 
 
 def open_handoff_task(tx: Transaction, ask: c.RejectHandoff) -> Task | None:
     """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one."""
     name = ids.parse_handoff_id(ask.handoff_id) or ""
-    task = tx.tasks.get(tx.tasks.find_task_id(name)) if name else None
+    task = tx.tasks.get(tx.names.find_task_id(name)) if name else None
     if task is None:
         return None
     is_claimed = task.claim is not None and task.claim.handoff_id == name

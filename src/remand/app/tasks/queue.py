@@ -215,9 +215,9 @@ def free_capacity(view: Transaction, team: Team, now: Instant) -> tuple[tuple[st
 
     What it holds, what is reserved for it after a rejection, and what it reviews or directs now is in its hands.
     """
-    tasks = {task.id: task for task in view.tasks.running_tasks()}
+    tasks = {task.id: task for task in view.task_lists.running_tasks()}
     for status in (Status.CLAIMED, Status.REJECTED):
-        tasks |= {task.id: task for task in view.tasks.active(status)}
+        tasks |= {task.id: task for task in view.task_lists.with_status(status)}
     held = Counter(team.actor(name).name for task in tasks.values() for name in set(_busy_agents(task, now)))
     return tuple(
         (member.name, member.capacity - held[member.name])

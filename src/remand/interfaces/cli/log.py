@@ -107,7 +107,7 @@ class ListedEvent(NamedTuple):
 
 def _latest(context: Context, count: int) -> list[ListedEvent]:
     with context.opened_ledger.store.read() as view:
-        events = sorted(map(codec.decode_stored_line, view.events.tail(count)), key=order_key)
+        events = sorted(map(codec.decode_stored_line, view.event_rows.tail(count)), key=order_key)
         doubts = {found.event_id: found.doubt for found in view.unconfirmed.every()}
     return (
         [ListedEvent(event, doubts.get(event.meta.id, Doubt.NONE)) for event in events[-count:]]

@@ -66,8 +66,7 @@ class LedgerBoard:
         gone = self._own.opened_ledger
         self._open()
         gone.store.close()
-        gone.ledger.exchange.close()
-        gone.ledger.marks.close()
+        gone.ledger.close()
 
     def now(self) -> Instant:
         return self._watch.now()

@@ -69,10 +69,10 @@ def test_a_file_is_read_once_and_again_only_when_it_has_changed() -> None:
     read_in(world, session.lines)
 
     with world.store.read() as view:
-        assert changed_event_files(view, world.exchange, world.exchange) == []
+        assert changed_event_files(view, world.exchange) == []
     world.exchange.grow(THEIRS, b"\n")
     with world.store.read() as view:
-        assert [mark.path for mark in changed_event_files(view, world.exchange, world.exchange)] == [THEIRS]
+        assert [mark.path for mark in changed_event_files(view, world.exchange)] == [THEIRS]
 
 
 def test_the_open_segment_of_ones_own_is_no_news() -> None:
@@ -80,7 +80,7 @@ def test_the_open_segment_of_ones_own_is_no_news() -> None:
     world.add("One")
 
     with world.store.read() as view:
-        assert changed_event_files(view, world.exchange, world.exchange) == []
+        assert changed_event_files(view, world.exchange) == []
 
 
 def test_copies_of_an_event_count_once() -> None:
@@ -269,7 +269,7 @@ def test_an_old_handoff_belongs_to_the_task_its_beginning_named(is_split: bool) 
         for n, first in (("1", 0), ("2", 2)):
             expected = {*begun[first : first + 2], *answered[first : first + 2]}
             assert set(view.events.of_task(f"T-{n}")) == expected
-            assert view.tasks.find_task_id(f"H-{n}") == f"T-{n}"
+            assert view.names.find_task_id(f"H-{n}") == f"T-{n}"
 
 
 def test_an_imported_line_that_is_gone_is_named() -> None:

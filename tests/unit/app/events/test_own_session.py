@@ -252,7 +252,7 @@ def test_events_whose_group_comes_later_name_their_handoffs_too() -> None:
     claim = world.task(T1).claim
     assert claim is not None
     with world.store.read() as view:
-        assert view.tasks.find_task_id(claim.handoff_id) == T1
+        assert view.names.find_task_id(claim.handoff_id) == T1
 
 
 def test_events_whose_group_comes_later_move_the_clock_and_raise_the_mark() -> None:

@@ -92,7 +92,7 @@ class TestTheOverrideMessageOfAHandoff:
     @staticmethod
     def seen(world: FakeLedger, handoff: str) -> HandoffView:
         with world.store.read() as view:
-            found = task_handoffs(task_events(view, view.tasks.find_task_id(handoff)))
+            found = task_handoffs(task_events(view, view.names.find_task_id(handoff)))
         return next(one for one in found if one.handoff_id == handoff)
 
     def overridden(self, world: FakeLedger, reassign_to: str = "") -> tuple[str, str]:

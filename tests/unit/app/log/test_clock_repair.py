@@ -120,7 +120,7 @@ def problems(world: FakeLedger) -> list[str]:
 
 def held(world: FakeLedger) -> list[bytes]:
     with world.store.read() as view:
-        return view.files.held_lines()
+        return view.held.lines()
 
 
 def rejected_under(world: FakeLedger, seconds: float) -> str:

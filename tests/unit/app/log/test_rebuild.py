@@ -37,7 +37,7 @@ _encode = msgspec.json.Encoder().encode
 def tables(world: FakeLedger) -> tuple[object, ...]:
     with world.store.read() as view:
         tasks = [_encode(task) for task in view.tasks.every()]
-        names = {alias: view.tasks.find_task_id(alias) for alias in ("#1", "#2", H1, "H-1")}
+        names = {alias: view.names.find_task_id(alias) for alias in ("#1", "#2", H1, "H-1")}
         return (
             tasks,
             names,

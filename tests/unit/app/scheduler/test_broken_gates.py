@@ -51,7 +51,7 @@ class BrokenShop(FakeScheduler):
     def asked(self) -> list[str]:
         """The tasks that carry a question."""
         with self.world.store.read() as view:
-            return [task.id for task in view.tasks.escalated_tasks()]
+            return [task.id for task in view.task_lists.with_status(Status.ESCALATED)]
 
     def answer(self, option: str = "retry") -> None:
         (task_id,) = self.asked()

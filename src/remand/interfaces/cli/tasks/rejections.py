@@ -201,7 +201,7 @@ def _consult(context: Context) -> Result:
     # It runs in the name of the user, so an agent may not start it.
     name = ids.parse_handoff_id(context.arguments.handoff) or ""
     with context.opened_ledger.store.read() as view:
-        found = view.tasks.get(view.tasks.find_task_id(name)) if name else None
+        found = view.tasks.get(view.names.find_task_id(name)) if name else None
     task = require_filed_rejection(found, name, context.arguments.handoff)
     actor = context.opened_ledger.settings.rules().team.actor(context.actor(), confined=context.is_confined)
     require_permission(c.AnswerRejection, actor)

@@ -1,0 +1,122 @@
+"""Compares the embedded ledger's tables with what the events make of them, and makes its index of groups anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any
+
+from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_events import ADD_GROUP_TASK, named_tasks
+from remand.adapters.stores.sqlite_statements import Row, Table
+from remand.adapters.stores.sqlite_tasks import task_row
+from remand.app.tasks import queue
+from remand.domain.decisions.forge_actions import due_kinds
+from remand.domain.task import Task
+from remand.ledger import signatures
+from remand.ledger.event_tables import SignedGroup
+from remand.ledger.problems import BadLine, TableDifference
+from remand.ledger.traces import Trace
+
+_NUMBERED_GROUPS = "SELECT n, line FROM signed_group"
+_GROUP_ROWS = "SELECT n, session, first, last, hash, line FROM signed_group"
+_GROUP_PLACES = "SELECT session, first, last, line FROM signed_group"
+_DROP_GROUP = "DELETE FROM signed_group WHERE n = ?"
+_GROUPS_BY_TASK = "SELECT task, line FROM group_task LEFT JOIN signed_group USING (n)"
+_GROUP_TASKS = "SELECT task, n FROM group_task"
+_DROP_GROUP_TASKS = "DELETE FROM group_task"
+
+
+class SqliteAudit(Table):
+    """What `remand log verify` and `repair` ask of the tables."""
+
+    def task_differences(
+        self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
+    ) -> Iterator[TableDifference]:
+        """Where the tables are not what these tasks make of them. The tasks' order may differ and means nothing."""
+        _, void = queue.topological_order(queue.open_blockers(tasks))
+        left = dict.fromkeys(tasks)
+        for row in self._db.rows(sql.TASK_ROWS):
+            left.pop(row[0], None)
+            task = tasks.get(row[0])
+            if task is None or row != task_row(0, task, tasks, void)[1:]:
+                yield TableDifference("task", str(row[0]))
+        yield from (TableDifference("task", name) for name in left)
+        every = tasks.values()
+        links = {(task.id, name, (task.id, name) in void) for task in every for name in task.blockers}
+        yield from self._table_differences("blocker", sql.EVERY_BLOCKER, links)
+        aliases = {(task.id, alias) for task in every for alias in task.details.aliases}
+        yield from self._table_differences("alias", sql.EVERY_ALIAS, aliases)
+        sent = {(task.id, name) for task in every for name in due_kinds(task)}
+        yield from self._table_differences("errand", sql.EVERY_ERRAND, sent)
+        count = 0
+        for name, owner in self._db.rows(sql.EVERY_HANDOFF):
+            count += 1
+            if handoffs.get(name) != owner:
+                yield TableDifference("handoff", str(owner))
+        if count < len(handoffs):
+            known = {row[0] for row in self._db.rows(sql.EVERY_HANDOFF)}
+            yield from (
+                TableDifference("handoff", task) for name, task in handoffs.items() if name not in known
+            )
+
+    def _table_differences(self, table: str, statement: str, expected: set[Any]) -> Iterator[TableDifference]:
+        """The tasks whose rows in a table, which begin with the task, are not those expected."""
+        wrong = expected ^ set(self._db.rows(statement))
+        yield from (TableDifference(table, task) for task in sorted({str(row[0]) for row in wrong}))
+
+    def trace_differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
+        """Where the traces that are kept are not these."""
+        wrong = Counter(map(tuple, traces))
+        wrong.subtract(self._db.rows(sql.EVERY_TRACE))
+        tasks = {str(row[4]) for row, count in wrong.items() if count}
+        yield from (TableDifference("trace", task) for task in sorted(tasks))
+
+    def group_differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
+        """The tasks whose groups are not found by `of_task`, or that find others', and rows that tell another place."""
+        groups = list(groups)
+        places = ((one.group.session, one.group.first, one.group.last, one.line) for one in groups)
+        if _total(places) != _total(self._db.rows(_GROUP_PLACES)):
+            yield TableDifference("signed_group", "")
+        if _total((task, one.line) for one in groups for task in named_tasks(one.group)) != _total(
+            self._db.rows(_GROUPS_BY_TASK)
+        ):
+            wrong = set(self._expected_group_tasks()) ^ set(self._db.rows(_GROUP_TASKS))
+            yield from (
+                TableDifference("group_task", task) for task in sorted({str(row[0]) for row in wrong})
+            )
+
+    def reindex_groups(self) -> None:
+        """Finds out anew which groups name which task. Rows that are not as they were written are dropped."""
+        damaged = [n for n, *row in self._db.rows(_GROUP_ROWS) if not _is_as_written(*row)]
+        self._db.run_many(_DROP_GROUP, ((n,) for n in damaged))
+        self._db.run(_DROP_GROUP_TASKS)
+        self._db.run_many(ADD_GROUP_TASK, list(self._expected_group_tasks()))
+
+    def _expected_group_tasks(self) -> Iterator[Row]:
+        for n, line in self._db.rows(_NUMBERED_GROUPS):
+            if isinstance(line, bytes):
+                with suppress(BadLine):
+                    yield from ((task, n) for task in named_tasks(signatures.decode_group(line)))
+
+
+def _is_as_written(session: object, first: object, last: object, own: object, line: object) -> bool:
+    """True when a row says what its line says. A row may hold values of any type."""
+    if not isinstance(line, bytes) or sha256(line).digest() != own:
+        return False
+    try:
+        group = signatures.decode_group(line)
+    except BadLine:
+        return False
+    return (session, first, last) == (group.session, group.first, group.last)
+
+
+def _total(rows: Iterable[Row]) -> tuple[int, int]:
+    """How many rows there are, and what their hashes add up to: another total means other rows, in whatever order."""
+    count = total = 0
+    for row in rows:
+        count += 1
+        total += hash(row)
+    return count, total
