@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from remand.domain.decisions.rejections import task_context
+from remand.domain import rejection as rejection_records
+from remand.domain.decisions import rejections as rejection_decisions
 from remand.domain.events import tasks
 from remand.domain.events.event import Event
 from remand.domain.evidence.probes import Grade
 from remand.domain.reasons import DecisionType
 from remand.domain.record import Record
-from remand.domain.rejection import TaskRejection
 from remand.domain.reviewer import answer
 from remand.domain.task import Task
 from remand.domain.validation.assessment import EvidenceGrade, Issue
@@ -178,7 +178,7 @@ class RejectionFacts(Record, kw_only=True, omit_defaults=False):
 
 def rejection_facts(view: RejectionView) -> RejectionFacts:
     """The facts of a rejection. Its record may hold anything: it is another's, and invalid ones are kept, too."""
-    record = TaskRejection.from_dict(view.rejection)
+    record = rejection_records.TaskRejection.from_dict(view.rejection)
     return RejectionFacts(
         blocking_factor=value_text(record.blocking_factor),
         attempts=tuple(
@@ -244,7 +244,7 @@ def director_brief(task: Task | None, events: Sequence[Event], handoff_id: str) 
     found = task_rejections(list(events))
     latest = [view for view in found if view.handoff_id == handoff_id][-1:]
     return {
-        "task": task_context(task) if task else {},
+        "task": rejection_decisions.task_context(task) if task else {},
         "rejection": msgspec.to_builtins(latest[0]) if latest else None,
         "earlier": [msgspec.to_builtins(view) for view in found if view not in latest],
         "decisions": list(DecisionType.__members__),

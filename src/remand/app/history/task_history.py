@@ -15,7 +15,7 @@ from remand.domain.events.work import GateErrored
 from remand.domain.evolve import evolve
 from remand.domain.folds.reviews import make_escalation_id
 from remand.domain.instant import Instant
-from remand.domain.pull_request.reviews import source_review
+from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.reasons import parse_decision_type
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
@@ -318,7 +318,7 @@ def uncounted_review(event: reviews.ReviewNoted) -> UncountedReview:
         reviewer=event.reviewer or "Somebody",
         why=event.why,
         commit=event.commit,
-        source=source_review(event.source),
+        source=pull_request_reviews.source_review(event.source),
         at=event.ts,
     )
 
@@ -331,9 +331,9 @@ def uncounted_reviews(events: list[Event]) -> list[UncountedReview]:
             case tasks.TaskSubmitted() | tasks.HandoffCompleted():
                 found.clear()
             case reviews.ReviewNoted():
-                found[source_review(event.source)] = uncounted_review(event)
+                found[pull_request_reviews.source_review(event.source)] = uncounted_review(event)
             case reviews.ReviewRejected() | reviews.ReviewApproved():
-                found.pop(source_review(event.source), None)
+                found.pop(pull_request_reviews.source_review(event.source), None)
             case _:
                 pass
     return list(found.values())

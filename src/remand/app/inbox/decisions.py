@@ -26,7 +26,7 @@ from remand.app.tasks.staff import able_directors
 from remand.app.text import single_line
 from remand.domain import commands as c
 from remand.domain.access.team import USER, Actor
-from remand.domain.decisions.director import AUTOMATIC
+from remand.domain.decisions import director
 from remand.domain.decisions.escalations import REASSIGN, EscalationOption
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
 from remand.domain.references import require_option
@@ -114,7 +114,7 @@ def decision_options(
 ) -> tuple[EscalationOption, ...]:
     """How a rejection may be decided without naming further tasks: as the automatic director would, first."""
     reason = parse_reason(filed.reason)
-    likely = AUTOMATIC[reason] if reason else DecisionType.ACCEPT
+    likely = director.AUTOMATIC[reason] if reason else DecisionType.ACCEPT
     accepted = [likely, *({DecisionType.ACCEPT} - {likely})]
     is_obsolete = reason is RejectionReason.OBSOLETE
     texts = {

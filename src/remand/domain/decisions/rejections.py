@@ -41,8 +41,8 @@ from remand.domain.refusals import Refused
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import LastRejection, Status, Task
 from remand.domain.text.redaction import redact, redact_values
+from remand.domain.validation import validator
 from remand.domain.validation.assessment import Assessment
-from remand.domain.validation.validator import assess
 
 
 def task_context(task: Task) -> dict[str, Any]:
@@ -327,7 +327,7 @@ def file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandConte
     """Judges a rejection: a valid one goes to the director, an invalid one is overridden."""
     _require_open_handoff(task, command, context)
     record = _make_record(task, command, context)
-    found = assess(record, task_context(task), context.facts.rejection.validation)
+    found = validator.assess(record, task_context(task), context.facts.rejection.validation)
     record = dataclasses.replace(record, rejected_at=context.at)
     if not found.is_valid:
         return _override_invalid(task, record, found, context)
