@@ -38,10 +38,7 @@ HIDDEN_IMPORTS_CEILING = 4
 
 LARGE_PACKAGES: Mapping[str, int] = {}
 """Packages with more than 20 files, and how many they have."""
-WIDE_PROTOCOLS = {
-    "Mirror": 8,
-    "Publisher": 6,
-}
+WIDE_PROTOCOLS: Mapping[str, int] = {}
 """Protocols with more than five methods, and how many they have."""
 WIDE_RECORDS = {"SessionCall": 22}
 """Records with more than 20 fields, and how many they have."""

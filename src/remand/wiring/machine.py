@@ -7,7 +7,7 @@ import tempfile
 
 import apsw
 
-from remand.adapters.git.repository import run_git
+from remand.adapters.git.command import run_git
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
 from remand.adapters.sandbox import self_test
 from remand.adapters.sandbox.agent_launchers import own_program

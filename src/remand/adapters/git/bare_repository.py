@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import IO, NamedTuple, Protocol
 
-from remand.adapters.git.repository import SAFE
+from remand.adapters.git.command import SAFE, SECONDS, end_process, finish_process, git_error, start_process
 from remand.app.errors import EnvironmentFault
 
-SECONDS = 60.0
 COSMETIC = (
     *("badDate", "badEmail", "badName", "badTimezone", "missingAuthor", "missingEmail"),
     *("missingNameBeforeEmail", "missingSpaceBeforeDate", "missingSpaceBeforeEmail", "missingTaggerEntry"),
@@ -60,7 +59,6 @@ _CONFIG = f"""\
 	recurse = false
 [fsck]
 {"".join(f"	{name} = ignore" + chr(10) for name in COSMETIC)}"""
-_MAX_SAID = 600
 
 
 class DamagedRepository(EnvironmentFault):
@@ -119,17 +117,8 @@ class BareRepository:
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         """Starts git here."""
-        try:
-            return subprocess.Popen(
-                ["git", *arguments],
-                cwd=self.path,
-                env=self.environment(environment),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-            )
-        except OSError as error:
-            raise _no_start(self.path, error) from None
+        whole = self.environment(environment)
+        return start_process(["git", *arguments], self.path, whole, stdin=stdin, stdout=stdout, stderr=stderr)
 
     def run(
         self,
@@ -139,20 +128,8 @@ class BareRepository:
         seconds: float = SECONDS,
     ) -> subprocess.CompletedProcess[bytes]:
         """Runs git here to its end."""
-        try:
-            return subprocess.run(
-                ["git", *arguments],
-                cwd=self.path,
-                env=self.environment(environment),
-                input=stdin,
-                capture_output=True,
-                timeout=seconds,
-                check=False,
-            )
-        except OSError as error:
-            raise _no_start(self.path, error) from None
-        except subprocess.TimeoutExpired:
-            raise EnvironmentFault(f"git {arguments[0]} did not end within {seconds:.0f} s.") from None
+        process = start_process(["git", *arguments], self.path, self.environment(environment))
+        return finish_process(process, f"git {arguments[0]}", stdin, seconds)
 
     def ask(self, *arguments: str) -> bytes:
         """What git answers; raises EnvironmentFault when it cannot."""
@@ -160,16 +137,6 @@ class BareRepository:
         if answer.returncode:
             raise DamagedRepository(f"git {arguments[0]} failed: {git_error(answer.stderr)}")
         return answer.stdout
-
-
-def _no_start(folder: str, error: OSError) -> EnvironmentFault:
-    return EnvironmentFault(f"git cannot be started in {folder}: {error.strerror}. Is it installed, on PATH?")
-
-
-def git_error(errors: bytes) -> str:
-    """What git complained of, in one line without control characters."""
-    text = re.sub(r"\s+", " ", errors[-_MAX_SAID:].decode("utf-8", "replace")).strip()
-    return "".join(letter if letter.isprintable() else "?" for letter in text) or "it gave no reason"
 
 
 def _config(id_length: int) -> str:
@@ -374,7 +341,7 @@ class Objects:
         self._repository = repository
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._ends: Callable[[], object] = _no_process
+        self._ends: Callable[[], object] = lambda: None
         self._trees: dict[str, Tree] = {}
 
     def read(self, object_id: str, kind: str, limit: int) -> bytes | None:
@@ -468,7 +435,7 @@ class Objects:
             self._process = self._repository.start(
                 "cat-file", "--batch", stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
-            self._ends = weakref.finalize(self, _end, self._process)
+            self._ends = weakref.finalize(self, end_process, self._process)
         if self._process.stdin is None or self._process.stdout is None:
             raise _ProcessEnded
         self._process.stdin.write("".join(f"{object_id}\n" for object_id in object_ids).encode())
@@ -509,18 +476,3 @@ def _content(pipe: IO[bytes], size: int) -> Iterator[bytes]:
         yield chunk
     if pipe.read(1) != b"\n":
         raise _ProcessEnded
-
-
-def _no_process() -> None:
-    """Ends nothing: no process was started yet."""
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            try:
-                pipe.close()
-            except OSError:
-                continue

@@ -19,9 +19,9 @@ from remand.adapters.git.bare_repository import (
     BareRepository,
     DamagedRepository,
     Objects,
-    git_error,
     require_bounded,
 )
+from remand.adapters.git.command import git_error, one_per_line, parse_batch, parse_batch_check
 from remand.adapters.git.files import list_below, open_folder_below
 from remand.app.errors import EnvironmentFault
 
@@ -93,13 +93,11 @@ def _list_folders(folder: str) -> list[str]:
 
 def _present(own: BareRepository, objects: str, commits: Sequence[str]) -> set[str]:
     answer = own.run(
-        "cat-file",
-        "--batch-check=%(objectname) %(objecttype)",
-        stdin="".join(f"{commit}\n" for commit in commits).encode(),
+        *("cat-file", "--batch-check"),
+        stdin=one_per_line(commits),
         environment={"GIT_OBJECT_DIRECTORY": objects},
     )
-    rows = (row.split() for row in answer.stdout.decode("ascii", "replace").splitlines())
-    return {row[0] for row in rows if row[1:] == ["commit"]}
+    return {name for name, kind, _ in parse_batch_check(answer.stdout) if kind == "commit"}
 
 
 def _transfer_plans(own: BareRepository, source: str, known: list[str]) -> Iterator[tuple[list[str], str]]:
@@ -144,18 +142,13 @@ def _record_shallow(own: BareRepository, path: str) -> None:
 
 def _parents(own: BareRepository, commits: set[str]) -> dict[str, list[str]]:
     """The parents that commits of ours name, whatever else says that they have none."""
-    asked = "".join(f"{commit}\n" for commit in commits).encode()
     found: dict[str, list[str]] = {}
-    commit = ""
-    for row in own.run("cat-file", "--batch", stdin=asked).stdout.decode("utf-8", "replace").split("\n"):
-        words = row.split(" ")
-        if words[0] in commits and words[1:2] == ["commit"]:
-            commit = words[0]
-            found[commit] = []
-        elif words[0] == "parent" and commit and len(words) == 2:
-            found[commit].append(words[1])
-        elif not row:
-            commit = ""
+    for commit, kind, content in parse_batch(
+        own.run("cat-file", "--batch", stdin=one_per_line(commits)).stdout
+    ):
+        if kind == "commit":
+            rows = content.partition(b"\n\n")[0].decode("utf-8", "replace").split("\n")
+            found[commit] = [row.removeprefix("parent ") for row in rows if row.startswith("parent ")]
     return found
 
 

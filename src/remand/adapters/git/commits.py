@@ -13,8 +13,16 @@ from typing import IO, NamedTuple, Self
 
 from msgspec.structs import replace
 
+from remand.adapters.git.command import (
+    end_process,
+    one_per_line,
+    parse_batch_check,
+    query_git,
+    run_git,
+    start_git,
+)
 from remand.adapters.git.location import LedgerLocation
-from remand.adapters.git.repository import SAFE, SETTINGS, GitRepository, run_git
+from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit
 from remand.domain.gate.control_files import CONTROL_FOLDER
@@ -118,11 +126,7 @@ class GitPatches:
 
 
 def _diff_tree(place: LedgerLocation, *arguments: str) -> bytes:
-    found = run_git(place.worktree, *_TREES, *arguments)
-    if found.returncode:
-        said = found.stderr.decode(errors="replace").strip()
-        raise EnvironmentFault(f"git cannot tell what was changed: {said}. Fix that, then repeat.")
-    return found.stdout
+    return query_git(place.worktree, *_TREES, *arguments, failure="git cannot tell what was changed")
 
 
 def _changed_files(place: LedgerLocation, raw: bytes) -> list[_ChangedFile]:
@@ -134,11 +138,8 @@ def _changed_files(place: LedgerLocation, raw: bytes) -> list[_ChangedFile]:
         for before, after in [_blob_ids(told.decode())]
     ]
     wanted = sorted({one for _, *pair in rows for one in pair if one})
-    listed = run_git(
-        place.worktree, "cat-file", "--batch-check", stdin="".join(f"{one}\n" for one in wanted).encode()
-    )
-    answers = (line.split() for line in listed.stdout.decode().splitlines())
-    sizes = {answer[0]: int(answer[2]) for answer in answers if len(answer) == 3}
+    listed = run_git(place.worktree, "cat-file", "--batch-check", stdin=one_per_line(wanted))
+    sizes = {name: size for name, _, size in parse_batch_check(listed.stdout)}
     return [_ChangedFile(path, sum(sizes.get(one, _ABSENT) for one in pair if one)) for path, *pair in rows]
 
 
@@ -274,13 +275,13 @@ class GitSources:
         name = f"{commit}:{path}".encode("utf-8", "surrogateescape")
         if b"\n" in name or b"\x00" in name:
             return None
-        size = self._blob_size(self._checks, name)
+        size = self._blob_size(self._batch_process(reads=False), name)
         if size is None:
             return None
         if size > MAX_SOURCE_FILE or size > self._left:
             raise EnvironmentFault(f"{path} is too large to look into ({size} bytes)")
         self._left -= size
-        reads = self._reads
+        reads = self._batch_process(reads=True)
         if self._blob_size(reads, name) != size:
             raise EnvironmentFault(f"{path} cannot be read")
         try:
@@ -310,29 +311,14 @@ class GitSources:
             raise EnvironmentFault("it is a folder, and no file")
         return int(size)
 
-    @property
-    def _checks(self) -> subprocess.Popen[bytes]:
-        return self._batch_process(0, "--batch-check")
-
-    @property
-    def _reads(self) -> subprocess.Popen[bytes]:
-        return self._batch_process(1, "--batch")
-
-    def _batch_process(self, index: int, mode: str) -> subprocess.Popen[bytes]:
-        while len(self._running) <= index:
-            self._running.append(self._start("--batch-check" if not self._running else mode))
-        return self._running[index]
-
-    def _start(self, mode: str) -> subprocess.Popen[bytes]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        return subprocess.Popen(
-            ["git", *SETTINGS, "cat-file", mode],
-            cwd=self._place.worktree,
-            env=kept | SAFE,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+    def _batch_process(self, *, reads: bool) -> subprocess.Popen[bytes]:
+        """The process that tells sizes, or the one that reads contents; both are started when first needed."""
+        modes = ("--batch-check", "--batch")
+        while len(self._running) <= reads:
+            mode = modes[len(self._running)]
+            folder = self._place.worktree
+            self._running.append(start_git(folder, "cat-file", mode, stderr=subprocess.DEVNULL))
+        return self._running[reads]
 
     def _require_time(self) -> None:
         if self._is_over:
@@ -341,14 +327,7 @@ class GitSources:
     def _end(self) -> None:
         self._is_over = True
         for process in list(self._running):
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    try:
-                        pipe.close()
-                    except OSError:
-                        continue
+            end_process(process)
 
 
 def _stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:

@@ -7,8 +7,8 @@ import os
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from remand.adapters.git.command import one_per_line, parse_batch, parse_batch_check, query_git, run_git
 from remand.adapters.git.location import LedgerLocation
-from remand.adapters.git.repository import run_git
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Rewrite
 from remand.domain.gate.control_files import ControlFile, is_control_path, is_event_file
@@ -79,18 +79,12 @@ class GitControl:
                 yield ControlFile(path, _side(old_mode, old), _side(mode, new))
 
     def _sizes(self, ids: Iterable[str]) -> Mapping[str, int]:
-        rows = "".join(f"{name}\n" for name in ids).encode()
-        answers = (row.split() for row in self._run_git("cat-file", "--batch-check", stdin=rows).splitlines())
-        return {answer[0].decode(): int(answer[2]) for answer in answers if len(answer) == 3}
+        answer = self._run_git("cat-file", "--batch-check", stdin=one_per_line(list(ids)))
+        return {name: size for name, _, size in parse_batch_check(answer)}
 
     def _run_git(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        answer = run_git(self._folder, *arguments, stdin=stdin, environment=_PLAIN)
-        if answer.returncode:
-            said = answer.stderr.decode(errors="replace").strip()
-            raise EnvironmentFault(
-                f"git cannot tell what was changed below .got: {said}. Fix that, then repeat."
-            )
-        return answer.stdout
+        failure = "git cannot tell what was changed below .got"
+        return query_git(self._folder, *arguments, stdin=stdin, environment=_PLAIN, failure=failure)
 
 
 def _side(mode: str, name: str) -> str:
@@ -163,16 +157,8 @@ class GitHistory:
         wanted = sorted({name for name in names if name.strip("0")})
         if not wanted:
             return {}
-        answer = self._run_git("cat-file", "--batch", stdin="".join(f"{name}\n" for name in wanted).encode())
-        found: dict[str, bytes] = {}
-        rest = answer.stdout
-        while rest:
-            header, _, rest = rest.partition(b"\n")
-            name, kind, size = (*header.split(b" "), b"", b"")[:3]
-            if kind != b"missing" and size.isdigit():
-                found[name.decode()] = rest[: int(size)]
-                rest = rest[int(size) + 1 :]
-        return found
+        answer = self._run_git("cat-file", "--batch", stdin=one_per_line(wanted))
+        return {name: content for name, _, content in parse_batch(answer.stdout)}
 
     def _text(self, *arguments: str) -> str:
         answer = self._run_git(*arguments)

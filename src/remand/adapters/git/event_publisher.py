@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 
+from remand.adapters.git.command import (
+    one_per_line,
+    parse_batch,
+    query_git,
+    run_git,
+    temporary_git_folder,
+    user_identity,
+)
 from remand.adapters.git.location import LedgerLocation, current_branch, locate
-from remand.adapters.git.repository import head_commit, run_git, temporary_git_folder
-from remand.app.errors import EnvironmentFault
+from remand.adapters.git.repository import head_commit
 
 _FOLDER = ".got/events"
-_MAX_HEADER = 200
 
 
 class GitPublisher:
@@ -25,14 +30,10 @@ class GitPublisher:
         """The branch checked out where we were called."""
         return current_branch(self._place.git_dir)
 
-    def exists(self, branch: str) -> bool:
-        """True when there is such a branch."""
-        return bool(self._tip(branch))
-
-    def sizes(self, branch: str) -> dict[str, int]:
-        """The event files a branch has, with their sizes."""
+    def sizes(self, branch: str) -> dict[str, int] | None:
+        """The event files a branch has, with their sizes; None when there is no such branch."""
         if not self._tip(branch):
-            return {}
+            return None
         answer = run_git(self._place.worktree, "ls-tree", "-l", "-z", f"refs/heads/{branch}", f"{_FOLDER}/")
         found: dict[str, int] = {}
         for row in answer.stdout.decode(errors="replace").split("\0"):
@@ -54,15 +55,9 @@ class GitPublisher:
         blobs = [facts.split()[2] for facts, _, path in rows if path.endswith(".jsonl") and " blob " in facts]
         if not blobs:
             return
-        asked = "".join(f"{blob}\n" for blob in blobs).encode()
-        rest = memoryview(run_git(self._place.worktree, "cat-file", "--batch", stdin=asked).stdout)
-        while rest:
-            head, _, _ = bytes(rest[:_MAX_HEADER]).partition(b"\n")
-            name = head.split()
-            size = int(name[2]) if len(name) == len(("id", "kind", "size")) else -1
-            content = bytes(rest[len(head) + 1 : len(head) + 1 + max(size, 0)])
+        answer = run_git(self._place.worktree, "cat-file", "--batch", stdin=one_per_line(blobs))
+        for _, _, content in parse_batch(answer.stdout):
             yield from content.split(b"\n")
-            rest = rest[len(head) + 1 + size + 1 :]
 
     def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
         """Those of the files that the branch once had, with the content they had last."""
@@ -116,7 +111,7 @@ class GitPublisher:
         if place is None:
             return
         commit = head_commit(place) or "0" * len(next(iter(blobs.values()), "0" * 40))
-        with temporary_git_folder(commit, "") as look:
+        with temporary_git_folder(commit) as look:
             self._add(
                 blobs,
                 {
@@ -158,24 +153,16 @@ class GitPublisher:
         )
 
     def _identity(self) -> dict[str, str]:
-        """The user's own name, as git knows it, or ours."""
-        found = {}
-        for key, fallback in (("name", "Remand"), ("email", "remand@localhost")):
-            asked = subprocess.run(
-                ["git", "config", f"user.{key}"], cwd=self._place.worktree, capture_output=True, check=False
-            )
-            value = asked.stdout.decode(errors="replace").strip() or fallback
-            found[f"GIT_AUTHOR_{key.upper()}"] = found[f"GIT_COMMITTER_{key.upper()}"] = value
-        return found
+        name, email = user_identity(self._place.worktree)
+        pairs = (("NAME", name), ("EMAIL", email))
+        return {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in pairs}
 
     def _run(
         self, *arguments: str, stdin: bytes = b"", environment: dict[str, str] | None = None, folder: str = ""
     ) -> str:
-        answer = run_git(folder or self._place.worktree, *arguments, stdin=stdin, environment=environment)
-        if answer.returncode:
-            said = answer.stderr.decode(errors="replace").strip()
-            raise EnvironmentFault(f"git {arguments[0]} failed: {said or answer.returncode}")
-        return answer.stdout.decode(errors="replace").strip()
+        place, failure = folder or self._place.worktree, f"git {arguments[0]} failed"
+        answer = query_git(place, *arguments, stdin=stdin, environment=environment, failure=failure)
+        return answer.decode(errors="replace").strip()
 
 
 def _write_whole(path: str, content: bytes) -> None:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from remand.adapters.git.bare_repository import git_error, new_hash
+from remand.adapters.git.bare_repository import new_hash
+from remand.adapters.git.command import OUR_IDENTITY, git_error, run_git, temporary_git_folder
 from remand.adapters.git.files import Trash, is_real_folder, read_below, read_line_below
-from remand.adapters.git.repository import run_git, temporary_git_folder
 from remand.app.errors import EnvironmentFault
 from remand.domain.record import Record
 
@@ -251,8 +251,7 @@ class IsolatedGit:
             "GIT_OBJECT_DIRECTORY": objects,
             "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_ATTR_NOSYSTEM": "1",
-            **{f"GIT_{role}_NAME": "Remand" for role in ("AUTHOR", "COMMITTER")},
-            **{f"GIT_{role}_EMAIL": "remand@localhost" for role in ("AUTHOR", "COMMITTER")},
+            **OUR_IDENTITY,
         }
 
     def set_time(self, seconds: float) -> None:

@@ -10,12 +10,11 @@ from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
 
-from remand.adapters.git.bare_repository import git_error
+from remand.adapters.git.command import OUR_IDENTITY, git_error, one_per_line, parse_batch_check, run_git
 from remand.adapters.git.commit_import import alternates
 from remand.adapters.git.files import Trash, is_real_folder, list_below, read_below, read_line_below
 from remand.adapters.git.linked_worktree import LinkedWorktree
 from remand.adapters.git.location import read_ref
-from remand.adapters.git.repository import run_git
 from remand.app.errors import EnvironmentFault
 from remand.domain.ids import is_commit, is_git_branch
 
@@ -124,11 +123,6 @@ KEPT = "refs/remand/kept/"
 LOCK_SECONDS = 3.0
 """How long a ref may be locked before its lock counts as left behind: git holds one for milliseconds."""
 _UNDER_WAY = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
-_OURS = {
-    f"GIT_{role}_{key}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for key, value in (("NAME", "Remand"), ("EMAIL", "remand@localhost"))
-}
 
 
 class RefMoved(EnvironmentFault):
@@ -147,7 +141,7 @@ class Branches:
     def __init__(self, common_dir: str, root: str) -> None:
         self._root = root
         self._folder = common_dir
-        self._alone = _OURS | {"GIT_DIR": common_dir, "GIT_NO_REPLACE_OBJECTS": "1"}
+        self._alone = OUR_IDENTITY | {"GIT_DIR": common_dir, "GIT_NO_REPLACE_OBJECTS": "1"}
 
     def tip(self, branch: str) -> str:
         """The commit at the tip of a branch; empty when there is none."""
@@ -226,12 +220,9 @@ class Branches:
 
     def existing_commits(self, commits: Iterable[str]) -> list[str]:
         """Those commits that the repository has, each once."""
-        asked = "".join(f"{commit}\n" for commit in dict.fromkeys(commits) if is_commit(commit))
-        answer = run_git(
-            self._folder, "cat-file", "--batch-check", stdin=asked.encode(), environment=self._alone
-        )
-        rows = (row.split() for row in answer.stdout.decode("ascii", "replace").splitlines())
-        return [row[0] for row in rows if row[1:2] == ["commit"]]
+        asked = one_per_line([commit for commit in dict.fromkeys(commits) if is_commit(commit)])
+        answer = run_git(self._folder, "cat-file", "--batch-check", stdin=asked, environment=self._alone)
+        return [name for name, kind, _ in parse_batch_check(answer.stdout) if kind == "commit"]
 
     def is_ancestor(self, commit: str, other: str) -> bool:
         """True when a commit is part of another's history, or is that commit."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from remand.adapters.git.bare_repository import git_error
+from remand.adapters.git.command import (
+    SAFE,
+    finish_process,
+    git_error,
+    run_git,
+    start_process,
+    temporary_git_folder,
+)
 from remand.adapters.git.location import LedgerLocation
-from remand.adapters.git.repository import SAFE, run_git, temporary_git_folder
+from remand.app.errors import EnvironmentFault
 from remand.app.forge.ports import ForgeFault, ForgeFaultKind
 from remand.domain.record import Record
 
@@ -188,7 +193,7 @@ class GitRemote:
     def _run(self, commit: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         """Runs git where it knows our configuration alone."""
         shallow = os.path.join(self._place.common_dir, "shallow")
-        with temporary_git_folder(commit, "") as folder:
+        with temporary_git_folder(commit) as folder:
             own = {
                 "GIT_DIR": folder,
                 "GIT_OBJECT_DIRECTORY": os.path.join(self._place.common_dir, "objects"),
@@ -201,7 +206,12 @@ class GitRemote:
             }
             is_far = arguments[0] in ("ls-remote", "push")
             given = self._settings() if is_far else {}
-            return run_bounded(["git", *arguments], folder, kept | SAFE | own | given, self._seconds)
+            whole = kept | SAFE | own | given
+            try:
+                process = start_process(["git", *arguments], folder, whole, has_own_session=True)
+                return finish_process(process, f"git {arguments[0]}", seconds=self._seconds)
+            except EnvironmentFault as fault:
+                raise ForgeFault(ForgeFaultKind.UNREACHABLE, str(fault)) from None
 
     def _settings(self) -> dict[str, str]:
         """The configuration of one call, which other processes' argument lists do not show."""
@@ -246,35 +256,3 @@ class GitRemote:
         if self._address.origin != self._access.origin:
             return "The token is for the forge alone; set `forge.remote` to the repository there."
         return "Give the token the right to push."
-
-
-def run_bounded(
-    command: Sequence[str], folder: str, environment: Mapping[str, str], seconds: float
-) -> subprocess.CompletedProcess[bytes]:
-    """Runs a program to its end, or ends it and what it started."""
-    try:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ForgeFault(
-            ForgeFaultKind.UNREACHABLE, f"git cannot be started: {error.strerror}. Is it installed, on PATH?"
-        ) from None
-    try:
-        output, errors = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise ForgeFault(
-            ForgeFaultKind.UNREACHABLE, f"git {command[1]} did not end within {seconds:.0f} s."
-        ) from None
-    finally:
-        if process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return subprocess.CompletedProcess(command, process.returncode, output, errors)

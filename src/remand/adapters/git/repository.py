@@ -8,9 +8,18 @@ import re
 import stat
 import subprocess
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack, suppress
 
+from remand.adapters.git.command import (
+    finish_process,
+    git_error,
+    parse_batch,
+    query_git,
+    run_git,
+    start_git,
+    temporary_git_folder,
+)
 from remand.adapters.git.location import LedgerLocation, current_branch, read_ref
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit, CommitDifference
@@ -66,22 +75,7 @@ def _decompress_file(path: str) -> bytes:
     return b""
 
 
-SAFE = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "LC_ALL": "C",
-}
 MAX_KNOWN = 10_000
-SECONDS = 60.0
-SETTINGS = (
-    *("-c", "core.fsmonitor=false"),
-    *("-c", f"core.hooksPath={os.devnull}"),
-    *("-c", "protocol.allow=never"),
-    *("-c", "core.commitGraph=false"),
-)
 
 _MAX_INDEX = 64 << 20
 _SPELT_OUT = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
@@ -90,50 +84,6 @@ _NOT_ALL_THERE = (b"link\0", b"sdir\0")
 """The extensions of an index that leaves names to another file, or to a folder's name."""
 _CHANGED_LINES = ("diff-tree", "-r", "-p", "-U0", "--text", "--no-ext-diff", "--no-textconv")
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-
-
-def run_git(
-    folder: str,
-    *arguments: str,
-    stdin: bytes = b"",
-    environment: Mapping[str, str] | None = None,
-    seconds: float = SECONDS,
-) -> subprocess.CompletedProcess[bytes]:
-    """Runs git in a folder without hooks, prompts, lazy fetches or anyone's configuration but the repository's."""
-    process = start_git(folder, *arguments, environment=environment)
-    return finish_git(process, f"git {arguments[0]} in {folder}", stdin, seconds)
-
-
-def start_git(
-    folder: str, *arguments: str, environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    """Starts git as `git` does; `ended` has its answer."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
-        return subprocess.Popen(
-            ["git", *SETTINGS, *arguments],
-            cwd=folder,
-            env=kept | SAFE | dict(environment or {}),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    except FileNotFoundError:
-        raise EnvironmentFault("git is not installed, or not on PATH. Install it, then repeat.") from None
-
-
-def finish_git(
-    process: subprocess.Popen[bytes], what: str, stdin: bytes = b"", seconds: float = SECONDS
-) -> subprocess.CompletedProcess[bytes]:
-    """What a git that was started has answered at its end; whatever happens, it goes on no longer than this."""
-    with process:
-        try:
-            stdout, stderr = process.communicate(stdin, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            raise EnvironmentFault(f"{what} did not answer within {seconds:.0f} s.") from None
-        finally:
-            process.kill()
-    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
 _REMOTE = b'[remote "'
@@ -166,13 +116,10 @@ class GitRepository:
         """The commit behind a name, by git's word."""
         asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"
         answer = run_git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode(errors="replace"))
-        header, _, rest = answer.stdout.partition(b"\n")
-        sha, kind, size = (*header.split(b" "), b"", b"")[:3]
-        if answer.returncode or kind != b"commit":
-            return None
-        tree_header, _, body = rest[int(size) + 1 :].partition(b"\n")
-        length = int(tree_header.split(b" ")[2])
-        return self._remember_commit(sha.decode(), body[:length])
+        match [*parse_batch(answer.stdout)]:
+            case [(sha, "commit", _), (_, "tree", tree)] if not answer.returncode:
+                return self._remember_commit(sha, tree)
+        return None
 
     def _remember_commit(self, sha: str, tree: bytes) -> Commit:
         """A commit by its id and its top tree, as that is stored."""
@@ -272,11 +219,10 @@ class GitRepository:
         if not asked or not tip:
             return frozenset()
         rows = "".join(f"{name}\n" for name in (f"^{tip}", *sorted(asked)))
-        answer = run_git(self.place.worktree, "rev-list", "--ignore-missing", "--stdin", stdin=rows.encode())
-        if answer.returncode:
-            said = answer.stderr.decode(errors="replace").strip()
-            raise EnvironmentFault(f"git cannot list what {tip[:12]} lacks: {said}. Fix that, then repeat.")
-        return frozenset(answer.stdout.decode().split()) & asked
+        failure = f"git cannot list what {tip[:12]} lacks"
+        listing = ("rev-list", "--ignore-missing", "--stdin")
+        found = query_git(self.place.worktree, *listing, stdin=rows.encode(), failure=failure)
+        return frozenset(found.decode().split()) & asked
 
     def file(self, commit: str, path: str) -> bytes | None:
         """A file's content at a commit; None when it is not there. What cannot be read is not taken for absent."""
@@ -288,8 +234,10 @@ class GitRepository:
             return None
         answer = run_git(self.place.worktree, "cat-file", "blob", f"{commit}:{path}")
         if listed.returncode or answer.returncode:
-            said = (listed.stderr or answer.stderr).decode(errors="replace").strip()
-            raise EnvironmentFault(f"git cannot read {path} at {commit[:12]}: {said}. Fix that, then repeat.")
+            reason = git_error(listed.stderr or answer.stderr)
+            raise EnvironmentFault(
+                f"git cannot read {path} at {commit[:12]}: {reason}. Fix that, then repeat."
+            )
         return answer.stdout
 
     def tracked_files(self) -> list[str]:
@@ -384,22 +332,6 @@ def change_fingerprint(change: bytes) -> str:
     return hashlib.sha256(b"\n\n".join(parts)).hexdigest()[:40]
 
 
-CONFIG = """[core]
-\trepositoryformatversion = 0
-\tfilemode = true
-\tbare = false
-\tfsmonitor = false
-\thooksPath = /dev/null
-\tautocrlf = false
-[diff]
-\tignoreSubmodules = dirty
-[status]
-\trenames = false
-"""
-"""The whole configuration of the look: filters, hooks and drivers of the repository's own are unknown to it."""
-SHA256_CONFIG = CONFIG.replace("version = 0", "version = 1") + "[extensions]\n\tobjectformat = sha256\n"
-
-
 def head_commit(place: LedgerLocation) -> str:
     """The commit checked out in a worktree; empty when there is none."""
     branch = current_branch(place.git_dir)
@@ -462,7 +394,7 @@ class WorktreeStatus:
         Files of the set-up are nobody's unfinished work. Which these are is asked only when something has changed.
         """
         try:
-            answer = finish_git(self._process, self._what) if self._process else None
+            answer = finish_process(self._process, self._what) if self._process else None
         finally:
             self.close()
         if answer is None or answer.returncode:
@@ -491,31 +423,6 @@ def _read_excludes(place: LedgerLocation) -> str:
         return ""
 
 
-@contextmanager
-def temporary_git_folder(commit: str, excluded: str) -> Iterator[str]:
-    """A git folder with our own configuration and the worktree's commit, and nothing else; gone afterwards."""
-    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"remand-look-{os.urandom(8).hex()}")  # noqa: S108 - made private, under a name nobody knows
-    made = [folder, *(os.path.join(folder, name) for name in ("refs", "objects", "info"))]
-    files = {
-        os.path.join(folder, "HEAD"): f"{commit}\n",
-        os.path.join(folder, "config"): SHA256_CONFIG if len(commit) == 64 else CONFIG,
-        os.path.join(folder, "info", "exclude"): excluded,
-    }
-    for path in made:
-        os.mkdir(path, 0o700)
-    try:
-        for path, text in files.items():
-            with open(path, "x", encoding="utf-8") as file:
-                file.write(text)
-        yield folder
-    finally:
-        with suppress(OSError):
-            for path in files:
-                os.unlink(path)
-            for path in reversed(made):
-                os.rmdir(path)
-
-
 EXCLUDE_NOTE = "# Settings of this machine alone, written by `remand init --hosts`."
 
 
@@ -532,11 +439,10 @@ class GitTrackedFiles:
         """Those of the files that the worktree's index names."""
         if not names or not self._has_git:
             return set()
-        answer = run_git(self._root, "ls-files", "-z", "--", *(f":(top,literal){name}" for name in names))
-        if answer.returncode:
-            said = answer.stderr.decode(errors="replace").strip()
-            raise EnvironmentFault(f"git cannot list the files of {self._root}: {said}.")
-        return set(answer.stdout.decode("utf-8", "surrogateescape").split("\0")) & set(names)
+        patterns = (f":(top,literal){name}" for name in names)
+        failure = f"git cannot list the files of {self._root}"
+        listed = query_git(self._root, "ls-files", "-z", "--", *patterns, failure=failure)
+        return set(listed.decode("utf-8", "surrogateescape").split("\0")) & set(names)
 
     def find_ignored(self, names: Collection[str]) -> set[str]:
         """Those of the files that the repository has git ignore."""
@@ -548,10 +454,8 @@ class GitTrackedFiles:
 
     def untrack(self, name: str) -> None:
         """Takes a file out of the index, to be committed; the file itself stays."""
-        answer = run_git(self._root, "rm", "--cached", "--quiet", "--force", "--", f":(top,literal){name}")
-        if answer.returncode:
-            said = answer.stderr.decode(errors="replace").strip()
-            raise EnvironmentFault(f"git cannot stop tracking {name}: {said}. Fix that, then repeat.")
+        removal = ("rm", "--cached", "--quiet", "--force", "--", f":(top,literal){name}")
+        query_git(self._root, *removal, failure=f"git cannot stop tracking {name}")
 
 
 def with_excluded(text: str, names: Collection[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -15,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 
+from remand.adapters.git.command import user_identity
 from remand.adapters.git.commit_import import FULL, StagedCommit, stage_commit
 from remand.adapters.git.files import Trash, hold_lock, is_real_folder, read_line_below
 from remand.adapters.git.linked_worktree import (
@@ -524,13 +524,7 @@ class GitWorktrees:
 
     @cached_property
     def _identity(self) -> tuple[str, str]:
-        """The user's own name and address, as git knows them, or ours. Reading them runs nothing."""
-        asked = ["git", "config", "-z", "--get-regexp", r"^user\.(name|email)$"]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        done = subprocess.run(asked, cwd=self._common_dir, env=kept, capture_output=True, check=False)
-        rows = (row.partition("\n") for row in done.stdout.decode("utf-8", "replace").split("\0"))
-        found = {key: value for key, _, value in rows if value}
-        return found.get("user.name", "Remand"), found.get("user.email", "remand@localhost")
+        return user_identity(self._common_dir)
 
     def _require_private(self) -> None:
         """Has a folder of this user's, and in it one that is closed to all others."""

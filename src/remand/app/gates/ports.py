@@ -26,14 +26,8 @@ class TreeChange(NamedTuple):
     """git's mode of the file as it is now: 100644, 100755, 120000 (a link), 160000 (a submodule)."""
 
 
-class Mirror(Protocol):
-    """The coordinator's own bare copy of the repository; nothing an agent configures is run in it."""
-
-    def fetch_commit(self, commit: str) -> str:
-        """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
-
-    def merge_base(self, commit: str, other: str) -> str:
-        """The last commit two commits have in common; empty when they have none."""
+class TreeReader(Protocol):
+    """What trees hold; a tree is named by its id."""
 
     def changes(self, base_tree: str, tree: str) -> list[TreeChange]:
         """The files that differ between two trees, renames recognised, `.got` left out."""
@@ -46,6 +40,13 @@ class Mirror(Protocol):
 
     def links(self, tree: str) -> Mapping[str, bytes]:
         """The target of every symbolic link in a tree by its path; empty for one that is not read."""
+
+
+class Mirror(TreeReader, Protocol):
+    """The coordinator's own bare copy of the repository; nothing an agent configures is run in it."""
+
+    def fetch_commit(self, commit: str) -> str:
+        """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
 
     def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
         """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""

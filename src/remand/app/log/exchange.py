@@ -190,11 +190,8 @@ class Publisher(Protocol):
     def current_branch(self) -> str:
         """The branch checked out where we were called."""
 
-    def exists(self, branch: str) -> bool:
-        """True when there is such a branch."""
-
-    def sizes(self, branch: str) -> dict[str, int]:
-        """The event files a branch has, with their sizes."""
+    def sizes(self, branch: str) -> dict[str, int] | None:
+        """The event files a branch has, with their sizes; None when there is no such branch."""
 
     def read(self, branch: str, name: str) -> bytes:
         """An event file's content on a branch."""
@@ -226,7 +223,7 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Publication:
     if not branch:
         raise UsageError("No branch is checked out here. Check one out, or name a task with --task.")
     closed = {name: path for name, path in ledger.closed_files().items() if _NAME.fullmatch(name)}
-    there = publisher.sizes(branch)
+    there = publisher.sizes(branch) or {}
     files: dict[str, bytes] = {}
     damaged = False
     for name, path in closed.items():
@@ -241,7 +238,7 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Publication:
     gone = ledger.deleted_files() - set(there)
     if gone:
         files |= publisher.deleted_files(branch, gone)
-        gone -= set(files) | (set(publisher.sizes(base)) if base != branch else set())
+        gone -= set(files) | (set(publisher.sizes(base) or ()) if base != branch else set())
     if gone or damaged:
         loose = _groups_in_no_file(ledger, publisher, branch, files.values())
         files |= _new_file(loose) if loose else {}
@@ -258,7 +255,7 @@ def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Publicatio
         raise UsageError(
             f"Task {task.id} has no branch yet. Give it one: remand task edit {task.id} --branch B"
         )
-    if not publisher.exists(branch):
+    if publisher.sizes(branch) is None:
         raise UsageError(f"There is no branch {branch} yet. Create it first: git branch {branch}")
     present = _lines_on_branch(publisher, branch)
     with ledger.store.read() as view:
@@ -269,7 +266,9 @@ def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Publicatio
 
 def _lines_on_branch(publisher: Publisher, branch: str) -> set[bytes]:
     return {
-        line for name in publisher.sizes(branch) for line in codec.split_lines(publisher.read(branch, name))
+        line
+        for name in publisher.sizes(branch) or ()
+        for line in codec.split_lines(publisher.read(branch, name))
     }
 
 
