@@ -48,6 +48,9 @@ class Mirror(TreeReader, Protocol):
     def fetch_commit(self, commit: str) -> str:
         """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
 
+    def merge_base(self, commit: str, other: str) -> str:
+        """The last commit two commits have in common; empty when they have none."""
+
     def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
         """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""
 
