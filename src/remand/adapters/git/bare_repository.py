@@ -13,7 +13,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import IO, NamedTuple, Protocol
+from typing import IO, NamedTuple
 
 from remand.adapters.git.command import SAFE, SECONDS, end_process, finish_process, git_error, start_process
 from remand.app.errors import EnvironmentFault
@@ -62,7 +62,7 @@ _CONFIG = f"""\
 
 
 class DamagedRepository(EnvironmentFault):
-    """Objects are missing or cannot be read. Where our own repository is at fault, making it anew helps."""
+    """Objects are missing or cannot be read. Where our own repository is at fault, making it again helps."""
 
 
 class BareRepository:
@@ -80,7 +80,7 @@ class BareRepository:
             return False
 
     def make(self, id_length: int) -> None:
-        """Makes it anew, at a stroke: killed in between, it is not there."""
+        """Makes it again atomically: killed in between, it is not there."""
         self.remove()
         draft = tempfile.mkdtemp(prefix="new-", dir=os.path.dirname(self.path))
         for name in ("objects/info", "objects/pack", "refs/heads"):
@@ -91,7 +91,7 @@ class BareRepository:
         os.rename(draft, self.path)
 
     def remove(self) -> None:
-        """Takes it away, and what a killed process has left of others."""
+        """Removes it, and what a killed process has left of others."""
         folder, name = os.path.split(self.path)
         if os.path.lexists(self.path):
             os.rename(self.path, tempfile.mkdtemp(prefix="old-", dir=folder))
@@ -116,7 +116,6 @@ class BareRepository:
         stderr: int | IO[bytes] = subprocess.DEVNULL,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Starts git here."""
         whole = self.environment(environment)
         return start_process(["git", *arguments], self.path, whole, stdin=stdin, stdout=stdout, stderr=stderr)
 
@@ -127,7 +126,6 @@ class BareRepository:
         environment: Mapping[str, str] | None = None,
         seconds: float = SECONDS,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Runs git here to its end."""
         process = start_process(["git", *arguments], self.path, self.environment(environment))
         return finish_process(process, f"git {arguments[0]}", stdin, seconds)
 
@@ -160,27 +158,15 @@ class TreeEntry(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """True for a plain file, executable or not."""
         return self.mode.startswith("100")
 
     @property
     def is_link(self) -> bool:
-        """True for a symbolic link."""
         return self.mode == "120000"
 
 
 Tree = Mapping[bytes, TreeEntry]
 _NOTHING: Tree = {}
-
-
-class Trees(Protocol):
-    """Where trees are read from."""
-
-    def tree(self, tree_id: str) -> Tree:
-        """What is in a tree."""
-
-    def trees(self, tree_ids: Iterable[str]) -> dict[str, Tree]:
-        """What is in each of many trees."""
 
 
 class TreeDifference(NamedTuple):
@@ -192,7 +178,6 @@ class TreeDifference(NamedTuple):
 
 
 def parse_tree(content: bytes, id_size: int) -> dict[bytes, TreeEntry]:
-    """The entries of a tree object."""
     found: dict[bytes, TreeEntry] = {}
     start = 0
     while start < len(content):
@@ -229,7 +214,7 @@ def new_hash(id_length: int, start: bytes) -> hashlib._Hash:
     return (hashlib.sha256 if id_length == 64 else hashlib.sha1)(start, usedforsecurity=False)
 
 
-def entry_at(trees: Trees, tree_id: str, path: bytes) -> TreeEntry | None:
+def entry_at(trees: Objects, tree_id: str, path: bytes) -> TreeEntry | None:
     """What a path stands for in a tree; None when it is not there."""
     entry = TreeEntry("40000", tree_id)
     for name in path.split(b"/"):
@@ -240,34 +225,36 @@ def entry_at(trees: Trees, tree_id: str, path: bytes) -> TreeEntry | None:
     return entry
 
 
-def differences(trees: Trees, before: str, after: str) -> Iterator[TreeDifference]:
+def differences(trees: Objects, before: str, after: str) -> Iterator[TreeDifference]:
     """Where two trees differ, files and links alike; an empty id stands for nothing at all."""
     pending = [(b"", before, after)]
     while pending:
-        known = trees.trees(one for _, *pair in pending for one in pair if one)
+        known = trees.trees(tree_id for _, *pair in pending for tree_id in pair if tree_id)
         below: list[tuple[bytes, str, str]] = []
         for folder, first, second in pending:
             old, new = known.get(first, _NOTHING), known.get(second, _NOTHING)
             for name in old.keys() | new.keys():
-                one, other = old.get(name), new.get(name)
-                if one == other:
+                first_entry, second_entry = old.get(name), new.get(name)
+                if first_entry == second_entry:
                     continue
                 path = folder + name
-                if _tree_id(one) or _tree_id(other):
-                    below.append((path + b"/", _tree_id(one), _tree_id(other)))
-                if _leaf(one) or _leaf(other):
-                    yield TreeDifference(path, _leaf(one), _leaf(other))
+                trees_below = _tree_id(first_entry), _tree_id(second_entry)
+                if any(trees_below):
+                    below.append((path + b"/", *trees_below))
+                leaves = _leaf(first_entry), _leaf(second_entry)
+                if any(leaves):
+                    yield TreeDifference(path, *leaves)
         pending = below
 
 
-def require_bounded(trees: Trees, tree_id: str) -> None:
+def require_bounded(trees: Objects, tree_id: str) -> None:
     """Raises EnvironmentFault when a tree has more files, or deeper folders, than anyone keeps on purpose."""
     levels = _levels(trees, tree_id)
     files: dict[str, int] = {}
     for level in reversed(levels):
-        for one in level:
-            inside = trees.tree(one).values()
-            files[one] = sum(files.get(_tree_id(entry), 0) if entry.is_tree else 1 for entry in inside)
+        for inner in level:
+            entries = trees.tree(inner).values()
+            files[inner] = sum(files.get(entry.id, 0) if entry.is_tree else 1 for entry in entries)
     if len(levels) > MAX_DEPTH or files[tree_id] > MAX_FILES:
         raise EnvironmentFault(
             f"Tree {tree_id[:12]} has over {MAX_FILES:,} files, or folders over {MAX_DEPTH} deep. "
@@ -275,7 +262,7 @@ def require_bounded(trees: Trees, tree_id: str) -> None:
         )
 
 
-def _levels(trees: Trees, tree_id: str) -> list[set[str]]:
+def _levels(trees: Objects, tree_id: str) -> list[set[str]]:
     """The trees inside a tree, by how deep they are; those at several depths count at each."""
     levels = [{tree_id}]
     while len(levels) <= MAX_DEPTH:
@@ -315,7 +302,7 @@ def _write_once(folder: str, name: str, content: bytes) -> None:
 
 MAX_TREE = 64 << 20
 _ATTEMPTS = 2
-"""A process that was killed, or whose repository was made anew, is replaced once."""
+"""A process that was killed, or whose repository was made again, is replaced once."""
 _AT_ONCE = 128
 """How many questions are sent before the first answer is read; all fit into a pipe."""
 _CHUNK = 1 << 20
@@ -359,13 +346,12 @@ class Objects:
         return self.trees([tree_id])[tree_id] if found is None else found
 
     def trees(self, tree_ids: Iterable[str]) -> dict[str, Tree]:
-        """What is in each of many trees."""
         wanted = set(tree_ids)
         found = {tree_id: self._trees[tree_id] for tree_id in wanted if tree_id in self._trees}
         missing = [tree_id for tree_id in wanted if tree_id not in found]
         for tree_id, content in zip(missing, self._all(missing, "tree", MAX_TREE), strict=True):
             if content is None:
-                raise DamagedRepository(f"The mirror has no tree {tree_id[:12]}. Bring its commit first.")
+                raise DamagedRepository(f"The mirror has no tree {tree_id[:12]}. Fetch its commit first.")
             found[tree_id] = parse_tree(content, len(tree_id) // 2)
         if len(self._trees) > _KEPT_TREES:
             self._trees = {}
@@ -380,7 +366,6 @@ class Objects:
                 self._copy(batch)
 
     def close(self) -> None:
-        """Ends the process and forgets what was read."""
         with self._lock:
             self._end()
             self._trees = {}
@@ -395,22 +380,14 @@ class Objects:
     def _batch(self, object_ids: Sequence[str], kind: str, limit: int) -> list[bytes | None]:
         for _ in range(_ATTEMPTS):
             try:
-                return list(self._answers(object_ids, kind, limit))
+                pipe = self._request(object_ids)
+                return [_read_object(pipe, object_id, kind, limit) for object_id in object_ids]
             except (OSError, _ProcessEnded):
                 self._end()
             except TooLarge:  # what is not read would stand in the way of the next answer
                 self._end()
                 raise
         raise DamagedRepository(f"The mirror cannot read object {object_ids[0][:12]}.")
-
-    def _answers(self, object_ids: Sequence[str], kind: str, limit: int) -> Iterator[bytes | None]:
-        pipe = self._request(object_ids)
-        for object_id in object_ids:
-            found, size = _header(pipe)
-            if size > limit:
-                raise TooLarge(f"Object {object_id[:12]} has {size:,} bytes.")
-            content = b"".join(_content(pipe, size)) if found else b""
-            yield content if found == kind else None
 
     def _copy(self, batch: Sequence[tuple[str, Sink]]) -> None:
         try:
@@ -464,6 +441,15 @@ def _header(pipe: IO[bytes]) -> tuple[str, int]:
     if len(words) != 3:
         raise _ProcessEnded
     return words[1].decode("ascii", "replace"), int(words[2])
+
+
+def _read_object(pipe: IO[bytes], object_id: str, kind: str, limit: int) -> bytes | None:
+    """The content of the object that comes next; None when it is missing or of another kind."""
+    found, size = _header(pipe)
+    if size > limit:
+        raise TooLarge(f"Object {object_id[:12]} has {size:,} bytes.")
+    content = b"".join(_content(pipe, size)) if found else b""
+    return content if found == kind else None
 
 
 def _content(pipe: IO[bytes], size: int) -> Iterator[bytes]:

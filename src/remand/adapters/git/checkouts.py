@@ -54,15 +54,13 @@ class CheckoutSlot:
         self.close()
 
     def close(self) -> None:
-        """Lets go of it."""
         os.close(self._handle)
 
     def share(self) -> None:
-        """Lets others read it, too, from now on."""
         fcntl.flock(self._handle, fcntl.LOCK_SH)
 
     def switch_to(self, tree: str, *, is_untouched: bool = False) -> None:
-        """Brings the folder to a tree; one that cannot be brought there is made anew.
+        """Switches the folder to a tree; one that cannot be switched is made again.
 
         What it holds is proven first, unless nobody else has written to it since that was done last.
         """
@@ -82,7 +80,7 @@ class CheckoutSlot:
                 Inspection(self.path, contents, self._trash, is_brief=True).run()
 
     def _failure(self, tree: str, *, is_untouched: bool = False, is_anew: bool = False) -> str:
-        """Why the folder could not be brought to a tree; empty when it was."""
+        """Why the folder could not be switched to a tree; empty when it was."""
         try:
             contents = None if is_anew else load_contents(self._note)
             if contents is None:
@@ -96,7 +94,7 @@ class CheckoutSlot:
         return ""
 
     def _find_missing(self, contents: CheckoutContents) -> list[bytes]:
-        """Has the folder hold nothing but what was written to it; returns what of that is missing."""
+        """Removes from the folder all that was not written to it by us; returns what is missing."""
         now = self._now()
         inspection = Inspection(self.path, contents, self._trash)
         inspection.run()
@@ -201,7 +199,6 @@ class CheckoutSlots:
 
 
 def contents_path(folder: str) -> str:
-    """Where a slot's contents are noted."""
     return os.path.join(folder, "contents")
 
 
@@ -236,7 +233,6 @@ class OverlayCheckouts:
 
     @contextmanager
     def lend(self, tree: str) -> Iterator[str]:
-        """A writable folder that holds the tree and nothing else; what is written there is gone afterwards."""
         with self._proven_checkout(require_id(tree)) as slot, self._lease() as lease:
             merged = _mount_overlay(slot.path, lease, self._options)
             try:
@@ -318,13 +314,13 @@ def overlay_options(folder: str) -> str | None:
 
 
 def unmount(path: str) -> None:
-    """Takes a mount away at once, whoever still uses it; where there is none, nothing happens."""
+    """Unmounts at once, whoever still uses it; where there is none, nothing happens."""
     if sys.platform == "linux":
         _c_library().umount2(os.fsencode(path), _DETACH | _NOFOLLOW)
 
 
 def _clear(place: str) -> None:
-    """Takes away what a probe needed, and what one that was killed has left."""
+    """Removes what a probe needed, and what one that was killed has left."""
     if os.path.lexists(place):
         unmount(os.path.join(place, "merged"))
         shutil.rmtree(place, ignore_errors=True)
@@ -387,14 +383,13 @@ POOL_LIMIT = 16
 
 
 class PooledCheckouts:
-    """Lends folders of its own, one a borrower, each brought from the tree it held last to the one that is wanted."""
+    """Lends folders of its own, one a borrower, each switched from the tree it held last to the one that is wanted."""
 
     def __init__(self, mirror: GitMirror, folder: str, limit: int = POOL_LIMIT) -> None:
         self._slots = CheckoutSlots(mirror, os.path.join(os.path.abspath(folder), "pooled"), limit)
 
     @contextmanager
     def lend(self, tree: str) -> Iterator[str]:
-        """A writable folder that holds the tree and nothing else; what is written there is gone afterwards."""
         with self._slots.acquire(require_id(tree)) as slot:
             slot.switch_to(tree)
             try:

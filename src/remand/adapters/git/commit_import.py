@@ -35,7 +35,7 @@ _PACKING = ("pack-objects", "--revs", "--stdout", "-q", "--window=0", "--compres
 
 
 def receive_commit(own: BareRepository, source: str, commit: str, known: Sequence[str]) -> None:
-    """Brings a commit and all it needs from a git folder; `known` are commits that we have already."""
+    """Copies a commit and all it needs from a git folder; `known` are commits that we have already."""
     objects = os.path.join(source, "objects")
     _require_whole(source, objects)
     _require_plain(objects)
@@ -43,7 +43,7 @@ def receive_commit(own: BareRepository, source: str, commit: str, known: Sequenc
     if commit not in there:
         raise EnvironmentFault(f"There is no commit {commit} in {source}. Commit the work, then repeat.")
     reason = ""
-    for base, cut in _transfer_plans(own, source, [one for one in known if one in there]):
+    for base, cut in _transfer_plans(own, source, [name for name in known if name in there]):
         reason = _send_commit(own, objects, commit, base, cut)
         if not reason:
             _record_shallow(own, cut)
@@ -131,9 +131,9 @@ def _record_shallow(own: BareRepository, path: str) -> None:
     with open(path, encoding="ascii") as file:
         parents = _parents(own, set(file.read().split()))
     here = _present(
-        own, os.path.join(own.path, "objects"), [one for some in parents.values() for one in some]
+        own, os.path.join(own.path, "objects"), [parent for named in parents.values() for parent in named]
     )
-    ends = sorted(commit for commit, some in parents.items() if not here.issuperset(some))
+    ends = sorted(commit for commit, named in parents.items() if not here.issuperset(named))
     draft = os.path.join(own.path, "shallow.new")
     with open(draft, "w", encoding="ascii") as file:
         file.writelines(f"{commit}\n" for commit in ends)
@@ -209,7 +209,6 @@ def _start_receiver(
 
 
 def _all_succeeded(*processes: subprocess.Popen[bytes], seconds: float) -> bool:
-    """True when all ended well and in time."""
     deadline = time.monotonic() + seconds
     try:
         codes = [process.wait(max(0.0, deadline - time.monotonic())) for process in processes]
@@ -233,7 +232,7 @@ _AGENT_STRICT = "--strict=" + ",".join(f"{name}=ignore" for name in _HARMLESS)
 _LOOSE_FOLDER = re.compile(r"[0-9a-f]{2}")
 _LOOSE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}")
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says when there is no room."""
+"""What the system reports when there is no space."""
 _PACKED = re.compile(r"pack-[0-9a-f]{40,64}\.(?:pack|idx)")
 
 
@@ -257,7 +256,6 @@ class StagedCommit:
         return os.path.join(self._repository.path, "objects")
 
     def receive(self, offered: str) -> None:
-        """Takes it from an object folder."""
         _write_alternates(offered, self._real)
         _write_alternates(self.objects, self._real)
         sends = self._cuts | {"GIT_OBJECT_DIRECTORY": offered}
@@ -272,12 +270,10 @@ class StagedCommit:
         _require_bounded(self._repository, self._commit)
 
     def is_ancestor(self, commit: str) -> bool:
-        """True when another commit is part of its history."""
         asked = ("merge-base", "--is-ancestor", commit, self._commit)
         return not self._repository.run(*asked, environment=self._cuts).returncode
 
     def hand_over(self) -> None:
-        """Brings it into the repository's own object folder."""
         keeping = ("unpack-objects", "-q") if self._count <= FEW else ("index-pack", "--stdin")
         reason = self._pipe(self._cuts, self._cuts | {"GIT_OBJECT_DIRECTORY": self._real}, keeping)
         if reason:
@@ -350,7 +346,7 @@ def _link_file(private_dir: str, folder: str, name: str, path: str) -> int:
     except OSError as error:
         if error.errno in FULL:
             raise
-        return 0  # git packs and prunes meanwhile; what is missing in the end is said
+        return 0  # git packs and prunes meanwhile; what is missing in the end is reported
     status = os.lstat(path)
     if stat.S_ISREG(status.st_mode):
         return status.st_size

@@ -92,7 +92,7 @@ def read_patch(
     *,
     control: Sequence[str] = (),
 ) -> RenderedChange:
-    """The change from one commit to another, read from the trees alone: no attribute or filter has a say.
+    """The change from one commit to another, read from the trees alone: no attribute or filter applies.
 
     Of the ledger's own folder, which Remand itself changes all the time, the named paths are shown.
     """
@@ -112,8 +112,8 @@ def read_patch(
         for at in range(0, len(read), _AT_ONCE)
         for file in _by_file(place, between, read[at : at + _AT_ONCE])
     ]
-    told = render_change(files, longest)
-    return replace(told, unshown=(*told.unshown, *unread))
+    rendered = render_change(files, longest)
+    return replace(rendered, unshown=(*rendered.unshown, *unread))
 
 
 class GitPatches:
@@ -134,18 +134,20 @@ def _changed_files(place: LedgerLocation, raw: bytes) -> list[_ChangedFile]:
     fields = raw.split(b"\0")
     rows = [
         (path.decode("utf-8", "surrogateescape"), before, after)
-        for told, path in zip(fields[::2], fields[1::2], strict=False)
-        for before, after in [_blob_ids(told.decode())]
+        for facts, path in zip(fields[::2], fields[1::2], strict=False)
+        for before, after in [_blob_ids(facts.decode())]
     ]
-    wanted = sorted({one for _, *pair in rows for one in pair if one})
+    wanted = sorted({blob for _, *pair in rows for blob in pair if blob})
     listed = run_git(place.worktree, "cat-file", "--batch-check", stdin=one_per_line(wanted))
     sizes = {name: size for name, _, size in parse_batch_check(listed.stdout)}
-    return [_ChangedFile(path, sum(sizes.get(one, _ABSENT) for one in pair if one)) for path, *pair in rows]
+    return [
+        _ChangedFile(path, sum(sizes.get(blob, _ABSENT) for blob in pair if blob)) for path, *pair in rows
+    ]
 
 
-def _blob_ids(told: str) -> tuple[str, str]:
+def _blob_ids(facts: str) -> tuple[str, str]:
     """The ids of a file's content before and after; empty where there is none to read."""
-    old_mode, new_mode, old, new, _ = told.lstrip(":").split(" ")
+    old_mode, new_mode, old, new, _ = facts.lstrip(":").split(" ")
     pairs = ((old_mode, old), (new_mode, new))
     before, after = ("" if mode == _SUBMODULE or not name.strip("0") else name for mode, name in pairs)
     return before, after
@@ -153,23 +155,20 @@ def _blob_ids(told: str) -> tuple[str, str]:
 
 def _select_readable(files: list[_ChangedFile]) -> tuple[list[str], list[OmittedPart]]:
     """Which files are read, in their order, and which are too large, or too many."""
-    read, left, room = set[str](), list[OmittedPart](), MAX_READ
+    read, left, unread = set[str](), list[OmittedPart](), MAX_READ
     for file in sorted(files, key=lambda file: file.size):
-        is_large = file.size > MAX_SHOWN_FILE
-        if is_large or file.size > room or len(read) >= MAX_FILES:
-            left.append(OmittedPart(path=mark_invisible(file.path), why=_unshown_reason(file.size)))
+        if file.size >= _ABSENT:
+            why = "not shown: the repository does not have its content"
+        elif file.size > MAX_SHOWN_FILE:
+            why = f"too large: {file.size:,} bytes"
+        elif file.size > unread or len(read) >= MAX_FILES:
+            why = "left out: the whole change is too large"
         else:
             read.add(file.path)
-            room -= file.size
+            unread -= file.size
+            continue
+        left.append(OmittedPart(path=mark_invisible(file.path), why=why))
     return [file.path for file in files if file.path in read], left
-
-
-def _unshown_reason(size: int) -> str:
-    if size >= _ABSENT:
-        return "not shown: the repository does not have its content"
-    return (
-        f"too large: {size:,} bytes" if size > MAX_SHOWN_FILE else "left out: the whole change is too large"
-    )
 
 
 def _by_file(place: LedgerLocation, between: Sequence[str], paths: Sequence[str]) -> list[FilePatch]:
@@ -180,8 +179,10 @@ def _by_file(place: LedgerLocation, between: Sequence[str], paths: Sequence[str]
         heading, _, rest = part.partition(b"\n")
         if heading in texts:
             texts[heading] += _BEGINNING + heading + b"\n" + rest.removesuffix(b"\n") + b"\n"
-    told = [text.decode("utf-8", "replace") for text in texts.values()]
-    return [FilePatch(path=path, text=text) for path, text in zip(paths, told, strict=True)]
+    return [
+        FilePatch(path=path, text=text.decode("utf-8", "replace"))
+        for path, text in zip(paths, texts.values(), strict=True)
+    ]
 
 
 def _diff_heading(path: str) -> bytes:
@@ -243,7 +244,6 @@ class GitSources:
         return self._repository.tip(self._base) or self._repository.origin_tip(self._base)
 
     def is_merged(self, commit: str) -> bool:
-        """True when a commit is part of the base branch."""
         self._require_time()
         if not self._tip or commit == self._tip:
             return bool(self._tip)
@@ -255,13 +255,12 @@ class GitSources:
         found = self.commit(commit)
         if found is None or not self.is_merged(found.sha):
             return ""
-        told = run_git(
+        shown = run_git(
             self._place.worktree, "show", "--format=%B", "--name-only", "-m", "--first-parent", found.sha
         )
-        return told.stdout[:4000].decode("utf-8", "replace")
+        return shown.stdout[:4000].decode("utf-8", "replace")
 
     def _paths(self, commit: str) -> list[str]:
-        """Every file's path at a commit."""
         self._require_time()
         answer = run_git(self._place.worktree, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
         found = answer.stdout.split(b"\x00")
@@ -270,7 +269,6 @@ class GitSources:
         return [path.decode("utf-8", "replace") for path in found if path]
 
     def _file(self, commit: str, path: str) -> bytes | None:
-        """A file's content at a commit; None when it is not there."""
         self._require_time()
         name = f"{commit}:{path}".encode("utf-8", "surrogateescape")
         if b"\n" in name or b"\x00" in name:
@@ -293,7 +291,6 @@ class GitSources:
         return content
 
     def _blob_size(self, process: subprocess.Popen[bytes], name: bytes) -> int | None:
-        """The size of a blob; None when there is no such blob."""
         if process.stdin is None:
             return None
         try:

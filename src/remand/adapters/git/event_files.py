@@ -55,7 +55,6 @@ class GitControl:
             yield file, self._run_git("cat-file", "blob", name) if is_read else None
 
     def event_files(self, commit: str) -> list[ControlFile]:
-        """Every event file that a commit has."""
         rows = self._run_git("ls-tree", "-r", "-z", "--full-tree", commit, "--", ".got/events/").split(b"\0")
         found = []
         for row in rows:

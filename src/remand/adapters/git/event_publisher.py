@@ -27,11 +27,9 @@ class GitPublisher:
         self._place = place
 
     def current_branch(self) -> str:
-        """The branch checked out where we were called."""
         return current_branch(self._place.git_dir)
 
     def sizes(self, branch: str) -> dict[str, int] | None:
-        """The event files a branch has, with their sizes; None when there is no such branch."""
         if not self._tip(branch):
             return None
         answer = run_git(self._place.worktree, "ls-tree", "-l", "-z", f"refs/heads/{branch}", f"{_FOLDER}/")
@@ -43,7 +41,6 @@ class GitPublisher:
         return found
 
     def read(self, branch: str, name: str) -> bytes:
-        """An event file's content on a branch."""
         return run_git(
             self._place.worktree, "cat-file", "blob", f"refs/heads/{branch}:{_FOLDER}/{name}"
         ).stdout
@@ -60,7 +57,6 @@ class GitPublisher:
             yield from content.split(b"\n")
 
     def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
-        """Those of the files that the branch once had, with the content they had last."""
         ref = f"refs/heads/{branch}"
         shown = ("log", "--full-history", "-m", "--diff-filter=D", "--name-only", "--format=", "-z", ref)
         rows = self._run(*shown, "--", f"{_FOLDER}/").split("\0")
@@ -80,7 +76,10 @@ class GitPublisher:
     def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
         """Commits the files on the branch and returns the commit; what is checked out follows."""
         parent = self._tip(branch)
-        blobs = {f"{_FOLDER}/{name}": self._blob(content) for name, content in files.items()}
+        blobs = {
+            f"{_FOLDER}/{name}": self._run("hash-object", "-w", "--stdin", stdin=content)
+            for name, content in files.items()
+        }
         with tempfile.TemporaryDirectory(prefix="remand-") as folder:
             environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
             if parent:
@@ -136,9 +135,6 @@ class GitPublisher:
     def _tip(self, branch: str) -> str:
         answer = run_git(self._place.worktree, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
         return answer.stdout.decode().strip()
-
-    def _blob(self, content: bytes) -> str:
-        return self._run("hash-object", "-w", "--stdin", stdin=content)
 
     def _add(self, blobs: dict[str, str], environment: dict[str, str], folder: str = "") -> None:
         rows = "".join(f"100644 {blob}\t{path}\0" for path, blob in blobs.items())

@@ -77,7 +77,17 @@ def read_line_below(root: str, path: str, limit: int = 4096) -> str:
     return content.partition(b"\n")[0].decode("utf-8", "surrogateescape").rstrip("\r")
 
 
-def is_real_folder(path: str) -> bool:
+def require_private(folder: str) -> None:
+    """Makes a folder that is closed to all other users; raises EnvironmentFault when it is not this user's alone."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    status = os.lstat(folder)
+    if os.path.islink(folder) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise EnvironmentFault(
+            f"{folder} is open to others. Remove it, or make it yours alone with `chmod 700`."
+        )
+
+
+def is_real_folder(path: str | bytes) -> bool:
     """True for a folder, not for a link to one."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
@@ -137,7 +147,7 @@ class Trash:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
     def throw(self, path: str | bytes) -> None:
-        """Takes a thing away. A folder is only moved; `empty` removes it."""
+        """Removes a thing. A folder is only moved; `empty` removes it."""
         place = os.fsencode(path)
         try:
             self._remove_or_move(place)
@@ -154,7 +164,6 @@ class Trash:
                 self._thread.start()
 
     def wait(self) -> None:
-        """Waits until nobody empties it any more, and removes what has come meanwhile."""
         self.empty(waits=True)
 
     def empty(self, *, waits: bool = False) -> None:
@@ -174,11 +183,13 @@ class Trash:
         """Removes one thing. Folders in it are moved up beside it first, so that none is too deep."""
         moved: list[bytes] = []
         with suppress(OSError):
-            if not is_folder(path):
+            if not is_real_folder(path):
                 self.throw(path)
                 return []
             make_removable(path)
-            for entry in _entries(path):
+            with os.scandir(path) as found:
+                entries = list(found)
+            for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     moved.append(self._move_in(entry.path))
                 else:
@@ -187,7 +198,7 @@ class Trash:
         return moved
 
     def _remove_or_move(self, path: bytes) -> None:
-        if is_folder(path):
+        if is_real_folder(path):
             self._move_in(path)
         else:
             os.unlink(path)
@@ -202,7 +213,7 @@ class Trash:
 
 
 def make_removable(path: bytes) -> None:
-    """Makes a folder writable and takes away the flags that keep a file from being removed."""
+    """Makes a folder writable and removes the flags that keep a file from being removed."""
     kind = stat.S_IFMT(os.lstat(path).st_mode)
     if kind not in _FLAGGED:
         return
@@ -214,16 +225,6 @@ def make_removable(path: bytes) -> None:
             os.close(handle)
     if kind == stat.S_IFDIR:
         os.chmod(path, 0o700)
-
-
-def is_folder(path: bytes) -> bool:
-    """True for a folder, not for a link to one."""
-    return stat.S_ISDIR(os.lstat(path).st_mode)
-
-
-def _entries(path: bytes) -> list[os.DirEntry[bytes]]:
-    with os.scandir(path) as found:
-        return list(found)
 
 
 FOLDER_MODE = 0o755
@@ -274,7 +275,7 @@ def load_contents(path: str) -> CheckoutContents | None:
 
 
 def save_contents(path: str, contents: CheckoutContents) -> None:
-    """Writes contents to a file, at a stroke."""
+    """Writes contents to a file atomically."""
     draft = f"{path}.new"
     with open(draft, "wb") as file:
         file.write(contents.tree.ljust(_ID_WIDTH).encode() + msgspec.msgpack.encode(contents))
@@ -299,7 +300,6 @@ class Inspection:
         """Files that look as they did, but were written so late that a change since might not show."""
 
     def run(self) -> None:
-        """Walks."""
         pending = [b""]
         unreached = set(self._folders)
         while pending:
@@ -326,16 +326,13 @@ class Inspection:
                 present.append(entry.name)
                 if expected[4] >= self._seen:
                     self.young.append(folder + entry.name)
-            elif self._is_ours(folder, entry):
+            elif folder + entry.name + b"/" in self._folders and entry.is_dir(follow_symlinks=False):
                 below.append(folder + entry.name + b"/")
             else:
                 self._trash.throw(entry.path)
         if len(present) < len(wanted):
             self.missing += [folder + name for name in wanted.keys() - set(present)]
         return below
-
-    def _is_ours(self, folder: bytes, entry: os.DirEntry[bytes]) -> bool:
-        return folder + entry.name + b"/" in self._folders and entry.is_dir(follow_symlinks=False)
 
 
 def _make_plain(folder: bytes) -> None:
@@ -414,7 +411,7 @@ class CheckoutWriter:
         self.folders[folder] = {}
 
     def _prune(self, folder: bytes) -> None:
-        """Takes away folders that are empty, from one upwards."""
+        """Removes folders that are empty, from one upwards."""
         while folder and not self.folders.get(folder):
             try:
                 os.rmdir(self._root + folder)

@@ -27,7 +27,7 @@ _OWNER_BITS = stat.S_IRWXU
 
 
 class LinkedWorktree:
-    """A worktree beside the main one, as `git worktree list` shows it. Its entry is made at a stroke."""
+    """A worktree beside the main one, as `git worktree list` shows it. Its entry is made atomically."""
 
     def __init__(self, common_dir: str, folder: str, entry: str) -> None:
         self.common_dir = common_dir
@@ -39,7 +39,6 @@ class LinkedWorktree:
 
     @property
     def objects(self) -> str:
-        """Where the repository keeps its objects."""
         return os.path.join(self.common_dir, "objects")
 
     def is_intact(self, branch: str) -> bool:
@@ -62,7 +61,7 @@ class LinkedWorktree:
         return not self._split_index_files() and is_complete_index(self.entry, "index")
 
     def remove_split_index(self) -> None:
-        """Takes away what an index that was in two files has left."""
+        """Removes what an index that was in two files has left."""
         for path in self._split_index_files():
             _remove(path)
 
@@ -73,7 +72,7 @@ class LinkedWorktree:
         return words[1].decode("ascii", "replace") if len(words) > 1 else ""
 
     def register(self, branch: str, index: str) -> None:
-        """Has the repository know the folder, with this index, in place of whatever it knew of it."""
+        """Registers the folder with this index, in place of any earlier entry."""
         _remove(self._draft)
         try:
             os.mkdir(self._draft)
@@ -89,14 +88,14 @@ class LinkedWorktree:
         self._write_git_file()
 
     def repair(self, branch: str, trash: Trash) -> None:
-        """Puts everything but the index right: where it leads, which branch it is on, no locks of the killed."""
+        """Repairs everything but the index: where it points, which branch it is on, locks of killed processes."""
         for path in (*(os.path.join(self.entry, name) for name in _LOCKS), *self._drafts()):
             _remove(path)
         self._write_entry(self._files(branch))
         self.reconnect(trash)
 
     def reconnect(self, trash: Trash) -> None:
-        """Has folder and entry lead to one another, whatever an agent has put in the place of that."""
+        """Makes folder and entry point to each other, whatever an agent has put there."""
         if self.is_registered():
             self._write_entry(self._pointers())
         pointer = os.path.join(self.folder, ".git")
@@ -105,11 +104,9 @@ class LinkedWorktree:
         self._write_git_file()
 
     def is_registered(self) -> bool:
-        """True when the repository has an entry."""
         return is_real_folder(self.entry)
 
     def unregister(self) -> None:
-        """Has the repository forget the folder."""
         self._forget()
         _remove(self._draft)
 
@@ -118,7 +115,7 @@ class LinkedWorktree:
         return os.path.join(self.entry, _draft_name("index"))
 
     def _forget(self) -> None:
-        """Takes the entry away at a stroke."""
+        """Removes the entry atomically."""
         _remove(self._former)
         with suppress(FileNotFoundError):
             os.rename(self.entry, self._former)
@@ -192,7 +189,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _replace(path: str, text: str) -> None:
-    """Writes a file at a stroke, whatever stands there."""
+    """Writes a file atomically, whatever stands there."""
     if is_real_folder(path):
         shutil.rmtree(path)
     draft = _draft_name(path)
@@ -225,7 +222,7 @@ _STEERING = (b".gitignore", b".gitattributes", b".gitmodules")
 _OWNER_ACCESS = stat.S_IRWXU
 _STATUS = (
     *("status", "--porcelain=v1", "-z", "--no-renames"),
-    "--ignore-submodules=all",  # said here: what `.gitmodules` says of it outranks the configuration
+    "--ignore-submodules=all",  # set here: what `.gitmodules` says of it outranks the configuration
 )
 _MAX_EXCLUDED = 1 << 16
 
@@ -255,14 +252,12 @@ class IsolatedGit:
         }
 
     def set_time(self, seconds: float) -> None:
-        """Has commits be made at a time."""
         date = f"@{max(0, int(seconds))} +0000"
         self._environment |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
 
     def run(
         self, *arguments: str, stdin: bytes = b"", seconds: float = SECONDS
     ) -> subprocess.CompletedProcess[bytes]:
-        """Runs git to its end."""
         return run_git(self._folder, *arguments, stdin=stdin, environment=self._environment, seconds=seconds)
 
     def ask(self, *arguments: str, stdin: bytes = b"", seconds: float = SECONDS) -> bytes:
@@ -291,7 +286,7 @@ def check_out_into(folder: str, index: str, objects: str, commit: str) -> None:
 
 
 def reset_index(linked: LinkedWorktree, commit: str) -> None:
-    """Has the index of a worktree say what a commit has; the files stay as they are."""
+    """Resets a worktree's index to a commit; the files stay as they are."""
     with _next_index(linked) as index, isolated_git(linked.folder, index, linked.objects, commit) as own:
         _read_commit_into_index(own, index, commit)
         if not find_special_file(linked.folder):
@@ -299,7 +294,7 @@ def reset_index(linked: LinkedWorktree, commit: str) -> None:
 
 
 def move_to_commit(linked: LinkedWorktree, before: str, after: str) -> bool:
-    """Takes a worktree from one commit to another, uncommitted work and all; False when that is in the way."""
+    """Moves a worktree from one commit to another, with its uncommitted work; False when that is in the way."""
     with _next_index(linked) as index, isolated_git(linked.folder, index, linked.objects, after) as own:
         own.run("update-index", "-q", "--ignore-submodules", "--refresh")
         answer = own.run("read-tree", "-m", "-u", before, after)
@@ -309,7 +304,7 @@ def move_to_commit(linked: LinkedWorktree, before: str, after: str) -> bool:
 
 
 def restore_files(linked: LinkedWorktree, commit: str, paths: list[bytes]) -> None:
-    """Writes files anew as the index has them; those that it does not have are passed over."""
+    """Writes files again as the index has them; those that it does not have are passed over."""
     with isolated_git(linked.folder, linked.index, linked.objects, commit) as own:
         own.run("checkout-index", "-q", "-f", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in paths))
 
@@ -333,12 +328,15 @@ def changed_paths(
     untracked = f"--untracked-files={'all' if every_file else 'normal'}"
     with isolated_git(linked.folder, index, objects, commit, read_excludes(linked.common_dir)) as own:
         rows = own.ask(*_STATUS, untracked, seconds=LOOK_SECONDS).split(b"\0")
-    found = (ChangedPath(row[:2].decode("ascii", "replace"), row[3:]) for row in rows if row)
-    return [one for one in found if one.path.split(b"/", 1)[0] != b".got"]
+    return [
+        ChangedPath(row[:2].decode("ascii", "replace"), row[3:])
+        for row in rows
+        if row and row[3:].split(b"/", 1)[0] != b".got"
+    ]
 
 
 def read_excludes(common_dir: str) -> str:
-    """What the repository leaves out for itself, which is a list of patterns and nothing that runs."""
+    """The repository's own ignore patterns, of which nothing runs."""
     found = read_below(os.path.realpath(common_dir), "info/exclude", _MAX_EXCLUDED) or b""
     return found.decode("utf-8", "replace")
 
@@ -353,9 +351,9 @@ def find_special_file(folder: str) -> bytes:
 
 
 def remove_special_files(folder: str, limit: int = 0) -> list[bytes]:
-    """Takes away pipes and the like, which no commit can hold, and opens folders that were closed to their owner.
+    """Removes pipes and the like, which no commit can hold, and opens folders that were closed to their owner.
 
-    Gives what was taken away. With a limit, it looks at so many things at most.
+    Gives what was removed. With a limit, it looks at so many things at most.
     """
     removed = []
     for path in _special_files(folder, limit, opens=True):
@@ -386,7 +384,7 @@ def _special_files(folder: str, limit: int = 0, *, opens: bool = False) -> Itera
 
 
 def _read_commit_into_index(own: IsolatedGit, index: str, commit: str) -> None:
-    """Has an index say what a commit has. One that git cannot use, as half of it is elsewhere, is made anew."""
+    """Reads a commit into an index. One that git cannot use, as half of it is elsewhere, is made again."""
     if os.path.exists(index) and own.run("read-tree", "--reset", commit).returncode:
         os.unlink(index)
     if not os.path.exists(index):
@@ -472,8 +470,8 @@ def _stage(own: IsolatedGit, root: bytes, left: UnsavedFiles, id_length: int) ->
     names = b"".join(path + b"\n" for path in files)
     ids = own.ask("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=names).split()
     entries = (
-        b"%s %s\t%s\0" % (_mode(os.path.join(root, path)), one, path)
-        for one, path in zip(ids, files, strict=True)
+        b"%s %s\t%s\0" % (_mode(os.path.join(root, path)), blob, path)
+        for blob, path in zip(ids, files, strict=True)
     )
     own.ask("update-index", "--add", "--replace", "-z", "--index-info", stdin=b"".join(entries))
 
@@ -486,11 +484,11 @@ def _select_files(folder: str, found: list[ChangedPath]) -> UnsavedFiles:
     root = os.fsencode(folder)
     left = UnsavedFiles([], [], [])
     total = 0
-    for one in found:
-        if one.how[1] == "D":
-            left.gone.append(one.path)
+    for how, changed in found:
+        if how[1] == "D":
+            left.gone.append(changed)
             continue
-        for path, size in _files(root, one.path):
+        for path, size in _files(root, changed):
             if size > MAX_FILE or total + size > MAX_TOTAL:
                 left.too_large.append(path)
             else:
@@ -503,15 +501,15 @@ def _files(root: bytes, path: bytes) -> Iterator[tuple[bytes, int]]:
     """A file or link with its size; for a repository inside, which git would take for one thing, all in it."""
     pending = [path]
     while pending:
-        one = pending.pop()
-        place = os.path.join(root, one)
+        inner = pending.pop()
+        place = os.path.join(root, inner)
         with suppress(OSError):
             status = os.lstat(place)
             if stat.S_ISDIR(status.st_mode):
                 names = (name for name in os.listdir(place) if name.lower() != b".git")
-                pending += [os.path.join(one, name) for name in names]
+                pending += [os.path.join(inner, name) for name in names]
             elif stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and os.access(place, os.R_OK)):
-                yield one, status.st_size
+                yield inner, status.st_size
 
 
 def _message(why: str, too_large: list[bytes]) -> bytes:
@@ -546,7 +544,7 @@ def read_note(folder: str) -> WorktreeNote:
 
 
 def write_note(folder: str, note: WorktreeNote) -> None:
-    """Writes the note of a folder, at a stroke."""
+    """Writes the note of a folder atomically."""
     draft = os.path.join(folder, "note.new")
     with open(draft, "wb") as file:
         file.write(msgspec.json.encode(note))

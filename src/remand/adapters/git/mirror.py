@@ -19,7 +19,6 @@ from remand.adapters.git.bare_repository import (
     TooLarge,
     Tree,
     TreeEntry,
-    Trees,
     differences,
     entry_at,
     require_bounded,
@@ -28,7 +27,7 @@ from remand.adapters.git.bare_repository import (
     write_tree,
 )
 from remand.adapters.git.commit_import import has_grown, receive_commit
-from remand.adapters.git.files import hold_lock
+from remand.adapters.git.files import hold_lock, require_private
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import TreeChange
 
@@ -44,7 +43,7 @@ class MirroredCommits:
         self._draft = os.path.join(repository.path, "brought.new")
 
     def tree(self, commit: str) -> str:
-        """The code tree of a commit that was brought; empty for any other."""
+        """The code tree of a commit that was fetched; empty for any other."""
         path = os.path.join(self._folder, commit, "tree")
         try:
             os.utime(path)
@@ -63,11 +62,10 @@ class MirroredCommits:
             os.replace(self._draft, os.path.join(self._folder, commit, name))
 
     def commits(self) -> list[str]:
-        """All of them, latest first."""
         return [commit for _, commit in sorted(self._commits_by_use(), reverse=True)]
 
     def forget(self, days: float) -> None:
-        """Takes away those that nobody asked for in so many days."""
+        """Removes those that nobody asked for in so many days."""
         for used, commit in self._commits_by_use():
             if used < time.time() - days * _DAY:
                 shutil.rmtree(os.path.join(self._folder, commit))
@@ -95,7 +93,7 @@ _NOTHING: Tree = {}
 class TreeComposer:
     """Makes trees. What no path leads to stays as it is."""
 
-    def __init__(self, repository: BareRepository, objects: Trees) -> None:
+    def __init__(self, repository: BareRepository, objects: Objects) -> None:
         self._repository = repository
         self._objects = objects
 
@@ -130,14 +128,13 @@ class TreeComposer:
     ) -> None:
         """Changes what is in a folder. One that becomes empty goes, and a file makes way for a folder."""
         current = result.get(name)
-        inside = self._apply_changes(self._inside(current), entries, id_length)
+        is_folder = current is not None and current.is_tree
+        inside = self._objects.tree(current.id) if current is not None and is_folder else _NOTHING
+        inside = self._apply_changes(inside, entries, id_length)
         if inside:
             result[name] = TreeEntry(FOLDER, write_tree(self._repository, inside, id_length))
-        elif current is not None and current.is_tree:
+        elif is_folder:
             del result[name]
-
-    def _inside(self, entry: TreeEntry | None) -> Tree:
-        return self._objects.tree(entry.id) if entry is not None and entry.is_tree else _NOTHING
 
 
 MAX_FILE = 8 << 20
@@ -182,26 +179,22 @@ class GitMirror:
         self._threads = threading.RLock()
         self.repository = BareRepository(os.path.join(self._folder, "git"))
         self.objects = Objects(self.repository)
-        self._brought = MirroredCommits(self.repository)
-        self._composing = TreeComposer(self.repository, self.objects)
+        self._mirrored = MirroredCommits(self.repository)
+        self._composer = TreeComposer(self.repository, self.objects)
 
     def fetch_commit(self, commit: str) -> str:
-        """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
-        return self._brought.tree(require_id(commit)) or self._fetch_commit(commit)
+        return self._mirrored.tree(require_id(commit)) or self._fetch_commit(commit)
 
     @_repair_and_retry
     def merge_base(self, commit: str, other: str) -> str:
-        """The last commit two commits have in common; empty when they have none."""
         return self._compare_commits(commit, other)[1]
 
     @_repair_and_retry
     def is_ancestor(self, commit: str, other: str) -> bool:
-        """True when a commit is part of another's history, or is that commit."""
         return self._compare_commits("--is-ancestor", commit, other)[0]
 
     @_repair_and_retry
     def changes(self, base_tree: str, tree: str) -> list[TreeChange]:
-        """The files that differ between two trees, renames recognised, `.got` left out."""
         trees = (require_id(base_tree), require_id(tree))
         asked = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
         try:
@@ -233,7 +226,6 @@ class GitMirror:
 
     @_repair_and_retry
     def links(self, tree: str) -> dict[str, bytes]:
-        """The target of every symbolic link in a tree by its path; empty for one that is not read."""
         entries = differences(self.objects, "", require_id(tree))
         found = sorted((path, entry.id) for path, _, entry in entries if entry and entry.is_link)
         return {
@@ -243,50 +235,47 @@ class GitMirror:
 
     @_repair_and_retry
     def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
-        """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""
         require_id(source)
         entries = {_bytes(path): entry_at(self.objects, source, _bytes(path)) for path in paths}
-        return self._composing.compose(require_id(tree), entries)
+        return self._composer.compose(require_id(tree), entries)
 
     @_repair_and_retry
     def with_files(self, tree: str, files: Mapping[str, bytes]) -> str:
-        """A tree like `tree` in which the named files have this content."""
         require_id(tree)
         entries: dict[bytes, TreeEntry | None] = {}
         for path, content in files.items():
             before = entry_at(self.objects, tree, _bytes(path))
             mode = before.mode if before is not None and before.is_file else FILE
             entries[_bytes(path)] = TreeEntry(mode, write_object(self.repository, "blob", content, len(tree)))
-        return self._composing.compose(tree, entries)
+        return self._composer.compose(tree, entries)
 
     def repair(self) -> bool:
-        """Reads the mirror through; a damaged one is made anew, with all that was brought. True when it was."""
-        self._require_private()
+        """Reads the mirror through; a damaged one is made again, with all that was fetched. True when it was."""
+        require_private(self._folder)
         with self._threads, hold_lock(self._lock):
             if not os.path.exists(self.repository.path) or self.repository.is_sound():
                 return False
-            commits = self._brought.commits()
+            commits = self._mirrored.commits()
             self.objects.close()
             self.repository.remove()
             for commit in commits:
                 try:
                     self._receive_commit(commit)
-                except EnvironmentFault:  # whoever needs it will be told
+                except EnvironmentFault:  # whoever needs it gets the error
                     continue
             return True
 
     def tidy(self, days: float = DAYS) -> None:
         """Forgets commits that nobody asked for in so many days; takes long, so nobody should wait for it."""
-        self._require_private()
+        require_private(self._folder)
         with self._threads, hold_lock(self._lock):
-            self._brought.forget(days)
+            self._mirrored.forget(days)
             if len(os.listdir(os.path.join(self.repository.path, "objects", "pack"))) > _MANY_PACKS:
                 expiry = f"{DAYS}.days"
                 self.repository.run("repack", "-A", "-d", "-q", f"--unpack-unreachable={expiry}", seconds=900)
                 self.repository.run("prune", f"--expire={expiry}", seconds=900)
 
     def close(self) -> None:
-        """Ends the process that reads objects."""
         self.objects.close()
 
     def _target(self, link: str) -> bytes:
@@ -301,12 +290,12 @@ class GitMirror:
             require_id(commit)
         answer = self.repository.run("merge-base", *asked)
         if answer.returncode not in (0, 1):
-            raise DamagedRepository(f"The mirror lacks {' or '.join(asked[-2:])}. Bring both first.")
+            raise DamagedRepository(f"The mirror lacks {' or '.join(asked[-2:])}. Fetch both first.")
         return answer.returncode == 0, answer.stdout.decode("ascii", "replace").strip()
 
     def _fetch_commit(self, commit: str) -> str:
-        """Takes a commit from the source. Where that fails for the mirror's own damage, it is made anew."""
-        self._require_private()
+        """Takes a commit from the source. Where that fails for the mirror's own damage, it is made again."""
+        require_private(self._folder)
         with self._threads:
             try:
                 with hold_lock(self._lock):
@@ -319,38 +308,23 @@ class GitMirror:
 
     def _receive_commit(self, commit: str) -> str:
         """Receives a commit unless it is there, and marks it as one that is needed."""
-        self._require_made(commit)
+        if not self.repository.is_made(len(commit)) or has_grown(self.repository, self._source):
+            self.objects.close()
+            self.repository.make(len(commit))
         tree = self.objects.tree_of(commit)
         if not tree:
-            receive_commit(self.repository, self._source, commit, self._brought.commits()[:_ASKED_ABOUT])
+            receive_commit(self.repository, self._source, commit, self._mirrored.commits()[:_ASKED_ABOUT])
             tree = self.objects.tree_of(commit)
         if not tree:
             raise EnvironmentFault(f"{commit} in {self._source} is not a commit, or is damaged.")
         require_bounded(self.objects, tree)
-        code_tree = self._without_got(tree)
-        self._brought.mark(commit, code_tree)
+        has_got = b".got" in self.objects.tree(tree)
+        code_tree = self._composer.compose(tree, {b".got": None}) if has_got else tree
+        self._mirrored.mark(commit, code_tree)
         return code_tree
-
-    def _without_got(self, tree: str) -> str:
-        return self._composing.compose(tree, {b".got": None}) if b".got" in self.objects.tree(tree) else tree
-
-    def _require_private(self) -> None:
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        status = os.lstat(self._folder)
-        if os.path.islink(self._folder) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise EnvironmentFault(
-                f"{self._folder} is open to others, so the mirror cannot be kept there. "
-                "Remove it, or make it yours alone with `chmod 700`."
-            )
-
-    def _require_made(self, commit: str) -> None:
-        if not self.repository.is_made(len(commit)) or has_grown(self.repository, self._source):
-            self.objects.close()
-            self.repository.make(len(commit))
 
 
 def _bytes(path: str) -> bytes:
-    """A path as git has it."""
     return path.encode("utf-8", "surrogateescape")
 
 

@@ -32,12 +32,12 @@ _MAX_ASIDE = 50
 
 
 class LinkedWorktreeState(NamedTuple):
-    """How a worktree stands."""
+    """The state of a worktree."""
 
     tip: str = ""
     """The commit of the task's branch; empty when it has none."""
     at: str = ""
-    """The commit that its files go by; empty when that cannot be told."""
+    """The commit that its files go by; empty when that is unknown."""
     is_on_branch: bool = True
     is_busy: bool = False
     """A merge, a rebase or the like was left behind."""
@@ -51,13 +51,8 @@ def is_valid_branch(branch: str) -> bool:
 
 
 def read_worktree_state(common_dir: str, entry: str, branch: str) -> LinkedWorktreeState:
-    """How a worktree stands by the repository itself."""
+    """The state of a worktree by the repository itself."""
     return _read_state(common_dir, entry, branch, lambda name: read_ref(common_dir, name))
-
-
-def read_private_state(git_dir: str, entry: str, branch: str) -> LinkedWorktreeState:
-    """How a worktree stands by a git folder that an agent could write anything into."""
-    return _read_state(git_dir, entry, branch, lambda name: read_ref_below(git_dir, name))
 
 
 def _read_state(git_dir: str, entry: str, branch: str, read: Callable[[str], str]) -> LinkedWorktreeState:
@@ -136,7 +131,7 @@ def require_valid_branch(branch: str) -> None:
 
 
 class Branches:
-    """Reads and moves refs by name and value; nothing that is checked out has a say, and no hook runs."""
+    """Reads and moves refs by name and value; nothing that is checked out matters, and no hook runs."""
 
     def __init__(self, common_dir: str, root: str) -> None:
         self._root = root
@@ -144,11 +139,9 @@ class Branches:
         self._alone = OUR_IDENTITY | {"GIT_DIR": common_dir, "GIT_NO_REPLACE_OBJECTS": "1"}
 
     def tip(self, branch: str) -> str:
-        """The commit at the tip of a branch; empty when there is none."""
         return self.commit_at(HEADS + branch)
 
     def commit_at(self, ref: str) -> str:
-        """The commit that a ref names; empty when there is none."""
         found = read_ref(self._folder, ref)
         return found if is_commit(found) else ""
 
@@ -215,7 +208,6 @@ class Branches:
         raise AssertionError("there is always another number")
 
     def has_commit(self, commit: str) -> bool:
-        """True when the repository has a commit."""
         return bool(self.existing_commits([commit]))
 
     def existing_commits(self, commits: Iterable[str]) -> list[str]:
@@ -232,7 +224,7 @@ class Branches:
         return not asked.returncode
 
     def _update(self, ref: str, commit: str, before: str) -> str:
-        """Moves a ref; returns why it could not be. A lock that nobody holds any more is taken away."""
+        """Moves a ref; returns why it could not be. A lock that nobody holds any more is removed."""
         lock = os.path.join(self._folder, f"{ref}.lock")
         asked = ("update-ref", "--no-deref", "-m", "remand", ref, commit, before)
         for is_last in (False, True):
@@ -355,19 +347,14 @@ class PrivateGitFolder:
         self._trash = trash
 
     def is_made(self) -> bool:
-        """True when there is one."""
         return is_real_folder(self.path)
 
     def read_state(self, branch: str) -> LinkedWorktreeState:
-        """How the worktree stands by what the agent made of it."""
-        return read_private_state(self.path, self._linked.name, branch)
-
-    def stashed_commits(self, branch: str) -> list[str]:
-        """The commits that an agent has put aside: on branches of its own, and in its stash. Not all, if many."""
-        return find_stashed_commits(self.path, branch)
+        """The state of the worktree by a git folder that an agent could write anything into."""
+        return _read_state(self.path, self._linked.name, branch, lambda name: read_ref_below(self.path, name))
 
     def make(self, branch: str, tip: str, given: AgentGitSettings) -> None:
-        """Makes it anew. The index says how the files look, so that git need not read them again."""
+        """Makes it again. The index says how the files look, so that git need not read them again."""
         draft = f"{self.path}.new"
         self._discard(draft)
         try:
@@ -390,7 +377,6 @@ class PrivateGitFolder:
         shutil.copy2(self._linked.index, os.path.join(folder, own, "index"))
 
     def remove(self) -> None:
-        """Takes it away."""
         self._discard(self.path)
 
     def _discard(self, path: str) -> None:
@@ -400,10 +386,16 @@ class PrivateGitFolder:
     def _texts(self, branch: str, tip: str, given: AgentGitSettings) -> dict[str, str]:
         common, own = self._linked.common_dir, f"worktrees/{self._linked.name}"
         refs = {name: commit for name, commit in given.refs.items() if name != HEADS + branch}
+        is_sha256 = len(tip) == 64
         excluded = (read_below(common, "info/exclude", 1 << 16) or b"").decode("utf-8", "surrogateescape")
         texts = {
             "HEAD": f"{tip}\n",  # of no branch: each stays free to be checked out in the worktree
-            "config": _render_config(given.name, given.email, len(tip)),
+            "config": _CONFIG.format(
+                version=int(is_sha256),
+                name=_config_value(given.name),
+                email=_config_value(given.email),
+                extensions="[extensions]\n\tobjectformat = sha256\n" if is_sha256 else "",
+            ),
             HEADS + branch: f"{tip}\n",
             "packed-refs": _packed_refs(common, refs),
             "info/exclude": excluded.rstrip("\n") + "\n" + "".join(f"/{name}\n" for name in given.excluded),
@@ -418,16 +410,6 @@ class PrivateGitFolder:
         return texts | ({"shallow": shallow.decode("ascii", "replace")} if shallow else {})
 
 
-def _render_config(name: str, email: str, id_length: int) -> str:
-    is_sha256 = id_length == 64
-    return _CONFIG.format(
-        version=int(is_sha256),
-        name=_config_value(name),
-        email=_config_value(email),
-        extensions="[extensions]\n\tobjectformat = sha256\n" if is_sha256 else "",
-    )
-
-
 def _config_value(text: str) -> str:
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
@@ -437,7 +419,8 @@ def _config_value(text: str) -> str:
 def _packed_refs(common_dir: str, refs: Mapping[str, str]) -> str:
     """The refs of the base, and the repository's tags."""
     rows = {name: commit for name, commit in [*_tags(common_dir), *refs.items()] if commit}
-    listed = "".join(f"{commit} {name}\n" for name, commit in sorted(rows.items(), key=_bytes))
+    names = sorted(rows, key=lambda name: name.encode("utf-8", "surrogateescape"))
+    listed = "".join(f"{rows[name]} {name}\n" for name in names)
     return f"# pack-refs with: sorted \n{listed}"
 
 
@@ -454,10 +437,6 @@ def _borrowed_stores(objects: str) -> list[str]:
                 found.append(further)
                 waiting.append(further)
     return found
-
-
-def _bytes(item: tuple[str, str]) -> bytes:
-    return item[0].encode("utf-8", "surrogateescape")
 
 
 def _tags(common_dir: str) -> list[tuple[str, str]]:

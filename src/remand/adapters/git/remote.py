@@ -142,7 +142,6 @@ class GitRemote:
         self._known: RemoteAddress | None = None
 
     def tip(self, branch: str) -> str:
-        """The commit that a branch is at there."""
         ref = self._ref(branch)
         done = self._run(NOTHING, "ls-remote", "--symref", self._address.url, "HEAD", ref)
         if done.returncode:
@@ -153,7 +152,6 @@ class GitRemote:
         return next((row[0] for row in rows if row[1:] == [ref] and _SHA.fullmatch(row[0])), "")
 
     def is_main(self, branch: str) -> bool:
-        """True for the branch that is checked out by default, by the last look there."""
         return bool(branch) and branch == self._main
 
     def is_ahead(self, commit: str, tip: str) -> bool:
@@ -191,7 +189,6 @@ class GitRemote:
         return ref
 
     def _run(self, commit: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        """Runs git where it knows our configuration alone."""
         shallow = os.path.join(self._place.common_dir, "shallow")
         with temporary_git_folder(commit) as folder:
             own = {

@@ -113,7 +113,6 @@ class GitRepository:
         return found
 
     def _query_commit(self, name: str) -> Commit | None:
-        """The commit behind a name, by git's word."""
         asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"
         answer = run_git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode(errors="replace"))
         match [*parse_batch(answer.stdout)]:
@@ -144,7 +143,7 @@ class GitRepository:
         return self._branch[1]
 
     def difference(self, base: str, commit: str) -> CommitDifference | None:
-        """What a commit changes since it left the base, read from the trees alone: no attribute or filter has a say."""
+        """What a commit changes since it left the base, read from the trees alone: no attribute or filter applies."""
         fork = run_git(self.place.worktree, "merge-base", base, commit)
         if fork.returncode:
             return None
@@ -193,7 +192,6 @@ class GitRepository:
         return next((name for name in usual if any(read_ref(common, f"{ref}/{name}") for ref in refs)), "")
 
     def remotes(self) -> tuple[str, ...]:
-        """The names of the repositories that this one is set up to fetch from."""
         if not self.place.git_dir:
             return ()
         return tuple(run_git(self.place.worktree, "remote").stdout.decode("utf-8", "replace").split())
@@ -264,7 +262,6 @@ class GitIndex:
         return (status.st_mtime_ns, status.st_size, status.st_ino)
 
     def has(self, path: str) -> bool:
-        """True when the index names the file."""
         if not self._path or self.signature() is None:
             return False
         name = os.path.relpath(path, self._root)
@@ -309,7 +306,7 @@ def code_tree(tree: bytes, id_length: int) -> str:
 
 
 def change_fingerprint(change: bytes) -> str:
-    """One short text for the lines that a change takes away and adds, file by file; empty when there are none.
+    """One short text for the lines that a change removes and adds, file by file; empty when there are none.
 
     Blank lines, spaces within lines, modes and the place in the file do not count: git's own patch id tells changes
     apart by those.
@@ -345,7 +342,6 @@ def head_commit(place: LedgerLocation) -> str:
 
 
 def uncommitted_files(place: LedgerLocation, ours: Callable[[], SetupFiles] = SetupFiles) -> tuple[str, ...]:
-    """The files that a `Look` finds."""
     return WorktreeStatus(place).uncommitted_files(ours)
 
 
@@ -378,7 +374,7 @@ class WorktreeStatus:
         self._process = start_git(
             place.worktree,
             *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
-            "--ignore-submodules=dirty",  # said here: what `.gitmodules` says of it outranks the configuration
+            "--ignore-submodules=dirty",  # set here: what `.gitmodules` says of it outranks the configuration
             environment={
                 "GIT_DIR": folder,
                 "GIT_WORK_TREE": place.worktree,
@@ -389,7 +385,7 @@ class WorktreeStatus:
         )
 
     def uncommitted_files(self, ours: Callable[[], SetupFiles] = SetupFiles) -> tuple[str, ...]:
-        """The files outside `.got` that differ from the commit checked out; none when that cannot be told.
+        """The files outside `.got` that differ from the commit checked out; none when that is unknown.
 
         Files of the set-up are nobody's unfinished work. Which these are is asked only when something has changed.
         """
@@ -413,7 +409,7 @@ class WorktreeStatus:
 
 
 def _read_excludes(place: LedgerLocation) -> str:
-    """What the repository leaves out for itself, which is a list of patterns and nothing that runs."""
+    """The repository's own ignore patterns, of which nothing runs."""
     try:
         with open(
             os.path.join(place.common_dir, "info", "exclude"), encoding="utf-8", errors="replace"
@@ -436,7 +432,6 @@ class GitTrackedFiles:
         """The repository's own list of ignored files, which all of its worktrees share; empty without one."""
 
     def find_tracked(self, names: Collection[str]) -> set[str]:
-        """Those of the files that the worktree's index names."""
         if not names or not self._has_git:
             return set()
         patterns = (f":(top,literal){name}" for name in names)
@@ -445,7 +440,6 @@ class GitTrackedFiles:
         return set(listed.decode("utf-8", "surrogateescape").split("\0")) & set(names)
 
     def find_ignored(self, names: Collection[str]) -> set[str]:
-        """Those of the files that the repository has git ignore."""
         if not names or not self._has_git:
             return set()
         given = "\0".join(names).encode("utf-8", "surrogateescape")

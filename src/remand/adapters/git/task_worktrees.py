@@ -9,14 +9,13 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 
 from remand.adapters.git.command import user_identity
 from remand.adapters.git.commit_import import FULL, StagedCommit, stage_commit
-from remand.adapters.git.files import Trash, hold_lock, is_real_folder, read_line_below
+from remand.adapters.git.files import Trash, hold_lock, is_real_folder, read_line_below, require_private
 from remand.adapters.git.linked_worktree import (
     NO_ROOM,
     ChangedPath,
@@ -42,6 +41,7 @@ from remand.adapters.git.refs import (
     LinkedWorktreeState,
     PrivateGitFolder,
     RefMoved,
+    find_stashed_commits,
     read_worktree_state,
     require_valid_branch,
 )
@@ -53,56 +53,43 @@ from remand.domain.hosts import SetupFiles
 NAMED = 1000
 """How many uncommitted files are named."""
 _LOOKED_AT = 20_000
-"""How many files a workplace that is as it should be is looked through for, at most."""
-
-
-class TaskWorktreePaths(NamedTuple):
-    """Where a task's workplace and what belongs to it are."""
-
-    common_dir: str
-    folder: str
-    """The worktree."""
-    own: str
-    """What no agent sees."""
-    entry: str
-    """What the repository calls the worktree."""
+"""How many files a worktree that is as it should be is looked through for, at most."""
 
 
 class GitTaskWorktree:
-    """The workplace of a task. Whoever uses it holds its lock."""
+    """The worktree of a task. Whoever uses it holds its lock."""
 
     def __init__(
-        self, task_id: str, paths: TaskWorktreePaths, branches: Branches, trash: Trash, bases: Sequence[str]
+        self, linked: LinkedWorktree, own: str, branches: Branches, trash: Trash, bases: Sequence[str]
     ) -> None:
-        self._task_id = task_id
-        self._own = paths.own
+        """`own` is the folder of what no agent sees."""
+        self._task_id = os.path.basename(own)
+        self._own = own
         self._bases = bases
         self._branches = branches
         self._trash = trash
-        self._making = os.path.join(paths.own, "making")
-        self.linked = LinkedWorktree(paths.common_dir, paths.folder, paths.entry)
-        self.private = PrivateGitFolder(os.path.join(paths.own, "private"), self.linked, trash)
+        self._making = os.path.join(own, "making")
+        self.linked = linked
+        self.private = PrivateGitFolder(os.path.join(own, "private"), linked, trash)
 
     def prepare(self, branch: str, start: str) -> str:
-        """Has a whole worktree stand on the branch, with the work that was there; gives the branch's tip."""
+        """Prepares a complete worktree on the branch, with the work that was there; returns the branch's tip."""
         os.makedirs(self._own, mode=0o700, exist_ok=True)
         self._clear()
-        stand = self._import_and_read_state(branch)
+        state = self._import_and_read_state(branch)
         is_right = self.linked.is_intact(branch)
         if not is_right:
             self._branches.require_free(branch, self.linked.name)
-        tip = self._branches.tip(branch) or self._begin(branch, start)
-        if is_right and not stand.is_busy and stand.at == tip == self._note().tip:
+        tip = self._branches.tip(branch)
+        if not tip:
+            # Noted that we made it: a branch on which nothing was done is removed with the worktree.
+            tip = self._branches.create(branch, start)
+            write_note(self._own, msgspec.structs.replace(self._note(), begun=f"{tip} {branch}"))
+        if is_right and not state.is_busy and state.at == tip == self._note().tip:
             self._restore(tip, remove_special_files(self.linked.folder, _LOOKED_AT))
         else:
-            self._repair(branch, tip, stand)
+            self._repair(branch, tip, state)
             self._write_note(branch, tip)
-        return tip
-
-    def _begin(self, branch: str, start: str) -> str:
-        """Makes the branch, and notes that we did: one on which nothing was done goes with the workplace."""
-        tip = self._branches.create(branch, start)
-        write_note(self._own, msgspec.structs.replace(self._note(), begun=f"{tip} {branch}"))
         return tip
 
     def confine(self, branch: str, tip: str, given: AgentGitSettings | None) -> None:
@@ -130,7 +117,7 @@ class GitTaskWorktree:
             return WorktreeState(head, self._uncommitted_files(head, stage.objects, ours, is_private=True))
 
     def import_commits(self, branch: str, *, is_confined: bool) -> str:
-        """Brings the commits of a confined agent to the branch, and the worktree in line with it; gives its tip."""
+        """Imports the commits of a confined agent into the branch and updates the worktree; returns the branch's tip."""
         if is_confined and not self.private.is_made():
             raise EnvironmentFault(
                 f"The git folder of task {self._task_id}'s agent is gone, and the commits in it. "
@@ -168,10 +155,10 @@ class GitTaskWorktree:
             self._branches.remove(branch, tip)
         self._discard(self._own)
 
-    # ---------------------------------------------------------------------------------------------- standing
+    # ------------------------------------------------------------------------------------------------- state
 
     def _import_and_read_state(self, branch: str) -> LinkedWorktreeState:
-        """How the worktree stands, once what a confined agent has committed is in the repository."""
+        """The state of the worktree, once what a confined agent has committed is in the repository."""
         note = self._note()
         if not self.private.is_made():
             return self._read_state(branch)
@@ -180,21 +167,21 @@ class GitTaskWorktree:
         except EnvironmentFault as fault:  # what cannot be taken is still there as files
             if NO_ROOM in str(fault):
                 raise
-        stand = self._read_state(note.branch or branch)
-        return stand._replace(is_on_branch=stand.is_on_branch and note.branch in ("", branch))
+        state = self._read_state(note.branch or branch)
+        return state._replace(is_on_branch=state.is_on_branch and note.branch in ("", branch))
 
     def _read_state(self, branch: str) -> LinkedWorktreeState:
-        """How the worktree stands; of a confined agent's commits it counts only what could be taken."""
+        """The state of the worktree; of a confined agent's commits it counts only what could be taken."""
         note = self._note()
         if not self.private.is_made():
-            stand = read_worktree_state(self.linked.common_dir, self.linked.name, branch)
-            at = self._last_seen(note) if stand.is_on_branch else stand.at
-            return stand._replace(at=at or stand.at)
-        stand = self.private.read_state(branch)
-        for commit in {stand.tip, stand.at} - {"", note.tip, self._branches.tip(branch)}:
+            state = read_worktree_state(self.linked.common_dir, self.linked.name, branch)
+            at = self._last_seen(note) if state.is_on_branch else state.at
+            return state._replace(at=at or state.at)
+        state = self.private.read_state(branch)
+        for commit in {state.tip, state.at} - {"", note.tip, self._branches.tip(branch)}:
             self._take(commit)
         self._keep_aside(branch)
-        return stand if self._has(stand.at) else stand._replace(at=note.tip)
+        return state if self._has(state.at) else state._replace(at=note.tip)
 
     def _last_seen(self, note: WorktreeNote) -> str:
         """The commit that the files go by: what was committed there since, or where the branch was before.
@@ -210,7 +197,7 @@ class GitTaskWorktree:
         return commit == self._branches.tip(self._note().branch) or self._branches.has_commit(commit)
 
     def _take(self, commit: str) -> bool:
-        """Brings a commit of a confined agent's into the repository, if it is sound, so that it can be kept."""
+        """Imports a confined agent's commit into the repository, if it is sound, so that it can be kept."""
         if self._branches.has_commit(commit):
             return True
         try:
@@ -225,23 +212,23 @@ class GitTaskWorktree:
     def _keep_aside(self, branch: str) -> None:
         """Keeps what a confined agent has put aside: its stash, and branches of its own."""
         given = self._tips()
-        commits = [one for one in self.private.stashed_commits(branch) if one not in given]
+        commits = [one for one in find_stashed_commits(self.private.path, branch) if one not in given]
         known = self._branches.existing_commits(commits) if commits else []
         for commit in commits:
             if commit not in known and self._take(commit):
                 self._branches.keep_commit(self._task_id, commit)
 
-    # ----------------------------------------------------------------------------------------------- mending
+    # ------------------------------------------------------------------------------------------------ repair
 
-    def _repair(self, branch: str, tip: str, stand: LinkedWorktreeState) -> None:
-        """Puts a worktree right. Where that would lose anything, it is kept and the worktree made anew."""
+    def _repair(self, branch: str, tip: str, state: LinkedWorktreeState) -> None:
+        """Repairs a worktree. Where that would lose anything, that is kept and the worktree made again."""
         if not self.linked.has_folder():
             self._make(branch, tip)
-        elif self._has_diverged(tip, stand):
-            self._keep(stand, tip)
+        elif self._has_diverged(tip, state):
+            self._keep(state, tip)
             self._make(branch, tip)
         else:
-            base = stand.at or tip
+            base = state.at or tip
             removed = remove_special_files(self.linked.folder)
             self._enter(branch, base)
             self._restore(base, removed)
@@ -252,17 +239,17 @@ class GitTaskWorktree:
             if move_to_commit(self.linked, base, tip):
                 self._keep_commits([base], tip)
                 return
-            self._keep(stand, tip)
+            self._keep(state, tip)
             self._make(branch, tip)
 
-    def _has_diverged(self, tip: str, stand: LinkedWorktreeState) -> bool:
+    def _has_diverged(self, tip: str, state: LinkedWorktreeState) -> bool:
         """True when the files go by something that is not on the branch, or something is under way in them."""
-        if stand.is_busy or stand.at in ("", tip):
-            return stand.is_busy
-        return not stand.is_on_branch or (self.private.is_made() and stand.at != self._note().tip)
+        if state.is_busy or state.at in ("", tip):
+            return state.is_busy
+        return not state.is_on_branch or (self.private.is_made() and state.at != self._note().tip)
 
     def _enter(self, branch: str, base: str) -> None:
-        """Has folder and repository know one another, with an index that is whole."""
+        """Registers the folder in the repository, with a complete index."""
         if not self.linked.is_registered():
             with temporary_index(self.linked, base, self.linked.objects) as index:
                 self.linked.register(branch, index)
@@ -273,12 +260,11 @@ class GitTaskWorktree:
             self.linked.remove_split_index()
 
     def _restore(self, commit: str, removed: list[bytes]) -> None:
-        """Puts files back that were replaced by pipes and the like."""
         if removed:
             restore_files(self.linked, commit, removed)
 
     def _make(self, branch: str, tip: str) -> None:
-        """Makes the worktree anew. The folder is there when it is whole, and not before."""
+        """Makes the worktree again. The folder is there when it is whole, and not before."""
         if os.path.lexists(self.linked.folder):
             self._trash.throw(self.linked.folder)
         self.linked.unregister()
@@ -290,33 +276,29 @@ class GitTaskWorktree:
             os.rename(folder, self.linked.folder)
             self.linked.register(branch, index)
         except (OSError, EnvironmentFault):
-            self._drop()
+            with suppress(OSError):
+                self.linked.unregister()
+            for path in (self._making, self.linked.folder):
+                shutil.rmtree(path, ignore_errors=True)
             raise
         self._discard(self._making)
 
-    def _drop(self) -> None:
-        """Leaves nothing of a worktree that could not be made."""
-        with suppress(OSError):
-            self.linked.unregister()
-        for path in (self._making, self.linked.folder):
-            shutil.rmtree(path, ignore_errors=True)
-
-    def _keep(self, stand: LinkedWorktreeState, tip: str) -> None:
+    def _keep(self, state: LinkedWorktreeState, tip: str) -> None:
         """Keeps what is not on the branch: uncommitted work, and commits that it does not have."""
-        base = next((one for one in (stand.at, self._note().tip, tip) if self._has(one)), "")
+        base = next((one for one in (state.at, self._note().tip, tip) if self._has(one)), "")
         work = ""
         if base and self.linked.has_folder():
             work = save_uncommitted(
                 self.linked, base, f"What the agent of task {self._task_id} had not committed."
             )
-        self._keep_commits([stand.tip, work or base], tip)
+        self._keep_commits([state.tip, work or base], tip)
 
     def _keep_commits(self, commits: Sequence[str], tip: str) -> None:
         for commit in dict.fromkeys(commits):
             if self._has(commit) and not (tip and self._branches.is_ancestor(commit, tip)):
                 self._branches.keep_commit(self._task_id, commit)
 
-    # ---------------------------------------------------------------------------------------------- bringing
+    # ------------------------------------------------------------------------------------------------ import
 
     def _advance(self, branch: str, head: str, tip: str) -> None:
         """Moves the branch to an agent's commit. Where that leaves commits behind, they are kept."""
@@ -364,7 +346,7 @@ class GitTaskWorktree:
         write_note(self._own, WorktreeNote(branch=branch, tip=tip, moved=moved, begun=begun))
 
     def _clear(self) -> None:
-        """Takes away what a killed process was at."""
+        """Removes what a killed process was at."""
         if is_real_folder(self._own):
             for name in os.listdir(self._own):
                 if name not in ("note", "private"):
@@ -393,7 +375,7 @@ _LOCKS = 64
 
 
 class GitWorktrees:
-    """The workplaces of a ledger's tasks, all under one folder. Several threads and processes may use them at once."""
+    """The worktrees of a ledger's tasks, all under one folder. Several threads and processes may use them at once."""
 
     def __init__(
         self,
@@ -404,7 +386,7 @@ class GitWorktrees:
         ours: Collection[str] = (),
         guarded: Collection[str] = (),
     ) -> None:
-        """`base` is the branch that work is held against, `ours` are files of ours in a worktree.
+        """`base` is the branch that work is compared with, `ours` are files of ours in a worktree.
 
         `guarded` are those of them that no agent may change.
         """
@@ -417,58 +399,49 @@ class GitWorktrees:
         self._own_files = SetupFiles(ours, guarded)
 
     def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> TaskWorktree:
-        """A task's workplace, the one it had if it is still there, its uncommitted work kept; raises CannotRun."""
-        with self._locked_worktree(task_id) as seat:
+        with self._locked_worktree(task_id) as worktree:
             require_valid_branch(branch)
             if f"refs/heads/{branch}" in self._bases:
                 raise EnvironmentFault(
                     f"{branch} is the base, by whose rules work is measured; agents do not work on it. Give task"
                     f" {task_id} a branch of its own."
                 )
-            tip = seat.prepare(branch, start)
-            seat.confine(branch, tip, self._agent_git_settings() if is_confined else None)
+            tip = worktree.prepare(branch, start)
+            worktree.confine(branch, tip, self._agent_git_settings() if is_confined else None)
         self._trash.empty_soon()
         return TaskWorktree(
             task_id=task_id,
-            folder=seat.linked.folder,
+            folder=worktree.linked.folder,
             branch=branch,
             common_dir=self._common_dir,
-            private_dir=seat.private.path if is_confined else "",
+            private_dir=worktree.private.path if is_confined else "",
         )
 
-    def inspect(self, workplace: TaskWorktree) -> WorktreeState:
-        """What is there now; raises CannotRun."""
-        with self._locked_worktree(workplace.task_id) as seat:
-            require_valid_branch(workplace.branch)
-            return seat.look(workplace.branch, self._own_files)
+    def inspect(self, worktree: TaskWorktree) -> WorktreeState:
+        with self._locked_worktree(worktree.task_id) as locked:
+            require_valid_branch(worktree.branch)
+            return locked.look(worktree.branch, self._own_files)
 
-    def import_commits(self, workplace: TaskWorktree) -> str:
-        """Takes the commits of a confined agent into the repository's own branch; gives the commit at its tip.
+    def import_commits(self, worktree: TaskWorktree) -> str:
+        with self._locked_worktree(worktree.task_id) as locked:
+            require_valid_branch(worktree.branch)
+            return locked.import_commits(worktree.branch, is_confined=bool(worktree.private_dir))
 
-        Raises CannotRun.
-        """
-        with self._locked_worktree(workplace.task_id) as seat:
-            require_valid_branch(workplace.branch)
-            return seat.import_commits(workplace.branch, is_confined=bool(workplace.private_dir))
-
-    def restore_git_links(self, workplace: TaskWorktree) -> None:
-        """Puts right, once its agent has gone, what leads git from the folder to the repository; raises CannotRun."""
-        with self._locked_worktree(workplace.task_id) as seat:
-            if seat.linked.has_folder():
-                seat.linked.reconnect(self._trash)
+    def restore_git_links(self, worktree: TaskWorktree) -> None:
+        with self._locked_worktree(worktree.task_id) as locked:
+            if locked.linked.has_folder():
+                locked.linked.reconnect(self._trash)
 
     def remove(self, task_id: str, *, is_kept: bool = True) -> None:
-        """Takes down the workplace of a task that has ended. Uncommitted work is kept; raises CannotRun."""
-        with self._locked_worktree(task_id) as seat:
-            seat.retire(is_kept=is_kept)
+        with self._locked_worktree(task_id) as worktree:
+            worktree.retire(is_kept=is_kept)
         self._trash.empty_soon()
 
     def names(self) -> list[str]:
-        """What lies where the workplaces are."""
         return sorted(_names(self._folder))
 
     def remove_others(self, kept: Collection[str]) -> list[str]:
-        """Takes down every workplace of other tasks than these, and what a killed scheduler left; gives their ids.
+        """Takes down every worktree of other tasks than these, and what a killed scheduler left; gives their ids.
 
         What cannot be taken down, as there is no room to save its work, stays.
         """
@@ -483,23 +456,17 @@ class GitWorktrees:
 
     @contextmanager
     def _locked_worktree(self, task_id: str) -> Iterator[GitTaskWorktree]:
-        """A task's workplace, for us alone."""
         with _as_cannot_run():
             if ids.parse_task_id(task_id) != task_id:
                 raise EnvironmentFault(f"{task_id[:80]!r} is not a task id.")
             self._require_private()
             lock = os.path.join(self._own, "locks", str(crc32(task_id.encode()) % _LOCKS))
             with hold_lock(lock):
-                yield self._task_worktree(task_id)
-
-    def _task_worktree(self, task_id: str) -> GitTaskWorktree:
-        paths = TaskWorktreePaths(
-            common_dir=self._common_dir,
-            folder=os.path.join(self._folder, task_id),
-            own=os.path.join(self._own, task_id),
-            entry=ENTRY + task_id,
-        )
-        return GitTaskWorktree(task_id, paths, self._branches, self._trash, self._bases)
+                linked = LinkedWorktree(
+                    self._common_dir, os.path.join(self._folder, task_id), ENTRY + task_id
+                )
+                own = os.path.join(self._own, task_id)
+                yield GitTaskWorktree(linked, own, self._branches, self._trash, self._bases)
 
     def _agent_git_settings(self) -> AgentGitSettings:
         refs = {name: commit for name in self._bases if (commit := self._branches.commit_at(name))}
@@ -527,15 +494,11 @@ class GitWorktrees:
         return user_identity(self._common_dir)
 
     def _require_private(self) -> None:
-        """Has a folder of this user's, and in it one that is closed to all others."""
-        inner = (os.path.join(self._own, name) for name in ("locks", "trash"))
-        for path in (self._folder, self._own, *inner):
-            os.makedirs(path, mode=0o700, exist_ok=True)
-        status = os.lstat(self._own)
-        if os.path.islink(self._own) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise EnvironmentFault(
-                f"{self._own} is open to others. Remove it, or make it yours with `chmod 700`."
-            )
+        """Makes the folder, and in it one that is closed to all other users."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        require_private(self._own)
+        for name in ("locks", "trash"):
+            os.makedirs(os.path.join(self._own, name), mode=0o700, exist_ok=True)
         self._note_repository()
 
     def _note_repository(self) -> None:
@@ -558,7 +521,7 @@ def _names(folder: str) -> Sequence[str]:
 
 @contextmanager
 def _as_cannot_run() -> Iterator[None]:
-    """Has whatever goes wrong said in one way: a full disk as such, all else as git's."""
+    """Turns every fault into CannotRun: a full disk as such, all else as git's."""
     try:
         yield
     except EnvironmentFault as fault:
@@ -568,7 +531,7 @@ def _as_cannot_run() -> Iterator[None]:
     except OSError as error:
         if error.errno in FULL:
             raise CannotRun("disk", _no_room(str(error))) from None
-        raise CannotRun("git", f"The workplace cannot be made or read: {error}.") from None
+        raise CannotRun("git", f"The worktree cannot be made or read: {error}.") from None
 
 
 def _no_room(reason: str) -> str:

@@ -17,7 +17,7 @@ WRITTEN = "written"
 NEW_USERS = 0x10000000
 TRACE, TRACE_NO_MORE = 16, 17
 NOWHERE = ("192.0.2.1", 9)
-"""An address that is nobody's; a datagram socket sends nothing when it is told to use it."""
+"""An address that is nobody's; a datagram socket sends nothing when it connects to it."""
 
 
 def write(path: str) -> str:
@@ -143,8 +143,8 @@ if __name__ == "__main__":
         try:
             done = globals()[name](*arguments)
         except (OSError, MemoryError, AttributeError) as fault:
-            done, told = "", str(fault) or type(fault).__name__
+            done, text = "", str(fault) or type(fault).__name__
         else:
-            told = done
-        sys.stdout.write(f"{json.dumps([bool(done), told])}\n")
+            text = done
+        sys.stdout.write(f"{json.dumps([bool(done), text])}\n")
         sys.stdout.flush()

@@ -43,7 +43,7 @@ class FileView:
         self._sources: dict[str, str] = {}
         self.trails = Trails()
 
-    def show(self, path: str, sight: Visibility) -> None:
+    def show(self, path: str, visibility: Visibility) -> None:
         """Says how a path is seen; links on the way to it are kept, should what holds them be masked."""
         if not os.path.isabs(path):
             return
@@ -51,16 +51,16 @@ class FileView:
         if not os.path.exists(real):
             return
         self._links.update(links)
-        self._places[real] = sight
+        self._places[real] = visibility
 
-    def cover(self, path: str, source: str, sight: Visibility) -> None:
+    def cover(self, path: str, source: str, visibility: Visibility) -> None:
         """Puts something else in a path's place: what is said about anything below it no longer holds."""
         links, real = self.trails.follow(path)
         self._links.update(links)
         below = real + "/"
         for inner in [place for place in self._places if place.startswith(below)]:
             del self._places[inner]
-        self._places[real] = sight
+        self._places[real] = visibility
         self._sources[real] = source
 
     def source(self, path: str) -> str:
@@ -77,17 +77,20 @@ class FileView:
         """True when something is masked at or below a path."""
         below = path.rstrip("/") + "/"
         return any(
-            (place == path or place.startswith(below)) and sight in MASKED
-            for place, sight in self._places.items()
+            (place == path or place.startswith(below)) and visibility in MASKED
+            for place, visibility in self._places.items()
         )
 
     def places(self) -> list[tuple[str, Visibility]]:
         """Every path that is seen otherwise than what holds it, outer ones first."""
-        return [
-            (path, sight)
-            for path, sight in sorted(self._places.items())
-            if path in self._sources or (path != "/" and _differs(sight, self.at(os.path.dirname(path))))
-        ]
+        found = []
+        for path, visibility in sorted(self._places.items()):
+            outer = self.at(os.path.dirname(path))
+            # What is masked already need not be hidden in it.
+            is_same = visibility is outer or (visibility is Visibility.HIDDEN and outer in MASKED)
+            if path in self._sources or (path != "/" and not is_same):
+                found.append((path, visibility))
+        return found
 
     def links(self) -> list[tuple[str, str]]:
         """The links that have to be made anew, as what holds them is masked."""
@@ -107,21 +110,16 @@ class FileView:
         yield from self._parts("/", Visibility.READ, inner)
 
     def _parts(
-        self, path: str, sight: Visibility, inner: dict[str, set[str]]
+        self, path: str, visibility: Visibility, inner: dict[str, set[str]]
     ) -> Iterator[tuple[str, Visibility]]:
-        sight = self._places.get(path, sight)
-        is_seen = sight not in MASKED
+        visibility = self._places.get(path, visibility)
+        is_seen = visibility not in MASKED
         if path not in inner:
             if is_seen:
-                yield path, sight
+                yield path, visibility
             return
         for name in sorted(inner[path].union(_names(path) if is_seen else ())):
-            yield from self._parts(f"{path.rstrip('/')}/{name}", sight, inner)
-
-
-def _differs(sight: Visibility, outer: Visibility) -> bool:
-    """False for a path that is seen as what holds it; what is masked already need not be hidden in it."""
-    return sight is not outer and not (sight is Visibility.HIDDEN and outer in MASKED)
+            yield from self._parts(f"{path.rstrip('/')}/{name}", visibility, inner)
 
 
 def _names(folder: str) -> list[str]:

@@ -44,7 +44,14 @@ def find_program(job: Job) -> str:
         raise CannotStart("The command is empty. Name a program in remand.toml.")
     name = job.command[0]
     if "/" in name:
-        return _require_executable(os.path.join(job.folder, name))
+        path = os.path.join(job.folder, name)
+        if not os.path.isfile(path):
+            raise CannotStart(
+                f"The program {path} was not found. Fix the command in remand.toml, or install it."
+            )
+        if not os.access(path, os.X_OK):
+            raise CannotStart(f"The program {path} is not executable. Make it executable, then repeat.")
+        return path
     found = shutil.which(name, path=os.pathsep.join(search_path(job)))
     if found is None:
         raise CannotStart(
@@ -52,14 +59,6 @@ def find_program(job: Job) -> str:
             " is in to [sandbox] path in remand.toml."
         )
     return found
-
-
-def _require_executable(path: str) -> str:
-    if not os.path.isfile(path):
-        raise CannotStart(f"The program {path} was not found. Fix the command in remand.toml, or install it.")
-    if not os.access(path, os.X_OK):
-        raise CannotStart(f"The program {path} is not executable. Make it executable, then repeat.")
-    return path
 
 
 def job_environment(job: Job, *, home: str, temporary: str) -> dict[str, str]:
@@ -235,7 +234,11 @@ class RequiredPaths:
         for folder in path:
             self._folder(folder)
         if not os.path.abspath(program).startswith(os.path.join(job.folder, "")):
-            self._program(program, path)
+            self._file(program)
+            interpreter = interpreter_of(program)
+            found = shutil.which(interpreter, path=os.pathsep.join(path)) if interpreter else None
+            if found:
+                self._file(found)
         return list(self.paths)
 
     def _folder(self, folder: str) -> None:
@@ -259,13 +262,6 @@ class RequiredPaths:
         self.paths[path] = None
         prefix = self._prefix(os.path.dirname(real))
         self.paths[real if prefix == os.path.dirname(real) else prefix] = None
-
-    def _program(self, program: str, path: list[str]) -> None:
-        self._file(program)
-        interpreter = interpreter_of(program)
-        found = shutil.which(interpreter, path=os.pathsep.join(path)) if interpreter else None
-        if found:
-            self._file(found)
 
     def _prefix(self, folder: str) -> str:
         """`X` for `X/bin` where X belongs to these programs alone; else the folder itself."""

@@ -34,17 +34,14 @@ class ControlGroup:
         self._limits = limits
         self._folders = {controller: os.path.join(folder, name) for controller, folder in places.items()}
         try:
-            self._make()
+            for folder in dict.fromkeys(self._folders.values()):
+                os.mkdir(folder)
+            for controller, folder in self._folders.items():
+                for file, value in _bounds(controller, limits):
+                    _write(folder, file, value)
         except OSError:
             self.close()
             raise
-
-    def _make(self) -> None:
-        for folder in dict.fromkeys(self._folders.values()):
-            os.mkdir(folder)
-        for controller, folder in self._folders.items():
-            for file, value in _bounds(controller, self._limits):
-                _write(folder, file, value)
 
     @property
     def bounds_memory(self) -> bool:
@@ -270,7 +267,12 @@ class ResourceLimits:
                 resource.RLIMIT_DATA: limits.memory,
                 resource.RLIMIT_AS: limits.memory * ADDRESS_SPACE,
             }
-        return {kind: _clamp_to_hard_limit(kind, value) for kind, value in bounds.items()}
+        # A limit can be lowered by anyone, and raised by none but root.
+        hard = {kind: resource.getrlimit(kind)[1] for kind in bounds}
+        return {
+            kind: value if hard[kind] == resource.RLIM_INFINITY else min(value, hard[kind])
+            for kind, value in bounds.items()
+        }
 
     def add_process(self, pid: int) -> None:
         """Puts a job's first process into its group, before it does anything."""
@@ -288,7 +290,7 @@ class ResourceLimits:
         return self._group is None or self._group.try_remove()
 
     def reached_bound(self) -> str:
-        """Which bound had been run into when the job was ended; empty when it cannot be told."""
+        """Which limit the job had run into when it was ended; empty when that is unknown."""
         return self._reached
 
 
@@ -296,12 +298,6 @@ def set_limits(pid: int, limits: Mapping[int, int]) -> None:
     """Sets limits of a process that has yet to start its job."""
     for kind, value in limits.items():
         resource.prlimit(pid, kind, (value, value))
-
-
-def _clamp_to_hard_limit(kind: int, value: int) -> int:
-    """A limit can be lowered by anyone, and raised by none but root."""
-    hard = resource.getrlimit(kind)[1]
-    return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
 def _count_user_threads() -> int:

@@ -331,8 +331,8 @@ def find_sandbox_fault(sandbox: AnySandbox) -> str:
         )
         if ended.how == "exited" and ended.status == 0:
             return ""
-        said = ended.errors.decode("utf-8", "replace").strip()
+        errors = ended.errors.decode("utf-8", "replace").strip()
         return (
-            " ".join(part for part in (ended.detail, said) if part)
+            " ".join(part for part in (ended.detail, errors) if part)
             or "it does not keep a job from masked files"
         )
