@@ -20,7 +20,7 @@ import pytest
 
 from remand.adapters.sandbox import agent_launchers, limits
 from remand.adapters.sandbox.limits import ControlGroup, make_group
-from remand.adapters.sandbox.output import LEFT_OUT, OutputLog
+from remand.adapters.sandbox.processes import LEFT_OUT, OutputLog
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.adapters.sandbox.self_test import AgentTestbed
 from remand.app.gates.ports import JobLimits

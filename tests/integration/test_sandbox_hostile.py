@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.sandbox.output import LEFT_OUT
+from remand.adapters.sandbox.processes import LEFT_OUT
 from remand.app.gates.ports import MIB, JobLimits, JobResult
 from tests.integration.processes import LONGER
 from tests.integration.sandboxes import CONFINED, KINDS, NAMESPACED, Bench, has_groups, sandbox_of

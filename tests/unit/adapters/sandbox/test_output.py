@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.adapters.sandbox.output import LEFT_OUT, BoundedOutput
+from remand.adapters.sandbox.processes import LEFT_OUT, BoundedOutput
 
 
 def kept(limit: int, *parts: bytes) -> BoundedOutput:
