@@ -19,7 +19,6 @@ from remand.domain.decisions import (
     rejections,
     reviews,
     runs,
-    stops,
     tasks,
 )
 from remand.domain.events.event import Events
@@ -157,7 +156,7 @@ RULES: dict[type[c.Command], CommandRule] = {
     # Gates.
     c.RecordVerdict: CommandRule(gates.record_verdict, COORDINATOR, needs=(FactKind.OUTAGES,)),
     c.NoteGatesMeasured: CommandRule(gates.record_measured_gates, COORDINATOR, needs=(FactKind.OUTAGES,)),
-    c.CountIdleStop: CommandRule(stops.count_idle_stop, COORDINATOR),
+    c.CountIdleStop: CommandRule(claims.count_idle_stop, COORDINATOR),
     c.SettleFinding: CommandRule(gates.settle_finding, REVIEWERS),
     c.OverrideGate: CommandRule(gates.override_gate, _USER),
     # The forge.

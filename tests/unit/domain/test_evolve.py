@@ -40,7 +40,8 @@ from remand.domain.events.tasks import (
     TaskWaiting,
     TaskWoken,
 )
-from remand.domain.evolve import LEGACY_STATUS, evolve, replay
+from remand.domain.evolve import evolve, replay
+from remand.domain.folds.tasks import LEGACY_STATUS
 from remand.domain.ids import task_node_id
 from remand.domain.instant import add_seconds
 from remand.domain.task import MAX_CONFLICTS, TERMINAL, Status, Task, update_task

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain.decisions.stops import StopMeaning, StopState, stop_meaning
+from remand.domain.decisions.claims import StopMeaning, StopState, stop_meaning
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationOpened
 from remand.domain.events.work import IdleStopCounted

@@ -10,7 +10,7 @@ from remand.app.ledger import Ledger
 from remand.app.requests import Request
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR
-from remand.domain.decisions.stops import StopMeaning, StopState, stop_meaning
+from remand.domain.decisions.claims import StopMeaning, StopState, stop_meaning
 from remand.domain.events.event import KnownBy
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from remand.app.history.rejections import (
-    RejectionView,
-    rejection_facts,
-    task_rejections,
-    value_text,
-)
+from remand.app.history.rejections import RejectionView, rejection_facts, task_rejections, value_text
 from remand.app.inbox.held_findings import HeldQuestion, held_questions, settlement_command
 from remand.app.inbox.objections import ObjectionQuestion, dismissal_command, objection_questions
 from remand.app.inbox.questions import (

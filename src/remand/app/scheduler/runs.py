@@ -15,8 +15,8 @@ from remand.app.scheduler.ports import Bounds, CannotRun, RunEnd, SessionResult,
 from remand.app.tasks.staff import Load
 from remand.domain import commands as c
 from remand.domain.access.team import Member
+from remand.domain.decisions.claims import StopMeaning, StopState, stop_meaning
 from remand.domain.decisions.runs import describe_run_end
-from remand.domain.decisions.stops import StopMeaning, StopState, stop_meaning
 from remand.domain.events.event import Event
 from remand.domain.events.work import GateRejected, How, Purpose, RunEnded
 from remand.domain.gate.verdict import make_unstarted_verdict

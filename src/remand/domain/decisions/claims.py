@@ -1,6 +1,8 @@
-"""What may be decided about claims: to take a task, keep it, return it, and submit the work."""
+"""What may be decided about claims: to take a task, keep it, return it, submit the work; and what a stop means."""
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 from msgspec.structs import replace
 
@@ -8,32 +10,21 @@ from remand.domain import commands as c
 from remand.domain import preconditions as r
 from remand.domain.decisions import handoffs as h
 from remand.domain.decisions import runs
-from remand.domain.decisions.gates import (
-    require_release,
-)
+from remand.domain.decisions.gates import require_release
 from remand.domain.decisions.notices import ask_user
 from remand.domain.decisions.runs import end_lost_runs
+from remand.domain.events import tasks as task_events
 from remand.domain.events.event import Events
-from remand.domain.events.tasks import (
-    HandoffAccepted,
-    HandoffLapsed,
-    LeaseExpired,
-    LeaseRenewed,
-    TaskClaimed,
-    TaskContinued,
-    TaskFailed,
-    TaskReleased,
-    TaskSubmitted,
-    TaskWaiting,
-)
+from remand.domain.events.work import IdleStopCounted
 from remand.domain.instant import add_seconds
+from remand.domain.record import Record
 from remand.domain.refusals import Refused
-from remand.domain.task import Task
+from remand.domain.task import Status, Task
 
 
 def claim_task(
     task: Task, command: c.ClaimTask, context: c.CommandContext
-) -> tuple[TaskClaimed | HandoffAccepted]:
+) -> tuple[task_events.TaskClaimed | task_events.HandoffAccepted]:
     r.require_claimable(task, context.actor, context)
     offer = next(
         (o for o in task.claims.offers if o.target == command.agent and o.lapses_at > context.at), None
@@ -41,7 +32,7 @@ def claim_task(
     if offer is not None:
         return (h.accept_offer(task, offer, context),)
     return (
-        TaskClaimed(
+        task_events.TaskClaimed(
             task_id=task.id,
             handoff_id=context.facts.fresh.handoff_id,
             agent=context.actor.name,
@@ -73,7 +64,7 @@ def renew_lease(task: Task, command: c.Heartbeat, context: c.CommandContext) -> 
     if claim.lease_expires_at > add_seconds(context.at, lease / 2):
         return ()
     return (
-        LeaseRenewed(
+        task_events.LeaseRenewed(
             task_id=task.id,
             handoff_id=claim.handoff_id,
             agent=claim.agent,
@@ -84,16 +75,19 @@ def renew_lease(task: Task, command: c.Heartbeat, context: c.CommandContext) -> 
 
 def release_task(task: Task, command: c.ReleaseTask, context: c.CommandContext) -> Events:
     """Returns the task untouched."""
-    return _end_claim(TaskReleased, task, command, context)
+    return _end_claim(task_events.TaskReleased, task, command, context)
 
 
 def continue_task(task: Task, command: c.ContinueTask, context: c.CommandContext) -> Events:
     """Pauses the task so that another session can continue it."""
-    return _end_claim(TaskContinued, task, command, context)
+    return _end_claim(task_events.TaskContinued, task, command, context)
 
 
 def _end_claim(
-    kind: type[TaskReleased | TaskContinued], task: Task, command: c.ClaimCommand, context: c.CommandContext
+    kind: type[task_events.TaskReleased | task_events.TaskContinued],
+    task: Task,
+    command: c.ClaimCommand,
+    context: c.CommandContext,
 ) -> Events:
     claim = r.require_claim(task, command, context.at)
     r.require_text("reason", command.reason)
@@ -105,7 +99,7 @@ def _end_claim(
 def fail_task(task: Task, command: c.FailTask, context: c.CommandContext) -> Events:
     claim = r.require_claim(task, command, context.at)
     r.require_text("reason", command.reason)
-    failed = TaskFailed(
+    failed = task_events.TaskFailed(
         task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=command.reason
     )
     return (failed, *h.lock_out_after_giving_up(task, claim.agent, context))
@@ -114,14 +108,14 @@ def fail_task(task: Task, command: c.FailTask, context: c.CommandContext) -> Eve
 def wait_task(task: Task, command: c.WaitTask, context: c.CommandContext) -> Events:
     claim = r.require_claim(task, command, context.at)
     r.require_text("thing waited for (--for)", command.reason, may_be_empty=False)
-    r.require_unused_exit(task, claim.agent, TaskWaiting)
+    r.require_unused_exit(task, claim.agent, task_events.TaskWaiting)
     if context.facts.links.closed_tasks:
         ended = ", ".join(context.facts.links.closed_tasks)
         raise Refused(
             "nothing_to_wait_for", f"The task cannot wait for what has ended or does not exist: {ended}."
         )
     return (
-        TaskWaiting(
+        task_events.TaskWaiting(
             task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, waiting_for=command.reason
         ),
     )
@@ -132,7 +126,7 @@ def submit_task(task: Task, command: c.SubmitTask, context: c.CommandContext) ->
     facts = context.facts
     return (
         *require_release(task, claim, context),
-        TaskSubmitted(
+        task_events.TaskSubmitted(
             task_id=task.id,
             handoff_id=claim.handoff_id,
             agent=claim.agent,
@@ -147,14 +141,14 @@ def submit_task(task: Task, command: c.SubmitTask, context: c.CommandContext) ->
 
 def expire_lease(task: Task, command: c.ExpireLease, context: c.CommandContext) -> Events:
     lapsed = tuple(
-        HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id)
+        task_events.HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id)
         for offer in task.claims.offers
         if offer.lapses_at <= context.at
     )
     claim = task.claim
     if claim is None or claim.lease_expires_at > context.at:
         return lapsed
-    expired = LeaseExpired(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent)
+    expired = task_events.LeaseExpired(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent)
     runs, question = end_lost_runs(task, claim, context)
     return (*lapsed, *runs, expired, *(question or _question_after_return(task, context)))
 
@@ -164,3 +158,81 @@ def _question_after_return(task: Task, context: c.CommandContext) -> Events:
     if task.claim is None or task.claim.agent != task.people.fixer:
         return ()
     return (ask_user(task, "asked", f"{task.people.fixer} returned {task.label} unfinished", context),)
+
+
+# Stops.
+
+
+class StopState(Record, kw_only=True):
+    """What is known of a stop when it is answered."""
+
+    agent: str = ""
+    """Who stopped; empty when only the task is known."""
+    commit: str = ""
+    """The head of the branch."""
+    uncommitted: tuple[str, ...] = ()
+    has_fault: bool = False
+    """The work cannot be looked at."""
+    is_unreadable: bool = False
+    """The host's call could not be read."""
+    has_background_work: bool = False
+    has_waited: bool = False
+    """The session was already allowed to stop once because it waits for something."""
+
+
+class StopMeaning(StrEnum):
+    """What a stop is taken for."""
+
+    END = "end"
+    """The session may end: the task is not its own any more, or it has work of its own in the background."""
+    WAIT = "wait"
+    """The agent waits for what it has named; it may end once."""
+    UNREADABLE = "unreadable"
+    FAULT = "fault"
+    UNCOMMITTED = "uncommitted"
+    NOTHING_COMMITTED = "nothing_committed"
+    DONE_CLAIM = "done_claim"
+    """There are commits: they are measured."""
+
+
+def stop_meaning(task: Task | None, stop: StopState) -> StopMeaning:
+    """What the stop of an agent means for the task it holds."""
+    claim = task.claim if task is not None else None
+    if task is None or claim is None or task.status != Status.CLAIMED or stop.agent not in ("", claim.agent):
+        return StopMeaning.END
+    if stop.is_unreadable:
+        return StopMeaning.UNREADABLE
+    if stop.has_background_work:
+        return StopMeaning.END
+    if task.claims.waiting_for and not stop.has_waited:
+        return StopMeaning.WAIT
+    if stop.has_fault:
+        return StopMeaning.FAULT
+    if stop.uncommitted:
+        return StopMeaning.UNCOMMITTED
+    if stop.commit in ("", claim.base):
+        return StopMeaning.NOTHING_COMMITTED
+    return StopMeaning.DONE_CLAIM
+
+
+def count_idle_stop(task: Task, command: c.CountIdleStop, context: c.CommandContext) -> Events:
+    """Counts a stop with nothing to measure, in whatever host it happened; the last one of a row asks the user.
+
+    A stop that is reported again is no other stop, and one of an earlier claim says nothing of this one.
+    """
+    claim = task.claim
+    if (
+        claim is None
+        or claim.handoff_id != command.handoff_id
+        or (command.key and command.key == claim.idle_key)
+    ):
+        return ()
+    number = claim.idle_stops + 1
+    counted = IdleStopCounted(
+        task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, number=number, key=command.key
+    )
+    if number < context.facts.policy.escalate_after_gates:
+        return (counted,)
+    why = f"{claim.agent} stopped {number} times with nothing to measure"
+    detail = f": {command.reason[:300]}" if command.reason else ""
+    return (counted, ask_user(task, "gates", f"{why}{detail}", context))

@@ -14,27 +14,9 @@ from remand.domain.access.team import Actor
 from remand.domain.decisions import director
 from remand.domain.decisions import handoffs as h
 from remand.domain.decisions.notices import ask_user
+from remand.domain.events import tasks as task_events
 from remand.domain.events.event import AnswerEvent, Event, Events
 from remand.domain.events.reviews import LockoutSet
-from remand.domain.events.tasks import (
-    Decision,
-    EdgeCreated,
-    HandoffLapsed,
-    HandoffRejected,
-    HandoffRejectionInvalid,
-    HandoffResumed,
-    OpinionGiven,
-    RejectionAnswered,
-    TaskAdded,
-    TaskBlocked,
-    TaskCancelled,
-    TaskData,
-    TaskDecomposed,
-    TaskDeferred,
-    TaskInfeasible,
-    TaskReleased,
-    TaskReopened,
-)
 from remand.domain.instant import add_seconds
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type
 from remand.domain.refusals import Refused
@@ -111,11 +93,11 @@ def _override_by_director(
     if not other and task.is_locked_out(filed.agent):
         raise Refused("locked_out", f"{filed.agent} may not continue task {task.id}. Use --reassign-to.")
     message = command.message or "The director does not accept the rejection. Continue the task."
-    answer = RejectionAnswered(
+    answer = task_events.RejectionAnswered(
         task_id=task.id,
         handoff_id=filed.handoff_id,
         rejection_id=filed.rejection_id,
-        decision=Decision(
+        decision=task_events.Decision(
             decision_type=DecisionType.OVERRIDE.name,
             rejection=record.to_dict(),
             rationale=command.rationale or director.refusal_rationale(record),
@@ -138,7 +120,7 @@ def _override_by_director(
     until = add_seconds(context.at, facts.policy.lease_seconds)
     return (
         answer,
-        HandoffResumed(
+        task_events.HandoffResumed(
             task_id=task.id, handoff_id=filed.handoff_id, agent=filed.agent, lease_expires_at=until
         ),
     )
@@ -148,14 +130,17 @@ def _return_to_queue(task: Task, reason: str) -> Events:
     """Brings the task back to its queue: ends the claim or offer that is still there, or the wait."""
     if task.status == Status.BLOCKED:
         name = task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""
-        return (TaskReopened(task_id=task.id, reason=reason, rejection_id=name),)
+        return (task_events.TaskReopened(task_id=task.id, reason=reason, rejection_id=name),)
     lapsed = tuple(
-        HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id) for offer in task.claims.offers
+        task_events.HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id)
+        for offer in task.claims.offers
     )
     claim = task.claim
     if claim is None:
         return lapsed
-    released = TaskReleased(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=reason)
+    released = task_events.TaskReleased(
+        task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=reason
+    )
     return (*lapsed, released)
 
 
@@ -182,12 +167,12 @@ def accept_rejection(
     _require_valid_plan(task, drawn, given, context)
     created = given or facts.fresh.task_ids[: len(drawn.sketches)]
     is_deferred = decision is DecisionType.ACCEPT_AND_DEFER
-    answer = RejectionAnswered(
+    answer = task_events.RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
         rejection_id=facts.fresh.rejection_id
         or (task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""),
-        decision=Decision(
+        decision=task_events.Decision(
             decision_type=decision.name,
             rejection=record.to_dict(),
             rationale=(command.rationale if command else "") or drawn.rationale(created),
@@ -237,7 +222,7 @@ def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ..
     is_part = drawn.link == "REFINES"
     made: list[Event] = []
     for name, sketch in zip(fresh, drawn.sketches, strict=False):
-        data = TaskData(
+        data = task_events.TaskData(
             title=sketch.title,
             description=sketch.description,
             priority=sketch.priority,
@@ -245,7 +230,7 @@ def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ..
             skills=task.details.skills if is_part else (),
             parent=task.id if is_part else "",
         )
-        made.append(TaskAdded(id=ids.task_node_id(name), type="TASK", data=data))
+        made.append(task_events.TaskAdded(id=ids.task_node_id(name), type="TASK", data=data))
         if is_part:
             made += _inherit_lockouts(task, name)
         needs = (*(fresh[sibling] for sibling in sketch.siblings), *sketch.tasks)
@@ -281,8 +266,10 @@ def _link_tasks(task: Task, drawn: director.DecisionPlan, created: tuple[str, ..
     return tuple(_edge(task.id, name, "DEPENDS_ON") for name in others)
 
 
-def _edge(source: str, target: str, kind: str, weight: float = 1.0) -> EdgeCreated:
-    return EdgeCreated(src=ids.task_node_id(source), tgt=ids.task_node_id(target), type=kind, weight=weight)
+def _edge(source: str, target: str, kind: str, weight: float = 1.0) -> task_events.EdgeCreated:
+    return task_events.EdgeCreated(
+        src=ids.task_node_id(source), tgt=ids.task_node_id(target), type=kind, weight=weight
+    )
 
 
 def _task_outcome(
@@ -293,17 +280,19 @@ def _task_outcome(
     match drawn.decision:
         case DecisionType.ACCEPT_AND_DEFER:
             waits_for = tuple(dict.fromkeys((*drawn.waits_for, *created)))
-            return (TaskDeferred(task_id=task.id, waits_for=waits_for, reason=why),)
+            return (task_events.TaskDeferred(task_id=task.id, waits_for=waits_for, reason=why),)
         case DecisionType.ACCEPT_AND_DECOMPOSE:
-            return (TaskDecomposed(task_id=task.id, children=created),)
+            return (task_events.TaskDecomposed(task_id=task.id, children=created),)
         case DecisionType.ACCEPT_AND_REFORMULATE:
-            return (TaskInfeasible(task_id=task.id, reformulated_as=created[0], reason=why),)
+            return (task_events.TaskInfeasible(task_id=task.id, reformulated_as=created[0], reason=why),)
         case _ if drawn.superseded_by or record.reason is RejectionReason.OBSOLETE:
-            return (TaskCancelled(task_id=task.id, reason=why, superseded_by=drawn.superseded_by),)
+            return (
+                task_events.TaskCancelled(task_id=task.id, reason=why, superseded_by=drawn.superseded_by),
+            )
         case _ if task.status == Status.BLOCKED:
             return ()
         case _:
-            return (TaskBlocked(task_id=task.id, reason=why),)
+            return (task_events.TaskBlocked(task_id=task.id, reason=why),)
 
 
 MAX_NESTING = 16
@@ -331,7 +320,7 @@ def file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandConte
     record = dataclasses.replace(record, rejected_at=context.at)
     if not found.is_valid:
         return _override_invalid(task, record, found, context)
-    filed = HandoffRejected(
+    filed = task_events.HandoffRejected(
         task_id=task.id,
         handoff_id=command.handoff_id,
         agent=context.actor.name,
@@ -346,7 +335,7 @@ def file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandConte
     why = _manual_decision_reason(record, context)
     if why or record.reason is None:
         reason = f"a director must answer the rejection: {why}"
-        return (filed, TaskBlocked(task_id=task.id, reason=reason))
+        return (filed, task_events.TaskBlocked(task_id=task.id, reason=reason))
     return (filed, *accept_rejection(task, record, director.AUTOMATIC[record.reason], None, context))
 
 
@@ -391,7 +380,7 @@ def record_opinion(task: Task, command: c.GiveOpinion, context: c.CommandContext
     if filed is None or filed.handoff_id != command.handoff_id:
         raise Refused("nothing_to_answer", f"There is no rejection of the handoff {command.handoff_id}.")
     return (
-        OpinionGiven(
+        task_events.OpinionGiven(
             task_id=task.id,
             handoff_id=command.handoff_id,
             rejection_id=filed.rejection_id,
@@ -453,7 +442,7 @@ def _override_invalid(
     facts, agent = context.facts, context.actor.name
     is_formal = director.is_formal_slip(found.issues, task.slips_by(agent))
     ended = () if is_formal else h.lock_out_after_giving_up(task, agent, context)
-    invalid = HandoffRejectionInvalid(
+    invalid = task_events.HandoffRejectionInvalid(
         task_id=task.id,
         handoff_id=record.handoff_id,
         agent=agent,
@@ -467,11 +456,11 @@ def _override_invalid(
         is_formal=is_formal,
     )
     message = director.override_message(found.issues, is_last=bool(ended))
-    answer = RejectionAnswered(
+    answer = task_events.RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
         rejection_id=facts.fresh.rejection_id,
-        decision=Decision(
+        decision=task_events.Decision(
             decision_type=DecisionType.OVERRIDE.name,
             rejection=record.to_dict(),
             rationale=f"Rejection validation failed: {', '.join(issue.code for issue in found.issues)}.",
@@ -489,11 +478,11 @@ def _override_distrusted(task: Task, record: TaskRejection, context: c.CommandCo
     message = (
         f"The rejection is not acted upon: {facts.rejection.distrust}. Another agent takes over the task."
     )
-    answer = RejectionAnswered(
+    answer = task_events.RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
         rejection_id=facts.fresh.rejection_id,
-        decision=Decision(
+        decision=task_events.Decision(
             decision_type=DecisionType.OVERRIDE.name,
             rejection=record.to_dict(),
             rationale=f"Not acted upon: {facts.rejection.distrust}.",

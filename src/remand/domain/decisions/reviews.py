@@ -14,21 +14,8 @@ from remand.domain.decisions.gates import unsettled_control_changes
 from remand.domain.decisions.handoffs import best_agent, pass_to_agent, remaining_agents
 from remand.domain.decisions.notices import ask_user
 from remand.domain.decisions.objections import require_objections_answered
+from remand.domain.events import reviews as review_events
 from remand.domain.events.event import Events
-from remand.domain.events.reviews import (
-    FeedbackFetched,
-    Finding,
-    LockoutCleared,
-    LockoutSet,
-    ReviewApproved,
-    ReviewBypassed,
-    ReviewCommented,
-    ReviewNoted,
-    ReviewRejected,
-    ReviewRequested,
-    ReviewRetracted,
-    first_blocking,
-)
 from remand.domain.facts import Facts
 from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.references import unknown_commit_refusal
@@ -51,7 +38,9 @@ def request_review(task: Task, command: c.RequestReview, context: c.CommandConte
     require_not_author(task, reviewer, context.facts)
     if reviewer.name in task.reviews.requested:
         return ()
-    return (ReviewRequested(task_id=task.id, reviewer=reviewer.name, commit=task.submission.commit),)
+    return (
+        review_events.ReviewRequested(task_id=task.id, reviewer=reviewer.name, commit=task.submission.commit),
+    )
 
 
 def approve_review(task: Task, command: c.ApproveReview, context: c.CommandContext) -> Events:
@@ -71,7 +60,7 @@ def approve_review(task: Task, command: c.ApproveReview, context: c.CommandConte
     _require_checked_places(command, context)
     require_objections_answered(task, context.facts)
     return (
-        ReviewApproved(
+        review_events.ReviewApproved(
             task_id=task.id,
             reviewer=context.actor.name,
             commit=submission.commit,
@@ -119,7 +108,7 @@ def reject_review(task: Task, command: c.RejectReview, context: c.CommandContext
         return ()
     submission = _require_rejectable(task, command.commit, context)
     is_forges = ":" in command.source
-    rejected = ReviewRejected(
+    rejected = review_events.ReviewRejected(
         task_id=task.id,
         reviewer=context.actor.name,
         commit=submission.commit,
@@ -145,7 +134,9 @@ def reject_review(task: Task, command: c.RejectReview, context: c.CommandContext
     )
 
 
-def _require_valid_findings(findings: tuple[Finding, ...], reviewer: Actor) -> tuple[Finding, ...]:
+def _require_valid_findings(
+    findings: tuple[review_events.Finding, ...], reviewer: Actor
+) -> tuple[review_events.Finding, ...]:
     """The findings of a rejection: one of them blocks, within the reviewer's scope."""
     require_findings(findings)
     if not any(finding.is_blocking for finding in findings):
@@ -161,12 +152,12 @@ def _require_valid_findings(findings: tuple[Finding, ...], reviewer: Actor) -> t
     return within
 
 
-def _without_forge_ids(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _without_forge_ids(findings: tuple[review_events.Finding, ...]) -> tuple[review_events.Finding, ...]:
     """Findings that no forge has: nobody takes a comment there for told by naming it here."""
     return tuple(replace(finding, comment="", reply_to="", at="") for finding in findings)
 
 
-def require_findings(findings: tuple[Finding, ...]) -> None:
+def require_findings(findings: tuple[review_events.Finding, ...]) -> None:
     """Refuses more findings than an event takes, and what is no text."""
     if len(findings) > r.MAX_FINDINGS:
         raise Refused("bad_value", f"A review has at most {r.MAX_FINDINGS} findings, not {len(findings)}.")
@@ -178,7 +169,9 @@ def require_findings(findings: tuple[Finding, ...]) -> None:
             r.require_text("comment's id", name, MAX_SOURCE)
 
 
-def limit_to_scope(findings: tuple[Finding, ...], reviewer: Actor) -> tuple[Finding, ...]:
+def limit_to_scope(
+    findings: tuple[review_events.Finding, ...], reviewer: Actor
+) -> tuple[review_events.Finding, ...]:
     """The findings as they count: what a reviewer says of files beyond its scope is a suggestion."""
     beyond = set(paths_outside_scope(reviewer, (finding.path for finding in findings if finding.path)))
     return tuple(
@@ -187,7 +180,7 @@ def limit_to_scope(findings: tuple[Finding, ...], reviewer: Actor) -> tuple[Find
 
 
 def _lockout(
-    task: Task, submission: Submission, rejected: ReviewRejected, context: c.CommandContext
+    task: Task, submission: Submission, rejected: review_events.ReviewRejected, context: c.CommandContext
 ) -> Events:
     """Locks the author out, when its work on the task was rejected as often as the policy says; never the user."""
     after, author = context.facts.policy.lockout_after, submission.agent
@@ -197,16 +190,16 @@ def _lockout(
     return (_make_lockout(author, rejected),)
 
 
-def _add_lockout_cause(task: Task, author: str, rejected: ReviewRejected) -> Events:
+def _add_lockout_cause(task: Task, author: str, rejected: review_events.ReviewRejected) -> Events:
     """A lockout that stands by this review, too, should the one before be retracted; none of whom the user let back."""
     is_locked = any(one.agent == author and one.review_id for one in task.people.lockouts)
     return (_make_lockout(author, rejected),) if is_locked else ()
 
 
-def _make_lockout(author: str, rejected: ReviewRejected) -> LockoutSet:
-    blocking = first_blocking(rejected.findings)
+def _make_lockout(author: str, rejected: review_events.ReviewRejected) -> review_events.LockoutSet:
+    blocking = review_events.first_blocking(rejected.findings)
     reason = blocking.text if blocking else ""
-    return LockoutSet(
+    return review_events.LockoutSet(
         task_id=rejected.task_id, agent=author, reason=reason[:500], review_id=rejected.review_id
     )
 
@@ -214,7 +207,7 @@ def _make_lockout(author: str, rejected: ReviewRejected) -> LockoutSet:
 def _follow_up_events(
     task: Task,
     submission: Submission,
-    rejected: ReviewRejected,
+    rejected: review_events.ReviewRejected,
     context: c.CommandContext,
     *,
     is_locked: bool,
@@ -244,7 +237,7 @@ def retract_review(task: Task, command: c.RetractReview, context: c.CommandConte
     if task.status in (Status.DONE, Status.CANCELLED):
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; it has no rejection to retract.")
     review = _find_retractable(task, command.review_id, context.actor)
-    retracted = ReviewRetracted(
+    retracted = review_events.ReviewRetracted(
         task_id=task.id, review_id=review.id, reviewer=review.reviewer, reason=command.reason
     )
     return (retracted, *_clear_lockouts(task, review, context))
@@ -282,10 +275,10 @@ def _clear_lockouts(task: Task, review: Review, context: c.CommandContext) -> Ev
     freed = {lockout.agent for lockout in task.people.lockouts if all(map(found.has_led_to, lockout.causes))}
     own: Events = ()
     if found.agent not in freed and _has_lost_its_cause(task, found.agent, context):
-        own = (LockoutCleared(task_id=task.id, agent=found.agent, **why),)
+        own = (review_events.LockoutCleared(task_id=task.id, agent=found.agent, **why),)
         freed.add(found.agent)
     heirs = tuple(
-        LockoutCleared(task_id=heir, agent=agent, inherited_from=task.id, **why)
+        review_events.LockoutCleared(task_id=heir, agent=agent, inherited_from=task.id, **why)
         for heir, agent in context.facts.lockouts.descendants
         if agent in freed
     )
@@ -313,7 +306,7 @@ def record_feedback_fetch(task: Task, command: c.FetchFeedback, context: c.Comma
     if claim.read >= task.reviews.feedback:
         return ()
     return (
-        FeedbackFetched(
+        review_events.FeedbackFetched(
             task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, count=task.reviews.feedback
         ),
     )
@@ -449,7 +442,7 @@ def add_review_comments(task: Task, command: c.AddComments, context: c.CommandCo
     if not fresh:
         return ()
     return (
-        ReviewCommented(
+        review_events.ReviewCommented(
             task_id=task.id,
             reviewer=context.actor.name,
             commit=known.commit,
@@ -466,7 +459,7 @@ def record_review(task: Task, command: c.NoteReview, context: c.CommandContext) 
     if task.has_imported_review(command.source):
         return ()
     return (
-        ReviewNoted(
+        review_events.ReviewNoted(
             task_id=task.id,
             reviewer=command.reviewer,
             commit=command.commit,
@@ -481,7 +474,7 @@ def record_merge(task: Task, command: c.NoteMerge, context: c.CommandContext) ->
     """Keeps that work was merged past the rules, and tells the user."""
     if task.has_imported_review(command.source):
         return ()
-    bypassed = ReviewBypassed(
+    bypassed = review_events.ReviewBypassed(
         task_id=task.id, by=command.by, commit=command.commit, why=command.why, source=command.source
     )
     if task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED):

@@ -9,20 +9,8 @@ from remand.domain import ids
 from remand.domain import preconditions as r
 from remand.domain.decisions import escalations, forge_actions
 from remand.domain.decisions.notices import ask_user
+from remand.domain.events import tasks as task_events
 from remand.domain.events.event import Events
-from remand.domain.events.tasks import (
-    EdgeCreated,
-    EdgeDeleted,
-    TaskAdded,
-    TaskCancelled,
-    TaskChanges,
-    TaskData,
-    TaskDeferred,
-    TaskEdited,
-    TaskReopened,
-    TaskSettled,
-    TaskWoken,
-)
 from remand.domain.facts import update_facts
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
@@ -42,10 +30,10 @@ def add_task(task: Task | None, command: c.AddTask, context: c.CommandContext) -
     r.require_aliases(command.aliases, facts)
     r.require_known_tasks(facts)
     node = ids.task_node_id(ids.parse_task_id(command.own_id) or facts.fresh.task_id)
-    added = TaskAdded(
+    added = task_events.TaskAdded(
         id=node,
         type="TASK",
-        data=TaskData(
+        data=task_events.TaskData(
             title=command.title,
             description=command.scope,
             status="pending",
@@ -67,8 +55,8 @@ def import_issue(task: Task | None, command: c.ImportIssue, context: c.CommandCo
     return (*added, forge_actions.make_issue_import(command, own.fresh.task_id))
 
 
-def _dependency(node: str, on: str) -> EdgeCreated:
-    return EdgeCreated(src=node, tgt=ids.task_node_id(on), type="DEPENDS_ON")
+def _dependency(node: str, on: str) -> task_events.EdgeCreated:
+    return task_events.EdgeCreated(src=node, tgt=ids.task_node_id(on), type="DEPENDS_ON")
 
 
 def edit_task(task: Task, command: c.EditTask, context: c.CommandContext) -> Events:
@@ -88,7 +76,7 @@ def edit_task(task: Task, command: c.EditTask, context: c.CommandContext) -> Eve
     r.require_aliases(command.aliases or (), context.facts)
     r.require_known_tasks(context.facts)
     r.require_no_cycle(context.facts)
-    changes = TaskChanges(
+    changes = task_events.TaskChanges(
         title=command.title,
         description=command.scope,
         priority=command.priority,
@@ -99,12 +87,14 @@ def edit_task(task: Task, command: c.EditTask, context: c.CommandContext) -> Eve
         pr=command.pr,
     )
     node = ids.task_node_id(task.id)
-    edited = (TaskEdited(id=node, changes=changes),) if changes != TaskChanges() else ()
+    edited = (
+        (task_events.TaskEdited(id=node, changes=changes),) if changes != task_events.TaskChanges() else ()
+    )
     linked = tuple(
         _dependency(node, on) for on in _unique(command.depends_on) if on not in task.links.depends_on
     )
     dropped = tuple(
-        EdgeDeleted(src=node, tgt=ids.task_node_id(on), type="DEPENDS_ON")
+        task_events.EdgeDeleted(src=node, tgt=ids.task_node_id(on), type="DEPENDS_ON")
         for on in _unique(command.drop_depends_on)
         if on in task.links.depends_on
     )
@@ -126,7 +116,7 @@ def cancel_task(task: Task, command: c.CancelTask, context: c.CommandContext) ->
     r.require_status(task, "task.cancel", "cancelled")
     r.require_text("reason", command.reason)
     answered = escalations.answer_by_command(task, escalations.WONTFIX, context)
-    return (*answered, TaskCancelled(task_id=task.id, reason=command.reason))
+    return (*answered, task_events.TaskCancelled(task_id=task.id, reason=command.reason))
 
 
 def reopen_task(task: Task, command: c.ReopenTask, context: c.CommandContext) -> Events:
@@ -138,7 +128,7 @@ def reopen_task(task: Task, command: c.ReopenTask, context: c.CommandContext) ->
         escalations.require_agent_left(task, context)
         return answered
     return (
-        TaskReopened(task_id=task.id, reason=command.reason),
+        task_events.TaskReopened(task_id=task.id, reason=command.reason),
         *escalations.deadlock_question(task, context),
     )
 
@@ -151,13 +141,17 @@ def defer_task(task: Task, command: c.DeferTask, context: c.CommandContext) -> E
     r.require_text("reason", command.reason)
     if not context.facts.links.open_blockers:
         raise Refused("bad_value", "Deferring needs at least one open task to wait for.")
-    return (TaskDeferred(task_id=task.id, waits_for=_unique(command.waits_for), reason=command.reason),)
+    return (
+        task_events.TaskDeferred(
+            task_id=task.id, waits_for=_unique(command.waits_for), reason=command.reason
+        ),
+    )
 
 
 def wake_task(task: Task, command: c.WakeTask, context: c.CommandContext) -> Events:
     if task.status != Status.DEFERRED or context.facts.links.open_blockers:
         return ()
-    return (TaskWoken(task_id=task.id, because=task.links.waits_for),)
+    return (task_events.TaskWoken(task_id=task.id, because=task.links.waits_for),)
 
 
 def settle_task(task: Task, command: c.SettleTask, context: c.CommandContext) -> Events:
@@ -167,7 +161,7 @@ def settle_task(task: Task, command: c.SettleTask, context: c.CommandContext) ->
     if context.facts.missing:
         return ()
     status = Status.DONE if Status.DONE in statuses else Status.CANCELLED
-    return (TaskSettled(task_id=task.id, status=status),)
+    return (task_events.TaskSettled(task_id=task.id, status=status),)
 
 
 def _sorted_unique(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,13 +8,7 @@ from collections.abc import Iterator
 from remand.domain.events.reviews import Finding
 from remand.domain.feedback.comments import remove_label
 from remand.domain.feedback.markup import fence_lines, split_code
-from remand.domain.feedback.rounds import (
-    COMMAND,
-    FeedbackFinding,
-    FeedbackRound,
-    RoundReview,
-    TaskFeedback,
-)
+from remand.domain.feedback.rounds import COMMAND, FeedbackFinding, FeedbackRound, RoundReview, TaskFeedback
 from remand.domain.feedback.sanitiser import MAX_REJECTION, visible_characters
 from remand.domain.instant import Instant, is_instant
 from remand.domain.task import Task

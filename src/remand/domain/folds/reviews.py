@@ -10,27 +10,8 @@ from msgspec.structs import replace
 from remand.domain.decisions.findings import is_still_rejected
 from remand.domain.decisions.notices import MAX_NOTICES, find_notice, open_alert
 from remand.domain.decisions.objections import MAX_WORKS
+from remand.domain.events import reviews as review_events
 from remand.domain.events.event import Event
-from remand.domain.events.reviews import (
-    EscalationAcknowledged,
-    EscalationAnswered,
-    EscalationNotified,
-    EscalationOpened,
-    EscalationRepeated,
-    FeedbackFetched,
-    Finding,
-    LockoutCleared,
-    LockoutSet,
-    ObjectionsDismissed,
-    ReviewApproved,
-    ReviewBypassed,
-    ReviewCommented,
-    ReviewNoted,
-    ReviewRejected,
-    ReviewRequested,
-    ReviewRetracted,
-    TaskReassigned,
-)
 from remand.domain.events.work import GateAlerted
 from remand.domain.gate.state import MAX_GATES, GateAlert, update_gates
 from remand.domain.instant import Instant, add_seconds
@@ -77,7 +58,7 @@ def record_notice(task: Task, event: Event) -> Task:
     return update_task(task, notices=(*task.inbox.notices, found)[-MAX_NOTICES:])
 
 
-def record_notice_delivery(task: Task, event: EscalationNotified) -> Task:
+def record_notice_delivery(task: Task, event: review_events.EscalationNotified) -> Task:
     """Notes that a channel took an alert, or an override, which is forgotten with the last channel."""
     found = open_alert(task)
     if found is not None and found.id == event.escalation_id:
@@ -92,14 +73,14 @@ def record_notice_delivery(task: Task, event: EscalationNotified) -> Task:
     return task if left == task.inbox.notices else update_task(task, notices=left)
 
 
-def acknowledge_alert(task: Task, event: EscalationAcknowledged) -> Task:
+def acknowledge_alert(task: Task, event: review_events.EscalationAcknowledged) -> Task:
     found = open_alert(task)
     if found is None or found.id != event.escalation_id:
         return task
     return _with_alert(task, replace(found, acknowledged_by=event.meta.actor or "somebody"))
 
 
-def take_over_on_alert(task: Task, event: EscalationAnswered) -> Task | None:
+def take_over_on_alert(task: Task, event: review_events.EscalationAnswered) -> Task | None:
     """The task that the user took from its agent on an alert; None when the answer is about no alert."""
     found = open_alert(task)
     if found is None or found.id != event.escalation_id:
@@ -123,7 +104,7 @@ MAX_DISMISSALS = 200
 """How many answers a task keeps, the latest."""
 
 
-def apply_objections_dismissed(task: Task, event: ObjectionsDismissed) -> Task:
+def apply_objections_dismissed(task: Task, event: review_events.ObjectionsDismissed) -> Task:
     """Keeps the answer."""
     answer = Dismissal(signer=event.signer, works=event.works[:MAX_WORKS], at=event.ts)
     return update_task(task, dismissals=(*task.inbox.dismissals, answer)[-MAX_DISMISSALS:])
@@ -134,13 +115,13 @@ DAY = 86_400.0
 FIX, ACCEPT = "fix", "accept"
 
 
-def apply_review_requested(task: Task, event: ReviewRequested) -> Task:
+def apply_review_requested(task: Task, event: review_events.ReviewRequested) -> Task:
     if task.submission is None or event.commit not in ("", task.submission.commit):
         return task
     return update_task(task, requested=with_name(task.reviews.requested, event.reviewer))
 
 
-def apply_review_approved(task: Task, event: ReviewApproved) -> Task:
+def apply_review_approved(task: Task, event: review_events.ReviewApproved) -> Task:
     if task.submission is None or task.submission.commit != event.commit:
         return record_conflict(task, event, "the approval names a commit that was not the one under review")
     if is_still_rejected(task):
@@ -148,7 +129,7 @@ def apply_review_approved(task: Task, event: ReviewApproved) -> Task:
     return advance_task(task, event, approved_commit=event.commit, sources=_with_source(task, event.source))
 
 
-def apply_review_rejected(task: Task, event: ReviewRejected) -> Task:
+def apply_review_rejected(task: Task, event: review_events.ReviewRejected) -> Task:
     """Sends the submission back. A further review of work that was sent back already adds to that rejection."""
     submission = task.submission
     if event.source and event.source in task.reviews.sources:
@@ -183,14 +164,14 @@ def apply_review_rejected(task: Task, event: ReviewRejected) -> Task:
     return update_task(moved, rejection_count=len(moved.standing_rounds))
 
 
-def _send_back(task: Task, event: ReviewRejected, noted: dict[str, Any]) -> Task:
+def _send_back(task: Task, event: review_events.ReviewRejected, noted: dict[str, Any]) -> Task:
     """Moves the task. What another ledger took out of review meanwhile stays where it is, and the rejection counts."""
     if task.status == Status.PROVISIONAL or task.is_terminal:
         return advance_task(task, event, queue=Status.REJECTED, **noted)
     return update_task(task, **noted)
 
 
-def _count_undone_rejection(task: Task, event: ReviewRejected) -> Task:
+def _count_undone_rejection(task: Task, event: review_events.ReviewRejected) -> Task:
     """Counts a rejection whose submission a merge, or a line with an earlier date, has undone: a no is believed."""
     if not event.author or not event.handoff_id:
         return task
@@ -217,12 +198,15 @@ def _count_undone_rejection(task: Task, event: ReviewRejected) -> Task:
     return update_task(task, rejection_count=len(task.standing_rounds))
 
 
-def _is_about(event: ReviewRejected, submission: Submission) -> bool:
+def _is_about(event: review_events.ReviewRejected, submission: Submission) -> bool:
     return submission.commit == event.commit or (submission.tree or "-") == event.tree
 
 
 def _add_review(
-    rounds: tuple[ReviewRound, ...], known: ReviewRound, review: Review, findings: tuple[Finding, ...]
+    rounds: tuple[ReviewRound, ...],
+    known: ReviewRound,
+    review: Review,
+    findings: tuple[review_events.Finding, ...],
 ) -> tuple[ReviewRound, ...]:
     """The rejections, with one review more that is of the same work as a known one."""
     comments = _with_names(known.comments, _comment_ids(findings))
@@ -230,7 +214,7 @@ def _add_review(
     return tuple(both if one is known else one for one in rounds)
 
 
-def apply_review_commented(task: Task, event: ReviewCommented) -> Task:
+def apply_review_commented(task: Task, event: review_events.ReviewCommented) -> Task:
     """Adds comments to the rejection that they belong to. Two ledgers may add the same; they are counted once."""
     known = task.find_rejected_round(event.handoff_id, event.tree)
     if known is None or set(_comment_ids(event.findings)) <= set(known.comments):
@@ -240,11 +224,11 @@ def apply_review_commented(task: Task, event: ReviewCommented) -> Task:
     return update_task(task, rounds=rounds, feedback=task.reviews.feedback + 1)
 
 
-def _comment_ids(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+def _comment_ids(findings: tuple[review_events.Finding, ...]) -> tuple[str, ...]:
     return tuple(finding.comment for finding in findings if finding.comment)
 
 
-def apply_review_retracted(task: Task, event: ReviewRetracted) -> Task:
+def apply_review_retracted(task: Task, event: review_events.ReviewRetracted) -> Task:
     """Takes a rejection back. With its last review a round loses its count and its lockout."""
     found = next((one for one in task.reviews.rounds if _has_standing_review(one, event.review_id)), None)
     if found is None:
@@ -280,7 +264,7 @@ def _has_standing_review(one: ReviewRound, review_id: str) -> bool:
     return any(review.id == review_id and not review.is_retracted for review in one.reviews)
 
 
-def _return_to_review(task: Task, event: ReviewRetracted, found: ReviewRound) -> Task:
+def _return_to_review(task: Task, event: review_events.ReviewRetracted, found: ReviewRound) -> Task:
     """Puts the work under review again, when nobody has gone on with the task since."""
     submission, escalation = task.submission, task.open_escalation
     same = (found.handoff_id, found.tree)
@@ -291,16 +275,16 @@ def _return_to_review(task: Task, event: ReviewRetracted, found: ReviewRound) ->
     return advance_task(task, event, offers=())
 
 
-def apply_review_noted(task: Task, event: ReviewNoted | ReviewBypassed) -> Task:
+def apply_review_noted(task: Task, event: review_events.ReviewNoted | review_events.ReviewBypassed) -> Task:
     return update_task(task, sources=_with_source(task, event.source))
 
 
-def apply_feedback_fetched(task: Task, event: FeedbackFetched) -> Task:
+def apply_feedback_fetched(task: Task, event: review_events.FeedbackFetched) -> Task:
     read = min(event.count, task.reviews.feedback)
     return advance_task(task, event, claim=task.claim and replace(task.claim, read=read))
 
 
-def apply_lockout_set(task: Task, event: LockoutSet) -> Task:
+def apply_lockout_set(task: Task, event: review_events.LockoutSet) -> Task:
     """Keeps an agent away, for one cause more when it is kept away already.
 
     Two ledgers may take in the same review: when one of them retracts it, the other's lockout does not hold.
@@ -347,7 +331,7 @@ def _without_causes(
     )
 
 
-def apply_lockout_cleared(task: Task, event: LockoutCleared) -> Task:
+def apply_lockout_cleared(task: Task, event: review_events.LockoutCleared) -> Task:
     """Lets an agent work again. What follows from another task or a retraction ends that cause alone."""
     others = tuple(item for item in task.people.lockouts if item.agent != event.agent)
     own = tuple(item for item in task.people.lockouts if item.agent == event.agent)
@@ -359,13 +343,13 @@ def apply_lockout_cleared(task: Task, event: LockoutCleared) -> Task:
     )
 
 
-def _is_lifted(cause: LockoutCause, event: LockoutCleared) -> bool:
+def _is_lifted(cause: LockoutCause, event: review_events.LockoutCleared) -> bool:
     if event.inherited_from:
         return bool(cause.inherited_from)
     return bool(cause.review_id) or not event.review_id
 
 
-def apply_task_reassigned(task: Task, event: TaskReassigned) -> Task:
+def apply_task_reassigned(task: Task, event: review_events.TaskReassigned) -> Task:
     if task.is_locked_out(event.target):
         return record_conflict(task, event, f"{event.target} was locked out")
     if task.claim is not None and task.claim.agent != event.source:
@@ -373,12 +357,12 @@ def apply_task_reassigned(task: Task, event: TaskReassigned) -> Task:
     return advance_task(task, event, claim=None, offers=(), waiting_for="")
 
 
-def make_escalation_id(event: EscalationOpened) -> str:
+def make_escalation_id(event: review_events.EscalationOpened) -> str:
     """What a question is called by, from the event that opened it."""
     return f"E-{event.meta.origin[:12]}"
 
 
-def apply_escalation_opened(task: Task, event: EscalationOpened) -> Task:
+def apply_escalation_opened(task: Task, event: review_events.EscalationOpened) -> Task:
     escalation = Escalation(
         id=make_escalation_id(event),
         reason=event.reason,
@@ -395,7 +379,7 @@ def apply_escalation_opened(task: Task, event: EscalationOpened) -> Task:
     )
 
 
-def apply_escalation_repeated(task: Task, event: EscalationRepeated) -> Task:
+def apply_escalation_repeated(task: Task, event: review_events.EscalationRepeated) -> Task:
     """Two ledgers may repeat the same question; the later deadline holds."""
     escalation = _find_open_escalation(task, event.escalation_id)
     if escalation is None:
@@ -405,7 +389,7 @@ def apply_escalation_repeated(task: Task, event: EscalationRepeated) -> Task:
     return update_task(task, escalation=again)
 
 
-def apply_escalation_notified(task: Task, event: EscalationNotified) -> Task:
+def apply_escalation_notified(task: Task, event: review_events.EscalationNotified) -> Task:
     escalation = _find_open_escalation(task, event.escalation_id)
     if escalation is None:
         return record_notice_delivery(task, event)
@@ -413,14 +397,14 @@ def apply_escalation_notified(task: Task, event: EscalationNotified) -> Task:
     return update_task(task, escalation=replace(escalation, notified=channels))
 
 
-def apply_escalation_acknowledged(task: Task, event: EscalationAcknowledged) -> Task:
+def apply_escalation_acknowledged(task: Task, event: review_events.EscalationAcknowledged) -> Task:
     escalation = _find_open_escalation(task, event.escalation_id)
     if escalation is None:
         return acknowledge_alert(task, event)
     return update_task(task, escalation=replace(escalation, acknowledged_by=event.meta.actor))
 
 
-def apply_escalation_answered(task: Task, event: EscalationAnswered) -> Task:
+def apply_escalation_answered(task: Task, event: review_events.EscalationAnswered) -> Task:
     fixer = event.meta.actor if event.option == FIX else task.people.fixer
     taken_over = take_over_on_alert(task, event)
     if taken_over is not None:

@@ -6,43 +6,26 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from remand.domain.events import work as work_events
 from remand.domain.events.tasks import HandoffCompleted, TaskSubmitted
-from remand.domain.events.work import (
-    ActDone,
-    ActFailed,
-    ActIntended,
-    FindingAccepted,
-    FindingRefused,
-    GateErrored,
-    GateHeld,
-    GateOverridden,
-    GatePassed,
-    GateRecovered,
-    GateRejected,
-    How,
-    IdleStopCounted,
-    IssueImported,
-    Purpose,
-    RunEnded,
-    RunStarted,
-    TaskReturned,
-)
 from remand.domain.forge_state import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
 from remand.domain.gate.state import GateState, outages_after_verdict, update_gates, without_gates
 from remand.domain.gate.verdict import RELEASING, Verdict
 from remand.domain.run import Run, add_run_cost
 from remand.domain.task import Claim, Status, Task, advance_task, bound_lease, record_conflict, update_task
 
-GateVerdictEvent = GatePassed | GateRejected | GateHeld | GateErrored
+GateVerdictEvent = (
+    work_events.GatePassed | work_events.GateRejected | work_events.GateHeld | work_events.GateErrored
+)
 
 
-def apply_gate_passed(task: Task, event: GatePassed) -> Task:
+def apply_gate_passed(task: Task, event: work_events.GatePassed) -> Task:
     is_released = event.verdict.is_release or event.is_observed
     gates = _state_after_verdict(task, event, is_released=is_released, alert=None)
     return advance_task(task, event, claim=_without_idle_stops(task), gates=gates)
 
 
-def apply_gate_rejected(task: Task, event: GateRejected) -> Task:
+def apply_gate_rejected(task: Task, event: work_events.GateRejected) -> Task:
     gates = _state_after_verdict(
         task,
         event,
@@ -55,7 +38,7 @@ def apply_gate_rejected(task: Task, event: GateRejected) -> Task:
     return advance_task(task, event, claim=_without_idle_stops(task), gates=gates)
 
 
-def apply_gate_held(task: Task, event: GateHeld) -> Task:
+def apply_gate_held(task: Task, event: work_events.GateHeld) -> Task:
     claim = _without_idle_stops(task)
     claim = claim and replace(claim, lease_expires_at=bound_lease(event.lease_expires_at, event.ts))
     gates = _state_after_verdict(
@@ -64,7 +47,7 @@ def apply_gate_held(task: Task, event: GateHeld) -> Task:
     return advance_task(task, event, claim=claim, gates=gates)
 
 
-def apply_gate_errored(task: Task, event: GateErrored) -> Task:
+def apply_gate_errored(task: Task, event: work_events.GateErrored) -> Task:
     return advance_task(
         task,
         event,
@@ -75,7 +58,7 @@ def apply_gate_errored(task: Task, event: GateErrored) -> Task:
     )
 
 
-def apply_idle_stop(task: Task, event: IdleStopCounted) -> Task:
+def apply_idle_stop(task: Task, event: work_events.IdleStopCounted) -> Task:
     claim = task.claim and replace(task.claim, idle_stops=task.claim.idle_stops + 1, idle_key=event.key)
     return advance_task(task, event, claim=claim)
 
@@ -86,7 +69,7 @@ def _without_idle_stops(task: Task) -> Claim | None:
     return replace(claim, idle_stops=0, idle_key="") if claim and claim.idle_stops else claim
 
 
-def apply_finding_accepted(task: Task, event: FindingAccepted) -> Task:
+def apply_finding_accepted(task: Task, event: work_events.FindingAccepted) -> Task:
     gates = task.gates
     if event.finding in gates.decisions.accepted:
         return task
@@ -95,7 +78,7 @@ def apply_finding_accepted(task: Task, event: FindingAccepted) -> Task:
     return update_task(task, gates=update_gates(gates, accepted=accepted, refused=refused))
 
 
-def apply_finding_refused(task: Task, event: FindingRefused) -> Task:
+def apply_finding_refused(task: Task, event: work_events.FindingRefused) -> Task:
     """Takes an acceptance back. Work that was let through unenforced stays so: nothing is stopped there."""
     gates = task.gates
     left = tuple(name for name in gates.decisions.accepted if name != event.finding)
@@ -109,14 +92,14 @@ def apply_finding_refused(task: Task, event: FindingRefused) -> Task:
     )
 
 
-def apply_gate_overridden(task: Task, event: GateOverridden) -> Task:
+def apply_gate_overridden(task: Task, event: work_events.GateOverridden) -> Task:
     gates, pair = task.gates, (event.gate, event.tree)
     if pair in gates.decisions.overridden:
         return task
     return update_task(task, gates=update_gates(gates, overridden=(*gates.decisions.overridden, pair)))
 
 
-def apply_gate_recovered(task: Task, event: GateRecovered) -> Task:
+def apply_gate_recovered(task: Task, event: work_events.GateRecovered) -> Task:
     left = without_gates(task.gates.outages, event.gates)
     return update_task(task, gates=replace(task.gates, outages=left))
 
@@ -156,7 +139,7 @@ def _state_after_verdict(
         places=_finding_places(verdict),
         is_released=is_released,
         outages=outages_after_verdict(
-            gates.outages, verdict, event.ts, is_stopped=not isinstance(event, GatePassed)
+            gates.outages, verdict, event.ts, is_stopped=not isinstance(event, work_events.GatePassed)
         ),
         **changes,
     )
@@ -170,7 +153,7 @@ def _finding_places(verdict: Verdict) -> tuple[tuple[str, str], ...]:
 MAX_RUNS = 50
 
 
-def apply_run_started(task: Task, event: RunStarted) -> Task:
+def apply_run_started(task: Task, event: work_events.RunStarted) -> Task:
     """The agent is at work. Two ledgers may have started one; both are kept in sight until they end."""
     if task.find_run(event.run_id) is not None:
         return record_conflict(task, event, f"the run {event.run_id} was under way already")
@@ -185,24 +168,28 @@ def apply_run_started(task: Task, event: RunStarted) -> Task:
         session=event.meta.session,
     )
     claim = task.claim
-    if claim is not None and event.purpose == Purpose.WORK and claim.handoff_id == event.handoff_id:
+    if (
+        claim is not None
+        and event.purpose == work_events.Purpose.WORK
+        and claim.handoff_id == event.handoff_id
+    ):
         claim = replace(claim, runner=event.meta.session, run_ended="")
     return replace(task, runs=(*task.runs, run)[-MAX_RUNS:], claim=claim)
 
 
-def _open_rejection_id(task: Task, event: RunStarted) -> str:
+def _open_rejection_id(task: Task, event: work_events.RunStarted) -> str:
     """The rejection that waits for a director."""
     return (
         task.rejections.last_rejection.rejection_id
-        if task.rejections.last_rejection and event.purpose == Purpose.DIRECT
+        if task.rejections.last_rejection and event.purpose == work_events.Purpose.DIRECT
         else ""
     )
 
 
-def apply_run_ended(task: Task, event: RunEnded) -> Task:
+def apply_run_ended(task: Task, event: work_events.RunEnded) -> Task:
     """What the run has cost is the task's, whoever it was. Two ledgers may find the same run lost."""
     run = task.find_run(event.run_id)
-    if run is None and event.how == How.LOST:
+    if run is None and event.how == work_events.How.LOST:
         return task
     if run is None:
         return record_conflict(task, event, f"the run {event.run_id} was not under way at that time")
@@ -211,7 +198,7 @@ def apply_run_ended(task: Task, event: RunEnded) -> Task:
     claim = task.claim
     if claim is None or run.handoff_id != claim.handoff_id:
         return task
-    has_begun = event.how != How.NOT_STARTED
+    has_begun = event.how != work_events.How.NOT_STARTED
     is_no_attempt = not has_begun and not claim.has_run
     return update_task(
         task,
@@ -220,7 +207,7 @@ def apply_run_ended(task: Task, event: RunEnded) -> Task:
     )
 
 
-def apply_task_returned(task: Task, event: TaskReturned) -> Task:
+def apply_task_returned(task: Task, event: work_events.TaskReturned) -> Task:
     """Back to its queue; what was begun is gone on with before what is new."""
     if event.has_work and task.queue == Status.INCOMING:
         task = replace(task, queue=Status.NEEDS_CONTINUATION)
@@ -232,7 +219,7 @@ MAX_TRIES_KEPT = 1000
 _ACTS = frozenset(ForgeAction)
 
 
-def apply_issue_imported(task: Task, event: IssueImported) -> Task:
+def apply_issue_imported(task: Task, event: work_events.IssueImported) -> Task:
     """The first word on where a task comes from holds."""
     if task.forge.issue or event.issue <= 0:
         return task
@@ -247,7 +234,7 @@ def forge_state_after_submission(task: Task, event: TaskSubmitted | HandoffCompl
     return replace(task.forge, is_branch_agents=True, pushed="" if task.branch else task.forge.pushed)
 
 
-def apply_act_intended(task: Task, event: ActIntended) -> Task:
+def apply_act_intended(task: Task, event: work_events.ActIntended) -> Task:
     """Two ledgers may intend the same; each looks at the forge before it acts."""
     if event.act not in _ACTS:
         return task
@@ -263,7 +250,7 @@ def apply_act_intended(task: Task, event: ActIntended) -> Task:
     )
 
 
-def apply_act_done(task: Task, event: ActDone) -> Task:
+def apply_act_done(task: Task, event: work_events.ActDone) -> Task:
     """Notes what is so on the forge now."""
     if event.act not in _ACTS:
         return task
@@ -286,7 +273,7 @@ def apply_act_done(task: Task, event: ActDone) -> Task:
             return replace(task, forge=replace(forge, is_closed=True))
 
 
-def apply_act_failed(task: Task, event: ActFailed) -> Task:
+def apply_act_failed(task: Task, event: work_events.ActFailed) -> Task:
     """Waits for a while, or gives the act up."""
     intent = task.forge.intent
     is_begun = intent is not None and (intent.act, intent.about) == (event.act, event.about)

@@ -158,7 +158,7 @@ class _Session:
 
     def _guarded_paths(self) -> list[str]:
         """What a tool is about to touch that is not an agent's. What it may call is for its door to say, if it has one."""
-        place, worktree = self._place, self._words.workplace
+        place, worktree = self._place, self._words.worktree.folder
         if worktree:
             place = LedgerLocation(
                 root=place.root, worktree=worktree, git_dir=place.git_dir, common_dir=place.common_dir
@@ -169,7 +169,9 @@ class _Session:
 
     @property
     def _head(self) -> str:
-        return self._words.head if self._words.workplace else repository.head_commit(self._place)
+        return (
+            self._words.worktree.head if self._words.worktree.folder else repository.head_commit(self._place)
+        )
 
     def _lockout_reason(self, task: Task, agent: str) -> str:
         """Why the agent is locked out of the task, or of one it was cut from; empty when it is not."""
@@ -213,7 +215,7 @@ class _Session:
 
     @property
     def _known_by(self) -> KnownBy:
-        return KnownBy.SOCKET if self._words.workplace else KnownBy.WORD
+        return KnownBy.SOCKET if self._words.worktree.folder else KnownBy.WORD
 
     def _receipt(self, task: Task) -> None:
         """Notes that the agent was given its feedback."""
@@ -240,12 +242,12 @@ class _Session:
             key=f"hook-{sha256(self._words.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}",
             agent=self._agent(task),
             commit=commit,
-            branch=words.branch if words.workplace else current_branch(self._place.git_dir),
-            uncommitted=words.uncommitted if words.workplace else self._uncommitted_paths(),
+            branch=words.branch if words.worktree.folder else current_branch(self._place.git_dir),
+            uncommitted=words.worktree.uncommitted if words.worktree.folder else self._uncommitted_paths(),
             has_background_work=words.has_background_work,
             is_broken=words.is_broken,
-            fault=words.fault,
-            is_through_socket=bool(words.workplace),
+            fault=words.worktree.fault,
+            is_through_socket=bool(words.worktree.folder),
         )
         stopping = self._gates.stop_responder()
         reply = stopping.reply(stop)
@@ -280,7 +282,7 @@ class _Session:
     def _call(self, stop: Stop) -> list[str]:
         claim = self._task.claim if self._task else None
         # The branch of an agent's own worktree is the task's. One that is only checked out may be another task's.
-        branch = ("--branch", stop.branch) if self._words.workplace else ()
+        branch = ("--branch", stop.branch) if self._words.worktree.folder else ()
         module = "agent_socket.runner" if stop.is_through_socket else "entry"
         return [
             *(sys.executable, "-m", f"remand.interfaces.cli.{module}", "-C", self._place.worktree, "--json"),

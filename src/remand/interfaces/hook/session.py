@@ -9,6 +9,16 @@ from remand.wiring.ledger import open_at
 from remand.wiring.startup import LedgerLocation, SessionTask
 
 
+class SocketWorktree(Record, kw_only=True):
+    """The worktree of an agent that calls through its socket: what is in it was looked up there, and is not here."""
+
+    folder: str = ""
+    head: str = ""
+    uncommitted: tuple[str, ...] = ()
+    fault: str = ""
+    """Why the work there could not be imported."""
+
+
 class SessionCall(Record, kw_only=True):
     """A call as plain values, so that it can be handed on."""
 
@@ -32,12 +42,7 @@ class SessionCall(Record, kw_only=True):
     paths: tuple[str, ...] = ()
     config_source: str = ""
     config_file: str = ""
-    workplace: str = ""
-    """The worktree of an agent that speaks through a door: what is in it is not looked up, but told here."""
-    head: str = ""
-    uncommitted: tuple[str, ...] = ()
-    fault: str = ""
-    """Why the work there could not be taken over."""
+    worktree: SocketWorktree = SocketWorktree()
     patience: float = 0.0
     """How many seconds the gates may take, where they may be run at all."""
 

@@ -122,11 +122,11 @@ class SocketHooks:
         own: dict[str, object] = {
             "session": caller.run_id,
             "firing": f"{caller.run_id} {told}",
-            "workplace": caller.workplace.folder,
             "branch": caller.workplace.branch,
-            "head": branch_tip(caller.workplace),
         }
-        return own | self._worktree_fields(caller) if call.event == registry.STOP else own
+        worktree = {"folder": caller.workplace.folder, "head": branch_tip(caller.workplace)}
+        found = self._worktree_fields(caller) if call.event == registry.STOP else {}
+        return own | {"worktree": worktree | found}
 
     def _worktree_fields(self, caller: AgentCaller) -> dict[str, object]:
         """What is in the workplace of an agent that wants to stop, its commits taken over."""

@@ -1,0 +1,280 @@
+"""What follows from the events of a task itself, its claims and its handoffs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain import ids
+from remand.domain.events import tasks as task_events
+from remand.domain.events.event import ClaimEvent
+from remand.domain.folds import work
+from remand.domain.task import (
+    PRIORITIES,
+    TERMINAL,
+    Claim,
+    Offer,
+    Priority,
+    Status,
+    Submission,
+    Task,
+    advance_task,
+    bound_lease,
+    make_task,
+    record_conflict,
+    update_task,
+    with_name,
+)
+
+LEGACY_STATUS = {
+    "pending": Status.INCOMING,
+    "in_progress": Status.INCOMING,
+    "completed": Status.DONE,
+    "blocked": Status.BLOCKED,
+    "deferred": Status.DEFERRED,
+}
+
+
+def create_task(event: task_events.TaskAdded) -> Task:
+    data = event.data
+    is_legacy = event.is_legacy
+    return make_task(
+        id=ids.parse_task_id(event.id) or event.id,
+        title=data.title,
+        created_at=event.ts,
+        created_by=event.meta.actor,
+        scope=data.description,
+        priority=_parse_priority(data.priority),
+        category=data.category,
+        skills=data.skills,
+        branch=data.branch,
+        aliases=data.aliases,
+        parent=data.parent,
+        status=LEGACY_STATUS.get(data.status, Status.INCOMING) if is_legacy else Status.INCOMING,
+        is_legacy=is_legacy,
+    )
+
+
+def _parse_priority(text: str) -> Priority:
+    return Priority(text) if text in PRIORITIES else Priority.MEDIUM
+
+
+def is_backdated(event: task_events.TaskAdded) -> bool:
+    """True when a task is said to have been written down before the time that its own id tells.
+
+    An event that restates another has the right time, and the id that was made under the wrong one.
+    """
+    stamp = ids.creation_time(event.id)
+    return bool(stamp) and not event.is_legacy and not event.meta.restates and event.ts[:19] < stamp
+
+
+def apply_task_added_again(task: Task, event: task_events.TaskAdded) -> Task:
+    if task.is_legacy and not event.is_legacy:
+        # Lines of GoT tools carry any date; they reach no task that has a lifecycle.
+        return record_conflict(create_task(event), event, "a line of a GoT tool told of this task, too")
+    if event.data.title == task.title and event.data.description == task.details.scope:
+        return task
+    return record_conflict(task, event, "another task with this id was added first")
+
+
+def apply_task_edited(task: Task, event: task_events.TaskEdited) -> Task:
+    if event.is_legacy and not task.is_legacy:
+        return record_conflict(task, event, "a line of a GoT tool edits no task that has a lifecycle")
+    changes = event.changes
+    new: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("title", changes.title),
+            ("scope", changes.description),
+            ("category", changes.category),
+            ("skills", changes.skills),
+            ("branch", changes.branch),
+            ("aliases", changes.aliases),
+            ("pr", changes.pr),
+            ("priority", None if changes.priority is None else _parse_priority(changes.priority)),
+        )
+        if value is not None
+    }
+    if changes.status is not None:
+        if not (task.is_legacy and event.is_legacy):
+            return record_conflict(
+                task, event, "an edit cannot change the status of a task that has a lifecycle"
+            )
+        new["status"] = LEGACY_STATUS.get(changes.status, task.status)
+    return update_task(task, **new)
+
+
+def apply_task_deleted(task: Task, event: task_events.TaskDeleted) -> Task:
+    if not (task.is_legacy and event.is_legacy):
+        return record_conflict(task, event, "a task that has a lifecycle is cancelled, not deleted")
+    return replace(task, status=Status.CANCELLED)
+
+
+def apply_edge_created(task: Task, event: task_events.EdgeCreated) -> Task:
+    on = ids.parse_task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
+    if on is None or on in task.links.depends_on:
+        return task
+    if event.is_legacy and not task.is_legacy:
+        return record_conflict(task, event, "a line of a GoT tool links no task that has a lifecycle")
+    if on == task.id:
+        return record_conflict(task, event, "a task cannot wait for itself")
+    return update_task(task, depends_on=(*task.links.depends_on, on))
+
+
+def apply_edge_deleted(task: Task, event: task_events.EdgeDeleted) -> Task:
+    on = ids.parse_task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
+    if event.is_legacy and not task.is_legacy:
+        return record_conflict(task, event, "a line of a GoT tool unlinks no task that has a lifecycle")
+    if on not in task.links.depends_on:
+        return record_conflict(task, event, f"there was no such dependency on {on}")
+    return update_task(task, depends_on=tuple(other for other in task.links.depends_on if other != on))
+
+
+def apply_task_deferred(task: Task, event: task_events.TaskDeferred) -> Task:
+    if not set(event.waits_for) - {task.id}:
+        return record_conflict(task, event, "it named nothing to wait for")
+    return advance_task(task, event, claim=None, offers=(), waits_for=event.waits_for)
+
+
+def apply_task_woken(task: Task, event: task_events.TaskWoken) -> Task:
+    if task.status != Status.DEFERRED:
+        return task
+    return advance_task(task, event, waits_for=())
+
+
+def apply_task_decomposed(task: Task, event: task_events.TaskDecomposed) -> Task:
+    if not set(event.children) - {task.id}:
+        return record_conflict(task, event, "it named no sub-tasks")
+    return advance_task(task, event, claim=None, offers=(), children=event.children)
+
+
+def apply_task_settled(task: Task, event: task_events.TaskSettled) -> Task:
+    if task.status != Status.DECOMPOSED:
+        return task
+    status = Status.CANCELLED if event.status == Status.CANCELLED else Status.DONE
+    return replace(advance_task(task, event), status=status)
+
+
+def apply_task_reopened(task: Task, event: task_events.TaskReopened) -> Task:
+    return advance_task(task, event, claim=None, offers=(), waits_for=(), children=())
+
+
+# Claims and handoffs.
+
+
+def apply_claim(task: Task, event: task_events.TaskClaimed | task_events.HandoffAccepted) -> Task:
+    if task.claim is not None:
+        return record_conflict(task, event, f"{task.claim.agent} had claimed the task first")
+    if task.is_locked_out(event.agent):
+        return record_conflict(task, event, f"{event.agent} was locked out")
+    reserved = task.reserved_for(event.ts)
+    if reserved is not None and reserved.target != event.agent:
+        return record_conflict(task, event, f"the task was reserved for {reserved.target}")
+    claim = Claim(
+        handoff_id=event.handoff_id,
+        agent=event.agent,
+        epoch=task.claims.epoch + 1,
+        claimed_at=event.ts,
+        lease_expires_at=bound_lease(event.lease_expires_at, event.ts),
+        base=event.base,
+    )
+    return advance_task(
+        task,
+        event,
+        claim=claim,
+        offers=(),
+        epoch=task.claims.epoch + 1,
+        attempt_count=task.claims.attempt_count + 1,
+        waiting_for="",
+        gates=work.reset_for_new_claim(task.gates),
+        holders=with_name(task.people.holders, event.agent),
+    )
+
+
+def apply_handoff_initiated(task: Task, event: task_events.HandoffInitiated) -> Task:
+    if task.status in TERMINAL or task.find_offer(event.handoff_id) or not event.target_agent:
+        return record_conflict(
+            task, event, f"the task was {task.status} at that time, or it was handed to nobody"
+        )
+    if task.is_locked_out(event.target_agent):
+        return record_conflict(task, event, f"{event.target_agent} was locked out")
+    offer = Offer(
+        handoff_id=event.handoff_id,
+        source=event.source_agent,
+        target=event.target_agent,
+        instructions=event.instructions,
+        lapses_at=bound_lease(event.lapses_at, event.ts),
+    )
+    return update_task(task, offers=(*task.claims.offers, offer), is_legacy=False)
+
+
+def apply_handoff_lapsed(task: Task, event: task_events.HandoffLapsed) -> Task:
+    return update_task(task, offers=tuple(o for o in task.claims.offers if o.handoff_id != event.handoff_id))
+
+
+def apply_lease_renewed(task: Task, event: task_events.LeaseRenewed) -> Task:
+    claim = task.claim and replace(task.claim, lease_expires_at=bound_lease(event.lease_expires_at, event.ts))
+    return advance_task(task, event, claim=claim)
+
+
+def apply_task_released(task: Task, event: task_events.TaskReleased) -> Task:
+    return advance_task(task, event, claim=None, waiting_for="", exits=_with_exit(task, event))
+
+
+def apply_lease_expired(task: Task, event: task_events.LeaseExpired) -> Task:
+    """Two ledgers may end the same lease; the second finds it ended."""
+    if task.claim is None or task.claim.handoff_id != event.handoff_id:
+        return task
+    # Whoever ran its agent has not been heard of either: nobody waits for that run any more.
+    left = tuple(run for run in task.runs if run.handoff_id != event.handoff_id)
+    return advance_task(task, event, claim=None, waiting_for="", runs=left)
+
+
+def apply_task_continued(task: Task, event: task_events.TaskContinued) -> Task:
+    return advance_task(
+        task,
+        event,
+        claim=None,
+        waiting_for="",
+        queue=Status.NEEDS_CONTINUATION,
+        exits=_with_exit(task, event),
+    )
+
+
+def apply_task_waiting(task: Task, event: task_events.TaskWaiting) -> Task:
+    return advance_task(task, event, waiting_for=event.waiting_for, exits=_with_exit(task, event))
+
+
+def _with_exit(task: Task, event: ClaimEvent) -> tuple[tuple[str, str], ...]:
+    way = (event.agent, event.name)
+    return task.claims.exits if way in task.claims.exits else (*task.claims.exits, way)
+
+
+def apply_submission(task: Task, event: task_events.TaskSubmitted | task_events.HandoffCompleted) -> Task:
+    unreleased = work.find_release_conflict(task, event)
+    if unreleased is not None:
+        return unreleased
+    submission = Submission(
+        commit=event.commit,
+        tree=event.tree,
+        agent=event.agent,
+        handoff_id=event.handoff_id,
+        at=event.ts,
+        base=task.claim.base if task.claim else "",
+        is_asserted=event.meta.is_asserted,
+    )
+    # A pull request that Remand opened shows the branch of before.
+    is_moved = event.is_branch_given and event.branch not in ("", task.branch)
+    return advance_task(
+        task,
+        event,
+        claim=None,
+        waiting_for="",
+        submission=submission,
+        branch=event.branch if is_moved else task.branch or event.branch,
+        pr=event.pr or (0 if is_moved and task.forge.pushed else task.pr),
+        forge=work.forge_state_after_submission(task, event),
+        authors=with_name(task.people.authors, event.agent),
+        requested=(),
+    )
