@@ -79,7 +79,7 @@ class CallOrigin(NamedTuple):
     opened: OpenLedger | None = None
     """The ledger, where it is open already: in the coordinator."""
     given: str | None = None
-    """What came through an agent's door in place of standard input. Then no file is read: a value is what it says."""
+    """What came through an agent's socket in place of standard input. Then no file is read: a value is plain text."""
 
     known_by: KnownBy = KnownBy.WORD
     """How it is known who makes the call."""
@@ -142,9 +142,9 @@ class Context:
             raise UsageError("Name the agent: --agent NAME.")
         return name
 
-    def ask(self, ask: c.Command, actor: str, *, step: int = 0) -> Acceptance:
-        """Asks the ledger; a refusal is raised. A call that asks several things numbers them."""
-        request = self._request(ask, actor)
+    def ask(self, command: c.Command, actor: str, *, step: int = 0) -> Acceptance:
+        """Sends a command to the ledger; a refusal is raised. A call that sends several numbers them by `step`."""
+        request = self._request(command, actor)
         if step and request.key:
             request = replace(request, key=f"{request.key}.{step}")
         answer = self.gateway.ask(request)
@@ -152,13 +152,13 @@ class Context:
             raise answer
         return answer
 
-    def claim_done(self, ask: c.SubmitTask | c.CompleteHandoff, actor: str) -> ClaimOutcome:
+    def claim_done(self, command: c.SubmitTask | c.CompleteHandoff, actor: str) -> ClaimOutcome:
         """Makes a done claim, which is measured before it counts."""
-        return self.gates.claim(self._request(ask, actor), self.gateway.ask)
+        return self.gates.claim(self._request(command, actor), self.gateway.ask)
 
-    def claim_known(self, ask: c.SubmitTask, actor: str, *, step: int = 0) -> ClaimOutcome | None:
+    def claim_known(self, command: c.SubmitTask, actor: str, *, step: int = 0) -> ClaimOutcome | None:
         """Makes a done claim after a step of a call, if no gate has to run for it."""
-        request = self._request(ask, actor)
+        request = self._request(command, actor)
         return self.gates.claim_known(
             replace(request, key=f"{request.key}.{step}.claim" if request.key else ""), self.gateway.ask
         )
@@ -168,9 +168,9 @@ class Context:
         """The gates of the ledger, loaded when they are first used."""
         return gates_of_ledger.make_gates(self.opened_ledger)
 
-    def _request(self, ask: c.Command, actor: str) -> Request:
+    def _request(self, command: c.Command, actor: str) -> Request:
         return Request(
-            command=ask,
+            command=command,
             actor=actor,
             confined=self.is_confined,
             key=self.call.key,

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_NEXT_STEPS = (
+    "remand init                 set it up in your own repository",
+    "remand run                  start your agents: a member of the team with a `command` is one",
+    "remand explain              what every refusal means, and what to do about it",
+)
 _TITLE = 26
 _LEAST, _MOST = 40, 300
 """How many characters of what is told stand on a line, and how many there are at all."""
@@ -80,7 +85,7 @@ def _run_scenario(folder: str, voice: DemoPrinter) -> dict[str, Any]:
 def _make_printer(context: Context) -> DemoPrinter:
     """How things are said: not at all when a program listens."""
     if context.call.is_json:
-        return DemoPrinter(_print_nothing, _print_nothing, _print_nothing)
+        return DemoPrinter(*[lambda _: None] * 3)
     here = context.origin
     out = console(
         here.stdout,
@@ -103,26 +108,25 @@ def _make_printer(context: Context) -> DemoPrinter:
             return
         mark, tag, style = _KINDS.get(line.kind, (" ", line.who, ""))
         head = f"  {mark} {one_line(line.title, _TITLE):<{_TITLE}} {tag:<13} "
-        room = max(_LEAST, out.width - len(head)) if here.is_terminal else _MOST
-        first, *more = wrap(one_line(_line_text(line), _MOST), room) or [""]
+        width = max(_LEAST, out.width - len(head)) if here.is_terminal else _MOST
+        # Whose no it is stands before the text, unless that is clear.
+        text = f"{line.who}: {line.text}" if line.kind in ("agent", "reviewer") else line.text
+        first, *more = wrap(one_line(text, _MOST), width) or [""]
         out.print(f"{head}{first}", style=style)
-        for text in more:
-            out.print(f"{'':<{len(head)}}{text}", style=style)
+        for rest in more:
+            out.print(f"{'':<{len(head)}}{rest}", style=style)
 
     return DemoPrinter(heading, say, tell)
 
 
-def _line_text(line: DemoLine) -> str:
-    """The text of a line; whose no it is stands before it, unless that is clear."""
-    return f"{line.who}: {line.text}" if line.kind in ("agent", "reviewer") else line.text
-
-
-def _print_nothing(_: object) -> None:
-    """Says nothing."""
-
-
 def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
     found = msgspec.convert(data, WorkReport)
+    looks = ["remand demo --keep DIR      play it again and keep the repository to look around in"]
+    if keep:
+        looks = [
+            f"cd {keep}/repository && remand task show '#43'   the full history of one task",
+            f"cd {keep}/repository && remand analyze runs      this report again",
+        ]
 
     def show(out: Console) -> None:
         out.print()
@@ -134,22 +138,7 @@ def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console
         )
         out.print()
         out.print("Where to look next:")
-        for line in _next_steps(keep):
+        for line in (*looks, *_NEXT_STEPS):
             out.print(f"  {line}")
 
     return show
-
-
-def _next_steps(keep: str | None) -> list[str]:
-    looks = ["remand demo --keep DIR      play it again and keep the repository to look around in"]
-    if keep:
-        looks = [
-            f"cd {keep}/repository && remand task show '#43'   the full history of one task",
-            f"cd {keep}/repository && remand analyze runs      this report again",
-        ]
-    return [
-        *looks,
-        "remand init                 set it up in your own repository",
-        "remand run                  start your agents: a member of the team with a `command` is one",
-        "remand explain              what every refusal means, and what to do about it",
-    ]

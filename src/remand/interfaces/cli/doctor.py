@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import read_broken_gates
@@ -15,7 +15,6 @@ from remand.app.log.repair import compare_with_base, find_events_ahead
 from remand.app.log.verification import verify_log
 from remand.app.tasks.lookup import lost_names
 from remand.domain.access.team import Member
-from remand.domain.gate.gate import Gate
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, command
 from remand.interfaces.cli.output import Result, clean, one_line
@@ -47,24 +46,18 @@ PLAIN = "plain"
 UNCONFINED = "nothing: agents run as this user, without a sandbox"
 
 
-def tier_of(tested: SandboxReport) -> int:
-    """Which tier of enforcement holds for agents that `remand run` starts."""
-    return 1 if tested.tier != PLAIN and not tested.breaches else 0
-
-
 def command_checks(members: Iterable[Member]) -> Iterator[Check]:
     """Whether the programs are there that members are started with."""
     named = [member for member in members if member.command]
     lost = [member for member in named if shutil.which(member.command[0]) is None]
-    if not named:
-        return
-    told = ", ".join(f"{member.command[0]} ({member.name})" for member in lost)
-    yield Check(
-        "agent commands",
-        not lost,
-        f"{len(named) - len(lost)} of {len(named)} members with a command can be started",
-        f"Install {told}, or fix the command in remand.toml." if lost else "",
-    )
+    programs = ", ".join(f"{member.command[0]} ({member.name})" for member in lost)
+    if named:
+        yield Check(
+            "agent commands",
+            not lost,
+            f"{len(named) - len(lost)} of {len(named)} members with a command can be started",
+            f"Install {programs}, or fix the command in remand.toml." if lost else "",
+        )
 
 
 def agent_checks(tested: SandboxReport, *, is_off: bool = False) -> Iterator[Check]:
@@ -83,12 +76,14 @@ def agent_checks(tested: SandboxReport, *, is_off: bool = False) -> Iterator[Che
     )
     held = [probe.name for probe in tested.attacks if probe.held]
     lost = [probe for probe in tested.attacks if not probe.held]
-    told = [f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in lost]
+    names = [
+        f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in lost
+    ]
     yield Check(
         "agent probes",
         not (is_confined and tested.breaches),
         f"{len(held)} of {len(tested.attacks)} attacks by an agent were blocked: {', '.join(held)}",
-        f"Not blocked: {', '.join(told)}." if lost else "",
+        f"Not blocked: {', '.join(names)}." if lost else "",
     )
 
 
@@ -106,49 +101,39 @@ def gate_checks(context: Context) -> Iterator[Check]:
         )
         yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be submitted", fix)
     else:
-        gates = context.gates
-        yield from (
-            _gate(gate, gates.gate_fault(gate), gates.missing_program(gate, policy)) for gate in policy.gates
-        )
-    yield from _broken_gate_checks(context)
-    if not policy.enforce:
-        yield Check("enforcement", True, "off: gates and rules are evaluated and recorded, but block nothing")
-    pause = context.gates.current_pause
-    if pause is not None:
-        told = f"{pause.actor} lets sessions stop without gates until {pause.until[:19]}Z: {one_line(pause.reason, 200)}"
-        yield Check("pause", True, told, "`remand resume` ends it.")
-    yield from _bases(context)
-    yield from _sandbox()
-    yield from _hosts(context)
-
-
-def _gate(gate: Gate, fault: str, missing: str) -> Check:
-    name = f"gate {gate.name}"
-    if fault:
-        return Check(name, False, fault, "Fix remand.toml on the base branch.")
-    if missing:
-        return Check(
-            name,
-            False,
-            f"program `{missing}` was not found",
-            "Install it, or add its folder to `[sandbox] path`.",
-        )
-    return Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
-
-
-def _broken_gate_checks(context: Context) -> Iterator[Check]:
-    """The gates that could not be measured, for which nothing is started."""
+        for gate in policy.gates:
+            name, fault = f"gate {gate.name}", context.gates.gate_fault(gate)
+            missing = context.gates.missing_program(gate, policy)
+            if fault:
+                yield Check(name, False, fault, "Fix remand.toml on the base branch.")
+            elif missing:
+                fix = "Install it, or add its folder to `[sandbox] path`."
+                yield Check(name, False, f"program `{missing}` was not found", fix)
+            else:
+                yield Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
     with context.opened_ledger.store.read() as view:
-        found = read_broken_gates(view, context.opened_ledger.settings.rules().gates_digest)
-    for task in found.open_questions:
+        broken = read_broken_gates(view, context.opened_ledger.settings.rules().gates_digest)
+    for task in broken.open_questions:
         escalation = task.open_escalation
         name, why = ", ".join(task.gates_asked_about), escalation.reason if escalation else ""
         fix = f"Then `remand inbox answer {escalation.id if escalation else task.id} retry`."
         yield Check(f"broken gate {name}", False, one_line(why, 2000), fix)
+    if not policy.enforce:
+        yield Check("enforcement", True, "off: gates and rules are evaluated and recorded, but block nothing")
+    pause = context.gates.current_pause
+    if pause is not None:
+        text = f"{pause.actor} lets sessions stop without gates until {pause.until[:19]}Z: {one_line(pause.reason, 200)}"
+        yield Check("pause", True, text, "`remand resume` ends it.")
+    yield from _bases(context)
+    yield from _sandbox()
+    named = context.opened_ledger.settings.settings().hosts
+    for host in dict.fromkeys([*named, *checks.installed_hosts(context.place.worktree)]):
+        proof = checks.check_hook(host, context.place)
+        yield Check(f"host {host}", proof.ok, proof.detail, proof.fix)
 
 
 def _bases(context: Context) -> Iterator[Check]:
-    """Whether the base has every commit that work was held against: a ref in this clone can be moved by anyone here."""
+    """Whether the base has every commit that work was compared with: a ref in this clone can be moved by anyone here."""
     with context.opened_ledger.store.read() as view:
         measured = [task for task in view.tasks.every() if task.submission is not None and task.gates.base]
     tip = context.opened_ledger.settings.tip()
@@ -189,15 +174,6 @@ def _sandbox() -> Iterator[Check]:
     )
 
 
-def _hosts(context: Context) -> Iterator[Check]:
-    """Every host that the project names or that has a hook of ours here."""
-    place = context.place
-    named = context.opened_ledger.settings.settings().hosts
-    for name in dict.fromkeys([*named, *checks.installed_hosts(place.worktree)]):
-        proof = checks.check_hook(name, place)
-        yield Check(f"host {name}", proof.ok, proof.detail, proof.fix)
-
-
 SAFE_SQLITE = (3, 51, 3)
 TIERS = {
     0: "Tier 0: agents run as the same user without a sandbox. Tampering is evident\n(chains, high-water mark, refusals at every interface), not impossible.",
@@ -213,9 +189,12 @@ TRUST_INSTRUCTIONS = (
 @command("doctor")
 def _doctor(context: Context) -> Result:
     agents = attack_agent_sandbox()
-    is_off = _is_sandbox_off(context)
+    try:
+        is_off = context.opened_ledger.settings.settings().run.sandbox == "off"
+    except EnvironmentFault:
+        is_off = False
     checks = [*_checks(context), *agent_checks(agents, is_off=is_off)]
-    tier = 0 if is_off else tier_of(agents)
+    tier = 1 if not is_off and agents.tier != PLAIN and not agents.breaches else 0
     is_ok = all(check.ok for check in checks)
     data = {
         "ok": is_ok,
@@ -223,7 +202,19 @@ def _doctor(context: Context) -> Result:
         "checks": [check._asdict() for check in checks],
         "agent_probes": [probe._asdict() for probe in agents.attacks],
     }
-    return Result(data, _page(checks, tier), code=0 if is_ok else 1)
+
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        for check in checks:
+            mark = Text("ok    ", style="green") if check.ok else Text("wrong ", style="bold red")
+            out.print(mark + Text(clean(f"{check.name:<14} {check.detail}")))
+            if check.fix:
+                out.print(Text(clean(f"      {'':<14} {check.fix}"), style="dim"))
+        out.print()
+        out.print(TIERS[tier])
+
+    return Result(data, show, code=0 if is_ok else 1)
 
 
 def _checks(context: Context) -> Iterator[Check]:
@@ -240,7 +231,8 @@ def _checks(context: Context) -> Iterator[Check]:
         return
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
-    yield from _commands(context)
+    with suppress(EnvironmentFault):
+        yield from command_checks(opened.settings.settings().team)
     compare_with_base(opened.ledger)
     with opened.store.read() as tx:
         ledger = opened.ledger
@@ -265,23 +257,13 @@ def _checks(context: Context) -> Iterator[Check]:
         f"{format_count(conflicts, 'event')} could not be applied after a merge" if conflicts else "none",
         "`remand task show ID` lists them; the first in order took effect." if conflicts else "",
     )
-    yield Check("ignored", *_gitignore_check(context))
+    if os.path.exists(os.path.join(context.place.got, ".gitignore")):
+        yield Check("ignored", True, ".got/.gitignore keeps everything but events out of git")
+    else:
+        yield Check("ignored", False, ".got/.gitignore is missing", "Run `remand init`.")
     yield from gate_checks(context)
     socket = find_socket(opened.place)
     yield Check("coordinator", True, f"running at {socket}" if socket else "not running (it is not needed)")
-
-
-def _is_sandbox_off(context: Context) -> bool:
-    """True when the configuration has agents run without the sandbox that there may be."""
-    try:
-        return context.opened_ledger.settings.settings().run.sandbox == "off"
-    except EnvironmentFault:
-        return False
-
-
-def _commands(context: Context) -> Iterator[Check]:
-    with suppress(EnvironmentFault):
-        yield from command_checks(context.opened_ledger.settings.settings().team)
 
 
 def _configuration(context: Context) -> Check:
@@ -324,7 +306,7 @@ def _keys(context: Context, unconfirmed: Sequence[UnconfirmedEvent]) -> Check:
         settings, own = context.opened_ledger.settings.settings(), context.opened_ledger.ledger.keys.own()
     except EnvironmentFault as fault:
         return Check("keys", False, str(fault), "Follow the message, then run `remand doctor` again.")
-    count = _count(unconfirmed)
+    count = f"{format_count(len(unconfirmed), 'event')} unconfirmed" if unconfirmed else "nothing unconfirmed"
     rules = context.opened_ledger.settings.rules()
     if rules.untrusted_key_id(own) or (own is None and rules.has_keys and rules.has_remote):
         detail = (
@@ -347,12 +329,6 @@ def _keys(context: Context, unconfirmed: Sequence[UnconfirmedEvent]) -> Check:
     return Check("keys", True, f"key {own.id} is trusted, {count}", fix)
 
 
-def _count(unconfirmed: Sequence[UnconfirmedEvent]) -> str:
-    if not unconfirmed:
-        return "nothing unconfirmed"
-    return f"{format_count(len(unconfirmed), 'event')} unconfirmed"
-
-
 def _names(context: Context) -> Check:
     """Names of the team that look alike, and locked-out names that the team has lost."""
     team = context.opened_ledger.settings.rules().team
@@ -366,25 +342,3 @@ def _names(context: Context) -> Check:
         for name in lost
     ]
     return Check("names", True, "; ".join((*alike, *gone)) or "no names look alike", " ".join(fixes))
-
-
-def _gitignore_check(context: Context) -> tuple[bool, str, str]:
-    path = os.path.join(context.place.got, ".gitignore")
-    if os.path.exists(path):
-        return True, ".got/.gitignore keeps everything but events out of git", ""
-    return False, ".got/.gitignore is missing", "Run `remand init`."
-
-
-def _page(checks: list[Check], tier: int) -> Any:
-    def show(out: Console) -> None:
-        from rich.text import Text
-
-        for check in checks:
-            mark = Text("ok    ", style="green") if check.ok else Text("wrong ", style="bold red")
-            out.print(mark + Text(clean(f"{check.name:<14} {check.detail}")))
-            if check.fix:
-                out.print(Text(clean(f"      {'':<14} {check.fix}"), style="dim"))
-        out.print()
-        out.print(TIERS[tier])
-
-    return show

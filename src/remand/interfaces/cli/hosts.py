@@ -25,13 +25,8 @@ from remand.wiring.startup import locate, socket_folder
 MIN_TOKEN_LENGTH = 16
 
 
-def new_token() -> str:
-    """A token that nobody can guess."""
-    return secrets.token_urlsafe(32)
-
-
-def write_token(token: str, port: int) -> str:
-    """Writes the token of a server down for clients of the same user; gives the file."""
+def _write_token(token: str, port: int) -> str:
+    """Writes the token of a server to a file for clients of the same user, and returns its path."""
     folder = socket_folder()
     if not folder:
         raise EnvironmentFault(
@@ -46,12 +41,6 @@ def write_token(token: str, port: int) -> str:
     return path
 
 
-def delete_token(path: str) -> None:
-    """Deletes a token that lets nobody in any more."""
-    with suppress(OSError):
-        os.unlink(path)
-
-
 TOKEN = "REMAND_MCP_TOKEN"  # noqa: S105 - the name of a variable
 MCP_REMEDY = "Run: pip install 'remand[mcp]'"
 DEFAULT_ACTOR = "agent"
@@ -59,7 +48,7 @@ DEFAULT_ACTOR = "agent"
 
 
 PLACEHOLDER_PREFIX = "$"
-"""How a value begins that a host should have filled in, and handed on as it was written."""
+"""How a value begins that a host should have filled in, and passed on as it was written."""
 
 
 @command(
@@ -86,7 +75,7 @@ def _serve(context: Context) -> Result:
 
 
 def _actor(context: Context, environment: dict[str, str]) -> str:
-    """Whom the server speaks for. At an agent's door that is settled; a host may hand on what it should have filled in."""
+    """Whom the server speaks for. In an agent's sandbox its socket settles that; a host may pass on a placeholder that it should have filled in."""
     own = environment.get("REMAND_ACTOR", "")
     named = context.call.actor or ("" if own.startswith(PLACEHOLDER_PREFIX) else own)
     return named or ("" if find_agent_socket(environment) else DEFAULT_ACTOR)
@@ -115,26 +104,22 @@ def _serve_http(context: Context, desk: Any, given: str) -> Result:
         raise UsageError(
             f"{host} can be reached from other machines: set {TOKEN} to a token of your own, or omit --host."
         )
-    token = given or new_token()
+    token = given or secrets.token_urlsafe(32)
     listening = serving.listen(host, context.arguments.http)
-    port = listening.getsockname()[1]
-    path = "" if given else write_token(token, port)
+    port, shown = listening.getsockname()[1], f"[{host}]" if ":" in host else host
+    path = "" if given else _write_token(token, port)
     try:
-        _announce_server(context, host, port, path)
+        data = {"url": f"http://{shown}:{port}/mcp", "token_file": path or None, "pid": os.getpid()}
+        where = f"the token is in {path}" if path else f"the token is the value of {TOKEN}"
+        text = f"MCP at {data['url']} (pid {os.getpid()}); {where}"
+        context.origin.stdout.write(f"{as_json(data) if context.call.is_json else text}\n")
+        context.origin.stdout.flush()
         serving.serve_http(desk, listening, token)
     finally:
         if path:
-            delete_token(path)
+            with suppress(OSError):
+                os.unlink(path)
     return Result({"stopped": True}, "Stopped.")
-
-
-def _announce_server(context: Context, host: str, port: int, path: str) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    data = {"url": f"http://{shown}:{port}/mcp", "token_file": path or None, "pid": os.getpid()}
-    where = f"the token is in {path}" if path else f"the token is the value of {TOKEN}"
-    text = as_json(data) if context.call.is_json else f"MCP at {data['url']} (pid {os.getpid()}); {where}"
-    context.origin.stdout.write(f"{text}\n")
-    context.origin.stdout.flush()
 
 
 DAY = 86400.0

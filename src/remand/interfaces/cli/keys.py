@@ -51,7 +51,7 @@ def _keys(context: Context) -> Result:
     with opened.store.read() as view:
         withheld = view.unconfirmed.every()
         lines = keys.unconfirmed_lines(view, opened.ledger.exchange, MOST_LINES)
-    data = {
+    data: dict[str, Any] = {
         "project": settings.project or None,
         "own": _plain(own),
         "trusted": [_plain(key) | {"until": msgspec.to_builtins(key.until)} for key in settings.trusted],
@@ -59,7 +59,23 @@ def _keys(context: Context) -> Result:
         "unconfirmed": [_row(line) for line in lines],
         "unconfirmed_count": len(withheld),
     }
-    return Result(data, _page(data))
+    rows = [(own.id, "this machine", own.name or "", own.text)]
+    rows += [
+        (key.id, "trusted" if key.until is None else "revoked", key.name or "", key.text)
+        for key in settings.trusted
+    ]
+    doubted = [
+        (row["signer"] or "nobody", row["events"], row["why"].replace("_", " "), " ".join(row["sessions"]))
+        for row in data["signers"]
+    ]
+
+    def show(out: Console) -> None:
+        out.print(f"project {settings.project or 'without an id (`remand init` shows what to add)'}")
+        table(("id", "", "name", "key"), rows, "")(out)
+        if doubted:
+            table(("unconfirmed, signed by", "events", "why", "sessions"), doubted, "")(out)
+
+    return Result(data, show)
 
 
 def _row(found: msgspec.Struct) -> dict[str, Any]:
@@ -70,27 +86,6 @@ def _row(found: msgspec.Struct) -> dict[str, Any]:
 
 def _plain(key: PublicKey) -> dict[str, Any]:
     return {"id": key.id, "name": key.name or None, "key": key.text}
-
-
-def _page(data: dict[str, Any]) -> Any:
-    own = data["own"]
-    rows = [(own["id"], "this machine", own["name"] or "", own["key"])]
-    rows += [
-        (key["id"], "trusted" if key["until"] is None else "revoked", key["name"] or "", key["key"])
-        for key in data["trusted"]
-    ]
-    doubted = [
-        (row["signer"] or "nobody", row["events"], row["why"].replace("_", " "), " ".join(row["sessions"]))
-        for row in data["signers"]
-    ]
-
-    def show(out: Console) -> None:
-        out.print(f"project {data['project'] or 'without an id (`remand init` shows what to add)'}")
-        table(("id", "", "name", "key"), rows, "")(out)
-        if doubted:
-            table(("unconfirmed, signed by", "events", "why", "sessions"), doubted, "")(out)
-
-    return show
 
 
 @command("keys request")
@@ -136,12 +131,12 @@ def _trust(context: Context) -> Result:
     if options.write and key.id not in here:
         data["written"] = ProjectFile(context.place.root).add_trusted(named)
         _require_written(data)
-    told = (
+    how = (
         "is in remand.toml now"
         if options.write
         else "belongs in `trusted = [ … ]` in `[keys]` of remand.toml"
     )
-    return Result(data, f"{data['line']}\nThis line {told}. {_COMMIT_HINT}")
+    return Result(data, f"{data['line']}\nThis line {how}. {_COMMIT_HINT}")
 
 
 def _parse_key_request(context: Context, text: str) -> PublicKey:
@@ -151,15 +146,14 @@ def _parse_key_request(context: Context, text: str) -> PublicKey:
         raise UsageError("That text is damaged. Copy the whole line that `remand keys request` prints.")
     project = context.opened_ledger.settings.settings().project
     if request.project != project:
+        theirs, ours = (
+            f"project {name}" if name else "one without an id" for name in (request.project, project)
+        )
         raise UsageError(
-            f"That text belongs to another project ({_project(request.project)}); this is {_project(project)}. "
+            f"That text belongs to another project ({theirs}); this is {ours}. "
             "Run `remand keys request` in a clone of this project, with its base branch fetched."
         )
     return request.key
-
-
-def _project(project: str) -> str:
-    return f"project {project}" if project else "one without an id"
 
 
 @command(
@@ -200,49 +194,48 @@ def _revoke(context: Context) -> Result:
     if options.write and key.id in here:
         data["written"] = ProjectFile(context.place.root).end_trust(key, found.ends)
         _require_written(data)
-    own = opened.ledger.keys.own()
-    return Result(data, _render_revocation(context, data, found, is_own=bool(own and own.id == key.id)))
-
-
-def _render_revocation(
-    context: Context, data: dict[str, Any], found: keys.Revocation, *, is_own: bool
-) -> str:
-    options = context.arguments
     where = _WHERE[found.source]
-    rows = [f"Key {data['id']} counts up to {where}, and no further."]
+    rows = [f"Key {key.id} counts up to {where}, and no further."]
     if options.start:
         session = options.start.rpartition(":")[0]
         rows = [
             f"Session {session} counts up to the event before {options.start}; other sessions up to {where}."
         ]
     rows += _change_rows(found.change)
-    told = "is in remand.toml now" if options.write else "replaces the key's entry in `[keys]` of remand.toml"
-    rows += [data["line"], f"This {told}. {_COMMIT_HINT}"]
-    if is_own:
+    how = "is in remand.toml now" if options.write else "replaces the key's entry in `[keys]` of remand.toml"
+    rows += [data["line"], f"This {how}. {_COMMIT_HINT}"]
+    own = opened.ledger.keys.own()
+    if own and own.id == key.id:
         rows.append(
             "It is this machine's own key, which counts here while it is in use. Move its file away (docs/keys.md says where it is), and Remand creates a new one."
         )
-    return "\n".join(rows)
+    return Result(data, "\n".join(rows))
 
 
 def _change_data(change: keys.TrustChange) -> dict[str, Any]:
-    return {
-        "lost": [_count_data(row) for row in change.lost],
-        "gained": [_count_data(row) for row in change.gained],
-        "tasks": [
-            {"task_id": row.task_id, "before": row.before or None, "after": row.after or None}
-            for row in change.tasks
-        ],
+    counts = {
+        name: [{"task_id": row.task_id or None, "event": row.event, "events": row.count} for row in rows]
+        for name, rows in (("lost", change.lost), ("gained", change.gained))
     }
-
-
-def _count_data(row: keys.EventCount) -> dict[str, Any]:
-    return {"task_id": row.task_id or None, "event": row.event, "events": row.count}
+    tasks = [
+        {"task_id": row.task_id, "before": row.before or None, "after": row.after or None}
+        for row in change.tasks
+    ]
+    return {**counts, "tasks": tasks}
 
 
 def _change_rows(change: keys.TrustChange) -> list[str]:
     """What would change, for people."""
-    rows = [*_count_rows("lose", change.lost), *_count_rows("gain", change.gained)]
+    rows = []
+    for verb, counts in (("lose", change.lost), ("gain", change.gained)):
+        total = sum(row.count for row in counts)
+        if total:
+            rows.append(
+                f"1 event {verb}s its effect:" if total == 1 else f"{total} events {verb} their effect:"
+            )
+        rows += [
+            f"  {row.count} × {row.event}{f' of {row.task_id}' if row.task_id else ''}" for row in counts
+        ]
     rows += [
         f"  {row.task_id} is {row.before or 'not there'} and becomes {row.after or 'unknown'}"
         for row in change.tasks
@@ -251,17 +244,6 @@ def _change_rows(change: keys.TrustChange) -> list[str]:
         return ["No event gains or loses its effect."]
     more = len(rows) - MOST_SHOWN
     return [*rows[:MOST_SHOWN], *([f"  … and {more} more, see --json"] if more > 0 else [])]
-
-
-def _count_rows(verb: str, counts: tuple[keys.EventCount, ...]) -> list[str]:
-    total = sum(row.count for row in counts)
-    if not total:
-        return []
-    what = f"1 event {verb}s its effect" if total == 1 else f"{total} events {verb} their effect"
-    return [
-        f"{what}:",
-        *(f"  {row.count} × {row.event}{f' of {row.task_id}' if row.task_id else ''}" for row in counts),
-    ]
 
 
 @command(

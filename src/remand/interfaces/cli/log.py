@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -61,20 +60,16 @@ def _journal(context: Context) -> Result:
         "is_chained": kept.is_chained,
         "problems": list(kept.problems),
     }
-    return Result(data, _render_journal(data))
-
-
-def _render_journal(data: dict[str, Any]) -> Callable[[Console], None]:
     cells = [
         (
             row["ts"][:19],
             row["agent"],
             row["host"],
             "" if row["exit_status"] is None else row["exit_status"],
-            {True: "yes", False: "no"}.get(row.get("is_seconded"), ""),
+            "" if "is_seconded" not in row else "yes" if row["is_seconded"] else "no",
             row["command"] or " ".join((row["tool"], *row["paths"])),
         )
-        for row in data["runs"]
+        for row in rows
     ]
     nothing = "No hook has recorded a command on this task. `remand init --hosts` installs the hooks."
 
@@ -82,10 +77,10 @@ def _render_journal(data: dict[str, Any]) -> Callable[[Console], None]:
         from rich.text import Text
 
         table(_JOURNAL_COLUMNS, cells, nothing)(out)
-        for problem in data["problems"]:
+        for problem in kept.problems:
             out.print(Text(clean(f"the journal: {problem}"), style="red"))
 
-    return show
+    return Result(data, show)
 
 
 _POLL_SECONDS = 0.3
@@ -125,8 +120,10 @@ def _tail(context: Context) -> Result:
     events = _latest(context, context.arguments.count)
     if context.arguments.follow:
         _follow(context, events)
-    rows = [(told.event.ts[:23], told.name, told.event.meta.actor, _gist(told.event)) for told in events]
-    data = [_plain(told) for told in events]
+    rows = [
+        (listed.event.ts[:23], listed.name, listed.event.meta.actor, _gist(listed.event)) for listed in events
+    ]
+    data = [_plain(listed) for listed in events]
     return Result(data, table(("time", "event", "actor", "what"), rows, "The log is empty."))
 
 
@@ -135,28 +132,24 @@ def _follow(context: Context, events: list[ListedEvent]) -> None:
     seen: set[str] = set()
     write = context.origin.stdout.write
     while True:
-        for told in events:
-            if told.event.meta.id not in seen:
-                seen.add(told.event.meta.id)
-                line = as_json(_plain(told)) if context.call.is_json else _line(told)
-                write(line + "\n")
+        for listed in events:
+            if listed.event.meta.id not in seen:
+                seen.add(listed.event.meta.id)
+                actor = one_line(listed.event.meta.actor, 16)
+                line = f"{listed.event.ts[:23]}  {listed.name:<18} {actor:<16} {_gist(listed.event)}"
+                write((as_json(_plain(listed)) if context.call.is_json else line) + "\n")
         context.origin.stdout.flush()
         time.sleep(_POLL_SECONDS)
         context.opened_ledger.ledger.refresh()
         events = _latest(context, 500)
 
 
-def _line(told: ListedEvent) -> str:
-    event = told.event
-    return f"{event.ts[:23]}  {told.name:<18} {one_line(event.meta.actor, 16):<16} {_gist(event)}"
-
-
-def _plain(told: ListedEvent) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(told.event)
-    mark = {"unconfirmed": True} if told.doubt else {}
-    if told.doubt is Doubt.VOID:
+def _plain(listed: ListedEvent) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(listed.event)
+    mark = {"unconfirmed": True} if listed.doubt else {}
+    if listed.doubt is Doubt.VOID:
         mark["void"] = True
-    return {"ts": told.event.ts} | fields | {"event": told.event.name} | mark
+    return {"ts": listed.event.ts} | fields | {"event": listed.event.name} | mark
 
 
 def _gist(event: Event) -> str:
@@ -182,11 +175,7 @@ def _verify(context: Context) -> Result:
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     aside = [msgspec.to_builtins(one) for one in found.set_aside if os.path.exists(one.file)]
     for problem in (*problems, *aside):
-        problem["file"] = (
-            os.path.relpath(problem["file"], opened.place.root)
-            if os.path.isabs(problem["file"])
-            else problem["file"]
-        )
+        problem["file"] = _relative(context, problem["file"])
     unconfirmed = [unconfirmed_row(one) for one in found.unconfirmed]
     given = [_repair_row(one) for one in found.given_up]
     data = {

@@ -72,17 +72,23 @@ def _init(context: Context) -> Result:
     if options.remove:
         return _remove(context)
     place = context.place
-    _require_files(place)
+    if place.root == place.common_dir:
+        raise EnvironmentFault(
+            f"{place.root} is a bare repository, without files to commit. "
+            "Run `remand init` in a clone of it, commit there, and push."
+        )
     is_first = not os.path.isdir(place.got)
     prepare_folder(place)
     path = os.path.join(place.root, config.NAME)
     is_new = not os.path.exists(path)
     if is_new:
         _write_config(context, path)
-    hosts = _hosts(context)
-    done = (
-        install_hosts(place, hosts, _executable(), is_portable=options.portable) if hosts else NO_INSTALLATION
-    )
+    # Those that were asked for, that the project names, and that an earlier version set up.
+    named = context.opened_ledger.settings.settings().hosts
+    hosts = list(dict.fromkeys([*options.hosts, *named, *outdated_hosts(place)]))
+    done = Installation([], [], [], [])
+    if hosts:
+        done = install_hosts(place, hosts, _executable(), is_portable=options.portable)
     unnamed = "" if is_new else _add_hosts_to_config(path, hosts)
     settings = context.opened_ledger.settings.settings()
     rules, own = context.opened_ledger.settings.rules(), context.opened_ledger.ledger.keys.ensure_key()
@@ -102,23 +108,8 @@ def _init(context: Context) -> Result:
     return Result(data, rows + _trust_instructions(context, request))
 
 
-NO_INSTALLATION = Installation([], [], [], [])
-
-
-def _lacks_server(done: Installation) -> bool:
-    """Whether a host was told of a server that cannot start."""
-    return bool(done.servers) and not is_server_installed()
-
-
-def _hosts(context: Context) -> list[str]:
-    """The hosts to look after: those that were asked for, that the project names, and that an earlier version set up."""
-    asked = context.arguments.hosts
-    named = context.opened_ledger.settings.settings().hosts
-    return list(dict.fromkeys([*asked, *named, *outdated_hosts(context.place)]))
-
-
 def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
-    """Has the configuration in the working tree name the hosts; gives the line to add where that takes a person."""
+    """Names the hosts in the working tree's configuration; returns the line to add where a person has to."""
     if not hosts:
         return ""
     text = installation.read_settings(path) or ""
@@ -129,15 +120,6 @@ def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
         installation.require_writable(path)
         installation.write_settings(path, changed)
     return ""
-
-
-def _require_files(place: LedgerLocation) -> None:
-    """Refuses a repository without files: what is written there could not be committed."""
-    if place.root == place.common_dir:
-        raise EnvironmentFault(
-            f"{place.root} is a bare repository, without files to commit. "
-            "Run `remand init` in a clone of it, commit there, and push."
-        )
 
 
 def _write_config(context: Context, path: str) -> None:
@@ -193,7 +175,11 @@ def _page(
         *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
         *(f"  removed a machine's path from {path}" for path in done.cleaned),
         *(f"  note  {text}" for host in hosts for text in checks.setup_hints(host, _executable())),
-        *([f"  note  The MCP server is not installed. {MCP_REMEDY}"] if _lacks_server(done) else []),
+        *(
+            [f"  note  The MCP server is not installed. {MCP_REMEDY}"]
+            if done.servers and not is_server_installed()
+            else []
+        ),
         *(f"  add   {line} in remand.toml, so that other clones have it, too" for line in missing),
         "",
         f"Next: commit {_to_commit(place, done)} on the base, then",
