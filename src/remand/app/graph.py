@@ -161,7 +161,11 @@ class _Fold:
         node = self.graph.get_node(name)
         if node is None:
             return f"{name or 'what it changes'} is no node"
-        current = {key: _new_value(value) for key, value in changes.items()}
+        # People wrote some changes by hand as `{"old": …, "new": …}`.
+        current = {
+            key: value["new"] if isinstance(value, dict) and value.keys() == {"old", "new"} else value
+            for key, value in changes.items()
+        }
         content = current.pop(self._created[name].content_key, node.content)
         self.graph.add_node(name, node.node_type, _text(content), node.properties | current)
         return ""
@@ -298,11 +302,6 @@ def _changes(event: Event) -> tuple[str, dict[str, Any]]:
         return name, {key: value for key, value in told.items() if value is not None}
     changes = event.fields.get("changes") if isinstance(event, Unknown) else None
     return (name, changes) if isinstance(changes, dict) else ("", {})
-
-
-def _new_value(value: Any) -> Any:
-    """The value; of `{"old": …, "new": …}`, which people wrote by hand, the new one."""
-    return value["new"] if isinstance(value, dict) and value.keys() == {"old", "new"} else value
 
 
 def _text(value: Any) -> str:

@@ -14,9 +14,9 @@ from remand.app.inbox.decisions import DecisionQuestion
 from remand.app.inbox.questions import Question
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
 from remand.domain.instant import Instant
+from remand.interfaces.cli.output import STATUS_STYLES
 from remand.interfaces.terminal import lines
 from remand.interfaces.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
-from remand.interfaces.terminal.styles import STATUS_STYLES
 
 _TROUBLE_STYLES = {"system": "bold red", "questions": "bold yellow"}
 _NAME = 12
@@ -209,9 +209,10 @@ def render_screen(
     width, height = size
     head = headline_rows(board, name, now)
     foot = footer_rows(board, state, width)
-    room = max(height - len(head) - len(foot), 0)
-    rows = _help() if state.mode is ViewMode.HELP else _body(board, state, width, room, now)
-    rows = [*rows[:room], *(Text() for _ in range(room - len(rows)))]
+    free = max(height - len(head) - len(foot), 0)
+    is_help = state.mode is ViewMode.HELP
+    rows = [Text(), *map(Text, _HELP.splitlines())] if is_help else _body(board, state, width, free, now)
+    rows = [*rows[:free], *(Text() for _ in range(free - len(rows)))]
     return Group(*(_truncate_row(row, width) for row in [*head, *rows, *foot][:height]))
 
 
@@ -222,35 +223,15 @@ def _truncate_row(row: Text, width: int, *, pad: bool = False) -> Text:
     return row
 
 
-def _help() -> list[Text]:
-    return [Text(), *map(Text, _HELP.splitlines())]
-
-
 def _body(board: Board, state: ViewState, width: int, height: int, now: Instant) -> list[Text]:
-    if width < WIDE:
-        return fit_sections(_sections(board, state, width, now), height)
     left_width = (width - 3) // 2
-    left = [
-        problems_section(board, now),
-        inbox_section(board, now, state.selected, left_width),
-        waiting_section(board, now),
-    ]
-    right = [work_section(board, now), gates_section(board, now), recent_section(board)]
-    return _join_columns(fit_sections(left, height), fit_sections(right, height), left_width)
-
-
-def _sections(board: Board, state: ViewState, width: int, now: Instant) -> list[Section]:
-    return [
-        problems_section(board, now),
-        inbox_section(board, now, state.selected, width),
-        work_section(board, now),
-        gates_section(board, now),
-        waiting_section(board, now),
-        recent_section(board),
-    ]
-
-
-def _join_columns(left: list[Text], right: list[Text], left_width: int) -> list[Text]:
+    problems, waiting = problems_section(board, now), waiting_section(board, now)
+    inbox = inbox_section(board, now, state.selected, width if width < WIDE else left_width)
+    work, gates, recent = work_section(board, now), gates_section(board, now), recent_section(board)
+    if width < WIDE:
+        return fit_sections([problems, inbox, work, gates, waiting, recent], height)
+    left = fit_sections([problems, inbox, waiting], height)
+    right = fit_sections([work, gates, recent], height)
     rows = []
     for number in range(max(len(left), len(right))):
         row = _truncate_row(left[number] if number < len(left) else Text(), left_width, pad=True)
@@ -260,34 +241,29 @@ def _join_columns(left: list[Text], right: list[Text], left_width: int) -> list[
 
 
 def fit_sections(found: Sequence[Section], height: int) -> list[Text]:
-    """The sections that have something to say, each with as many rows as there is room for; the first come first."""
+    """The sections that are not empty, each with as many rows as fit; the first come first."""
     kept = [section for section in found if section.rows]
-    rooms = _allocate_rows(kept, height)
-    has_gaps = sum(rooms) + len(kept) - 1 <= height
-    rows: list[Text] = []
-    for section, room in zip(kept, rooms, strict=True):
-        rows += [Text()] if has_gaps and rows else []
-        rows += _crop_section(section, room)
-    return rows
-
-
-def _allocate_rows(kept: Sequence[Section], height: int) -> list[int]:
-    """How many rows each section gets: a few for each, what has to be seen, a third, then what is left."""
-    rooms = [0] * len(kept)
+    heights = [0] * len(kept)
+    # A few rows for each section, then the rows that have to be seen, a third of the screen, and what is left.
     for least in (_LEAST, 0, height // 3, height):
         for number, section in enumerate(kept):
             begin, end = section.focus
             wanted = min(1 + len(section.rows), least or 1 + end - begin)
-            rooms[number] += max(0, min(wanted - rooms[number], height - sum(rooms)))
-    return rooms
+            heights[number] += max(0, min(wanted - heights[number], height - sum(heights)))
+    has_gaps = sum(heights) + len(kept) - 1 <= height
+    rows: list[Text] = []
+    for section, own_height in zip(kept, heights, strict=True):
+        rows += [Text()] if has_gaps and rows else []
+        rows += _crop_section(section, own_height)
+    return rows
 
 
-def _crop_section(section: Section, room: int) -> list[Text]:
-    """A section's title and rows in so much room; what has to be seen is, and what is left out is counted."""
-    if room < 2:
+def _crop_section(section: Section, height: int) -> list[Text]:
+    """A section's title and rows in so many lines; its focus is always shown, and what is left out is counted."""
+    if height < 2:
         return []
     title = Text().append(section.title, style="bold underline")
-    rows, window = section.rows, room - 1
+    rows, window = section.rows, height - 1
     if len(rows) <= window:
         return [title, *rows]
     title.append(f"  {window} of {len(rows)} lines", style="dim")
@@ -304,10 +280,10 @@ def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
             what = "Reason" if state.option in (DISMISS, DISMISS_ALL) else "Guidance"
             what += f" for {name}" if (name := state.option.partition(":")[2]) else ""
             asked = Text().append(f"{lines.safe_line(what, 60)}: ", style="bold")
-            room = max(width - asked.cell_len - 2, 1)
+            free = max(width - asked.cell_len - 2, 1)
             keys = "enter: answer" if state.option else "enter: continue to the answer"
             return [
-                asked.append(lines.tail_text(state.guidance, room)).append("▏"),
+                asked.append(lines.tail_text(state.guidance, free)).append("▏"),
                 _dim(f"{keys} · esc: cancel"),
             ]
         case ViewMode.CONFIRM:
@@ -317,22 +293,18 @@ def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
                 _dim("y: yes · any other key: no"),
             ]
         case _:
-            return [_message(state, question), _dim(_keys(state, question))]
-
-
-def _message(state: ViewState, question: Question | None) -> Text:
-    if state.guidance and question:
-        return Text().append("With guidance: ", style="bold").append(lines.safe_line(state.guidance))
-    return Text(lines.safe_line(state.message), style="bold")
-
-
-def _keys(state: ViewState, question: Question | None) -> str:
-    if state.why_not:
-        return f"{lines.safe_line(state.why_not)} · j k move · ? help · r refresh · q quit"
-    if question is None:
-        return "? help · r refresh · q quit"
-    last = OPTION_KEYS[min(len(question.options), len(OPTION_KEYS)) - 1]
-    return f"1-{last} answer · g guidance · j k move · ? help · r refresh · q quit"
+            text = Text(lines.safe_line(state.message), style="bold")
+            if state.guidance and question:
+                text = Text().append("With guidance: ", style="bold").append(lines.safe_line(state.guidance))
+            keys = "j k move · ? help · r refresh · q quit"
+            if state.why_not:
+                keys = f"{lines.safe_line(state.why_not)} · {keys}"
+            elif question is None:
+                keys = "? help · r refresh · q quit"
+            else:
+                last = OPTION_KEYS[min(len(question.options), len(OPTION_KEYS)) - 1]
+                keys = f"1-{last} answer · g guidance · {keys}"
+            return [text, _dim(keys)]
 
 
 def _dim(text: str) -> Text:
@@ -344,9 +316,16 @@ WIDTH = 160
 
 def render_plain(board: Board, name: str, *, may_answer: bool = True) -> str:
     """Every section that has something to say, one after the other."""
+    questions: list[Text] = []
+    for question in board.questions:
+        questions.append(question_row(question, board.at))
+        questions += question_detail_rows(question, WIDTH, str)
+        if may_answer:
+            answer = f"remand inbox answer {question.escalation_id} OPTION [--guidance TEXT]"
+            questions.append(Text(f"    Answer: {answer}"))
     found = (
         problems_section(board, board.at, lines.full_label),
-        _plain_inbox(board, may_answer=may_answer),
+        Section("Inbox", questions),
         work_section(board, board.at, lines.full_label),
         gates_section(board, board.at, lines.full_label),
         waiting_section(board, board.at, lines.full_label),
@@ -357,16 +336,3 @@ def render_plain(board: Board, name: str, *, may_answer: bool = True) -> str:
         [section.title, *(f"  {row.plain}" for row in section.rows)] for section in found if section.rows
     ]
     return "\n\n".join("\n".join(row.rstrip() for row in rows) for rows in parts)
-
-
-def _plain_inbox(board: Board, *, may_answer: bool) -> Section:
-    """Every question with all that it says, its options numbered as they may be answered."""
-    rows: list[Text] = []
-    for question in board.questions:
-        rows.append(question_row(question, board.at))
-        rows += question_detail_rows(question, WIDTH, str)
-        if may_answer:
-            rows.append(
-                Text(f"    Answer: remand inbox answer {question.escalation_id} OPTION [--guidance TEXT]")
-            )
-    return Section("Inbox", rows)

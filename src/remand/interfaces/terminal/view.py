@@ -218,7 +218,14 @@ class _View:
     def watch(self, signals: Signals, stop: Callable[[], bool]) -> ExitReason | None:
         """Shows the board until it ends; None when the terminal has to be taken again."""
         keyboard, self._drawn = Keyboard(), ()
-        with raw_keys(self._terminal.keyboard, self._send), self._live() as live:
+        live_display = Live(
+            console=self._console,
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        with raw_keys(self._terminal.keyboard, self._send), live_display as live:
             while not stop():
                 self._draw(live)
                 seconds = ESCAPE_SECONDS if keyboard.is_waiting else TICK_SECONDS
@@ -234,15 +241,6 @@ class _View:
                     return None
                 self._refresh_if_due()
         return ExitReason.STOPPED
-
-    def _live(self) -> Live:
-        return Live(
-            console=self._console,
-            screen=True,
-            auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
 
     def _send(self, text: str) -> None:
         self._terminal.write.write(text)
