@@ -139,7 +139,7 @@ def _ledger_alerts(view: Transaction, around: BoardContext) -> Iterator[BoardAle
 
 def _question_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
     """One alert for all that waits for the user: each is in the inbox. Held work and gate alerts have alerts of their tasks."""
-    asked = [one for one in questions if one.kind not in (HELD, ALERT)]
+    asked = [question for question in questions if question.kind not in (HELD, ALERT)]
     if asked:
         many = f"{len(asked)} questions wait" if len(asked) > 1 else "One question waits"
         yield BoardAlert(kind="questions", text=f"{many} for the user.", since=asked[0].since)
@@ -251,7 +251,7 @@ def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Boar
     questions = _inbox_questions(view, around, active, focus)
     gates = _running_gates(view, active[Status.CLAIMED], around)
     counts = view.queue.counts()
-    at_work = _active_work(view, active[Status.CLAIMED], around, {one.task_id for one in gates})
+    at_work = _active_work(view, active[Status.CLAIMED], around, {gate.task_id for gate in gates})
     return Board(
         at=around.now,
         counts={status.value: counts[status.value] for status in Status if counts.get(status.value)},
@@ -308,7 +308,7 @@ def _active_work(
     view: Transaction, held: list[Task], around: BoardContext, measured: set[str]
 ) -> tuple[ActiveWork, ...]:
     """Whoever is at work, the longest first."""
-    lines = {one.run_id: one.last_line for one in around.scheduler.agents} if around.scheduler else {}
+    lines = {agent.run_id: agent.last_line for agent in around.scheduler.agents} if around.scheduler else {}
     found = [_work_of_holder(task, lines, is_measured=task.id in measured) for task in held if task.claim]
     known = {one.run_id for one in found}
     found += [
@@ -357,11 +357,11 @@ def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) 
 def _running_gates(view: Transaction, held: list[Task], around: BoardContext) -> tuple[RunningGates, ...]:
     """The gates that run: by the scheduler's own hand, or in the background."""
     found: dict[str, RunningGates] = {}
-    for one in around.scheduler.gates if around.scheduler and around.is_scheduled else ():
-        task = view.tasks.get(one.task_id)
-        label = task.label if task else one.task_id
-        found[one.task_id] = RunningGates(
-            task_id=one.task_id, label=label, agent=one.agent, since=one.started_at
+    for gate in around.scheduler.gates if around.scheduler and around.is_scheduled else ():
+        task = view.tasks.get(gate.task_id)
+        label = task.label if task else gate.task_id
+        found[gate.task_id] = RunningGates(
+            task_id=gate.task_id, label=label, agent=gate.agent, since=gate.started_at
         )
     for task in held:
         if task.claim and task.id not in found and around.is_measured(task.id):

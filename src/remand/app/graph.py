@@ -142,17 +142,17 @@ class _Fold:
 
     def create(self, event: Event) -> str:
         """Adds the node an event describes, unless its id is taken."""
-        told = _description_of(event)
-        if told is None:
+        description = _description_of(event)
+        if description is None:
             return "it does not describe a node"
-        node = told.node
+        node = description.node
         if node.id in self.graph.nodes:
             return (
                 ""
-                if _are_equal(self._created[node.id], told)
+                if _are_equal(self._created[node.id], description)
                 else f"{node.id} exists and says something else"
             )
-        self._created[node.id] = told
+        self._created[node.id] = description
         self.graph.add_node(node.id, node.node_type, node.content, node.properties)
         return ""
 
@@ -271,19 +271,19 @@ def _description_of(event: Event) -> _Description | None:
         return None
     fields = event.fields
     if event.kind == "decision.create":
-        said = {key: value for key, value in fields.items() if key != "id"}
-        return _description(name, NodeType.DECISION, said, "decision")
+        stated = {key: value for key, value in fields.items() if key != "id"}
+        return _description(name, NodeType.DECISION, stated, "decision")
     kind, data = fields.get("type"), fields.get("data", {})
     if not isinstance(kind, str) or not kind or not isinstance(data, dict):
         return None
     return _description(name, kind, data, next((key for key in _CONTENT if key in data), _CONTENT[0]))
 
 
-def _description(name: str, kind: str, said: Mapping[str, Any], content_key: str) -> _Description:
-    told = {key: value for key, value in said.items() if value not in (None, "", (), [], {})}
-    content = _text(told.pop(content_key, None))
+def _description(name: str, kind: str, stated: Mapping[str, Any], content_key: str) -> _Description:
+    description = {key: value for key, value in stated.items() if value not in (None, "", (), [], {})}
+    content = _text(description.pop(content_key, None))
     known = NodeType.__members__.get(kind, kind)
-    node = GraphNode(id=name, node_type=known, content=content, properties=told)
+    node = GraphNode(id=name, node_type=known, content=content, properties=description)
     return _Description(node=node, content_key=content_key)
 
 
@@ -298,8 +298,8 @@ def _changes(event: Event) -> tuple[str, dict[str, Any]]:
     """The node an event changes, and the new values."""
     name = _node_id(event)
     if isinstance(event, tasks.TaskEdited):
-        told = msgspec.structs.asdict(event.changes)
-        return name, {key: value for key, value in told.items() if value is not None}
+        description = msgspec.structs.asdict(event.changes)
+        return name, {key: value for key, value in description.items() if value is not None}
     changes = event.fields.get("changes") if isinstance(event, Unknown) else None
     return (name, changes) if isinstance(changes, dict) else ("", {})
 

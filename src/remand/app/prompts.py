@@ -117,10 +117,12 @@ def _origins(view: Transaction, task: Task, events: list[Event]) -> Iterator[Rej
     seen = {task.id}
     for generation in range(MAX_GENERATIONS):
         found = list(_tasks_leading_to(view, task, events, seen))
-        for place, (other, told, rejection) in enumerate(found):
+        for place, (other, their_events, rejection) in enumerate(found):
             is_nearest = not generation and not place
             siblings = (
-                [one for one in _resulting_tasks(rejection, told) if one != task.id] if is_nearest else []
+                [one for one in _resulting_tasks(rejection, their_events) if one != task.id]
+                if is_nearest
+                else []
             )
             yield RejectionOrigin(
                 heading=_origin_heading(rejection, other, task, is_nearest=not generation),
@@ -145,13 +147,18 @@ def _tasks_leading_to(
     )
     candidates = (one for one in others if one.rejections.accepted_by and one.id not in seen)
     for other in islice(candidates, MAX_WAITERS):
-        told = task_events(view, other.id)
+        their_events = task_events(view, other.id)
         found = next(
-            (one for one in reversed(task_rejections(told)) if task.id in _resulting_tasks(one, told)), None
+            (
+                rejection
+                for rejection in reversed(task_rejections(their_events))
+                if task.id in _resulting_tasks(rejection, their_events)
+            ),
+            None,
         )
         if found is not None and other.id not in seen:
             seen.add(other.id)
-            yield other, told, found
+            yield other, their_events, found
 
 
 def _distance(other: Task, events: list[Event]) -> int:
@@ -255,12 +262,12 @@ def context_section(
     message that is part of them is not told twice.
     """
     writer, own = _QuoteWriter(repository), _own_rejections(task, events)
-    known = {one.id: one for one in context.relatives}
+    known = {relative.id: relative for relative in context.relatives}
     entries: list[Callable[..., str]] = []
     for one in own[:MAX_OWN]:
         related = [known.get(other, RelatedTask(id=other)) for other in _resulting_tasks(one, events)]
         entries.append(partial(_own_entry, writer, one, related, instructions))
-    entries += [partial(_origin_entry, writer, one) for one in context.origins]
+    entries += [partial(_origin_entry, writer, origin) for origin in context.origins]
     if not entries:
         return ""
     parts, left_out = [HEADING, INTRO], max(len(own) - MAX_OWN, 0)
@@ -343,8 +350,10 @@ def _record_rows(writer: _QuoteWriter, view: RejectionView, *, is_brief: bool) -
     yield from writer.block("Blocking factor", facts.blocking_factor, _ITEM)
     if is_brief:
         return
-    yield from writer.items("Attempted", [f"[{one.grade}] {one.text}" for one in facts.attempts])
-    yield from writer.items("Evidence", [f"[{one.grade}] {one.text}" for one in facts.evidence])
+    yield from writer.items("Attempted", [f"[{attempt.grade}] {attempt.text}" for attempt in facts.attempts])
+    yield from writer.items(
+        "Evidence", [f"[{evidence.grade}] {evidence.text}" for evidence in facts.evidence]
+    )
     yield from writer.block("Suggested alternative", facts.suggested_alternative, _TEXT)
 
 
@@ -369,12 +378,12 @@ class _QuoteWriter:
         """Tasks with their ids, statuses and titles, and what they came to."""
         every, rows, room = list(found), [], MAX_RELATED
         for shown, one in enumerate(every):
-            told = list(self._relative(one))
-            room -= sum(map(_byte_size, told))
+            lines = list(self._relative(one))
+            room -= sum(map(_byte_size, lines))
             if room < 0 or shown >= MAX_RELATIVES:
                 rows.append(f"> - [{len(every) - shown} more not shown]")
                 break
-            rows += told
+            rows += lines
         return [f"{label}:", *rows] if rows else []
 
     def _relative(self, one: RelatedTask) -> Iterator[str]:
@@ -391,8 +400,8 @@ class _QuoteWriter:
     def _lines(self, text: str, limit: int) -> list[str]:
         """The text as lines; of a long one no more is read than could be told."""
         unread = len(text) - _READ_AHEAD * limit
-        told = text[: _READ_AHEAD * limit]
-        clean = sanitise(told, self._repository, is_rendered=False, limit=limit).text
+        read = text[: _READ_AHEAD * limit]
+        clean = sanitise(read, self._repository, is_rendered=False, limit=limit).text
         lines = [escape_line(line) for line in clean.split("\n") if line.strip()]
         if (cut := len(lines) - MAX_LINES) > 1:
             lines[MAX_LINES:] = [f"[cut: {cut} more lines]"]

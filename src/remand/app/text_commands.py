@@ -155,9 +155,9 @@ class TextCommands:
         with self._store.read() as view:
             understood = interpret_text(text, vocabulary(view, self._team, self._speaker))
             if isinstance(understood, r.TextRequest):
-                told = _Queries(view, self._team, self._speaker).answer(understood)
-                if told is not None:
-                    return told
+                reply = _Queries(view, self._team, self._speaker).answer(understood)
+                if reply is not None:
+                    return reply
         match understood:
             case r.UnclearRequest():
                 return self._ask_back(understood)
@@ -192,7 +192,7 @@ class TextCommands:
         )
 
 
-def _command_for(request: r.TextRequest, said: str) -> c.Command:
+def _command_for(request: r.TextRequest, default_reason: str) -> c.Command:
     """The command that a request asks for; where a reason is needed and none was given, it is the text itself."""
     match request:
         case r.ReviewTextRequest():
@@ -201,7 +201,7 @@ def _command_for(request: r.TextRequest, said: str) -> c.Command:
             return c.Unlock(
                 task_id=request.task.id,
                 agent=request.agent,
-                reason=request.reason[:MAX_REASON] or said,
+                reason=request.reason[:MAX_REASON] or default_reason,
                 guidance=request.advice,
             )
         case r.ReassignTextRequest():
@@ -209,7 +209,7 @@ def _command_for(request: r.TextRequest, said: str) -> c.Command:
                 task_id=request.task.id, target=request.target, source=request.source, reason=request.reason
             )
         case r.EscalateTextRequest():
-            return c.EscalateTask(task_id=request.task.id, reason=request.reason or said)
+            return c.EscalateTask(task_id=request.task.id, reason=request.reason or default_reason)
         case r.AnswerTextRequest():
             return c.AnswerEscalation(
                 task_id=request.task.id, option=request.option, guidance=request.guidance

@@ -238,7 +238,7 @@ _EventLine = tuple[Event, bytes]
 
 def _read_events(lines: Iterable[bytes]) -> list[_EventLine]:
     return sorted(
-        ((codec.decode_stored_line(one), one) for one in lines), key=lambda pair: order_key(pair[0])
+        ((codec.decode_stored_line(line), line) for line in lines), key=lambda pair: order_key(pair[0])
     )
 
 

@@ -110,8 +110,17 @@ def lockout_reason(task: Task, events: Sequence[Event], agent: str) -> str:
 
 def rejection_reasons(task: Task, events: Sequence[Event]) -> str:
     """Why the work on a task was rejected: its rejections that stand, one a line."""
-    standing = {review.id for one in task.reviews.rounds for review in one.reviews if not review.is_retracted}
-    authors = {review.id: one.agent for one in task.reviews.rounds for review in one.reviews}
+    standing = {
+        review.id
+        for review_round in task.reviews.rounds
+        for review in review_round.reviews
+        if not review.is_retracted
+    }
+    authors = {
+        review.id: review_round.agent
+        for review_round in task.reviews.rounds
+        for review in review_round.reviews
+    }
     rows = [
         f"{event.reviewer} rejected {_work_text(task, event)} of {authors[name]} due to {_sentence(_first_blocking_finding(event))}"
         for event in events

@@ -226,10 +226,10 @@ class QuestionView(Record, kw_only=True, omit_defaults=False):
 def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
     """Every question a task has put to the user, in its order."""
     found: dict[str, QuestionView] = {}
-    told: dict[str, str] = {}
+    guidance: dict[str, str] = {}
     for event in events:
         if isinstance(event, reviews.LockoutCleared):
-            told[f"unlock:{event.agent}"] = event.guidance
+            guidance[f"unlock:{event.agent}"] = event.guidance
         elif isinstance(event, reviews.EscalationOpened):
             asked = QuestionView(
                 escalation_id=make_escalation_id(event),
@@ -241,7 +241,7 @@ def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
             found[asked.escalation_id] = asked
         elif (known := found.get(getattr(event, "escalation_id", ""))) is not None:
             found[known.escalation_id] = msgspec.structs.replace(
-                known, **_question_changes(known, event, told)
+                known, **_question_changes(known, event, guidance)
             )
     current = task.open_escalation.id if task.open_escalation else ""
     return [
@@ -252,14 +252,14 @@ def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
     ]
 
 
-def _question_changes(known: QuestionView, event: Event, told: dict[str, str]) -> dict[str, Any]:
+def _question_changes(known: QuestionView, event: Event, guidance: dict[str, str]) -> dict[str, Any]:
     """What an event changes about the question it names. What an unlocked agent was told stands with its unlock."""
     match event:
         case reviews.EscalationAnswered():
             return {
                 "status": "answered",
                 "option": event.option,
-                "guidance": event.guidance or told.get(event.option) or None,
+                "guidance": event.guidance or guidance.get(event.option) or None,
                 "answered_by": event.meta.actor,
                 "answered_at": event.ts,
             }
@@ -283,7 +283,11 @@ _REVIEWS = (
 
 def task_reviews(task: Task, events: list[Event]) -> list[dict[str, Any]]:
     """The reviews of a task as plain rows; a rejection with its id, and whether it was taken back."""
-    is_retracted = {review.id: review.is_retracted for one in task.reviews.rounds for review in one.reviews}
+    is_retracted = {
+        review.id: review.is_retracted
+        for review_round in task.reviews.rounds
+        for review in review_round.reviews
+    }
     rows = [row for row in event_rows(events) if row["event"] in _REVIEWS]
     for row in rows:
         if row["event"] == "review.reject":

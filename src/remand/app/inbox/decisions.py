@@ -192,7 +192,10 @@ def decision_question(
 ) -> DecisionQuestion:
     events = list(events_of(task.id))
     offered = decision_options(view, rules, task, filed)
-    found = next((one for one in task_rejections(events) if one.rejection_id == filed.rejection_id), None)
+    found = next(
+        (rejection for rejection in task_rejections(events) if rejection.rejection_id == filed.rejection_id),
+        None,
+    )
     summary = found.rejection.get("reason_summary") if found else ""
     numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(offered, start=1))
     label = task.label[:1].upper() + task.label[1:]

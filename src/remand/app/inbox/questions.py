@@ -155,7 +155,9 @@ def _escalation_reason(task: Task) -> str:
 def attempt_lines(task: Task, events: Iterable[Event]) -> tuple[str, ...]:
     """What was tried by whom and why it was not enough, one line each; of very many, the latest."""
     reviews = {
-        review.id: (one.agent, review.is_retracted) for one in task.reviews.rounds for review in one.reviews
+        review.id: (review_round.agent, review.is_retracted)
+        for review_round in task.reviews.rounds
+        for review in review_round.reviews
     }
     lines: list[str] = []
     rejected_claim = ""

@@ -174,46 +174,49 @@ class People:
         self._team = team
         self._found: dict[str, str] = {}
 
-    def recorded_name(self, said: str) -> str:
+    def recorded_name(self, spelling: str) -> str:
         """The name that is recorded for one that was said: the known one that it is a spelling of, else itself, tidied.
 
         `Fenster/2` is Fenster, whether or not Fenster is known yet; `Fenster/b` is when Fenster is.
         """
-        known = self._known_name(said)
-        return self._team.actor(known).name if known else normalise_name(instance_member(said) or said)
+        known = self._known_name(spelling)
+        return (
+            self._team.actor(known).name if known else normalise_name(instance_member(spelling) or spelling)
+        )
 
     def similar_names(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """Each of these names that is new and looks like a known one, and that one."""
         return tuple((name, known) for name in names if (known := self.find_similar_name(name)))
 
-    def find_similar_name(self, said: str) -> str:
+    def find_similar_name(self, spelling: str) -> str:
         """The known name that a new one looks like; empty when there is none, or the name itself is known.
 
         A member's name is new until it has a part in a task. Plain letters alone are taken as the user means them.
         """
-        known = self._known_name(said)
-        if not said or (
-            known and (known.isascii() or self._tx.names.names_with_key(name_key(self.recorded_name(said))))
+        known = self._known_name(spelling)
+        if not spelling or (
+            known
+            and (known.isascii() or self._tx.names.names_with_key(name_key(self.recorded_name(spelling))))
         ):
             return ""
         added_to = (
-            () if known else tuple(head for mark in _SUFFIX_MARKS for head in name_prefixes(said, mark))
+            () if known else tuple(head for mark in _SUFFIX_MARKS for head in name_prefixes(spelling, mark))
         )
         parent = next(filter(None, map(self._known_name, added_to)), "")
         if parent:
             return parent
-        spellings = (known,) if known else (normalise_name(said), *name_prefixes(said), *added_to)
+        spellings = (known,) if known else (normalise_name(spelling), *name_prefixes(spelling), *added_to)
         keys = [key for name in spellings for key in look_keys(name)]
         on_tasks = (name for key in keys for name in self._tx.names.names_with_key(key))
         return self._team.find_look_alike(keys, known) or next(on_tasks, "")
 
-    def _known_name(self, said: str) -> str:
-        if said not in self._found:
-            names = chain((said,), possible_members(said))
-            self._found[said] = self._team.find_known_name(said) or next(
+    def _known_name(self, spelling: str) -> str:
+        if spelling not in self._found:
+            names = chain((spelling,), possible_members(spelling))
+            self._found[spelling] = self._team.find_known_name(spelling) or next(
                 filter(None, map(self._name_on_tasks, names)), ""
             )
-        return self._found[said]
+        return self._found[spelling]
 
     def _name_on_tasks(self, name: str) -> str:
         """Somebody with a part in a task. Of two spellings that two ledgers took in, each keeps its own."""

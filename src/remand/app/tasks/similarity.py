@@ -170,8 +170,8 @@ class WordWeights:
     def weight_of(self, word: str) -> float:
         known = self._known.get(word)
         if known is None:
-            seen = self._counts.get(word, 0) + PRIOR_TASKS * _prior_share(word)
-            known = self._known[word] = log(1 + (self._tasks + PRIOR_TASKS) / seen)
+            count = self._counts.get(word, 0) + PRIOR_TASKS * _prior_share(word)
+            known = self._known[word] = log(1 + (self._tasks + PRIOR_TASKS) / count)
         return known
 
 

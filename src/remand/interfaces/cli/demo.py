@@ -67,8 +67,8 @@ def _demo(context: Context) -> Result:
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
-    told = data | {"seconds": round(time.monotonic() - started, 1), "folder": folder if keep else None}
-    return Result(told, _render_summary(told, keep))
+    summary = data | {"seconds": round(time.monotonic() - started, 1), "folder": folder if keep else None}
+    return Result(summary, _render_summary(summary, keep))
 
 
 def _run_scenario(folder: str, voice: DemoPrinter) -> dict[str, Any]:

@@ -248,7 +248,7 @@ def _checks(context: Context) -> Iterator[Check]:
         "" if found.ok else "`remand log verify` names each by file and line.",
     )
     yield _clock(context)
-    yield _keys(context, [one for one in found.unconfirmed if one.doubt is not Doubt.VOID])
+    yield _keys(context, [event for event in found.unconfirmed if event.doubt is not Doubt.VOID])
     with suppress(EnvironmentFault):
         yield _names(context)
     yield Check(

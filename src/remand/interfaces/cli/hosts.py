@@ -64,13 +64,13 @@ PLACEHOLDER_PREFIX = "$"
 def _serve(context: Context) -> Result:
     environment = inherited_environment()
     folder = context.origin.folder if context.call.folder.startswith(PLACEHOLDER_PREFIX) else context.folder
-    desk = _load_server_module("command_runner").CommandLineRunner(
+    runner = _load_server_module("command_runner").CommandLineRunner(
         folder, _actor(context, environment), environment
     )
     if context.arguments.http is not None:
-        return _serve_http(context, desk, environment.get(TOKEN, ""))
+        return _serve_http(context, runner, environment.get(TOKEN, ""))
     context.call.is_json = False  # nothing but the protocol is written
-    _load_server_module("server").serve_stdio(desk)
+    _load_server_module("server").serve_stdio(runner)
     return Result(None, "")
 
 
@@ -96,7 +96,7 @@ def is_server_installed() -> bool:
     return find_spec("mcp") is not None
 
 
-def _serve_http(context: Context, desk: Any, given: str) -> Result:
+def _serve_http(context: Context, runner: Any, given: str) -> Result:
     serving, host = _load_server_module("http"), context.arguments.host
     if given and len(given) < MIN_TOKEN_LENGTH:
         raise UsageError(f"{TOKEN} has fewer than {MIN_TOKEN_LENGTH} characters. Use a longer one.")
@@ -114,7 +114,7 @@ def _serve_http(context: Context, desk: Any, given: str) -> Result:
         text = f"MCP at {data['url']} (pid {os.getpid()}); {where}"
         context.origin.stdout.write(f"{as_json(data) if context.call.is_json else text}\n")
         context.origin.stdout.flush()
-        serving.serve_http(desk, listening, token)
+        serving.serve_http(runner, listening, token)
     finally:
         if path:
             with suppress(OSError):

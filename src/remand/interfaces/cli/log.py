@@ -173,11 +173,11 @@ def _verify(context: Context) -> Result:
     if found.is_ledger_wrong:
         restore_tables(ledger)
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
-    aside = [msgspec.to_builtins(one) for one in found.set_aside if os.path.exists(one.file)]
+    aside = [msgspec.to_builtins(file) for file in found.set_aside if os.path.exists(file.file)]
     for problem in (*problems, *aside):
         problem["file"] = _relative(context, problem["file"])
-    unconfirmed = [unconfirmed_row(one) for one in found.unconfirmed]
-    given = [_repair_row(one) for one in found.given_up]
+    unconfirmed = [unconfirmed_row(event) for event in found.unconfirmed]
+    given = [_repair_row(repair) for repair in found.given_up]
     data = {
         "events": found.events,
         "ok": found.ok,
@@ -189,15 +189,15 @@ def _verify(context: Context) -> Result:
         {"set_aside": [{"file": one["file"], "message": one["problem"]} for one in aside]} if aside else {}
     )
     if found.ok:
-        void = sum(one.doubt is Doubt.VOID for one in found.unconfirmed)
+        void = sum(event.doubt is Doubt.VOID for event in found.unconfirmed)
         others = len(unconfirmed) - void
-        told = f", {others} of them unconfirmed (`remand keys` shows whose)" if others else ""
-        told += f", {void} void" if void else ""
+        text = f", {others} of them unconfirmed (`remand keys` shows whose)" if others else ""
+        text += f", {void} void" if void else ""
         rest = "".join(f"\n{one['text']}" for one in given)
         rest += "".join(
             f"\n{one['file']} {one['problem']}. Delete it once you have seen it." for one in aside
         )
-        return Result(data, f"{format_count(found.events, 'event')}, all valid{told}.{rest}")
+        return Result(data, f"{format_count(found.events, 'event')}, all valid{text}.{rest}")
     rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
     listed = table(("file", "line", "problem"), rows, "", wraps=True)
 

@@ -50,9 +50,12 @@ def _sync(context: Context) -> Result:
 def _render_sync(synced: SyncResult) -> list[str]:
     """What was done on the forge, and what could not be."""
     acted = synced.acted
-    rows = [f"  {one.task_id}: {one.text}{' (already so)' if one.is_found else ''}" for one in acted.done]
-    rows += [f"  {one.task_id} waits for {one.text}" for one in acted.waits]
-    rows += [f"  {one.alias} is {one.task_id}: {one.title}" for one in synced.imported.imported]
+    rows = [
+        f"  {action.task_id}: {action.text}{' (already so)' if action.is_found else ''}"
+        for action in acted.done
+    ]
+    rows += [f"  {wait.task_id} waits for {wait.text}" for wait in acted.waits]
+    rows += [f"  {issue.alias} is {issue.task_id}: {issue.title}" for issue in synced.imported.imported]
     if acted.trouble and acted.trouble != synced.polled.trouble:
         rows.append(f"Nothing could be done on the forge: {acted.trouble}")
     return rows
@@ -71,8 +74,8 @@ def _import(context: Context) -> Result:
     except ForgeFault as fault:
         raise EnvironmentFault(str(fault)) from None
     verb = "would become" if options.dry_run else "is now"
-    rows = [f"{one.alias} {verb} {one.task_id}: {one.title}" for one in found.imported]
-    rows += [f"{one.alias} was skipped: {one.why}" for one in found.skipped]
+    rows = [f"{issue.alias} {verb} {issue.task_id}: {issue.title}" for issue in found.imported]
+    rows += [f"{issue.alias} was skipped: {issue.why}" for issue in found.skipped]
     rows.append(
         f"{len(found.imported)} imported, {len(found.known)} already known, {len(found.skipped)} skipped"
     )
@@ -88,10 +91,10 @@ def render_poll(polled: PollResult) -> str:
             f"{format_count(polled.comments, 'comment')} added, {polled.noted} not counted"
         )
         asked = f"{format_count(polled.requests, 'request')}, {polled.not_modified} not modified"
-        seen = f"{format_count(polled.polled, 'pull request')}, {polled.read} changed"
-        rows.append(f"{seen}: {what}, {polled.ignored} by others ({asked})")
-    waits = [f"  {one.task_id}: {one.text}" for one in polled.not_counted]
-    waits += [f"  {one.task_id} waits for {one.text}" for one in polled.waits]
+        counts = f"{format_count(polled.polled, 'pull request')}, {polled.read} changed"
+        rows.append(f"{counts}: {what}, {polled.ignored} by others ({asked})")
+    waits = [f"  {review.task_id}: {review.text}" for review in polled.not_counted]
+    waits += [f"  {wait.task_id} waits for {wait.text}" for wait in polled.waits]
     more = len(waits) - SHOWN
     return "\n".join([*rows, *waits[:SHOWN], *([f"  and {more} more"] if more > 0 else [])])
 

@@ -33,8 +33,8 @@ def _run_text(context: Context) -> Result:
         except Refused as refusal:
             return refusal
 
-    said = TextCommands(context.opened_ledger.store, team, speaker, ask).run(_text(context))
-    return Result(_data(said), _render_reply(said), 1 if said.refused else 0)
+    result = TextCommands(context.opened_ledger.store, team, speaker, ask).run(_text(context))
+    return Result(_data(result), _render_reply(result), 1 if result.refused else 0)
 
 
 def _text(context: Context) -> str:
@@ -44,21 +44,21 @@ def _text(context: Context) -> str:
     return context.text(words[0]) if is_alone else " ".join(words)
 
 
-def _data(said: TextCommandResult) -> dict[str, Any]:
-    if not said.refused:
-        plain: dict[str, Any] = msgspec.to_builtins(said)
+def _data(result: TextCommandResult) -> dict[str, Any]:
+    if not result.refused:
+        plain: dict[str, Any] = msgspec.to_builtins(result)
         return {name: value for name, value in plain.items() if name not in ("refused", "choices")}
     return {
-        "refused": said.refused,
-        "message": said.done,
-        "understood": said.understood or None,
-        "choices": list(said.choices),
+        "refused": result.refused,
+        "message": result.done,
+        "understood": result.understood or None,
+        "choices": list(result.choices),
     }
 
 
-def _render_reply(said: TextCommandResult) -> str:
-    rows = [f"understood: {said.understood}"] if said.understood else []
-    rows.append(f"refused ({said.refused}): {said.done}" if said.refused else said.done)
-    if said.choices:
+def _render_reply(result: TextCommandResult) -> str:
+    rows = [f"understood: {result.understood}"] if result.understood else []
+    rows.append(f"refused ({result.refused}): {result.done}" if result.refused else result.done)
+    if result.choices:
         rows.append("Possible meanings:")
-    return "\n".join([*rows, *(f"  {choice}" for choice in said.choices)])
+    return "\n".join([*rows, *(f"  {choice}" for choice in result.choices)])

@@ -139,17 +139,17 @@ def follow_events(
 
     Whatever happens once `ready` was called is written, up to what had happened when `stop` said so.
     """
-    desk, fault = LedgerBoard(context, recent), ""
-    _write_events(context, *desk.news())
+    source, fault = LedgerBoard(context, recent), ""
+    _write_events(context, *source.news())
     ready()
     while True:
         is_over = stop()
         try:
-            _write_events(context, *desk.news())
+            _write_events(context, *source.news())
             fault = ""
         except (RemandError, BadLine) as error:
             is_new, fault = str(error) != fault, str(error)
-            _write_events(context, (), [lines.plain_line(desk.now(), "ledger", fault)] if is_new else ())
+            _write_events(context, (), [lines.plain_line(source.now(), "ledger", fault)] if is_new else ())
         if is_over:
             return
         time.sleep(_POLL_SECONDS)
@@ -158,10 +158,10 @@ def follow_events(
 def _write_events(context: Context, happened: Iterable[ActivityEntry], more: Iterable[str]) -> None:
     """Writes what has happened; more than that is for people alone."""
     if context.call.is_json:
-        said = [as_json(msgspec.to_builtins(one)) for one in happened]
+        output = [as_json(msgspec.to_builtins(one)) for one in happened]
     else:
-        said = [*map(lines.happening_line, happened), *more]
-    context.origin.stdout.write("".join(f"{line}\n" for line in said))
+        output = [*map(lines.happening_line, happened), *more]
+    context.origin.stdout.write("".join(f"{line}\n" for line in output))
     context.origin.stdout.flush()
 
 
@@ -174,6 +174,6 @@ def _top(context: Context) -> Result:
     if is_interactive(context):
         ending = show_live(context)
         return Result({"ended": ending.value}, "")
-    desk = LedgerBoard(context)
-    board = desk.read_board("")
-    return Result(msgspec.to_builtins(board), render_plain(board, desk.name, may_answer=not desk.why_not))
+    source = LedgerBoard(context)
+    board = source.read_board("")
+    return Result(msgspec.to_builtins(board), render_plain(board, source.name, may_answer=not source.why_not))

@@ -128,9 +128,9 @@ class Narrator:
         self._log_of = log_of
         self._begun: set[tuple[str, str]] = set()
 
-    def lines(self, seen: ObservedEvent) -> Iterator[DemoLine]:
+    def lines(self, observed: ObservedEvent) -> Iterator[DemoLine]:
         """What there is to tell of an event; of most there is nothing."""
-        event, task = seen.event, seen.task
+        event, task = observed.event, observed.task
         no = rejection_entry(event)
         if no is not None:
             yield DemoLine(no.kind, task.title, no.by, no.why)
@@ -152,9 +152,9 @@ class Narrator:
             why = f"failed: {event.detail}" if event.is_fault else "was lost with the scheduler"
             yield DemoLine("", title, event.agent, f"{why} (nobody's blame; it is tried again)")
             return
-        for said in self._log_of(event.run_id).splitlines():
-            if said and not said.startswith("{"):
-                yield DemoLine("", title, event.agent, said if said.startswith(QUOTED) else f"“{said}”")
+        for line in self._log_of(event.run_id).splitlines():
+            if line and not line.startswith("{"):
+                yield DemoLine("", title, event.agent, line if line.startswith(QUOTED) else f"“{line}”")
 
 
 LineParts = tuple[str, str, str]
@@ -162,7 +162,7 @@ LineParts = tuple[str, str, str]
 
 
 def _approval_line(event: ReviewApproved, task: Task) -> LineParts:
-    looked = "; ".join(f"{one.path}:{one.line}: {one.text}" for one in event.checked[:1])
+    looked = "; ".join(f"{finding.path}:{finding.line}: {finding.text}" for finding in event.checked[:1])
     kind = "done" if task.status == Status.DONE else ""
     return kind, event.reviewer, f"approved by {event.reviewer}: {looked}"
 

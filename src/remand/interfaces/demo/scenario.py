@@ -174,13 +174,15 @@ class Owner:
         for task in tasks:
             self._stage.remand("task", "add", *task.options)
 
-    def answer(self, seen: ObservedEvent) -> None:
+    def answer(self, observed: ObservedEvent) -> None:
         """Does what an event asks of the user, if it asks anything."""
-        match seen.event:
+        match observed.event:
             case EscalationOpened():
-                self._unlock(seen.task)
-            case RunEnded() if seen.task.gates.status == GateStatus.HELD and not seen.task.is_terminal:
-                alias = seen.task.details.aliases[0]
+                self._unlock(observed.task)
+            case RunEnded() if (
+                observed.task.gates.status == GateStatus.HELD and not observed.task.is_terminal
+            ):
+                alias = observed.task.details.aliases[0]
                 self._stage.remand("task", "cancel", alias, "--reason", NOT_WORTH_IT)
 
     def _unlock(self, task: Task) -> None:
@@ -312,11 +314,11 @@ class Scenario:
             if self._stage.scheduler_failure or time.monotonic() > until:
                 fail(self._stage.scheduler_failure or f"nothing ends: {self._open()}")
             self._watching.wait()
-            for seen in self._watching.news():
-                self._introduce(seen.event)
-                for line in self._narrator.lines(seen):
+            for observed in self._watching.news():
+                self._introduce(observed.event)
+                for line in self._narrator.lines(observed):
                     self._voice.tell(line)
-                self._owner.answer(seen)
+                self._owner.answer(observed)
 
     def _is_half_way(self) -> bool:
         """True when the colleague who took over is in the middle of its work."""

@@ -82,7 +82,7 @@ class DemoAgent:
 
     def end(self, words: str = "") -> None:
         """Closes the session with its last words and its figures, as Claude Code does."""
-        told = {
+        result = {
             "type": "result",
             "subtype": "success",
             "result": words,
@@ -90,7 +90,7 @@ class DemoAgent:
             "total_cost_usd": round(PRICE * self._turns, 2),
             "usage": {"input_tokens": TOKENS * self._turns, "output_tokens": TOKENS // 4},
         }
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(result) + "\n")
 
 
 def git(*arguments: str) -> str:

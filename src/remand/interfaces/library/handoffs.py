@@ -54,8 +54,8 @@ class GraphProject:
         while self.graph.get_node(f"task:T-{self._count}") or self.graph.get_node(f"T-{self._count}"):
             self._count += 1
         name = f"task:T-{self._count}"
-        told = {"description": description, "priority": priority, "category": category, "status": "pending"}
-        self.graph.add_node(name, NodeType.TASK, title, told)
+        fields = {"description": description, "priority": priority, "category": category, "status": "pending"}
+        self.graph.add_node(name, NodeType.TASK, title, fields)
         return name
 
     def update_task(self, task_id: str, *, status: str, properties: Mapping[str, Any]) -> None:
@@ -104,8 +104,8 @@ class DirectorRejectionHandler:
         if not found.is_valid:
             return self._override(rejection, list(found.issues))
         reason = rejection.reason or RejectionReason.BLOCKER
-        told = {**task_context, "id": rejection.task_id}
-        drawn = director.plan_decision(director.AUTOMATIC[reason], rejection, told, facts)
+        fields = {**task_context, "id": rejection.task_id}
+        drawn = director.plan_decision(director.AUTOMATIC[reason], rejection, fields, facts)
         # Before tasks are created: none may get the id of one that was named and is no node yet.
         _ensure_named(manager.graph, rejection.task_id, drawn)
         created = _create(manager, drawn)
@@ -285,22 +285,22 @@ class _LogHandoffs:
 
     def initiate(self, task_id: str, target: str, source: str, instructions: str, handoff_id: str) -> str:
         handoff_id = handoff_id or f"handoff:H-{len(self._active) + 1}"
-        told = {"handoff_id": handoff_id, "task_id": task_id, "instructions": instructions}
-        self._log.log("handoff.initiate", **told, source_agent=source, target_agent=target)
-        self._active[handoff_id] = {**told, "agent": target, "status": "initiated"}
+        fields = {"handoff_id": handoff_id, "task_id": task_id, "instructions": instructions}
+        self._log.log("handoff.initiate", **fields, source_agent=source, target_agent=target)
+        self._active[handoff_id] = {**fields, "agent": target, "status": "initiated"}
         return handoff_id
 
     def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         is_valid, issues = RejectionValidator().validate(rejection, dict(self._context(rejection.task_id)))
         if not _agrees(rejection.handoff_id, handoff_id) or not _agrees(rejection.agent_id, agent):
             is_valid, issues = False, [IssueText(UNNAMED), *issues]
-        told = {"handoff_id": handoff_id, "agent": agent, "rejection": rejection.to_dict()}
+        fields = {"handoff_id": handoff_id, "agent": agent, "rejection": rejection.to_dict()}
         if not is_valid:
             messages = [issue.message for issue in issues]
-            self._log.log("handoff.reject.invalid", **told, validation_issues=messages)
+            self._log.log("handoff.reject.invalid", **fields, validation_issues=messages)
             return False
-        self._log.log("handoff.reject", **told)
-        self._active[handoff_id] = {**told, "status": "rejected", "decision": None}
+        self._log.log("handoff.reject", **fields)
+        self._active[handoff_id] = {**fields, "status": "rejected", "decision": None}
         return True
 
     def respond(self, handoff_id: str, decision: RejectionDecision, _director: str) -> bool:

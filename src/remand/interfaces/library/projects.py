@@ -71,11 +71,11 @@ class ProjectManager:
         task_id: str = "",
     ) -> str:
         """Adds a task and returns its id, `task:T-…`; a task that has the given id and says the same is that task."""
-        said = (title, description, priority, category)
+        stated = (title, description, priority, category)
 
         def find() -> Task | None:
             known = self._task(ids.parse_task_id(task_id) or "")
-            is_same = known and said == (
+            is_same = known and stated == (
                 known.title,
                 known.details.scope,
                 str(known.details.priority),
@@ -164,7 +164,10 @@ class ProjectManager:
 
     def _handoff(self, handoff_id: str) -> dict[str, Any] | None:
         bare = ids.parse_handoff_id(handoff_id) or ""
-        found = next((one for one in task_handoffs(self._task_events(bare)) if one.handoff_id == bare), None)
+        found = next(
+            (handoff for handoff in task_handoffs(self._task_events(bare)) if handoff.handoff_id == bare),
+            None,
+        )
         if found is None:
             return None
         last = self._last(bare)
@@ -278,8 +281,10 @@ class _FiledRejection(Record, kw_only=True):
         """True when a record says the same: it was filed from it, or it was read from here."""
         if self.key.startswith(f"reject.{_content(rejection)}."):
             return True
-        said = TaskRejection.from_dict(redact_values(rejection.to_dict())).to_dict()
-        return all(self.view.rejection.get(name) == said[name] for name in said if name not in _LEDGERS_OWN)
+        stated = TaskRejection.from_dict(redact_values(rejection.to_dict())).to_dict()
+        return all(
+            self.view.rejection.get(name) == stated[name] for name in stated if name not in _LEDGERS_OWN
+        )
 
 
 def _find_or_record(find: Callable[[], T | None], make: Callable[[], T]) -> T:
@@ -298,8 +303,8 @@ def _find_or_record(find: Callable[[], T | None], make: Callable[[], T]) -> T:
 
 def _content(rejection: TaskRejection) -> str:
     """A digest of what a record says."""
-    said = rejection.to_dict()
-    return _digest({name: said[name] for name in said if name not in _LEDGERS_OWN})
+    stated = rejection.to_dict()
+    return _digest({name: stated[name] for name in stated if name not in _LEDGERS_OWN})
 
 
 def _digest(value: object) -> str:
@@ -315,7 +320,7 @@ def _is_recorded(decision: RejectionDecision, view: RejectionView) -> bool:
     if decision.decision_type is not DecisionType.OVERRIDE:
         return not created or created == set(known.created_tasks)
     pairs = ((decision.override_message, known.override_message), (decision.reassign_to, known.reassign_to))
-    return not created and all(not said or said == recorded for said, recorded in pairs)
+    return not created and all(not stated or stated == recorded for stated, recorded in pairs)
 
 
 def _decision(view: RejectionView, rejection: TaskRejection | None = None) -> RejectionDecision:

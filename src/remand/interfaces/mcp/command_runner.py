@@ -144,8 +144,8 @@ def parse_result(code: int, output: bytes, errors: bytes) -> CommandResult:
     try:
         data = json.loads(output)
     except ValueError:
-        said = errors.decode("utf-8", "replace").strip()[-1000:] or f"exit code {code}"
-        raise CommandError(f"The command line gave no answer: {said}") from None
+        errors_text = errors.decode("utf-8", "replace").strip()[-1000:] or f"exit code {code}"
+        raise CommandError(f"The command line gave no answer: {errors_text}") from None
     if isinstance(data, dict) and "error" in data:
         raise CommandError(str(data.get("message", "")))
     return CommandResult(code, data)

@@ -31,8 +31,8 @@ def has_forms(ctx: Context[Any, Any]) -> bool:
 def question_form(question: tools.QuestionRow) -> Elicit[FormAnswer]:
     """A question as a form: one of its options, and guidance for the agent that continues."""
     ways = "\n".join(f"- {option.key}: {option.text}" for option in question.options)
-    tried = "".join(f"\n{one}" for one in question.grounds)
-    tried += "".join(f"\ntried: {one}" for one in question.tried)
+    tried = "".join(f"\n{ground}" for ground in question.grounds)
+    tried += "".join(f"\ntried: {line}" for line in question.tried)
     why, _, _ = question.question.partition(" Options: ")
     text = f"{question.task_id} {question.title}\n{why}{tried}\n\n{ways}\n- {LATER}: leave it open"
     return Elicit(text, _form(question))
@@ -60,8 +60,8 @@ DecisionName = Literal[
 class DecisionTools:
     """What the director and the user decide. Where the client can, the user is asked in a form."""
 
-    def __init__(self, desk: CommandRunner, identity: tools.ServerIdentity) -> None:
-        self._desk = desk
+    def __init__(self, runner: CommandRunner, identity: tools.ServerIdentity) -> None:
+        self._runner = runner
         self._identity = identity
 
     def offers(self) -> list[tools.ToolOffer]:
@@ -121,7 +121,9 @@ class DecisionTools:
         if not has_forms(ctx) or not (await self._identity.last_known()).is_user:
             return FormAnswer()
         questions = await self._questions()
-        fitting = [one for one in questions if named in ("", one.escalation_id, one.task_id)]
+        fitting = [
+            question for question in questions if named in ("", question.escalation_id, question.task_id)
+        ]
         return question_form(fitting[0]) if fitting else FormAnswer()
 
     async def _form_result(self, choice: ElicitationResult[FormAnswer]) -> tools.InboxResult | None:
@@ -135,7 +137,7 @@ class DecisionTools:
         return await self._give_answer(choice.data.escalation_id, choice.data.option, choice.data.guidance)
 
     async def _give_answer(self, question: str, option: str, guidance: str) -> tools.InboxResult:
-        answer = await self._desk.call("inbox answer", question, option, guidance=guidance)
+        answer = await self._runner.call("inbox answer", question, option, guidance=guidance)
         if answer.is_refused:
             return tools.InboxResult.model_validate(tools.result_fields(answer))
         left = await self._inbox_result()
@@ -150,7 +152,7 @@ class DecisionTools:
         )
 
     async def _questions(self) -> list[tools.QuestionRow]:
-        return [tools.QuestionRow.model_validate(one) for one in (await self._desk.call("inbox")).data]
+        return [tools.QuestionRow.model_validate(one) for one in (await self._runner.call("inbox")).data]
 
     async def _oldest(self) -> str:
         questions = await self._questions()
@@ -164,7 +166,7 @@ class DecisionTools:
         guidance: Annotated[str, Field(description="guidance for the agent")] = "",
     ) -> tools.TaskToolResult:
         """Let a locked-out agent work on a task again, in the user's name and only on the user's word."""
-        answer = await self._desk.call("unlock", agent, task=task, reason=reason, guidance=guidance)
+        answer = await self._runner.call("unlock", agent, task=task, reason=reason, guidance=guidance)
         return tools.TaskToolResult.model_validate(tools.result_fields(answer))
 
     async def decide(
@@ -178,7 +180,7 @@ class DecisionTools:
         reassign_to: Annotated[str, Field(description="who takes over")] = "",
     ) -> tools.RejectionResult:
         """Answer an agent's rejection of a task as the director."""
-        answer = await self._desk.call(
+        answer = await self._runner.call(
             "handoff rejection-response",
             handoff,
             decision=decision,
@@ -196,5 +198,5 @@ class DecisionTools:
     ) -> tools.LockoutResult:
         """Say whether and why an agent is locked out."""
         return tools.LockoutResult.model_validate(
-            tools.result_fields(await self._desk.call("why", agent, task=task))
+            tools.result_fields(await self._runner.call("why", agent, task=task))
         )

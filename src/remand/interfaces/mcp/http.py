@@ -43,14 +43,14 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def serve_http(desk: CommandLineRunner, listening: socket.socket, token: str) -> None:
+def serve_http(runner: CommandLineRunner, listening: socket.socket, token: str) -> None:
     """Serves whoever has the token, until a signal ends it."""
-    asyncio.run(_serve_http(desk, listening, token))
+    asyncio.run(_serve_http(runner, listening, token))
 
 
-async def _serve_http(desk: CommandLineRunner, listening: socket.socket, token: str) -> None:
+async def _serve_http(runner: CommandLineRunner, listening: socket.socket, token: str) -> None:
     host, port = listening.getsockname()[:2]
-    app = RemandServer(desk).streamable_http_app(transport_security=_security(host, port), host=host)
+    app = RemandServer(runner).streamable_http_app(transport_security=_security(host, port), host=host)
     config = uvicorn.Config(
         Guard(app, token),
         log_config=None,
@@ -67,7 +67,7 @@ async def _serve_http(desk: CommandLineRunner, listening: socket.socket, token: 
     try:
         await serving.serve(sockets=[listening])
     finally:
-        await desk.close()
+        await runner.close()
 
 
 def _security(host: str, port: int) -> TransportSecuritySettings:
@@ -92,11 +92,11 @@ class Guard:
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
-            said = {
+            body = {
                 "error": "invalid_token",
                 "error_description": "Send the token: Authorization: Bearer TOKEN.",
             }
-            return JSONResponse(said, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+            return JSONResponse(body, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         if "origin" in headers:
             return JSONResponse(
                 {"error": "forbidden", "error_description": "This is not for web pages."}, 403

@@ -108,9 +108,9 @@ NOTHING_SAID = "There is no feedback on this task yet."
 NOTHING_MEASURED = "No gates have run for this task yet."
 
 
-def add_resources(server: MCPServer[Any], desk: CommandRunner) -> None:
+def add_resources(server: MCPServer[Any], runner: CommandRunner) -> None:
     """Adds every resource to a server."""
-    reading = ResourceReader(desk)
+    reading = ResourceReader(runner)
     add = server.resource
     add(
         "board://tasks",
@@ -145,8 +145,8 @@ def add_resources(server: MCPServer[Any], desk: CommandRunner) -> None:
 class ResourceReader:
     """Reads resources by calls of the command line."""
 
-    def __init__(self, desk: CommandRunner) -> None:
-        self._desk = desk
+    def __init__(self, runner: CommandRunner) -> None:
+        self._runner = runner
 
     async def board(self) -> str:
         """Every task."""
@@ -158,8 +158,8 @@ class ResourceReader:
 
     async def feedback(self, task: str) -> str:
         """What stands in the prompt before the task and the rejections behind it: no feedback can make their headings."""
-        told = (await self._read("task prompt", task)).data
-        before, _, _ = f"\n{told['prompt']}".partition(f"\n## Task {told['task_id']}: ")
+        answer = (await self._read("task prompt", task)).data
+        before, _, _ = f"\n{answer['prompt']}".partition(f"\n## Task {answer['task_id']}: ")
         before, _, _ = before.partition(f"\n{HEADING}\n")
         return before.strip() or NOTHING_SAID
 
@@ -170,7 +170,7 @@ class ResourceReader:
 
     async def _read(self, command: str, *named: str, **options: object) -> CommandResult:
         try:
-            answer = await self._desk.call(command, *named, **options)
+            answer = await self._runner.call(command, *named, **options)
         except CommandError as failed:
             raise ResourceError(str(failed)) from None
         if answer.is_refused:
@@ -187,9 +187,9 @@ INSTRUCTIONS = (
 
 
 class RemandServer(MCPServer[Any]):
-    """Serves a desk's calls as tools."""
+    """Serves the commands of the command line as tools."""
 
-    def __init__(self, desk: CommandRunner) -> None:
+    def __init__(self, runner: CommandRunner) -> None:
         super().__init__(
             "remand",
             title="Remand",
@@ -197,9 +197,9 @@ class RemandServer(MCPServer[Any]):
             version=version("remand"),
             log_level="WARNING",
         )
-        self._identity = ServerIdentity(desk)
+        self._identity = ServerIdentity(runner)
         self._whom: dict[str, Audience] = {}
-        own = (_ToolErrorRunner(desk), self._identity)
+        own = (_ToolErrorRunner(runner), self._identity)
         for offer in (
             *AgentTools(*own).offers(),
             *ReviewTools(*own).offers(),
@@ -215,9 +215,11 @@ class RemandServer(MCPServer[Any]):
                 annotations=offer.annotations,
                 meta=offer.meta,
             )
-        for said in PROMPTS:
-            self.add_prompt(Prompt.from_function(said.say, name=said.name, title=said.title))
-        add_resources(self, desk)
+        for prompt_offer in PROMPTS:
+            self.add_prompt(
+                Prompt.from_function(prompt_offer.say, name=prompt_offer.name, title=prompt_offer.title)
+            )
+        add_resources(self, runner)
 
     async def list_tools(self) -> list[ListedTool]:
         """The tools that are of use to whom this server speaks for, as the team has it now."""
@@ -245,7 +247,7 @@ class RemandServer(MCPServer[Any]):
     async def list_prompts(self) -> list[ListedPrompt]:
         """The prompts that are of use to whom this server speaks for."""
         own = await self._identity.last_known()
-        whom = {said.name: said.whom for said in PROMPTS}
+        whom = {prompt_offer.name: prompt_offer.whom for prompt_offer in PROMPTS}
         return [prompt for prompt in await super().list_prompts() if own.may_see(whom[prompt.name])]
 
 
@@ -275,37 +277,37 @@ def without_titles(schema: Any) -> Any:
 
 
 class _ToolErrorRunner:
-    """A desk whose failures are told to the model, with what to do about them."""
+    """A runner whose failures are reported to the model, with what to do about them."""
 
-    def __init__(self, desk: CommandRunner) -> None:
-        self._desk = desk
+    def __init__(self, runner: CommandRunner) -> None:
+        self._runner = runner
 
     async def call(self, command: str, *named: str, **options: object) -> CommandResult:
         """Carries a call out."""
         try:
-            return await self._desk.call(command, *named, **options)
+            return await self._runner.call(command, *named, **options)
         except CommandError as failed:
             raise ToolError(str(failed)) from None
 
 
-def serve_stdio(desk: CommandLineRunner) -> None:
+def serve_stdio(runner: CommandLineRunner) -> None:
     """Serves the one client that has started this process. Nothing but the protocol is written."""
-    asyncio.run(_serve_stdio(desk))
+    asyncio.run(_serve_stdio(runner))
 
 
-async def _serve_stdio(desk: CommandLineRunner) -> None:
+async def _serve_stdio(runner: CommandLineRunner) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _exit, desk)
+        loop.add_signal_handler(number, _exit, runner)
     try:
-        await RemandServer(desk).run_stdio_async()
+        await RemandServer(runner).run_stdio_async()
     except* OSError:
         pass  # the client has gone in the middle of a word
     finally:
-        await desk.close()
+        await runner.close()
 
 
-def _exit(desk: CommandLineRunner) -> None:
+def _exit(runner: CommandLineRunner) -> None:
     """Ends at once: a thread that waits for input can be ended in no other way."""
-    desk.stop()
+    runner.stop()
     os._exit(0)

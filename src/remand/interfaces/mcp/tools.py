@@ -94,14 +94,14 @@ class ServedMember(NamedTuple):
 class ServerIdentity:
     """Whom a server speaks for, as the team has it."""
 
-    def __init__(self, desk: CommandRunner) -> None:
-        self._desk = desk
+    def __init__(self, runner: CommandRunner) -> None:
+        self._runner = runner
         self._known: ServedMember | None = None
 
     async def look_up(self) -> ServedMember:
         """Looked up again; nobody when that cannot be told."""
         try:
-            found = (await self._desk.call("whoami")).data
+            found = (await self._runner.call("whoami")).data
         except CommandError:
             return ServedMember()
         if not isinstance(found, dict) or "name" not in found:

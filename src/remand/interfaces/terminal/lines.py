@@ -105,11 +105,11 @@ def status_lines(before: SchedulerStatus | None, now: SchedulerStatus | None) ->
             yield plain_line(breach.since, "scheduler", f"starts nothing ({breach.cause}): {breach.message}")
     for cause in sorted(known - {breach.cause for breach in now.breaker}):
         yield plain_line(now.tick_at, "scheduler", f"starts agents again ({cause})")
-    said, says = (before.waiting, before.forge) if before else ("", ""), (now.waiting, now.forge)
-    if says[0] != said[0]:
-        yield plain_line(now.tick_at, "scheduler", f"waits: {says[0]}" if says[0] else "no longer waits")
-    if says[1] != said[1]:
-        yield plain_line(now.tick_at, "forge", says[1] or "answers again")
+    old, new = (before.waiting, before.forge) if before else ("", ""), (now.waiting, now.forge)
+    if new[0] != old[0]:
+        yield plain_line(now.tick_at, "scheduler", f"waits: {new[0]}" if new[0] else "no longer waits")
+    if new[1] != old[1]:
+        yield plain_line(now.tick_at, "forge", new[1] or "answers again")
 
 
 def plain_line(at: Instant, label: str, text: str) -> str:

@@ -58,11 +58,11 @@ def _scheduler(board: Board, now: Instant) -> Text:
     status = board.scheduler
     if status is None or not board.is_scheduled:
         return Text().append("no scheduler is running", style="dim")
-    said = f"scheduler {status.pid}, {lines.safe_line(status.tier, 20) or 'no tier'}"
+    status_text = f"scheduler {status.pid}, {lines.safe_line(status.tier, 20) or 'no tier'}"
     since = lines.seconds_between(status.tick_at, now)
     if since is not None and since >= _SILENT_SECONDS:
-        said += f", silent for {lines.duration_text(since)}"
-    text = Text().append(said, style="green")
+        status_text += f", silent for {lines.duration_text(since)}"
+    text = Text().append(status_text, style="green")
     if status.waiting:
         text.append(f"  waits: {lines.safe_line(status.waiting)}", style="yellow")
     return text
@@ -71,13 +71,13 @@ def _scheduler(board: Board, now: Instant) -> Text:
 def problems_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
     """What goes wrong, the worst first."""
     rows = []
-    for one in board.troubles:
-        style = _TROUBLE_STYLES.get(one.kind, "yellow")
+    for alert in board.troubles:
+        style = _TROUBLE_STYLES.get(alert.kind, "yellow")
         row = Text().append("! ", style=style)
-        if one.label:
-            row.append(f"{name_of(one.label)} ", style="bold")
-        row.append(lines.safe_line(one.text), style=style if not one.label else "")
-        since = lines.age_text(one.since, now)
+        if alert.label:
+            row.append(f"{name_of(alert.label)} ", style="bold")
+        row.append(lines.safe_line(alert.text), style=style if not alert.label else "")
+        since = lines.age_text(alert.since, now)
         rows.append(row.append(f"  {since}", style="dim") if since else row)
     return Section("Problems", rows)
 
@@ -126,7 +126,7 @@ def question_detail_rows(question: Question, width: int, key_of: Callable[[int],
 
 
 def work_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
-    return Section("At work", [_work_row(one, now, name_of) for one in board.at_work])
+    return Section("At work", [_work_row(work, now, name_of) for work in board.at_work])
 
 
 def _work_row(one: ActiveWork, now: Instant, name_of: NameOf) -> Text:
@@ -149,17 +149,17 @@ def _work_row(one: ActiveWork, now: Instant, name_of: NameOf) -> Text:
 
 def gates_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
     rows = [
-        Text(f"{name_of(one.label)} ").append(
-            f"{lines.safe_line(one.agent, 40)}'s work  {lines.age_text(one.since, now)}"
+        Text(f"{name_of(gate.label)} ").append(
+            f"{lines.safe_line(gate.agent, 40)}'s work  {lines.age_text(gate.since, now)}"
         )
-        for one in board.gates
+        for gate in board.gates
     ]
     return Section("Gates running", rows)
 
 
 def waiting_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
     """What waits for a review, or for another agent."""
-    return Section("Waiting", [_waiting_row(one, now, name_of) for one in board.waiting])
+    return Section("Waiting", [_waiting_row(row, now, name_of) for row in board.waiting])
 
 
 def _waiting_row(one: WaitingTask, now: Instant, name_of: NameOf) -> Text:
@@ -178,7 +178,7 @@ def _waiting_row(one: WaitingTask, now: Instant, name_of: NameOf) -> Text:
 
 def recent_section(board: Board, name_of: NameOf = lines.short_label) -> Section:
     """What has happened last, the newest first."""
-    return Section("Recently", [_event_row(one, name_of) for one in board.happenings])
+    return Section("Recently", [_event_row(entry, name_of) for entry in board.happenings])
 
 
 def _event_row(one: ActivityEntry, name_of: NameOf) -> Text:

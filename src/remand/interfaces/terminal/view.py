@@ -187,12 +187,14 @@ class Terminal(NamedTuple):
     """What kind of terminal it is, and whether colours are wanted."""
 
 
-def show_view(desk: BoardSource, terminal: Terminal, stop: Callable[[], bool] = lambda: False) -> ExitReason:
+def show_view(
+    source: BoardSource, terminal: Terminal, stop: Callable[[], bool] = lambda: False
+) -> ExitReason:
     """Shows the board until somebody leaves it, and gives the terminal back as it was, whatever happens.
 
     It belongs into the main thread, and looks at `stop` ten times a second.
     """
-    view = _View(desk, terminal)
+    view = _View(source, terminal)
     try:
         with Signals() as signals:
             while (ending := view.watch(signals, stop)) is None:
@@ -205,12 +207,12 @@ def show_view(desk: BoardSource, terminal: Terminal, stop: Callable[[], bool] = 
 class _View:
     """A board on a screen, with whoever looks at it."""
 
-    def __init__(self, desk: BoardSource, terminal: Terminal) -> None:
-        self._desk = desk
+    def __init__(self, source: BoardSource, terminal: Terminal) -> None:
+        self._source = source
         self._terminal = terminal
         self._console = _console(terminal)
-        self._read = self._board = desk.read_board("")
-        self._state = initial_state(self._board.questions, why_not=desk.why_not)
+        self._read = self._board = source.read_board("")
+        self._state = initial_state(self._board.questions, why_not=source.why_not)
         self._looked = time.monotonic()
         self._rest = LEAST_SECONDS
         self._drawn: tuple[object, ...] = ()
@@ -248,10 +250,10 @@ class _View:
 
     def _draw(self, live: Live) -> None:
         """Draws what is new: the board, what was typed, the size, or the second that ages are told by."""
-        now, size = self._desk.now(), self._console.size
+        now, size = self._source.now(), self._console.size
         drawn = (now[:19], self._board, self._state, size)
         if drawn != self._drawn:
-            live.update(render_screen(self._board, self._state, size, now, self._desk.name), refresh=True)
+            live.update(render_screen(self._board, self._state, size, now, self._source.name), refresh=True)
             self._drawn = drawn
 
     def _handle_keys(self, presses: Sequence[KeyPress], live: Live) -> bool:
@@ -271,8 +273,8 @@ class _View:
         if wish.question is not None:
             self._state = replace(self._state, message="Asking …")
             self._draw(live)
-            said = self._desk.answer(wish.question, wish.option, wish.guidance)
-            self._state = replace(self._state, message=said)
+            message = self._source.answer(wish.question, wish.option, wish.guidance)
+            self._state = replace(self._state, message=message)
         self._read_board(is_thorough=wish.kind == "refresh")
 
     def _refresh_if_due(self) -> None:
@@ -280,7 +282,7 @@ class _View:
         passed = time.monotonic() - self._looked
         if passed >= LOOK_AGAIN_SECONDS:
             self._read_board(is_thorough=True)
-        elif passed >= self._rest and self._desk.has_changed():
+        elif passed >= self._rest and self._source.has_changed():
             self._read_board()
 
     def _read_board(self, *, is_thorough: bool = False) -> None:
@@ -288,7 +290,7 @@ class _View:
         begun_at = time.monotonic()
         before = self._board
         try:
-            self._read = self._board = self._desk.read_board(self._state.selected, is_thorough=is_thorough)
+            self._read = self._board = self._source.read_board(self._state.selected, is_thorough=is_thorough)
         except (RemandError, BadLine, OSError) as error:
             fault = BoardAlert(kind="system", text=str(error))
             self._board = replace(self._read, troubles=(fault, *self._read.troubles))

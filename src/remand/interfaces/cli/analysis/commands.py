@@ -130,8 +130,16 @@ def _policy(context: Context) -> Policy:
 
 def _render_simulation(found: Simulation) -> Callable[[Console], None]:
     rows: list[tuple[Any, ...]] = [
-        (one.ts[:19], one.task_id, one.kind, one.agent, one.recorded, one.simulated, one.why)
-        for one in found.differences
+        (
+            difference.ts[:19],
+            difference.task_id,
+            difference.kind,
+            difference.agent,
+            difference.recorded,
+            difference.simulated,
+            difference.why,
+        )
+        for difference in found.differences
     ]
     columns = ("time", "task", "decided by", "agent", "recorded", "simulated", "why")
     list_them = table(columns, rows, "No decision would have differed.", wraps=True)

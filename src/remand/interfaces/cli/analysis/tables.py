@@ -48,20 +48,20 @@ def rejections_headline(analysis: Analysis) -> str:
     total = analysis.total_rejections
     if not total:
         return f"No agent has rejected a task{since}."
-    said = [
+    sentences = [
         f"{format_count(total, 'rejection')}{since}, {analysis.invalid_rejections:,} of them invalid.",
         f"{percent(analysis.override_share)} of the answered rejections were overridden.",
     ]
     if analysis.unanswered:
-        said.append(f"{analysis.unanswered:,} not answered yet.")
+        sentences.append(f"{analysis.unanswered:,} not answered yet.")
     sleep = analysis.time_to_unblock
     if sleep.woken:
-        said.append(
+        sentences.append(
             f"Deferred tasks resumed after {duration(sleep.median_seconds.value)} (median; 90 % within {duration(sleep.p90_seconds.value)})."
         )
     if sleep.still_waiting:
-        said.append(f"{sleep.still_waiting:,} still deferred.")
-    return " ".join(said)
+        sentences.append(f"{sleep.still_waiting:,} still deferred.")
+    return " ".join(sentences)
 
 
 def _rejection_tables(analysis: Analysis, rows: Breakdown | None) -> list[tuple[str, Show]]:
@@ -217,10 +217,10 @@ def runs_headline(found: work_report.WorkReport) -> str:
         return f"Nothing has happened{since}."
     ended = ", ".join(f"{count} {status}" for status, count in found.statuses.items())
     kinds = Counter(no.kind for no in found.noes)
-    said = ", ".join(f"{kinds[kind]} by {text}" for kind, text in _KINDS.items() if kinds[kind])
+    by_kind = ", ".join(f"{kinds[kind]} by {text}" for kind, text in _KINDS.items() if kinds[kind])
     total = found.total
     return (
-        f"{format_count(len(found.tasks), 'task')}{since}: {ended}. {format_count(len(found.noes), 'rejection')}{f': {said}' if said else ''}. "
+        f"{format_count(len(found.tasks), 'task')}{since}: {ended}. {format_count(len(found.noes), 'rejection')}{f': {by_kind}' if by_kind else ''}. "
         f"{format_count(total.runs, 'run')}, {duration(total.seconds)} of agents' time{_price_text(total)}."
     )
 
@@ -230,7 +230,9 @@ def _price_text(bill: work_report.RunCost) -> str:
 
 
 def _run_tables(found: work_report.WorkReport) -> list[tuple[str, Callable[[Console], None]]]:
-    asked = [(_short(one.label), one.answer or _NO_OUTCOME, one.why) for one in found.questions]
+    asked = [
+        (_short(question.label), question.answer or _NO_OUTCOME, question.why) for question in found.questions
+    ]
     return [
         (
             "Rejections",

@@ -230,7 +230,10 @@ def _page(
         (row["ts"][:19], row["event"], row["actor"], _event_text(event, row))
         for event, row in zip(events, data["history"], strict=True)
     ]
-    problems = [f"conflict: {one.event} at {one.at[:19]}: {one.why}" for one in task.inbox.conflicts]
+    problems = [
+        f"conflict: {conflict.event} at {conflict.at[:19]}: {conflict.why}"
+        for conflict in task.inbox.conflicts
+    ]
     for row in data["unconfirmed"]:
         signed = f"signer {row['signer']}" if row["signer"] else "not signed"
         problems.append(
