@@ -23,23 +23,43 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 Show = Callable[["Console"], None]
 
 
-def rejections_page(analysis: Analysis, rows: Breakdown | None, file: str) -> Show:
-    """Everything, in the order of a reader's questions."""
+def _page(headline: str, tables: Iterable[tuple[str, Show]], last: str = "") -> Show:
+    """A headline, then each table under its title."""
 
     def show(out: Console) -> None:
         from rich.text import Text
 
-        out.print(Text(rejections_headline(analysis)))
-        if not analysis.total_rejections:
-            return
-        for title, shown in _rejection_tables(analysis, rows):
+        out.print(Text(headline))
+        for title, shown in tables:
             out.print()
             out.print(Text(title, style="bold"))
             shown(out)
-        if file:
-            out.print(Text(f"\nwrote {clean(file)}"))
+        if last:
+            out.print(Text(last))
 
     return show
+
+
+def rejections_page(analysis: Analysis, rows: Breakdown | None, file: str) -> Show:
+    """Everything, in the order of a reader's questions."""
+    if not analysis.total_rejections:
+        return _page(rejections_headline(analysis), ())
+    own, tables = rows.by if rows else "", []
+    if rows:
+        title = _limited_title(f"By {own}", rows.rows_in_all, _TOP_OF_BREAKDOWN)
+        counted = [row for row in rows.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, RejectionRow)]
+        merged = [row for row in rows.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, Cluster)]
+        tables.append((title, _blockers(merged) if own == "blocker" else _count_table(own, counted)))
+    if own != "reason":
+        tables.append(("By reason", _count_table("reason", analysis.reasons)))
+    if own != "agent":
+        title = _limited_title("By agent", len(analysis.agents))
+        tables.append((title, _count_table("agent", analysis.agents[:_TOP])))
+    if own != "blocker" and analysis.blocker_clusters:
+        title = _limited_title("Most common blockers", analysis.blocker_clusters_in_all)
+        tables.append((title, _blockers(analysis.blocker_clusters[:_TOP])))
+    tables.append(("Outcomes", _outcomes(analysis)))
+    return _page(rejections_headline(analysis), tables, f"\nwrote {clean(file)}" if file else "")
 
 
 def rejections_headline(analysis: Analysis) -> str:
@@ -64,43 +84,22 @@ def rejections_headline(analysis: Analysis) -> str:
     return " ".join(sentences)
 
 
-def _rejection_tables(analysis: Analysis, rows: Breakdown | None) -> list[tuple[str, Show]]:
-    own = rows.by if rows else ""
-    found = [_breakdown(rows)] if rows else []
-    if own != "reason":
-        found.append(("By reason", _count_table("reason", analysis.reasons)))
-    if own != "agent":
-        found.append(
-            (_limited_title("By agent", len(analysis.agents)), _count_table("agent", analysis.agents[:_TOP]))
-        )
-    if own != "blocker" and analysis.blocker_clusters:
-        title = _limited_title("Most common blockers", analysis.blocker_clusters_in_all)
-        found.append((title, _blockers(analysis.blocker_clusters[:_TOP])))
-    found.append(("Outcomes", _outcomes(analysis)))
-    return found
-
-
 def _limited_title(title: str, count: int, most: int = _TOP) -> str:
     return f"{title} (first {most} of {count:,})" if count > most else title
 
 
-def _breakdown(found: Breakdown) -> tuple[str, Show]:
-    title = _limited_title(f"By {found.by}", found.rows_in_all, _TOP_OF_BREAKDOWN)
-    counted = [row for row in found.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, RejectionRow)]
-    merged = [row for row in found.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, Cluster)]
-    return title, _blockers(merged) if found.by == "blocker" else _count_table(found.by, counted)
-
-
 def _count_table(name: str, rows: Sequence[RejectionRow]) -> Show:
     cells = [
-        (row.key, f"{row.rejections:,}", percent(row.overridden), percent(row.invalid), _decision_counts(row))
+        (
+            row.key,
+            f"{row.rejections:,}",
+            percent(row.overridden),
+            percent(row.invalid),
+            ", ".join(f"{kind.lower().replace('_', ' ')} {count:,}" for kind, count in row.decisions.items()),
+        )
         for row in rows
     ]
     return table((name, "rejections", "overridden", "invalid", "answers"), cells, "None.")
-
-
-def _decision_counts(row: RejectionRow) -> str:
-    return ", ".join(f"{name.lower().replace('_', ' ')} {count:,}" for name, count in row.decisions.items())
 
 
 def _blockers(found: Sequence[Cluster]) -> Show:
@@ -141,21 +140,21 @@ def duration(seconds: float | None) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def rework_page(found: work_report.Rework) -> Callable[[Console], None]:
+def rework_page(found: work_report.Rework) -> Show:
     """Everything, in the order of a reader's questions."""
-
-    def show(out: Console) -> None:
-        from rich.text import Text
-
-        out.print(Text(_rework_headline(found)))
-        if not found.reviewed_tasks:
-            return
-        for title, shown in _rework_tables(found):
-            out.print()
-            out.print(Text(title, style="bold"))
-            shown(out)
-
-    return show
+    columns = ("reviewed", "rejected", "retracted", "rate", "name")
+    cycles = [(times, number) for number, times in found.cycles.items()]
+    stays = [
+        (stay.times, duration(stay.median_seconds), duration(stay.total_seconds), stay.status)
+        for stay in found.time_in_status
+    ]
+    tables = [
+        ("Rejections by agent", table(columns, _tally_rows(found.by_agent), "Nobody's work was reviewed.")),
+        ("Rejections by reviewer", table(columns, _tally_rows(found.by_reviewer), "Nobody reviewed.")),
+        ("Review rounds until done", table(("tasks", "rounds"), cycles, "Nothing is done yet.")),
+        ("Time in each status", table(("times", "median", "in all", "status"), stays, "No time has passed.")),
+    ]
+    return _page(_rework_headline(found), tables if found.reviewed_tasks else ())
 
 
 def _rework_headline(found: work_report.Rework) -> str:
@@ -169,21 +168,6 @@ def _rework_headline(found: work_report.Rework) -> str:
     )
 
 
-def _rework_tables(found: work_report.Rework) -> list[tuple[str, Callable[[Console], None]]]:
-    columns = ("reviewed", "rejected", "retracted", "rate", "name")
-    cycles = [(times, number) for number, times in found.cycles.items()]
-    stays = [
-        (stay.times, duration(stay.median_seconds), duration(stay.total_seconds), stay.status)
-        for stay in found.time_in_status
-    ]
-    return [
-        ("Rejections by agent", table(columns, _tally_rows(found.by_agent), "Nobody's work was reviewed.")),
-        ("Rejections by reviewer", table(columns, _tally_rows(found.by_reviewer), "Nobody reviewed.")),
-        ("Review rounds until done", table(("tasks", "rounds"), cycles, "Nothing is done yet.")),
-        ("Time in each status", table(("times", "median", "in all", "status"), stays, "No time has passed.")),
-    ]
-
-
 def _tally_rows(tallies: Iterable[work_report.ReviewTally]) -> list[tuple[object, ...]]:
     by_rate = sorted(tallies, key=lambda one: (-(one.rate.rate or 0.0), one.name))
     return [
@@ -195,19 +179,59 @@ _NO_OUTCOME = "nothing yet"
 _KINDS = {"agent": "agents", "gate": "gates", "reviewer": "reviewers"}
 
 
-def runs_page(found: work_report.WorkReport) -> Callable[[Console], None]:
+def runs_page(found: work_report.WorkReport) -> Show:
     """Everything, in the order of a reader's questions."""
-
-    def show(out: Console) -> None:
-        from rich.text import Text
-
-        out.print(Text(runs_headline(found)))
-        for title, shown in _run_tables(found) if found.tasks else ():
-            out.print()
-            out.print(Text(title, style="bold"))
-            shown(out)
-
-    return show
+    rejections = [
+        (
+            entry.by if entry.kind == work_report.GATE else f"{entry.kind} {entry.by}",
+            _short(entry.label),
+            "" if entry.kind == work_report.AGENT else entry.of,
+            entry.outcome or _NO_OUTCOME,
+            entry.why,
+        )
+        for entry in found.noes
+    ]
+    asked = [
+        (_short(question.label), question.answer or _NO_OUTCOME, question.why) for question in found.questions
+    ]
+    costs = [
+        (
+            cost.runs,
+            cost.faults or "",
+            duration(cost.seconds),
+            cost.turns,
+            f"{cost.tokens:,}",
+            _money(cost.cost),
+            cost.name,
+        )
+        for cost in ((*found.agents, found.total) if found.agents else ())
+    ]
+    tasks = [
+        (
+            task.status,
+            task.bill.runs,
+            duration(task.bill.seconds),
+            _money(task.bill.cost),
+            task.author,
+            _short(task.label),
+            task.title,
+        )
+        for task in found.tasks
+    ]
+    headers = ("no by", "task", "whose work", "outcome", "why")
+    tables = [
+        ("Rejections", table(headers, rejections, "Nothing was.", wraps=True)),
+        ("Questions to the user", table(("task", "answer", "why"), asked, "Nothing.", wraps=True)),
+        (
+            "Cost",
+            table(("runs", "failed", "time", "turns", "tokens", "cost", "agent"), costs, "No run has ended."),
+        ),
+        (
+            "Tasks",
+            table(("status", "runs", "time", "cost", "author", "task", "title"), tasks, "", wraps=True),
+        ),
+    ]
+    return _page(runs_headline(found), tables if found.tasks else ())
 
 
 def runs_headline(found: work_report.WorkReport) -> str:
@@ -219,72 +243,10 @@ def runs_headline(found: work_report.WorkReport) -> str:
     kinds = Counter(no.kind for no in found.noes)
     by_kind = ", ".join(f"{kinds[kind]} by {text}" for kind, text in _KINDS.items() if kinds[kind])
     total = found.total
+    price = f", {format_count(total.turns, 'turn')}, ${total.cost:,.2f}" if total.turns or total.cost else ""
     return (
         f"{format_count(len(found.tasks), 'task')}{since}: {ended}. {format_count(len(found.noes), 'rejection')}{f': {by_kind}' if by_kind else ''}. "
-        f"{format_count(total.runs, 'run')}, {duration(total.seconds)} of agents' time{_price_text(total)}."
-    )
-
-
-def _price_text(bill: work_report.RunCost) -> str:
-    return f", {format_count(bill.turns, 'turn')}, ${bill.cost:,.2f}" if bill.turns or bill.cost else ""
-
-
-def _run_tables(found: work_report.WorkReport) -> list[tuple[str, Callable[[Console], None]]]:
-    asked = [
-        (_short(question.label), question.answer or _NO_OUTCOME, question.why) for question in found.questions
-    ]
-    return [
-        (
-            "Rejections",
-            table(
-                ("no by", "task", "whose work", "outcome", "why"),
-                list(map(_no_row, found.noes)),
-                "Nothing was.",
-                wraps=True,
-            ),
-        ),
-        ("Questions to the user", table(("task", "answer", "why"), asked, "Nothing.", wraps=True)),
-        (
-            "Cost",
-            table(
-                ("runs", "failed", "time", "turns", "tokens", "cost", "agent"),
-                list(map(_bill_row, (*found.agents, found.total) if found.agents else ())),
-                "No run has ended.",
-            ),
-        ),
-        (
-            "Tasks",
-            table(
-                ("status", "runs", "time", "cost", "author", "task", "title"),
-                list(map(_fate_row, found.tasks)),
-                "",
-                wraps=True,
-            ),
-        ),
-    ]
-
-
-def _no_row(no: work_report.RejectionEntry) -> tuple[object, ...]:
-    by = no.by if no.kind == work_report.GATE else f"{no.kind} {no.by}"
-    return (
-        by,
-        _short(no.label),
-        "" if no.kind == work_report.AGENT else no.of,
-        no.outcome or _NO_OUTCOME,
-        no.why,
-    )
-
-
-def _bill_row(bill: work_report.RunCost) -> tuple[object, ...]:
-    figures = (bill.runs, bill.faults or "", duration(bill.seconds), bill.turns, f"{bill.tokens:,}")
-    return (*figures, _money(bill.cost), bill.name)
-
-
-def _fate_row(fate: work_report.TaskReport) -> tuple[object, ...]:
-    bill = fate.bill
-    return (
-        *(fate.status, bill.runs, duration(bill.seconds), _money(bill.cost), fate.author),
-        *(_short(fate.label), fate.title),
+        f"{format_count(total.runs, 'run')}, {duration(total.seconds)} of agents' time{price}."
     )
 
 
