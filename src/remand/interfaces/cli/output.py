@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.domain.text.visible import remove_invisible, shorten
+from remand.interfaces.terminal.styles import STATUS_STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,23 +21,6 @@ _GAP, _EDGES = 3, 2
 _LEAST = 8
 _IDS = re.compile(r"(?:\b(?:[A-Z]-\d{8}-\d{6}-[0-9a-f]{8}|(?:[A-Za-z]+-)?[0-9a-f]{12,64})\b(?:, )?)+")
 """Ids of tasks, handoffs, questions, commits and findings."""
-
-
-STATUS_STYLES = {
-    "incoming": "cyan",
-    "claimed": "yellow",
-    "held": "bold yellow",
-    "provisional": "magenta",
-    "done": "green",
-    "rejected": "red",
-    "needs_continuation": "yellow",
-    "failed": "red",
-    "blocked": "red",
-    "deferred": "blue",
-    "decomposed": "blue",
-    "escalated": "bold red",
-}
-"""The colour of each task status."""
 
 
 class Result(NamedTuple):

@@ -14,9 +14,9 @@ from remand.app.inbox.decisions import DecisionQuestion
 from remand.app.inbox.questions import Question
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
 from remand.domain.instant import Instant
-from remand.interfaces.cli.output import STATUS_STYLES
 from remand.interfaces.terminal import lines
 from remand.interfaces.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
+from remand.interfaces.terminal.styles import STATUS_STYLES
 
 _TROUBLE_STYLES = {"system": "bold red", "questions": "bold yellow"}
 _NAME = 12
