@@ -12,9 +12,8 @@ from remand.app.forge.ports import (
     PollMarks,
     PullReader,
     ReviewWriter,
-    Usage,
 )
-from remand.app.forge.review_import import ReviewImportResult
+from remand.app.forge.review_import import COUNTED, ReviewImportResult
 from remand.app.history.task_history import UncountedReview
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
@@ -37,7 +36,7 @@ _STATES = {
 
 
 class ForgeReporter:
-    """Tells the forge how a task stands, each thing once."""
+    """Posts a task's status and rejections to the forge, each once."""
 
     def __init__(
         self,
@@ -54,16 +53,18 @@ class ForgeReporter:
         self._events_of = events_of
 
     def report(self, task: Task, pull: PullRequest | None = None) -> str:
-        """Leaves what is configured and has changed since it was last left; returns what the forge did not take.
+        """Posts what is configured and has changed since the last time; returns what the forge refused.
 
-        A pull request that was just read shows what another machine has left there already.
+        A pull request that was just read shows what another machine has posted already.
         """
         if task.submission is None or not self._report:
             return ""
         refused: list[str] = []
         if REVIEW in self._report:
-            for key in _reported_reviews(pull):
-                self._marks.put(key, REVIEW)
+            for review in pull.reviews if pull else ():
+                for text in (review.text, *(comment.text for comment in review.comments)):
+                    for review_id in find_reported_rejections(text):
+                        self._marks.put(_review_key(review_id), REVIEW)
             refused += self._report_reviews(task)
         if STATUS in self._report and task.status in _STATES:
             commit, (state, text) = task.submission.commit, _STATES[task.status]
@@ -73,24 +74,36 @@ class ForgeReporter:
         return "; ".join(refused)
 
     def _report_reviews(self, task: Task) -> Iterator[str]:
-        """Leaves the rejections that were given here and stand; those of the forge are there already."""
+        """Posts the rejections that were given here and are in force; those of the forge are there already."""
         events = self._events_of(task.id)
         retracted = {event.review_id for event in events if isinstance(event, ReviewRetracted)}
         for event in events:
             if not isinstance(event, ReviewRejected) or event.review_id in retracted:
                 continue
             if not event.source.startswith(f"{self._kind}:"):
-                given = (task.pr, event.commit, _review_text(event), _review_comments(event))
-                leave = partial(self._forge.request_changes, *given)
-                yield from self._post_once(_review_key(event.review_id), REVIEW, leave)
+                signature = f"{REMAND_MARK}: {event.review_id}."
+                rows = [_finding_text(finding) for finding in event.findings if not finding.path]
+                text = "\n\n".join([f"{event.reviewer} rejected this.", signature, *rows])
+                comments = [
+                    ForgeComment(
+                        id="",
+                        path=finding.path,
+                        line=finding.line,
+                        text=f"{_finding_text(finding)}\n\n{signature}",
+                    )
+                    for finding in event.findings
+                    if finding.path
+                ]
+                post = partial(self._forge.request_changes, task.pr, event.commit, text, comments)
+                yield from self._post_once(_review_key(event.review_id), REVIEW, post)
 
-    def _post_once(self, key: str, value: str, leave: Callable[[], object]) -> Iterable[str]:
-        """Leaves something once. What the forge will not take is not offered again; any other fault is raised."""
+    def _post_once(self, key: str, value: str, post: Callable[[], object]) -> Iterable[str]:
+        """Posts something once. What the forge refuses is not tried again; any other fault is raised."""
         if self._marks.get(key) == value:
             return ()
         refused: tuple[str, ...] = ()
         try:
-            leave()
+            post()
         except ForgeFault as fault:
             if fault.trouble not in _FINAL_FAULTS:
                 raise
@@ -103,44 +116,15 @@ def _review_key(review_id: str) -> str:
     return f"review {review_id}"
 
 
-def _reported_reviews(pull: PullRequest | None) -> Iterator[str]:
-    """The marks of the rejections that were left at a pull request."""
-    for review in pull.reviews if pull else ():
-        for text in (review.text, *(comment.text for comment in review.comments)):
-            yield from map(_review_key, find_reported_rejections(text))
-
-
-def _review_text(event: ReviewRejected) -> str:
-    rows = [_finding_text(finding) for finding in event.findings if not finding.path]
-    return "\n\n".join([f"{event.reviewer} rejected this.", _signature_line(event), *rows])
-
-
-def _review_comments(event: ReviewRejected) -> list[ForgeComment]:
-    return [
-        ForgeComment(
-            id="",
-            path=finding.path,
-            line=finding.line,
-            text=f"{_finding_text(finding)}\n\n{_signature_line(event)}",
-        )
-        for finding in event.findings
-        if finding.path
-    ]
-
-
 def _finding_text(finding: Finding) -> str:
     return f"{'BLOCKING' if finding.is_blocking else 'suggestion'}: {finding.text}"
 
 
-def _signature_line(event: ReviewRejected) -> str:
-    return f"{REMAND_MARK}: {event.review_id}."
-
-
 CLOSED_MARK = "closed"
-"""Noted of a pull request of a task that is done: nothing of it can matter any more."""
+"""The mark of a closed pull request whose task is done: it is not polled any more."""
 FORGE_PREFIX = "the forge: "
 FAULT_KEY = "trouble"
-"""Where it is noted why the forge could not be asked the last time."""
+"""The key under which the fault of the last poll is noted."""
 
 
 class ForgeWait(Record, kw_only=True):
@@ -154,7 +138,7 @@ class PollResult(Record, kw_only=True, omit_defaults=False):
     """What came of a poll."""
 
     polled: int = 0
-    """How many pull requests were asked about."""
+    """How many pull requests were polled."""
     read: int = 0
     """How many of them had changed."""
     requests: int = 0
@@ -163,101 +147,111 @@ class PollResult(Record, kw_only=True, omit_defaults=False):
     rejections: int = 0
     approvals: int = 0
     comments: int = 0
-    """How many comments of reviewers were added to rejections."""
+    """Reviewers' comments that were added to rejections."""
     noted: int = 0
     ignored: int = 0
     commands: int = 0
     not_counted: tuple[UncountedReview, ...] = ()
-    """Reviews that were seen for the first time and do not count."""
+    """Reviews that were read for the first time and do not count."""
     waits: tuple[ForgeWait, ...] = ()
     trouble: str = ""
-    """Why the forge could not be asked; empty when it could."""
+    """Why the poll failed; empty when it did not."""
     until: Instant = ""
-    """When it may be asked again."""
+    """When the forge may be asked again."""
 
 
 class Poller:
-    """Asks the forge about every pull request of a task that is not over."""
+    """Polls the forge for the pull requests of all tasks that are not over."""
 
     def __init__(
         self,
         ledger: Ledger,
         forge: PullReader,
         marks: PollMarks,
-        take: Callable[[Task, PullRequest], ReviewImportResult],
+        import_pull: Callable[[Task, PullRequest], ReviewImportResult],
         report: Callable[[Task, PullRequest | None], str] = lambda *_: "",
     ) -> None:
-        self._ledger = ledger
-        self._forge = forge
-        self._marks = marks
-        self._take = take
-        self._report = report
+        self._ledger, self._forge, self._marks = ledger, forge, marks
+        self._import_pull, self._report = import_pull, report
 
     def poll(self, only: Collection[int] = ()) -> PollResult:
-        """Asks once; with numbers only those are looked at.
+        """Polls once; with numbers only those pull requests are imported.
 
-        The glance is at all of them even then: it costs the same, and a mark may depend on what is asked along.
+        The change marks are read of all of them even then: it costs the same, and a mark may depend on which are asked.
         """
         before = self._forge.usage
         every = watched_tasks(self._ledger, self._marks)
         tasks = [task for task in every if not only or task.pr in only]
         poll = _Poll()
+        stopped = ""
         try:
-            seen = self._forge.change_marks(sorted({task.pr for task in every})) if tasks else {}
+            marks = self._forge.change_marks(sorted({task.pr for task in every})) if tasks else {}
             for task in tasks:
-                self._poll_task(task, seen, poll)
+                self._poll_task(task, marks.get(task.pr), poll)
         except ForgeFault as fault:
             poll.fault = fault
-            poll.stopped = f"{FORGE_PREFIX}{fault}"
+            stopped = f"{FORGE_PREFIX}{fault}"
         if tasks:
-            self._marks.put(FAULT_KEY, poll.stopped)
-        poll.waits = [one for task in tasks if (one := self._wait_of(task, poll))]
-        return poll.result(len(tasks), before, self._forge.usage)
+            self._marks.put(FAULT_KEY, stopped)
+        # A task waits for the forge to answer, or for what was found when its pull request was last read.
+        texts = {
+            task.id: self._marks.get(_wait_key(task.id)) if task.id in poll.done else stopped
+            for task in tasks
+        }
+        after = self._forge.usage
+        return PollResult(
+            polled=len(tasks),
+            read=poll.read,
+            requests=after.requests - before.requests,
+            not_modified=after.not_modified - before.not_modified,
+            points=after.points - before.points,
+            waits=tuple(ForgeWait(task_id=name, text=text) for name, text in texts.items() if text),
+            trouble=str(poll.fault or ""),
+            until=poll.fault.until if poll.fault else "",
+            **{name: getattr(poll.imported, name) for name in COUNTED},
+        )
 
-    def _wait_of(self, task: Task, poll: _Poll) -> ForgeWait | None:
-        """What a task waits for: that the forge can be asked, or what was found when its pull request was last read."""
-        text = poll.stopped if task.id not in poll.looked else self._marks.get(_wait_key(task.id))
-        return ForgeWait(task_id=task.id, text=text) if text else None
-
-    def _poll_task(self, task: Task, seen: dict[int, str], poll: _Poll) -> None:
-        """Looks at one pull request. A fault that may be of this one alone keeps nobody from the others."""
-        glance = seen.get(task.pr)
+    def _poll_task(self, task: Task, mark: str | None, poll: _Poll) -> None:
+        """Imports one pull request if it has changed. A fault that may be its own does not stop the poll."""
         try:
-            if glance is None:
+            if mark is None:
                 self._marks.put(_pull_key(task), "")
                 self._note_wait(task, f"pull request #{task.pr}, which the forge does not show")
-            elif self._marks.get(_pull_key(task)) != _pull_mark(task, glance):
-                self._import_pull(task, glance, poll)
+            elif self._marks.get(_pull_key(task)) != _pull_mark(task, mark):
+                self._import_changed(task, mark, poll)
             else:
-                self._note_wait(task, self._report_status(task, None) or self._last_wait(task))
+                # Nothing has changed since what it waits for was noted; only a fault does not last.
+                last = self._marks.get(_wait_key(task.id))
+                kept = "" if last.startswith(FORGE_PREFIX) else last
+                self._note_wait(task, self._report_status(task, None) or kept)
         except ForgeFault as fault:
-            if poll.must_stop(fault):
+            is_of_one = fault.trouble in (
+                ForgeFaultKind.GARBLED,
+                ForgeFaultKind.MISSING,
+                ForgeFaultKind.REFUSED,
+            )
+            if fault.trouble is ForgeFaultKind.LIMITED or (not is_of_one and poll.fault is not None):
                 raise
             poll.fault = fault
             self._note_wait(task, f"{FORGE_PREFIX}{fault}")
-        poll.looked.add(task.id)
+        poll.done.add(task.id)
 
-    def _import_pull(self, task: Task, glance: str, poll: _Poll) -> None:
-        """Takes a pull request in. Only when all of it was taken is it left alone until something changes."""
+    def _import_changed(self, task: Task, mark: str, poll: _Poll) -> None:
+        """Imports a pull request. Only when all of it was settled it is left alone until something changes."""
         pull = self._forge.pull_request(task.pr)
-        taken = self._take(task, pull)
+        imported = self._import_pull(task, pull)
         poll.read += 1
-        poll.taken = poll.taken.plus(taken)
+        poll.imported.add(imported)
         now = self._ledger.task_of(c.TaskCommand(task_id=task.id)) or task
         refused = self._report_status(now, pull)
-        self._note_wait(task, taken.waits_for or refused)
+        self._note_wait(task, imported.waits_for or refused)
         is_over = pull.state is not PullState.OPEN and now.is_terminal
-        if not taken.unsettled:
-            self._marks.put(_pull_key(task), CLOSED_MARK if is_over else _pull_mark(now, glance))
+        if not imported.is_unsettled:
+            self._marks.put(_pull_key(task), CLOSED_MARK if is_over else _pull_mark(now, mark))
 
     def _report_status(self, task: Task, pull: PullRequest | None) -> str:
         refused = self._report(task, pull)
         return f"{FORGE_PREFIX}{refused}" if refused else ""
-
-    def _last_wait(self, task: Task) -> str:
-        """What was found when the pull request was read, which has not changed since; no fault lasts longer."""
-        text = self._marks.get(_wait_key(task.id))
-        return "" if text.startswith(FORGE_PREFIX) else text
 
     def _note_wait(self, task: Task, text: str) -> None:
         if self._marks.get(_wait_key(task.id)) != text:
@@ -265,41 +259,13 @@ class Poller:
 
 
 class _Poll:
-    """What has come of a poll so far."""
+    """The state of a poll so far."""
 
     def __init__(self) -> None:
-        self.taken = ReviewImportResult()
+        self.imported = ReviewImportResult()
         self.read = 0
-        self.looked: set[str] = set()
-        self.waits: list[ForgeWait] = []
+        self.done: set[str] = set()
         self.fault: ForgeFault | None = None
-        self.stopped = ""
-        """Why the forge was not asked any further."""
-
-    def must_stop(self, fault: ForgeFault) -> bool:
-        """True when the fault is the forge's as a whole: it asks for patience, or fails a second time."""
-        is_of_one = fault.trouble in (ForgeFaultKind.GARBLED, ForgeFaultKind.MISSING, ForgeFaultKind.REFUSED)
-        return fault.trouble is ForgeFaultKind.LIMITED or (not is_of_one and self.fault is not None)
-
-    def result(self, polled: int, before: Usage, after: Usage) -> PollResult:
-        """The whole, as it is shown."""
-        return PollResult(
-            polled=polled,
-            read=self.read,
-            requests=after.requests - before.requests,
-            not_modified=after.not_modified - before.not_modified,
-            points=after.points - before.points,
-            rejections=self.taken.rejections,
-            approvals=self.taken.approvals,
-            comments=self.taken.comments,
-            noted=self.taken.noted,
-            not_counted=self.taken.not_counted,
-            ignored=self.taken.ignored,
-            commands=self.taken.commands,
-            waits=tuple(self.waits),
-            trouble=str(self.fault or ""),
-            until=self.fault.until if self.fault else "",
-        )
 
 
 def watched_tasks(ledger: Ledger, marks: PollMarks) -> list[Task]:
@@ -314,7 +280,7 @@ def watched_tasks(ledger: Ledger, marks: PollMarks) -> list[Task]:
 
 
 def failed_poll(ledger: Ledger, marks: PollMarks, fault: ForgeFault) -> PollResult:
-    """What comes of a poll when there is no way to the forge at all."""
+    """The result of a poll when the forge cannot be opened."""
     tasks = watched_tasks(ledger, marks)
     text = f"{FORGE_PREFIX}{fault}"
     marks.put(FAULT_KEY, text)
@@ -335,7 +301,7 @@ def _pull_key(task: Task) -> str:
     return f"pull {task.pr} {task.id}"
 
 
-def _pull_mark(task: Task, glance: str) -> str:
-    """Changes when the forge has something new, or the task stands otherwise than when it was last looked at."""
+def _pull_mark(task: Task, change_mark: str) -> str:
+    """Changes when the pull request or the state of the task changes."""
     handoff = task.submission.handoff_id if task.submission else ""
-    return f"{handoff} {task.status} {task.branch} {glance}"
+    return f"{handoff} {task.status} {task.branch} {change_mark}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
 
 from remand.app.forge.ports import Permissions, PollMarks
 from remand.app.history.task_history import UncountedReview, uncounted_review
@@ -35,7 +36,7 @@ from remand.domain.task import Task
 
 
 class Accounts:
-    """Knows whose word an account's is. In doubt it is nobody's."""
+    """Which member an account belongs to. In doubt it is nobody's."""
 
     def __init__(self, team: Team, forge: Permissions, marks: PollMarks) -> None:
         self._team = team
@@ -44,9 +45,9 @@ class Accounts:
         self._may_write: dict[str, bool] = {}
 
     def writing_member(self, account: Account | None) -> Actor | None:
-        """The member behind an account that may write to the repository; None for everyone else.
+        """The member whose account it is, if it may write to the repository; None for everyone else.
 
-        Raises `ForgeFault` when the forge does not say: then nothing is decided, and it is asked again.
+        Raises `ForgeFault` when the forge does not say: then nothing is decided, and the next poll asks again.
         """
         actor = self.listed_member(account)
         if account is None or actor is None:
@@ -56,34 +57,28 @@ class Accounts:
         return actor if self._may_write[account.id] else None
 
     def listed_member(self, account: Account | None) -> Actor | None:
-        """The member whose account it is, whatever it is called now."""
+        """The member whose account it is, whatever its login is now."""
         if account is None or not account.id:
             return None
         for member in self._team.members:
-            if any(self._is_listed(name, account) for name in member.accounts):
-                return self._team.actor(member.name)
+            for name in member.accounts:
+                # The id that a listed login had when it was first seen; noted at every use, so that it is kept.
+                key = f"account {name.casefold()}"
+                if is_listed_account(name, account, self._marks.get(key)):
+                    if name != account.id:
+                        self._marks.put(key, account.id)
+                    return self._team.actor(member.name)
         return None
-
-    def _is_listed(self, name: str, account: Account) -> bool:
-        """Looks up the id that a listed login had when it was first seen, and notes it whenever it is used, to be kept."""
-        key = f"account {name.casefold()}"
-        found = is_listed_account(name, account, self._marks.get(key))
-        if found and name != account.id:
-            self._marks.put(key, account.id)
-        return found
-
-
-def comment_text(told: str) -> str:
-    """An answer as it is left there."""
-    return f"{REMAND_MARK}.\n\n{told}"
 
 
 RunTextCommand = Callable[[Actor, str, str], str]
-"""Carries out what a member says in a comment, under a key; returns what to answer."""
+"""Runs the command of a member's comment under an idempotency key; returns the reply."""
+COUNTED = ("rejections", "approvals", "comments", "noted", "ignored", "commands", "not_counted")
+"""What a poll adds up over the pull requests."""
 
 
-class ReviewImportResult(NamedTuple):
-    """What came of one pull request."""
+class ReviewImportResult(msgspec.Struct, kw_only=True):
+    """What was imported from one pull request, or from those of a poll."""
 
     rejections: int = 0
     approvals: int = 0
@@ -93,28 +88,18 @@ class ReviewImportResult(NamedTuple):
     ignored: int = 0
     """Reviews by accounts that are no member's, or may not write."""
     commands: int = 0
-    unsettled: int = 0
-    """What has to be looked at again though nothing changes on the forge."""
-    waits_for: str = ""
     not_counted: tuple[UncountedReview, ...] = ()
+    is_unsettled: bool = False
+    """Something must be looked at again though nothing changes on the forge."""
+    waits_for: str = ""
 
-    def plus(self, other: ReviewImportResult) -> ReviewImportResult:
-        """Both together."""
-        return ReviewImportResult(
-            rejections=self.rejections + other.rejections,
-            approvals=self.approvals + other.approvals,
-            comments=self.comments + other.comments,
-            noted=self.noted + other.noted,
-            ignored=self.ignored + other.ignored,
-            commands=self.commands + other.commands,
-            unsettled=self.unsettled + other.unsettled,
-            waits_for=self.waits_for or other.waits_for,
-            not_counted=(*self.not_counted, *other.not_counted),
-        )
+    def add(self, other: ReviewImportResult) -> None:
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class ReviewImporter:
-    """Takes in what a forge tells of one task's pull request."""
+    """Imports the reviews, comments and the merge of one task's pull request."""
 
     def __init__(
         self,
@@ -127,36 +112,29 @@ class ReviewImporter:
         run_command: RunTextCommand,
         reply: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
-        self._ledger = ledger
-        self._accounts = accounts
-        self._marks = marks
-        self._kind = kind
-        self._home = home
-        self._run_command = run_command
-        self._reply = reply
+        self._ledger, self._accounts, self._marks = ledger, accounts, marks
+        self._kind, self._home = kind, home
+        self._run_command, self._reply = run_command, reply
 
     def import_pull_request(self, task: Task, pull: PullRequest) -> ReviewImportResult:
-        """Takes in rejections first, then approvals, comments, the merge, and what members ask for in comments."""
-        taken = ReviewImportResult()
+        """Imports rejections first, then approvals, comments, the merge, and the commands in members' comments."""
+        result = ReviewImportResult()
         for review in counted_reviews(task, pull):
-            taken = taken.plus(self._import_review(task.id, pull, review))
-        taken = taken.plus(self._import_comments(task.id, pull))
+            current = self._task(task.id)
+            if current is not None and not is_known_review(current, self._kind, review):
+                reading = self._review_facts(current, pull, review)
+                self._record_review(reading, judge_review(reading), result)
+        self._import_comments(task.id, pull, result)
         if pull.state is PullState.MERGED:
-            taken = taken.plus(self._import_merge(task.id, pull))
+            self._import_merge(task.id, pull, result)
         if pull.state is PullState.CLOSED and not task.is_terminal:
             text = f"pull request #{pull.number} to be opened again: it was closed without a merge"
-            taken = taken.plus(ReviewImportResult(waits_for=text))
-        return taken.plus(self._run_comment_commands(pull))
-
-    def _import_review(self, task_id: str, pull: PullRequest, review: ForgeReview) -> ReviewImportResult:
-        task = self._task(task_id)
-        if task is None or is_known_review(task, self._kind, review):
-            return ReviewImportResult()
-        seen = self._review_facts(task, pull, review)
-        return self._record_review(seen, judge_review(seen))
+            result.waits_for = result.waits_for or text
+        self._run_comment_commands(pull, result)
+        return result
 
     def _review_facts(self, task: Task, pull: PullRequest, review: ForgeReview) -> ReviewReading:
-        """Reads what has to be known of a review: whose it is, and what the repository knows of its commits."""
+        """What is needed to judge a review: whose it is, and what the repository knows of its commits."""
         may_write = self._accounts.writing_member(review.author) is not None
         return ReviewReading(
             task=task,
@@ -172,7 +150,7 @@ class ReviewImporter:
         )
 
     def _tree(self, commit: str, task: Task) -> str:
-        """The code tree of a commit that may be the work that was handed in."""
+        """The code tree of a commit that may be the submitted one."""
         submission = task.submission
         if submission is None or commit == submission.commit:
             return submission.tree if submission is not None else ""
@@ -184,78 +162,75 @@ class ReviewImporter:
         commits = {review.commit for review in pull.reviews if self._is_of_reviewer(review.author)} - {""}
         return {commit: self._tree(commit, task) for commit in commits}
 
-    def _import_comments(self, task_id: str, pull: PullRequest) -> ReviewImportResult:
-        """Adds what reviewers said of rejected work to its rejection, each comment once."""
+    def _import_comments(self, task_id: str, pull: PullRequest, result: ReviewImportResult) -> None:
+        """Adds reviewers' comments on rejected work to its rejection, each comment once."""
         task = self._task(task_id)
         if task is None or not task.standing_rounds:
-            return ReviewImportResult()
+            return
         reading = PullRequestReading(
             task=task, pull=pull, kind=self._kind, home=self._home, trees=self._trees(pull, task)
         )
         found = find_new_comments(reading)
-        accounts = {said.author.id: said.author for _, said in found if self._is_of_reviewer(said.author)}
+        authors = {comment.author.id: comment.author for _, comment in found}
         members = {
             name: actor
-            for name, account in accounts.items()
-            if (actor := self._accounts.writing_member(account)) is not None
+            for name, account in authors.items()
+            if self._is_of_reviewer(account) and (actor := self._accounts.writing_member(account)) is not None
         }
-        count = 0
-        for member, ask in comment_commands(found, members, reading):
-            answer = self._ledger.ask_as(member, ask, known_by=KnownBy.FORGE)
+        for member, command in comment_commands(found, members, reading):
+            answer = self._ledger.ask_as(member, command, known_by=KnownBy.FORGE)
             if not isinstance(answer, Refused) and answer.events:
-                count += len(ask.findings)
-        return ReviewImportResult(comments=count)
+                result.comments += len(command.findings)
 
     def _is_of_reviewer(self, account: Account | None) -> bool:
         """True for an account of a member that reviews; whether it may write now only the forge says."""
         member = self._accounts.listed_member(account)
         return member is not None and member.has(*REVIEWERS)
 
-    def _record_review(self, seen: ReviewReading, judgement: ReviewOutcome) -> ReviewImportResult:
-        """Asks for what follows from a review; what the rules refuse is judged once more."""
-        taken = ReviewImportResult(
-            ignored=int(judgement.is_ignored),
-            unsettled=int(judgement.is_unsettled),
-            waits_for=judgement.waits_for,
-        )
-        ask, member = judgement.ask, seen.member
-        if ask is None or member is None:
-            return taken
-        if isinstance(ask, c.NoteReview):
-            answer = self._ledger.ask_as(THE_COORDINATOR, ask)
-            if isinstance(answer, Refused) or not answer.events:
-                return ReviewImportResult()
-            noted = (event for event in answer.events if isinstance(event, ReviewNoted))
-            return ReviewImportResult(noted=1, not_counted=tuple(map(uncounted_review, noted)))
-        answer = self._ledger.ask_as(member, ask, known_by=KnownBy.FORGE)
+    def _record_review(
+        self, reading: ReviewReading, outcome: ReviewOutcome, result: ReviewImportResult
+    ) -> None:
+        """Runs the command of a review; what the rules refuse is judged once more."""
+        command, member = outcome.ask, reading.member
+        if command is None or member is None:
+            result.ignored += outcome.is_ignored
+            result.is_unsettled |= outcome.is_unsettled
+            result.waits_for = result.waits_for or outcome.waits_for
+            return
+        if isinstance(command, c.NoteReview):
+            answer = self._ledger.ask_as(THE_COORDINATOR, command)
+            if not isinstance(answer, Refused) and answer.events:
+                result.noted += 1
+                noted = (event for event in answer.events if isinstance(event, ReviewNoted))
+                result.not_counted += tuple(map(uncounted_review, noted))
+            return
+        answer = self._ledger.ask_as(member, command, known_by=KnownBy.FORGE)
         if isinstance(answer, Refused):
-            return self._record_review(seen, judge_refusal(seen, answer))
-        if not answer.events:
-            return ReviewImportResult()
-        return (
-            ReviewImportResult(approvals=1)
-            if isinstance(ask, c.ApproveReview)
-            else ReviewImportResult(rejections=1)
-        )
+            self._record_review(reading, judge_refusal(reading, answer), result)
+        elif answer.events and isinstance(command, c.ApproveReview):
+            result.approvals += 1
+        elif answer.events:
+            result.rejections += 1
 
-    def _import_merge(self, task_id: str, pull: PullRequest) -> ReviewImportResult:
-        """Asks for what a merge stands for. When the rules refuse that, it went past them, and the user is told."""
+    def _import_merge(self, task_id: str, pull: PullRequest, result: ReviewImportResult) -> None:
+        """Runs the command of a merge. When the rules refuse it, the merge bypassed them, and the user is asked."""
         task, source = self._task(task_id), merge_source(self._kind, pull)
         if task is None or not is_new_merge(task, source):
-            return ReviewImportResult()
+            return
         member = self._accounts.writing_member(pull.merged_by)
-        ask = judge_merge(task, pull, member, source)
-        if isinstance(ask, c.ApproveReview) and member is not None:
-            answer = self._ledger.ask_as(member, ask, known_by=KnownBy.FORGE)
+        command = judge_merge(task, pull, member, source)
+        if isinstance(command, c.ApproveReview) and member is not None:
+            answer = self._ledger.ask_as(member, command, known_by=KnownBy.FORGE)
             if not isinstance(answer, Refused):
-                return ReviewImportResult(approvals=1)
-            ask = make_unapproved_merge(task, pull, member, source, answer.message)
-        self._ledger.ask_as(THE_COORDINATOR, ask)
-        return ReviewImportResult(noted=1)
+                result.approvals += 1
+                return
+            command = make_unapproved_merge(task, pull, member, source, answer.message)
+        self._ledger.ask_as(THE_COORDINATOR, command)
+        result.noted += 1
 
-    def _run_comment_commands(self, pull: PullRequest) -> ReviewImportResult:
-        """What members ask for in comments, once."""
-        count, now = 0, self._ledger.clock.now()
+    def _run_comment_commands(self, pull: PullRequest, result: ReviewImportResult) -> None:
+        """Runs the commands in members' comments, each once."""
+        now = self._ledger.clock.now()
         for remark in pull.remarks:
             key = f"{self._kind}-comment-{remark.id}"
             is_members = (
@@ -267,11 +242,10 @@ class ReviewImporter:
             actor = self._accounts.writing_member(remark.author) if lines else None
             if actor is None:
                 continue
-            told = [self._run_command(actor, line, f"{key}-{number}") for number, line in enumerate(lines)]
+            replies = [self._run_command(actor, line, f"{key}-{number}") for number, line in enumerate(lines)]
             self._marks.put(key, "taken")
-            self._reply(pull.number, comment_text("\n\n".join(told)))
-            count += len(told)
-        return ReviewImportResult(commands=count)
+            self._reply(pull.number, "\n\n".join([f"{REMAND_MARK}.", *replies]))
+            result.commands += len(replies)
 
     def _task(self, task_id: str) -> Task | None:
         return self._ledger.task_of(c.TaskCommand(task_id=task_id))
