@@ -55,7 +55,7 @@ def test_a_second_pull_request_of_the_same_branch_is_refused(world: World) -> No
     opened_here(world)
     fault = world.fault(lambda: world.forge.open_draft(BRANCH, "main", "Mend the roof", ""))
 
-    assert fault.trouble is ForgeFaultKind.REFUSED
+    assert fault.kind is ForgeFaultKind.REFUSED
     assert sum(pull.branch == BRANCH for pull in world.state.pulls.values()) == 1
 
 
@@ -86,7 +86,7 @@ def test_a_branch_with_signs_in_its_name_is_the_branch_that_is_meant(world: Worl
 def test_a_branch_that_is_not_there_has_no_pull_request(world: World) -> None:
     fault = world.fault(lambda: world.forge.open_draft("work/nowhere", "main", "x", ""))
 
-    assert fault.trouble in {ForgeFaultKind.REFUSED, ForgeFaultKind.MISSING}
+    assert fault.kind in {ForgeFaultKind.REFUSED, ForgeFaultKind.MISSING}
 
 
 @on("drafts for some")
@@ -157,8 +157,7 @@ def test_when_nobody_can_be_asked_it_is_a_fault(world: World) -> None:
     pull = opened_here(world)
 
     assert (
-        world.fault(lambda: world.forge.request_review(pull.number, ["bob"])).trouble
-        is ForgeFaultKind.REFUSED
+        world.fault(lambda: world.forge.request_review(pull.number, ["bob"])).kind is ForgeFaultKind.REFUSED
     )
     assert world.fault(lambda: world.forge.request_review(pull.number, ["bob", "remand-bot"]))
 
@@ -185,7 +184,7 @@ def test_a_head_that_has_moved_is_not_merged(world: World) -> None:
     pull = ready(world)
     world.state.push(pull, sha_of("sneaked in"))
 
-    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is ForgeFaultKind.REFUSED
+    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).kind is ForgeFaultKind.REFUSED
     assert (pull.state, world.state.merges) == (PullState.OPEN, [])
 
 
@@ -194,7 +193,7 @@ def test_what_is_merged_is_not_merged_again(world: World) -> None:
     pull = ready(world)
     world.forge.merge(pull.number, HEAD)
 
-    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is ForgeFaultKind.REFUSED
+    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).kind is ForgeFaultKind.REFUSED
     assert len(world.state.merges) == 1
 
 
@@ -203,7 +202,7 @@ def test_what_the_forge_does_not_let_be_merged_is_not(world: World) -> None:
     pull = ready(world)
     world.state.settings.has_failing_check = True
 
-    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is ForgeFaultKind.REFUSED
+    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).kind is ForgeFaultKind.REFUSED
 
 
 @on("merge methods")
@@ -258,7 +257,7 @@ def test_an_issue_of_a_deleted_account_is_nobodys(world: World) -> None:
 
 @on()
 def test_an_issue_that_is_not_there_is_missing(world: World) -> None:
-    assert world.fault(lambda: world.forge.issue(99)).trouble is ForgeFaultKind.MISSING
+    assert world.fault(lambda: world.forge.issue(99)).kind is ForgeFaultKind.MISSING
 
 
 @on()
@@ -311,7 +310,7 @@ def test_what_cannot_be_done_is_a_fault_in_its_kind(
 ) -> None:
     world.server.faults.add(Fault(status=status, headers=JSON, body=b'{"message": "no"}', times=9))
 
-    assert world.fault(lambda: ACTS[name](world)).trouble is trouble
+    assert world.fault(lambda: ACTS[name](world)).kind is trouble
 
 
 @on()
@@ -320,7 +319,7 @@ def test_what_cannot_be_done_is_a_fault_in_its_kind(
 def test_a_forge_with_an_error_of_its_own_is_unreachable(world: World, name: str, kind: str) -> None:
     world.server.faults.add(Fault(**{**fields_of(FAULTS[kind][0]), "times": 9}))  # type: ignore[arg-type]
 
-    assert world.fault(lambda: ACTS[name](world)).trouble is ForgeFaultKind.UNREACHABLE
+    assert world.fault(lambda: ACTS[name](world)).kind is ForgeFaultKind.UNREACHABLE
 
 
 @on()
@@ -330,7 +329,7 @@ def test_an_answer_that_cannot_be_read_is_a_fault(world: World, name: str, kind:
     fault, troubles = FAULTS[kind]
     world.server.faults.add(Fault(**{**fields_of(fault), "times": 9}))  # type: ignore[arg-type]
 
-    assert world.fault(lambda: ACTS[name](world)).trouble in troubles
+    assert world.fault(lambda: ACTS[name](world)).kind in troubles
 
 
 @on()
@@ -339,7 +338,7 @@ def test_an_act_that_is_never_answered_ends(world: World, name: str) -> None:
     world.patience = SOON
     world.server.faults.add(Fault(is_silent=True, times=9))
 
-    assert world.fault(lambda: ACTS[name](world)).trouble is ForgeFaultKind.UNREACHABLE
+    assert world.fault(lambda: ACTS[name](world)).kind is ForgeFaultKind.UNREACHABLE
 
 
 @on("own token")

@@ -195,7 +195,7 @@ def test_a_bot_is_told_as_one(world: World) -> None:
 
 @on()
 def test_a_pull_request_that_is_not_there_is_missing(world: World) -> None:
-    assert world.fault(lambda: world.forge.pull_request(99)).trouble is ForgeFaultKind.MISSING
+    assert world.fault(lambda: world.forge.pull_request(99)).kind is ForgeFaultKind.MISSING
 
 
 @on("conditional reading")
@@ -357,11 +357,11 @@ def test_a_limit_with_a_time_holds_until_then(world: World) -> None:
     fault = world.fault()
     asked = len(world.server.requests)
 
-    assert fault.trouble is ForgeFaultKind.LIMITED
+    assert fault.kind is ForgeFaultKind.LIMITED
     assert fault.until > world.clock.now()
     world.clock.advance(80)
     assert world.fault().until == fault.until
-    assert world.fault(world.mark).trouble is ForgeFaultKind.LIMITED
+    assert world.fault(world.mark).kind is ForgeFaultKind.LIMITED
     assert len(world.server.requests) == asked
     world.clock.advance(20)
     assert world.read().number == world.pull.number
@@ -387,7 +387,7 @@ def test_a_limit_that_says_no_sensible_time_ends_within_a_day(world: World, retr
     world.server.faults.add(Fault(status=429, headers=headers, body=b"{}"))
     fault = world.fault()
 
-    assert fault.trouble is ForgeFaultKind.LIMITED
+    assert fault.kind is ForgeFaultKind.LIMITED
     assert fault.until > world.clock.now()
     world.clock.advance(24 * 3600 + 1)
     assert world.read().number == world.pull.number
@@ -402,7 +402,7 @@ def test_a_fault_is_told_in_its_kind_and_the_next_time_all_is_well(world: World,
     fault, troubles = FAULTS[name]
     world.server.faults.add(Fault(**{**fields_of(fault), "times": 1}))
 
-    assert world.fault().trouble in troubles
+    assert world.fault().kind in troubles
     world.clock.advance(3600)
     assert world.read().number == world.pull.number
 
@@ -411,7 +411,7 @@ def test_a_fault_is_told_in_its_kind_and_the_next_time_all_is_well(world: World,
 def test_an_answer_without_an_end_is_cut_off(world: World) -> None:
     world.server.faults.add(Fault(status=200, headers=JSON, body=b"[", is_endless=True))
 
-    assert world.fault().trouble is ForgeFaultKind.GARBLED
+    assert world.fault().kind is ForgeFaultKind.GARBLED
 
 
 @on()
@@ -420,8 +420,8 @@ def test_a_forge_that_never_answers_is_unreachable(world: World) -> None:
     hasty = world.another()
     world.server.faults.add(Fault(is_silent=True, times=9))
 
-    assert world.fault(lambda: hasty.pull_request(world.pull.number)).trouble is ForgeFaultKind.UNREACHABLE
-    assert world.fault(lambda: hasty.change_marks([world.pull.number])).trouble is ForgeFaultKind.UNREACHABLE
+    assert world.fault(lambda: hasty.pull_request(world.pull.number)).kind is ForgeFaultKind.UNREACHABLE
+    assert world.fault(lambda: hasty.change_marks([world.pull.number])).kind is ForgeFaultKind.UNREACHABLE
 
 
 @on()
@@ -437,7 +437,7 @@ def test_a_fault_at_any_stage_is_a_fault_of_the_whole(world: World, name: str) -
     for stage in range(stages):
         world.memory.kept.clear()
         world.server.faults.add(Fault(**{**fields_of(fault), "times": 1, "after": stage}))
-        assert world.fault().trouble is not ForgeFaultKind.MISSING
+        assert world.fault().kind is not ForgeFaultKind.MISSING
         world.server.faults.clear()
         world.clock.advance(3601)
         assert world.read() == whole
@@ -455,7 +455,7 @@ def test_a_token_that_does_not_do_is_said_with_what_to_do(world: World) -> None:
     world.state.token = "another"
     fault = world.fault()
 
-    assert fault.trouble is ForgeFaultKind.DENIED
+    assert fault.kind is ForgeFaultKind.DENIED
     assert "_TOKEN" in str(fault)
 
 
@@ -476,7 +476,7 @@ def test_a_redirect_to_another_host_is_not_followed(world: World) -> None:
         headers = {"location": f"{thief.url}/repos/octo/demo/pulls/1"}
         world.server.faults.add(Fault(status=302, headers=headers, times=9))
 
-        assert world.fault().trouble is ForgeFaultKind.GARBLED
+        assert world.fault().kind is ForgeFaultKind.GARBLED
         assert thief.requests == []
 
 
@@ -492,7 +492,7 @@ def test_a_redirect_within_the_host_is_followed(world: World) -> None:
 def test_redirects_in_a_circle_end(world: World) -> None:
     world.server.faults.add(Fault(status=307, headers={"location": "/round"}, times=99))
 
-    assert world.fault().trouble is ForgeFaultKind.GARBLED
+    assert world.fault().kind is ForgeFaultKind.GARBLED
 
 
 def _first_path(world: World) -> str:
@@ -591,4 +591,4 @@ def test_what_cannot_be_left_is_a_fault(
 ) -> None:
     world.server.faults.add(Fault(status=status, headers=JSON, body=b'{"message": "no"}', times=9))
 
-    assert world.fault(lambda: WRITES[name](world)).trouble is trouble
+    assert world.fault(lambda: WRITES[name](world)).kind is trouble

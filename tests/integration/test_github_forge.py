@@ -138,7 +138,7 @@ def test_a_limit_in_any_disguise_is_a_limit(hub: Hub, name: str) -> None:
     fault = hub.fault(forge)
     asked = len(hub.server.requests)
 
-    assert fault.trouble is ForgeFaultKind.LIMITED
+    assert fault.kind is ForgeFaultKind.LIMITED
     assert fault.until > hub.clock.now()
     assert hub.fault(forge).until == fault.until
     assert len(hub.server.requests) == asked
@@ -163,7 +163,7 @@ def test_after_the_last_request_of_the_limit_nothing_more_is_asked(hub: Hub) -> 
     hub.dialect.used["core"] = 4999
     forge = hub.forge()
 
-    assert hub.fault(forge).trouble is ForgeFaultKind.LIMITED
+    assert hub.fault(forge).kind is ForgeFaultKind.LIMITED
     assert [one.path for one in hub.server.requests] == ["/repos/octo/demo/pulls"]
 
 
@@ -174,7 +174,7 @@ def test_a_refusal_that_is_no_limit_does_not_hold_the_next_question_back(hub: Hu
     with pytest.raises(ForgeFault) as raised:
         forge.may_write(Account(id=f"github:{hub.ann.id}", login="github:ann"))
 
-    assert raised.value.trouble is ForgeFaultKind.DENIED
+    assert raised.value.kind is ForgeFaultKind.DENIED
     assert "push access" in str(raised.value)
     assert len(forge.change_marks(hub.numbers)) == 100
 
@@ -183,7 +183,7 @@ def test_a_repository_that_is_not_there_is_missing(hub: Hub) -> None:
     hub.state.name = "gone"
     hub.server.faults.add(Fault(status=404, headers=JSON, where="/repos/", times=9))
 
-    assert hub.fault(hub.forge()).trouble is ForgeFaultKind.MISSING
+    assert hub.fault(hub.forge()).kind is ForgeFaultKind.MISSING
 
 
 def test_numbers_no_pull_request_can_have_are_not_asked_about(hub: Hub) -> None:
@@ -263,7 +263,7 @@ def test_what_cannot_be_a_token_is_refused_without_being_shown(hub: Hub, token: 
     with pytest.raises(ForgeFault) as raised:
         hub.forge(token)
 
-    assert raised.value.trouble is ForgeFaultKind.DENIED
+    assert raised.value.kind is ForgeFaultKind.DENIED
     assert token not in str(raised.value)
 
 
@@ -306,7 +306,7 @@ def test_an_error_of_graphql_is_a_fault_though_its_status_says_ok(hub: Hub, name
     with pytest.raises(ForgeFault) as raised:
         hub.forge().mark_ready(hub.numbers[0])
 
-    assert raised.value.trouble is trouble
+    assert raised.value.kind is trouble
 
 
 # ------------------------------------------------------------------------------------------ the token of gh
@@ -347,4 +347,4 @@ def test_without_a_token_it_is_said_what_to_do(
     with pytest.raises(ForgeFault, match=r"GITHUB_TOKEN.*gh auth login") as raised:
         gh_token("")
 
-    assert raised.value.trouble is ForgeFaultKind.DENIED
+    assert raised.value.kind is ForgeFaultKind.DENIED

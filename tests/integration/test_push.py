@@ -77,7 +77,7 @@ class TestBranches:
     def test_a_branch_that_is_elsewhere_by_now_is_left_alone(self, site: Site, over: str) -> None:
         site.remote().push(site.first, BRANCH, "")
 
-        assert fault(site.remote(), site.second, BRANCH, over).trouble is ForgeFaultKind.REFUSED
+        assert fault(site.remote(), site.second, BRANCH, over).kind is ForgeFaultKind.REFUSED
         assert site.there() == site.first
 
     def test_what_comes_after_what_is_told_from_the_commits(self, site: Site) -> None:
@@ -101,16 +101,16 @@ class TestBranches:
 
     @pytest.mark.parametrize("branch", ["", "-x..y", "a b", "a:b", "../a", "a\nb", "@{u}", "a\0b", "+x~"])
     def test_what_is_no_name_of_a_branch_is_pushed_nowhere(self, site: Site, branch: str) -> None:
-        assert fault(site.remote(), site.first, branch, "").trouble is ForgeFaultKind.REFUSED
+        assert fault(site.remote(), site.first, branch, "").kind is ForgeFaultKind.REFUSED
         assert site.machine.git(site.bare, "for-each-ref", "refs/heads").count("\n") == 1
 
     @pytest.mark.parametrize("commit", ["HEAD", "main", "", "--all", ":refs/heads/main"])
     def test_only_a_commits_whole_id_is_pushed(self, site: Site, commit: str) -> None:
-        assert fault(site.remote(), commit, BRANCH, "").trouble is ForgeFaultKind.REFUSED
+        assert fault(site.remote(), commit, BRANCH, "").kind is ForgeFaultKind.REFUSED
 
     def test_a_remote_that_is_not_there_is_missing_and_a_name_too(self, site: Site) -> None:
         for name in (str(site.bare.parent / "gone.git"), "upstream"):
-            assert fault(site.remote(name), site.first, BRANCH, "").trouble is ForgeFaultKind.MISSING
+            assert fault(site.remote(name), site.first, BRANCH, "").kind is ForgeFaultKind.MISSING
 
     def test_a_hook_that_declines_is_a_refusal_with_its_words(self, site: Site) -> None:
         hook = site.bare / "hooks" / "pre-receive"
@@ -118,14 +118,14 @@ class TestBranches:
         hook.chmod(0o755)
         found = fault(site.remote(), site.first, BRANCH, "")
 
-        assert (found.trouble, "Frozen until Monday" in str(found)) == (ForgeFaultKind.REFUSED, True)
+        assert (found.kind, "Frozen until Monday" in str(found)) == (ForgeFaultKind.REFUSED, True)
 
     def test_a_remote_that_never_answers_is_unreachable(self, site: Site) -> None:
         hook = site.bare / "hooks" / "pre-receive"
         hook.write_text("#!/bin/sh\nexec sleep 600\n")
         hook.chmod(0o755)
 
-        assert fault(site.remote(seconds=1.0), site.first, BRANCH, "").trouble is ForgeFaultKind.UNREACHABLE
+        assert fault(site.remote(seconds=1.0), site.first, BRANCH, "").kind is ForgeFaultKind.UNREACHABLE
 
 
 HOSTILE = {
@@ -192,7 +192,7 @@ class TestTheRepositorysConfiguration:
         site.repository.git("config", "remote.hub.url", url.format(canary=canary))
         found = fault(site.remote("hub"), site.first, BRANCH, "")
 
-        assert (found.trouble, "forge.remote" in str(found)) == (ForgeFaultKind.REFUSED, True)
+        assert (found.kind, "forge.remote" in str(found)) == (ForgeFaultKind.REFUSED, True)
         assert not canary.exists()
         assert "word" not in str(found).replace("password", "")
 
@@ -245,7 +245,7 @@ class TestTheToken:
             remote = site.remote(f"{thief.url}/demo.git", origin="https://forge.example.org", token=TOKEN)
             found = fault(remote, site.first, BRANCH, "")
 
-            assert found.trouble is ForgeFaultKind.DENIED
+            assert found.kind is ForgeFaultKind.DENIED
             assert set(thief.authorizations) == {""}
             assert TOKEN not in str(found)
 
@@ -255,4 +255,4 @@ class TestTheToken:
             remote = site.remote(f"{forge.url}/demo.git", origin=forge.url, token=TOKEN)
             found = fault(remote, site.first, BRANCH, "")
 
-            assert (found.trouble, thief.paths) == (ForgeFaultKind.DENIED, [])
+            assert (found.kind, thief.paths) == (ForgeFaultKind.DENIED, [])

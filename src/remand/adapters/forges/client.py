@@ -94,7 +94,7 @@ class RestClient:
         try:
             return self.get(path, shape)
         except ForgeFault as fault:
-            if fault.trouble is ForgeFaultKind.MISSING:
+            if fault.kind is ForgeFaultKind.MISSING:
                 return None
             raise
 
@@ -243,7 +243,7 @@ class ForgeClient(ABC):
             try:
                 self._ask_reviewers(number, some)
             except ForgeFault as fault:
-                if fault.trouble is not ForgeFaultKind.REFUSED:
+                if fault.kind is not ForgeFaultKind.REFUSED:
                     raise
                 refusals.append(fault)
             else:
@@ -288,7 +288,7 @@ def try_each(methods: Sequence[str], merge: Callable[[str], object], not_allowed
         try:
             merge(method)
         except ForgeFault as fault:
-            if fault.trouble is not ForgeFaultKind.REFUSED or not_allowed not in str(fault).casefold():
+            if fault.kind is not ForgeFaultKind.REFUSED or not_allowed not in str(fault).casefold():
                 raise
         else:
             return
@@ -312,7 +312,7 @@ def submit_review(
         try:
             submit(first_event, first_lines)
         except ForgeFault as fault:
-            if fault.trouble is not ForgeFaultKind.REFUSED:
+            if fault.kind is not ForgeFaultKind.REFUSED:
                 raise
         else:
             return states[first_event]

@@ -424,7 +424,7 @@ class GitHub(ForgeClient):
         try:
             reply = self._rest.send(path, data)
         except ForgeFault as fault:
-            if fault.trouble is not ForgeFaultKind.REFUSED or NO_DRAFTS not in str(fault).casefold():
+            if fault.kind is not ForgeFaultKind.REFUSED or NO_DRAFTS not in str(fault).casefold():
                 raise
             reply = self._rest.send(path, {**data, "draft": False})
         return self._rest.read(reply, GitHubPull).open_pull()
@@ -439,7 +439,7 @@ class GitHub(ForgeClient):
                 graphql_address(self._api), {"query": READY, "variables": {"id": pull.node_id}}
             )
         except ForgeFault as fault:
-            if fault.trouble not in (ForgeFaultKind.DENIED, ForgeFaultKind.MISSING):
+            if fault.kind not in (ForgeFaultKind.DENIED, ForgeFaultKind.MISSING):
                 raise
             raise ForgeFault(
                 ForgeFaultKind.REFUSED,

@@ -171,7 +171,7 @@ class GitLab(ForgeClient):
         try:
             self._rest.send(f"{self._project}/statuses/{quote(commit, safe='')}", data)
         except ForgeFault as fault:
-            if fault.trouble is not ForgeFaultKind.REFUSED or f"from :{CHECKS[state]}" not in str(fault):
+            if fault.kind is not ForgeFaultKind.REFUSED or f"from :{CHECKS[state]}" not in str(fault):
                 raise
 
     def request_changes(
@@ -208,7 +208,7 @@ class GitLab(ForgeClient):
         try:
             self._rest.send(f"{self._request(request.iid)}/discussions", data)
         except ForgeFault as fault:
-            if fault.trouble is not ForgeFaultKind.REFUSED:
+            if fault.kind is not ForgeFaultKind.REFUSED:
                 raise
             return False
         return True

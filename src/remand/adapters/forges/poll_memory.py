@@ -1,4 +1,4 @@
-"""What is remembered between two polls of a forge: answers for conditional requests, and marks of what was read."""
+"""What is kept between two polls of a forge: answers for conditional requests, and marks of what was read."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from remand.app.forge.ports import CachedAnswer
 
 
 class ForgeCache(Protocol):
-    """Keeps texts under keys where nobody else can change them."""
+    """Keeps values under keys, where agents cannot change them."""
 
-    def get(self, key: str) -> bytes | None:
-        """What was kept under a key."""
+    def get(self, key: str) -> bytes | None: ...
 
-    def put(self, key: str, value: bytes) -> None:
-        """Keeps something under a key."""
+    def put(self, key: str, value: bytes) -> None: ...
 
 
 class StoredAnswers:
@@ -27,7 +25,6 @@ class StoredAnswers:
         self._cache = cache
 
     def get(self, address: str) -> CachedAnswer | None:
-        """What was answered there last."""
         kept = self._cache.get(_key("answer", address))
         try:
             return msgspec.json.decode(kept, type=CachedAnswer) if kept else None
@@ -35,7 +32,6 @@ class StoredAnswers:
             return None
 
     def put(self, address: str, answer: CachedAnswer) -> None:
-        """Keeps an answer."""
         self._cache.put(_key("answer", address), msgspec.json.encode(answer))
 
 
@@ -46,11 +42,9 @@ class StoredMarks:
         self._cache = cache
 
     def get(self, key: str) -> str:
-        """What was noted; empty when nothing was."""
         return (self._cache.get(_key("mark", key)) or b"").decode("utf-8", "replace")
 
     def put(self, key: str, value: str) -> None:
-        """Notes it."""
         self._cache.put(_key("mark", key), value.encode())
 
 

@@ -107,7 +107,7 @@ class HttpTransport:
 
 
 def origin_of(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port; None for what may not be asked."""
+    """Scheme, host and port; None for an address that no token may be sent to."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -127,7 +127,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 PAUSE = 60.0
-"""Seconds to wait when nobody says how long; doubled each time in a row."""
+"""Seconds to wait when the forge does not say how long; doubled each time in a row."""
 WINDOW = 3600.0
 """No primary limit lasts longer, whatever the two clocks say."""
 LONGEST = 24 * 3600.0
@@ -135,7 +135,7 @@ WORDS = ("rate limit", "abuse detection", "too many requests")
 
 
 class RateLimits:
-    """Remembers a limit, also across processes, and keeps every question back while it lasts."""
+    """Remembers a rate limit, also across processes, and refuses every request while it lasts."""
 
     def __init__(self, clock: Clock, memory: AnswerCache, address: str) -> None:
         self._clock, self._memory = clock, memory
@@ -145,12 +145,11 @@ class RateLimits:
         self._until: Instant = kept.body if kept is not None and is_instant(kept.body) else ""
 
     def check(self) -> None:
-        """Raises when nothing may be asked yet."""
+        """Raises while a limit lasts."""
         if self._until and self._clock.now() < self._until:
             raise self.fault()
 
     def fault(self) -> ForgeFault:
-        """What to say of the limit that holds."""
         return ForgeFault(
             ForgeFaultKind.LIMITED,
             f"The forge's rate limit is used up; it is asked again at {self._until}.",
@@ -158,13 +157,13 @@ class RateLimits:
         )
 
     def note_limit(self, reply: ForgeReply) -> ForgeFault:
-        """Notes a limit that the forge has just told."""
+        """Notes a limit that an answer reports; gives the fault."""
         self._set_pause(pause_seconds(reply, self._clock.now(), self._in_a_row))
         self._in_a_row += 1
         return self.fault()
 
     def note_reply(self, reply: ForgeReply) -> None:
-        """Notes an answer: after the last one that the limit allows there is nothing to ask."""
+        """Notes an answer that may be the last that the limit allows."""
         self._in_a_row = 0
         if is_quota_empty(reply):
             self._set_pause(pause_seconds(reply, self._clock.now(), 0))
@@ -174,11 +173,11 @@ class RateLimits:
         self._memory.put(self._address, CachedAnswer(etag="", body=self._until))
 
 
-def is_rate_limited(reply: ForgeReply, said: str) -> bool:
-    """True when an answer is a limit's: 429, or a 403 that says so in one of the known ways."""
+def is_rate_limited(reply: ForgeReply, message: str) -> bool:
+    """True when an answer reports a limit: 429, or a 403 that says so in one of the known ways."""
     if reply.status == 429:
         return True
-    words = said.casefold()
+    words = message.casefold()
     return reply.status == 403 and (
         "retry-after" in reply.headers or is_quota_empty(reply) or any(word in words for word in WORDS)
     )
@@ -190,10 +189,10 @@ def is_quota_empty(reply: ForgeReply) -> bool:
 
 
 def pause_seconds(reply: ForgeReply, now: Instant, in_a_row: int) -> float:
-    """How many seconds to wait: as told, else until the limit is reset, else longer each time."""
-    told = _retry_after(reply.headers.get("retry-after", ""), now)
-    if told is not None:
-        return min(max(told, 1.0), LONGEST)
+    """How many seconds to wait: as the forge says, else until the limit is reset, else longer each time."""
+    retry_after = _retry_after(reply.headers.get("retry-after", ""), now)
+    if retry_after is not None:
+        return min(max(retry_after, 1.0), LONGEST)
     reset = _seconds(_header(reply, "reset"))
     if is_quota_empty(reply) and reset is not None:
         left = reset - _epoch(now)
@@ -225,12 +224,12 @@ def _epoch(value: Instant) -> float:
     return datetime.fromisoformat(value[:-1]).replace(tzinfo=UTC).timestamp()
 
 
-MAX_SAID = 200
+MAX_MESSAGE = 200
 
 
-def status_fault(reply: ForgeReply, forge: str, token_name: str, said: str) -> ForgeFault | None:
-    """The fault behind a status; None when the answer is one."""
-    why = f"{reply.status}: {said}" if said else f"{reply.status}"
+def status_fault(reply: ForgeReply, forge: str, token_name: str, message: str) -> ForgeFault | None:
+    """The fault that a status means; None below 400."""
+    why = f"{reply.status}: {message}" if message else f"{reply.status}"
     if reply.status < 400:
         return None
     if reply.status >= 500:
@@ -258,7 +257,7 @@ def status_fault(reply: ForgeReply, forge: str, token_name: str, said: str) -> F
 
 
 def error_text(reply: ForgeReply, *secrets: str) -> str:
-    """What an error's body says, short, printable and without secrets; empty when it says nothing."""
+    """The message of an error's body, short, printable and without secrets; empty when there is none."""
     try:
         body = msgspec.json.decode(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -271,7 +270,7 @@ def error_text(reply: ForgeReply, *secrets: str) -> str:
 
 
 def printable_text(text: str, *secrets: str) -> str:
-    """Text of a forge's, fit to be shown in one line."""
+    """A forge's text on one line, without secrets and unprintable characters."""
     for secret in filter(None, secrets):
         text = text.replace(secret, "…")
-    return "".join(sign if sign.isprintable() else " " for sign in text[:MAX_SAID])
+    return "".join(sign if sign.isprintable() else " " for sign in text[:MAX_MESSAGE])

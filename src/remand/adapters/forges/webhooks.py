@@ -28,7 +28,7 @@ class Delivery(Record, kw_only=True):
     """A pull request may have changed."""
 
     id: str
-    """Whoever sees it a second time need not ask again."""
+    """Of the delivery: one that was seen before needs no poll."""
     repository: str
     number: int
 
@@ -60,7 +60,7 @@ class _Issue(_NumberedItem, kw_only=True):
 
 
 class _Payload(Record, kw_only=True):
-    """What is read of a delivery: the repository and the number, wherever the forge has them."""
+    """The fields of a delivery that are read: repository and number, wherever the forge has them."""
 
     repository: _RepositoryName | None = None
     project: _RepositoryName | None = None
@@ -83,7 +83,7 @@ _IDS = {
 def read_delivery(
     kind: str, headers: Mapping[str, str], body: bytes, secret: str
 ) -> Delivery | IgnoredDelivery | RefusedDelivery:
-    """What a delivery is. Nothing in it is looked at before it is known to be genuine."""
+    """What a delivery says. Nothing in it is read before its signature was checked."""
     named = {name.lower(): value for name, value in headers.items()}
     if kind not in _IDS:
         return RefusedDelivery(why=f"{kind} is no forge whose deliveries are known")
@@ -104,7 +104,14 @@ def read_delivery(
         payload = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return RefusedDelivery(why="the delivery is no JSON of a known shape")
-    return _delivery(delivered, payload)
+    number = _pull_number(payload)
+    if number is None:
+        return IgnoredDelivery(why="it is not about a pull request")
+    where = payload.project or payload.repository or _RepositoryName()
+    repository = where.full_name or where.path_with_namespace
+    if not repository or len(repository) > MAX_NAME or not 0 < number < 1 << 31:
+        return RefusedDelivery(why="the delivery names no repository, or no number")
+    return Delivery(id=delivered, repository=repository, number=number)
 
 
 def _is_genuine(kind: str, headers: Mapping[str, str], body: bytes, secret: str) -> bool:
@@ -120,19 +127,7 @@ def _is_genuine(kind: str, headers: Mapping[str, str], body: bytes, secret: str)
     return hmac.compare_digest(given.encode(errors="replace"), made.encode())
 
 
-def _delivery(delivered: str, payload: _Payload) -> Delivery | IgnoredDelivery | RefusedDelivery:
-    number = _number(payload)
-    if number is None:
-        return IgnoredDelivery(why="it is not about a pull request")
-    where = payload.project or payload.repository or _RepositoryName()
-    repository = where.full_name or where.path_with_namespace
-    if not repository or len(repository) > MAX_NAME or not 0 < number < 1 << 31:
-        return RefusedDelivery(why="the delivery names no repository, or no number")
-    return Delivery(id=delivered, repository=repository, number=number)
-
-
-def _number(payload: _Payload) -> int | None:
-    """The pull request's number; None when the delivery is about none."""
+def _pull_number(payload: _Payload) -> int | None:
     if payload.merge_request is not None:
         return payload.merge_request.iid
     if payload.object_kind == "merge_request" and payload.object_attributes is not None:
@@ -153,7 +148,7 @@ SECRET = "REMAND_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 
 
 class WebhookListener:
-    """Waits for deliveries in a thread of its own. What it hears is only a reason to ask the forge."""
+    """Waits for deliveries in a thread of its own. A delivery is only a reason to poll the forge."""
 
     def __init__(
         self, host: str, port: int, *, kind: str, repository: str, secret: str, wake: Callable[[int], None]
@@ -180,18 +175,16 @@ class WebhookListener:
         return f"http://{self._host}:{self._server.server_address[1]}{WEBHOOK_PATH}"
 
     def start(self) -> None:
-        """Begins to listen."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends."""
         self._server.shutdown()
         self._server.server_close()
 
     def _answer(self, headers: dict[str, str], body: bytes) -> tuple[int, str]:
-        """The status and the words for one delivery. One that came before is answered, and wakes nobody.
+        """The status and text for one delivery. One that came before is answered, and wakes no poll.
 
-        Its id is not signed, so the same words under another id are no new delivery either.
+        Its id is not signed, so the same body under another id is no new delivery either.
         """
         found = read_delivery(self._kind, headers, body, self._secret)
         if isinstance(found, IgnoredDelivery):
@@ -206,14 +199,14 @@ class WebhookListener:
 
 
 class _RecentDeliveries:
-    """The deliveries of late, by what they go by."""
+    """Recent deliveries, by their ids and the hashes of their bodies."""
 
     def __init__(self) -> None:
         self._names: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def is_new(self, *names: str) -> bool:
-        """True when none of the names was seen; all of them are from then on."""
+        """True when none of the names is known; from then on all are."""
         with self._lock:
             is_new = not any(name in self._names for name in names)
             self._names.update(dict.fromkeys(names))
@@ -223,50 +216,47 @@ class _RecentDeliveries:
 
 
 class _Server(ThreadingHTTPServer):
-    """Takes a connection when there is room for it; who comes too much is not kept waiting."""
+    """Accepts so many connections at once, and closes any more at once."""
 
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = AT_ONCE
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._free = threading.BoundedSemaphore(AT_ONCE)
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a thread of the connection's own."""
-        if self._room.acquire(blocking=False):
+        if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answers, and makes room before the client sees the end: who comes again at once is let in."""
+        """Answers, and frees the place before the client sees the end: one that comes again at once is accepted."""
         try:
             self.finish_request(request, client_address)
         except OSError:
             self.handle_error(request, client_address)
         finally:
-            self._room.release()
+            self._free.release()
             self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: a client that went away is no error of ours."""
+        """Prints nothing: a client that went away is no error of ours."""
 
 
 class _DeadlineReader(RawIOBase):
-    """What a client sends, until its time is over."""
+    """Reads from a client until its deadline."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._deadline = time.monotonic() + SECONDS
 
     def readable(self) -> bool:
-        """It is there to be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """The next bytes; a `TimeoutError` when the time is over."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -280,12 +270,10 @@ def _handler(answer: Callable[[dict[str, str], bytes], tuple[int, str]]) -> type
         protocol_version = "HTTP/1.1"
 
         def setup(self) -> None:
-            """Gives the client its time."""
             super().setup()
             self.rfile = BufferedReader(_DeadlineReader(self.connection))
 
         def do_POST(self) -> None:
-            """Takes one delivery."""
             self.close_connection = True
             length = self.headers.get("Content-Length", "")
             if self.path.split("?")[0].rstrip("/") != WEBHOOK_PATH:
@@ -310,6 +298,6 @@ def _handler(answer: Callable[[dict[str, str], bytes], tuple[int, str]]) -> type
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Says nothing: what was heard shows in what follows from it."""
+            """Prints nothing: what a delivery leads to is in the log."""
 
     return Handler

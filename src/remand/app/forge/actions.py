@@ -361,7 +361,7 @@ class _ActionRound:
             try:
                 self._do_for_task(task_id, handlers)
             except ForgeFault as fault:
-                if fault.trouble is ForgeFaultKind.LIMITED or failed is not None:
+                if fault.kind is ForgeFaultKind.LIMITED or failed is not None:
                     raise
                 failed = (task_id, fault)
             if failed is not None and self._has_answered:
@@ -419,7 +419,7 @@ class _ActionRound:
                 result = self._do_action(handler, task, about)
             return self._record(task, action, about, result, is_found=is_found)
         except ForgeFault as fault:
-            if fault.trouble is ForgeFaultKind.LIMITED or fault is self._forge_fault:
+            if fault.kind is ForgeFaultKind.LIMITED or fault is self._forge_fault:
                 raise
             return self._fail(task, action, about, fault)
 
@@ -428,7 +428,7 @@ class _ActionRound:
         try:
             found = handler.find_result(task, about)
         except ForgeFault as fault:
-            if fault.trouble in _FORGE_FAULTS:
+            if fault.kind in _FORGE_FAULTS:
                 self._forge_fault = fault
             raise
         self._has_answered = True
@@ -438,7 +438,7 @@ class _ActionRound:
         try:
             return handler.do(task, about)
         except ForgeFault as fault:
-            if fault.trouble is not ForgeFaultKind.REFUSED or isinstance(fault, FinalFault):
+            if fault.kind is not ForgeFaultKind.REFUSED or isinstance(fault, FinalFault):
                 raise
             # A refusal may mean that it has happened meanwhile.
             found = self._find_result(handler, task, about)

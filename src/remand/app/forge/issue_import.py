@@ -19,10 +19,10 @@ from remand.domain.record import Record
 from remand.domain.task import PRIORITIES, Priority
 
 BATCH_SIZE = 100
-"""How many tasks are written down with one sync."""
+"""How many tasks are added with one sync of the log."""
 MAX_TITLE = 200
 _LABEL = re.compile(r"(priority|skill)\s*(?:::?|/|=)\s*(\S.*)", re.IGNORECASE)
-"""A label that says something of the task: `priority: high`, `skill::frontend`."""
+"""A label that becomes a field of the task: `priority: high`, `skill::frontend`."""
 
 
 class ImportedIssue(Record, kw_only=True, omit_defaults=False):
@@ -42,7 +42,7 @@ class SkippedIssue(Record, kw_only=True, omit_defaults=False):
 
 
 class IssueImport(Record, kw_only=True, omit_defaults=False):
-    """What came of looking for issues."""
+    """What was imported."""
 
     imported: tuple[ImportedIssue, ...] = ()
     known: tuple[ImportedIssue, ...] = ()
@@ -51,7 +51,7 @@ class IssueImport(Record, kw_only=True, omit_defaults=False):
 
 
 class IssueImporter:
-    """Writes down the tasks that issues stand for."""
+    """Makes tasks of issues."""
 
     def __init__(self, ledger: Ledger, forge: Forge, source: ForgeSettings) -> None:
         self._ledger, self._forge, self._source = ledger, forge, source
@@ -66,23 +66,25 @@ class IssueImporter:
         known: list[ImportedIssue] = []
         skipped: list[SkippedIssue] = []
         for issue in sorted(self._forge.issues(label), key=lambda issue: issue.number):
-            ask = self._import_command(issue)
-            task_id = self._known_task(ask)
+            command = self._import_command(issue)
+            task_id = self._known_task(command)
             if task_id:
-                known.append(ImportedIssue(task_id=task_id, alias=ask.aliases[0], title=ask.title))
+                known.append(ImportedIssue(task_id=task_id, alias=command.aliases[0], title=command.title))
             elif why := self._skip_reason(issue):
-                skipped.append(SkippedIssue(alias=ask.aliases[0], title=ask.title, why=why))
+                skipped.append(SkippedIssue(alias=command.aliases[0], title=command.title, why=why))
             else:
-                fresh.append(ask)
+                fresh.append(command)
         refused = [] if is_dry else self._add_tasks(fresh)
         aliases = {one.alias for one in refused}
-        made = tuple(_imported_issue(ask) for ask in fresh if ask.aliases[0] not in aliases)
+        made = tuple(_imported_issue(command) for command in fresh if command.aliases[0] not in aliases)
         return IssueImport(imported=made, known=tuple(known), skipped=(*skipped, *refused))
 
     def _import_command(self, issue: ForgeIssue) -> c.ImportIssue:
-        """The task of an issue. What others wrote becomes what people see of it, and no more."""
+        """The command that makes a task of an issue, with its text sanitised."""
         source, now = self._source, self._ledger.clock.now()
-        is_told = is_instant(issue.opened_at) and issue.opened_at <= add_seconds(now, MAX_FORGE_CLOCK_LEAD)
+        is_plausible = is_instant(issue.opened_at) and issue.opened_at <= add_seconds(
+            now, MAX_FORGE_CLOCK_LEAD
+        )
         title = " ".join(sanitise(issue.title).text.split())[:MAX_TITLE].strip()
         priority, skills = read_labels(issue.labels)
         return c.ImportIssue(
@@ -94,14 +96,14 @@ class IssueImporter:
             issue=issue.number,
             source=f"{source.kind}:{source.repository}#{issue.number}",
             author=issue.author.login[:200] if issue.author else "",
-            opened_at=issue.opened_at if is_told else now,
+            opened_at=issue.opened_at if is_plausible else now,
         )
 
-    def _known_task(self, ask: c.ImportIssue) -> str:
-        """The task that an issue is already: by its number, or by the id it has in every ledger."""
+    def _known_task(self, command: c.ImportIssue) -> str:
+        """The id of the task that the issue is already: by its alias, or by the id it has in every ledger."""
         with self._ledger.store.read() as view:
-            named = view.names.find_task_id(ask.aliases[0])
-            own = issue_task_id(ask)
+            named = view.names.find_task_id(command.aliases[0])
+            own = issue_task_id(command)
             return named or (own if view.tasks.get(own) is not None else "")
 
     def _skip_reason(self, issue: ForgeIssue) -> str:
@@ -117,19 +119,21 @@ class IssueImporter:
             return ""
         return f'{author.login} may not write to the repository (`forge.import_from = "anyone"` accepts such issues, too)'
 
-    def _add_tasks(self, asks: list[c.ImportIssue]) -> list[SkippedIssue]:
+    def _add_tasks(self, commands: list[c.ImportIssue]) -> list[SkippedIssue]:
         """Makes the tasks; gives those that were refused."""
         refused: list[SkippedIssue] = []
-        for first in range(0, len(asks), BATCH_SIZE):
-            some = asks[first : first + BATCH_SIZE]
-            for ask, answer in zip(some, self._ledger.ask_all_as(THE_COORDINATOR, some), strict=True):
+        for first in range(0, len(commands), BATCH_SIZE):
+            some = commands[first : first + BATCH_SIZE]
+            for command, answer in zip(some, self._ledger.ask_all_as(THE_COORDINATOR, some), strict=True):
                 if not isinstance(answer, Acceptance):
-                    refused.append(SkippedIssue(alias=ask.aliases[0], title=ask.title, why=answer.message))
+                    refused.append(
+                        SkippedIssue(alias=command.aliases[0], title=command.title, why=answer.message)
+                    )
         return refused
 
 
 def read_labels(labels: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The priority and the skills that labels tell; of several priorities the most urgent."""
+    """The priority and the skills in labels; of several priorities the most urgent."""
     found = [match.groups() for label in labels if (match := _LABEL.fullmatch(label.strip()))]
     urgent = [value.strip().lower() for name, value in found if name.lower() == "priority"]
     priority = next((one.value for one in PRIORITIES if one.value in urgent), Priority.MEDIUM.value)
@@ -138,5 +142,5 @@ def read_labels(labels: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return priority, skills[:MAX_SKILLS]
 
 
-def _imported_issue(ask: c.ImportIssue) -> ImportedIssue:
-    return ImportedIssue(task_id=issue_task_id(ask), alias=ask.aliases[0], title=ask.title)
+def _imported_issue(command: c.ImportIssue) -> ImportedIssue:
+    return ImportedIssue(task_id=issue_task_id(command), alias=command.aliases[0], title=command.title)

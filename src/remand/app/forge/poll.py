@@ -105,7 +105,7 @@ class ForgeReporter:
         try:
             post()
         except ForgeFault as fault:
-            if fault.trouble not in _FINAL_FAULTS:
+            if fault.kind not in _FINAL_FAULTS:
                 raise
             refused = (str(fault),)
         self._marks.put(key, value)
@@ -225,12 +225,12 @@ class Poller:
                 kept = "" if last.startswith(FORGE_PREFIX) else last
                 self._note_wait(task, self._report_status(task, None) or kept)
         except ForgeFault as fault:
-            is_of_one = fault.trouble in (
+            is_of_one = fault.kind in (
                 ForgeFaultKind.GARBLED,
                 ForgeFaultKind.MISSING,
                 ForgeFaultKind.REFUSED,
             )
-            if fault.trouble is ForgeFaultKind.LIMITED or (not is_of_one and poll.fault is not None):
+            if fault.kind is ForgeFaultKind.LIMITED or (not is_of_one and poll.fault is not None):
                 raise
             poll.fault = fault
             self._note_wait(task, f"{FORGE_PREFIX}{fault}")

@@ -1,4 +1,4 @@
-"""What the use cases ask of a forge: pull requests and issues, who may write, and what is done there."""
+"""What the use cases need of a forge: pull requests, issues, permissions and a remote; and how a request fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remand.domain.record import Record
 
 
 class OpenPull(Record, kw_only=True):
-    """An open pull request, without what is said about it."""
+    """An open pull request, without its reviews and comments."""
 
     number: int
     head: str
@@ -37,7 +37,7 @@ class ForgeIssue(Record, kw_only=True):
 
 
 class CheckState(StrEnum):
-    """What a status at a commit says."""
+    """The state of a check at a commit."""
 
     PENDING = "pending"
     SUCCESS = "success"
@@ -46,43 +46,43 @@ class CheckState(StrEnum):
 
 
 class ForgeFaultKind(StrEnum):
-    """Why a forge could not be asked."""
+    """Why a request to a forge failed."""
 
     LIMITED = "limited"
-    """It asks for patience."""
+    """A rate limit."""
     UNREACHABLE = "unreachable"
     """No answer, a timeout, or an error of its own."""
     DENIED = "denied"
-    """The token does not do, or there is none."""
+    """The token is missing, invalid or lacks a right."""
     MISSING = "missing"
-    """It is not there, or not for this token."""
+    """It does not exist, or this token may not see it."""
     GARBLED = "garbled"
-    """What it said could not be read."""
+    """The answer could not be read."""
     REFUSED = "refused"
-    """It understood, and will not do it."""
+    """The forge understood, and will not do it."""
 
 
 class ForgeFault(RemandError):  # noqa: N818 - the fault is the forge's
-    """The forge could not be asked. Nothing was lost: the next poll asks again."""
+    """A request to a forge failed. Nothing is lost: the next poll asks again."""
 
-    def __init__(self, trouble: ForgeFaultKind, message: str, until: Instant = "") -> None:
+    def __init__(self, kind: ForgeFaultKind, message: str, until: Instant = "") -> None:
         super().__init__(message)
-        self.trouble = trouble
+        self.kind = kind
         self.until = until
-        """When it may be asked again; empty when nobody said."""
+        """When the forge may be asked again; empty when it did not say."""
 
 
 class Usage(NamedTuple):
-    """What was asked of the forge since it was opened."""
+    """The requests to the forge since it was opened."""
 
     requests: int = 0
     not_modified: int = 0
     points: int = 0
-    """Of the primary rate limit, as far as the forge tells."""
+    """Of the primary rate limit, as far as the forge says."""
 
 
 class CachedAnswer(Record, kw_only=True):
-    """An answer with its validator, kept so that the next question can be a conditional one."""
+    """An answer with its ETag, kept so that the next request can be conditional."""
 
     etag: str
     body: str
@@ -93,20 +93,18 @@ class AnswerCache(Protocol):
     """Answers kept between calls, out of agents' reach."""
 
     def get(self, address: str) -> CachedAnswer | None:
-        """What was answered there last."""
+        """The last answer of an address."""
 
-    def put(self, address: str, answer: CachedAnswer) -> None:
-        """Keeps an answer."""
+    def put(self, address: str, answer: CachedAnswer) -> None: ...
 
 
 class PollMarks(Protocol):
     """Short notes that a poll leaves for the next one, out of agents' reach."""
 
     def get(self, key: str) -> str:
-        """What was noted; empty when nothing was."""
+        """Empty when nothing was noted."""
 
-    def put(self, key: str, value: str) -> None:
-        """Notes it."""
+    def put(self, key: str, value: str) -> None: ...
 
 
 class PullReader(Protocol):

@@ -76,14 +76,14 @@ def test_a_list_that_is_too_long_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "MAX_LISTED", 100)
     with pytest.raises(ForgeFault) as raised:
         listed(reply([{"id": 1, "text": "x" * 200}]))
-    assert raised.value.trouble is ForgeFaultKind.GARBLED
+    assert raised.value.kind is ForgeFaultKind.GARBLED
 
 
 def test_a_page_of_another_shape_is_a_fault_and_no_empty_list() -> None:
     for body in ({"id": 1}, [{"text": "no id"}], None, "text"):
         with pytest.raises(ForgeFault) as raised:
             listed(reply(body))
-        assert raised.value.trouble is ForgeFaultKind.GARBLED
+        assert raised.value.kind is ForgeFaultKind.GARBLED
 
 
 def test_what_did_not_change_is_taken_from_memory() -> None:

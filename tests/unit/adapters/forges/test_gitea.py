@@ -249,7 +249,7 @@ def test_a_token_that_may_not_ask_for_permissions_is_a_fault(opened: Open) -> No
     with pytest.raises(ForgeFault) as raised:
         opened(carrier).may_write(Account(id="gitea:7", login="gitea:ann"))
 
-    assert raised.value.trouble is ForgeFaultKind.DENIED
+    assert raised.value.kind is ForgeFaultKind.DENIED
     assert "repo admins" in str(raised.value)
 
 
@@ -349,7 +349,7 @@ def test_a_review_that_is_refused_for_good_is_a_fault(opened: Open) -> None:
     with pytest.raises(ForgeFault) as raised:
         opened(carrier).request_changes(3, HEAD, "No.", [ForgeComment(id="", text="x", path="a.py", line=4)])
 
-    assert raised.value.trouble is ForgeFaultKind.REFUSED
+    assert raised.value.kind is ForgeFaultKind.REFUSED
     assert [asked.data["event"] for asked in carrier.asked] == [
         "REQUEST_CHANGES",
         "REQUEST_CHANGES",

@@ -563,7 +563,7 @@ def test_a_status_that_already_says_so_is_no_fault(opened: Open) -> None:
 
     with pytest.raises(ForgeFault) as raised:
         forge.set_status(HEAD, CheckState.SUCCESS, "")
-    assert raised.value.trouble is ForgeFaultKind.REFUSED
+    assert raised.value.kind is ForgeFaultKind.REFUSED
 
 
 @pytest.mark.parametrize("path", ["", "/approvals", "/discussions", "/versions", "/reviewers"])
@@ -573,4 +573,4 @@ def test_an_answer_of_another_shape_is_a_fault_of_the_whole(opened: Open, path: 
     with pytest.raises(ForgeFault) as raised:
         opened(carrier).pull_request(3)
 
-    assert raised.value.trouble is ForgeFaultKind.GARBLED
+    assert raised.value.kind is ForgeFaultKind.GARBLED

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from remand.adapters.forges.transport import MAX_SAID, ForgeReply, error_text, status_fault
+from remand.adapters.forges.transport import MAX_MESSAGE, ForgeReply, error_text, status_fault
 from remand.app.forge.ports import ForgeFaultKind
 
 
@@ -24,7 +24,7 @@ def test_a_status_is_told_in_its_kind(status: int, trouble: ForgeFaultKind) -> N
     fault = status_fault(ForgeReply(status, {}, b""), "GitHub", "GITHUB_TOKEN", "why")
 
     assert fault is not None
-    assert fault.trouble is trouble
+    assert fault.kind is trouble
     assert f"{status}: why" in str(fault)
 
 
@@ -59,4 +59,4 @@ def test_what_an_error_says_is_shown_in_one_short_line_without_escapes_and_secre
     assert said.startswith(" [31mred")
     assert said.isprintable()
     assert "hunter2" not in said
-    assert len(said) <= MAX_SAID
+    assert len(said) <= MAX_MESSAGE
