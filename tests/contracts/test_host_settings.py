@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.hosts import hook, settings
-from remand.adapters.hosts.hook import SECONDS, Setup, deadline
-from remand.wiring.hosts.registry import HOSTS, load_host
+from remand.adapters.hosts import settings
+from remand.adapters.hosts.setup import Setup
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import SECONDS, deadline
+from remand.domain.hosts import HOSTS
+from remand.wiring.hosts import load_host
 
 PROGRAM = ["/opt/remand/bin/remand"]
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.hosts.hook import Setup
-from remand.adapters.hosts.launch_config import LONGEST
-from remand.adapters.hosts.launcher import HOST_CONFIGS, HostLauncher, LauncherSettings
+from remand.adapters.hosts.launch import LONGEST
+from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
+from remand.adapters.hosts.setup import Setup
 from remand.app.scheduler.ports import CannotRun, LaunchConfig
-from remand.wiring.hosts.registry import HOSTS, load_host
+from remand.domain.hosts import HOSTS
+from remand.wiring.hosts import load_host
 
 PROGRAM = "/opt/remand/bin/remand"
 PROMPT = "Do the task.\nAll of it, “rightly”."
@@ -100,7 +101,7 @@ def setup_of(name: str) -> Setup:
 
 
 def test_every_host_has_an_outfit() -> None:
-    assert set(HOST_CONFIGS) == set(HOSTS) == set(COMMANDS)
+    assert set(HOSTS) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("is_confined", [False, True])

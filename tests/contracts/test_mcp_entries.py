@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remand.adapters.hosts.mcp_entries import (
-    ENTRIES,
-    HANDED_ON,
-    McpEntry,
     install_server,
     installed_programs,
     uninstall_server,
 )
 from remand.adapters.hosts.settings import UnusableSettings
-from remand.wiring.hosts.registry import HOSTS
+from remand.adapters.hosts.setup import PASSED_VARIABLES, McpEntry
+from remand.adapters.hosts.table import HOSTS as HOST_TABLE
+from remand.domain.hosts import HOSTS
 from tests.integration.conftest import near_machine, repository
 from tests.integration.machine import Machine, Repository
 
 __all__ = ["near_machine", "repository"]
 
 PROGRAM = "/project/.venv/bin/remand"
+ENTRIES = {name: host.SETUP.server for name, host in HOST_TABLE.items()}
 WITH_FILE = [entry for entry in ENTRIES.values() if entry.path]
 JSON_OTHERS = {
     "mcpServers": {"other": {"command": "npx", "args": ["mcp"]}},
@@ -47,7 +47,7 @@ effort = \"\"\"
 [low]
 \"\"\"
 """
-every_host = pytest.mark.parametrize("entry", WITH_FILE, ids=lambda entry: entry.host)
+every_host = pytest.mark.parametrize("entry", WITH_FILE, ids=lambda entry: entry.path)
 
 
 def read(entry: McpEntry, text: str | None) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_an_entry_starts_our_program_and_whom_it_speaks_for_comes_through(entry:
     assert (own["command"], own["args"][0]) == (PROGRAM, "mcp")
     assert own["args"][1:] in ([], ["-C", "${workspaceFolder}"])
     handed = own.get("env_vars") or list(own.get("env", {}))
-    assert not handed or set(HANDED_ON) <= set(handed)
+    assert not handed or set(PASSED_VARIABLES) <= set(handed)
 
 
 @every_host

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from remand.adapters.hosts.mcp_entries import ENTRIES
+from remand.adapters.hosts.table import HOSTS
 from remand.interfaces.mcp.command_runner import CommandResult
 from remand.interfaces.mcp.server import RemandServer
 
@@ -37,4 +37,8 @@ def test_every_tool_prompt_and_resource_is_on_the_page() -> None:
 
 
 def test_every_hosts_file_is_on_the_page() -> None:
-    assert [entry.path for entry in ENTRIES.values() if entry.path and f"`{entry.path}`" not in PAGE] == []
+    assert [
+        entry.path
+        for entry in (host.SETUP.server for host in HOSTS.values())
+        if entry.path and f"`{entry.path}`" not in PAGE
+    ] == []

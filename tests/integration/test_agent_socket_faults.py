@@ -14,8 +14,8 @@ import pytest
 
 from remand.adapters.coordinator import agent_socket as module
 from remand.adapters.coordinator import protocol
-from remand.adapters.coordinator.agent_socket import AgentCall, AgentCaller, AgentSocketListener, CallResult
-from remand.app.scheduler.ports import CannotRun, TaskWorktree
+from remand.adapters.coordinator.agent_socket import AgentSocketListener
+from remand.app.scheduler.ports import AgentCall, AgentCaller, CallResult, CannotRun, TaskWorktree
 from remand.wiring.startup import CoordinatorUnavailable, forward_call
 from tests.integration.machine import PATIENCE, wait_for
 
@@ -189,7 +189,7 @@ def test_an_answer_that_nobody_reads_is_given_up(doors: AgentSocketListener) -> 
         client.sendall(protocol.pack_call("", [], ["much", str(6 << 20)]))
         assert said(path, "y")[0] == 1
         doors._patience = 0.1
-        wait_for(lambda: not next(iter(doors._all)).visitors, "the end of the visitor")
+        wait_for(lambda: not next(iter(doors._all)).connections, "the end of the visitor")
 
 
 def test_an_answer_too_long_for_a_frame_is_said_to_be(doors: AgentSocketListener) -> None:
@@ -233,7 +233,7 @@ def test_a_thousand_connections_to_one_door_keep_no_other_waiting(doors: AgentSo
         assert refused >= 1000 - module.MAX_CONNECTIONS - 2 * module.BACKLOG
         assert said(two, "x")[0] == 1
         beleaguered = next(door for door in doors._all if door.caller.agent == "A")
-        assert len(beleaguered.visitors) <= module.MAX_CONNECTIONS
+        assert len(beleaguered.connections) <= module.MAX_CONNECTIONS
     assert wait_for(lambda: said(one, "x")[0] == 1, "room at the door")
 
 

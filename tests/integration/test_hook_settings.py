@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.git.location import LedgerLocation
-from remand.adapters.hosts import hook, hook_checks, settings
-from remand.adapters.hosts.hook import Setup
-from remand.adapters.hosts.hook_checks import PROBE_TEXT, SECONDS
+from remand.adapters.hosts import codex_settings, settings
+from remand.adapters.hosts.checks import PROBE_TEXT, SECONDS
+from remand.adapters.hosts.setup import Setup
+from remand.app import hook_calls as hook
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.wiring.hosts import checks, installation
-from remand.wiring.hosts.checks import HookCheck, installed_hosts
-from remand.wiring.hosts.registry import HOSTS, HookAnswer, load_host
+from remand.app.hook_calls import HookAnswer
+from remand.domain.hosts import HOSTS, HookCheck
+from remand.wiring import hosts
+from remand.wiring.hosts import installed_hosts, load_host
 from tests.integration.processes import LONGER, is_gone
 
 TRUSTING = sorted(set(HOSTS) - {"codex"})
@@ -48,15 +50,15 @@ def at(root: str) -> LedgerLocation:
 def install_hosts(
     root: str, names: Sequence[str], executable: str, *, is_portable: bool = False
 ) -> list[str]:
-    return installation.install_hosts(at(root), names, executable, is_portable=is_portable).hooks
+    return hosts.install_hosts(at(root), names, executable, is_portable=is_portable).hooks
 
 
 def remove_hosts(root: str) -> list[str]:
-    return installation.remove_hosts(at(root)).hooks
+    return hosts.remove_hosts(at(root)).hooks
 
 
 def prove(name: str, root: str, seconds: float = SECONDS) -> HookCheck:
-    return checks.check_hook(name, at(root), seconds)
+    return hosts.check_hook(name, at(root), seconds)
 
 
 def program(folder: Path, script: str, mode: int = 0o755) -> str:
@@ -86,8 +88,8 @@ def trust_all(root: Path, home: Path) -> None:
     """Trusts our hooks in Codex, as a person does with `/hooks`."""
     path = root / ".codex" / "hooks.json"
     rows = [
-        f'[hooks.state."{hook_checks.trust_key(str(path), entry)}"]\n'
-        f'trusted_hash = "{hook_checks.hook_identity(entry)}"\n'
+        f'[hooks.state."{codex_settings.trust_key(str(path), entry)}"]\n'
+        f'trusted_hash = "{codex_settings.hook_identity(entry)}"\n'
         for entry in settings.find_hooks(setup_of("codex"), path.read_text())
     ]
     (home / ".codex").mkdir(exist_ok=True)

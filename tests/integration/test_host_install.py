@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from remand.adapters.hosts import mcp_entries, settings
+from remand.adapters.hosts.installation import HostHooks, HostServer
 from remand.adapters.hosts.settings import names_machine
+from remand.adapters.hosts.table import HOSTS as HOST_TABLE
+from remand.domain.hosts import HOSTS
 from remand.interfaces.hook.session import SessionCall
 from remand.interfaces.hook.tool_guard import find_guarded
-from remand.wiring.hosts.installation import HostHooks, HostServer
-from remand.wiring.hosts.registry import HOSTS, guarded_files, load_host
+from remand.wiring.hosts import guarded_files, load_host
 from remand.wiring.startup import locate
 from tests.integration.conftest import near_machine
 from tests.integration.machine import Machine, Repository, near_call
@@ -49,7 +51,7 @@ def setup_of(name: str) -> Any:
 def write_as_before(root: Path, names: Sequence[str], before: str | None = None) -> None:
     """The files that a version wrote which put the machine's path into the project's files."""
     for name in names:
-        setup, entry = setup_of(name), mcp_entries.ENTRIES[name]
+        setup, entry = setup_of(name), HOST_TABLE[name].SETUP.server
         file = root / setup.path
         file.parent.mkdir(parents=True, exist_ok=True)
         text = file.read_text() if file.exists() else before
@@ -382,7 +384,7 @@ class TestFilesThatCannotBeChanged:
 
 
 def _files_of(name: str) -> set[str]:
-    entry = mcp_entries.ENTRIES[name]
+    entry = HOST_TABLE[name].SETUP.server
     return {setup_of(name).path, *([entry.path] if entry.path else [])}
 
 

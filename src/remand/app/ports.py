@@ -262,3 +262,25 @@ class Segment(Protocol):
 
         Returns where it is now; empty when there is nothing behind the head.
         """
+
+
+class Installation(NamedTuple):
+    """The files that an installation is about."""
+
+    hooks: list[str]
+    """Those that hold our hooks now."""
+    servers: list[str]
+    """Those that name our MCP server now."""
+    cleaned: list[str]
+    """Tracked ones out of which entries with the path of a machine were taken. That is to be committed."""
+    shared: list[str]
+    """Those with entries of ours that the project shares. They are to be committed."""
+
+
+class HookCheck(NamedTuple):
+    """Whether a host's hook does what it is there for, and what to do when it does not."""
+
+    host: str
+    ok: bool
+    detail: str
+    fix: str = ""

@@ -1,18 +1,24 @@
-"""The coordinator of an open ledger, and the user's commands that are asked about rejections."""
+"""The coordinator of an open ledger, the sockets of a scheduler's agents, and the user's commands that are asked about rejections."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+from hashlib import sha256
+from typing import BinaryIO
 
-from remand.adapters.coordinator.server import CommandLineCall, Coordinator
+from remand.adapters.coordinator import protocol
+from remand.adapters.coordinator.agent_socket import GRACE, PATIENCE, AgentSocketListener, CommandProcesses
+from remand.adapters.coordinator.server import CommandLineCall, ConsultationProcesses, Coordinator
+from remand.adapters.gates.background_runs import BackgroundRuns
+from remand.adapters.git.location import LedgerLocation, read_ref
 from remand.adapters.system.executor import UserCommands
 from remand.app.director_commands import DirectorCommands
 from remand.app.errors import EnvironmentFault
+from remand.app.scheduler.ports import CallHandler, TaskWorktree
 from remand.config import inherited_environment
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.reminders import run_after_call
-from remand.wiring.startup import socket_folder, socket_path
+from remand.wiring.startup import gates_folder, ledger_id, socket_folder, socket_path
 
 
 def make_consultants(opened: OpenLedger, *, is_users_own: bool) -> DirectorCommands:
@@ -21,39 +27,65 @@ def make_consultants(opened: OpenLedger, *, is_users_own: bool) -> DirectorComma
     return DirectorCommands(opened.ledger, commands, opened.settings.rules().policy)
 
 
-class Consultations:
-    """Lets a process of its own ask the user's commands about each rejection, so that nobody waits for them."""
-
-    def __init__(self, opened: OpenLedger) -> None:
-        self._opened = opened
-        self._running: list[subprocess.Popen[bytes]] = []
-
-    def start(self, handoff_id: str) -> None:
-        """Starts asking about the last rejection of a handoff, where the policy names someone to ask."""
-        self._running = [process for process in self._running if process.poll() is None]
-        if not self._opened.settings.rules().policy.has_consultants:
-            return
-        call = ["-m", "remand.interfaces.cli.entry", "-C", self._opened.place.root]
-        self._running.append(
-            subprocess.Popen(
-                [sys.executable, *call, "handoff", "consult", handoff_id],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=inherited_environment("REMAND_"),
-                start_new_session=True,
-            )
+def _require_socket_folder() -> str:
+    folder = socket_folder()
+    if not folder:
+        raise EnvironmentFault(
+            "The folder for sockets is not this user's own. Set XDG_RUNTIME_DIR to a private folder."
         )
+    return folder
 
 
 def make_coordinator(opened: OpenLedger, call: CommandLineCall) -> Coordinator:
     """A coordinator that listens on the ledger's socket."""
-    if not socket_folder():
-        raise EnvironmentFault(
-            "The folder for sockets is not this user's own. Set XDG_RUNTIME_DIR to a private folder."
-        )
+    _require_socket_folder()
     opened.store.stay()
-    path = socket_path(opened.store.value("id"))
-    return Coordinator(
-        opened.ledger, path, call, Consultations(opened).start, lambda: run_after_call(opened.place, opened)
+    consultations = ConsultationProcesses(
+        opened.place.root,
+        inherited_environment("REMAND_"),
+        lambda: opened.settings.rules().policy.has_consultants,
     )
+    return Coordinator(
+        opened.ledger,
+        socket_path(opened.store.value("id")),
+        call,
+        consultations.start,
+        lambda: run_after_call(opened.place, opened),
+    )
+
+
+def make_agent_sockets(
+    place: LedgerLocation, handler: CallHandler, *, patience: float = PATIENCE, grace: float = GRACE
+) -> AgentSocketListener:
+    """Agent sockets in a folder of the ledger's own."""
+    name = f"doors-{sha256(ledger_id(place).encode()).hexdigest()[:8]}"
+    folder = os.path.join(_require_socket_folder(), name)
+    return AgentSocketListener(folder, handler, patience=patience, grace=grace)
+
+
+def make_call_processes(place: LedgerLocation, module: str) -> CommandProcesses:
+    """Runs a module of our own in the main worktree, in this process's environment without anything of Remand's."""
+    return CommandProcesses(module, place.root, inherited_environment("REMAND_"))
+
+
+def gate_runs(place: LedgerLocation) -> BackgroundRuns:
+    """The gates that run in the background."""
+    return BackgroundRuns(os.path.join(gates_folder(ledger_id(place)), "runs"))
+
+
+def branch_tip(worktree: TaskWorktree) -> str:
+    """The commit at the tip of a worktree's branch, as the repository has it; empty when there is none."""
+    return read_ref(worktree.common_dir, f"refs/heads/{worktree.branch}")
+
+
+def pack_call(folder: str, settings: list[str], arguments: list[str], given: bytes) -> bytes:
+    """A call as it is handed to a process of our own."""
+    return protocol.pack_call(folder, settings, arguments, given)
+
+
+def read_call(stream: BinaryIO) -> tuple[str, list[str], list[str], bytes]:
+    """The call that was handed to this process: folder, settings, arguments, and what came along."""
+    found = protocol.unpack(stream.read())
+    if found is None:
+        raise EnvironmentFault("This is run by a scheduler alone.")
+    return protocol.unpack_call_with_input(*found[:2])

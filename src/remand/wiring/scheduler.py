@@ -31,7 +31,7 @@ from remand.app.scheduler.workers import Workers
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.wiring import forges
-from remand.wiring.hosts.registry import guarded_files, server_files
+from remand.wiring.hosts import guarded_files, server_files
 from remand.wiring.ledger import open_at, reopen_if_replaced
 from remand.wiring.machine import make_launch_configs
 from remand.wiring.open_ledger import OpenLedger

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
+from remand.app.hook_calls import HookAnswer
 from remand.app.scheduler.ports import LaunchConfig
 from remand.app.scheduler.ports import SessionResult as Read
-from remand.wiring.hosts.registry import HookAnswer
-from remand.wiring.hosts.registry import load_host as host_module
+from remand.wiring.hosts import load_host
 from tests.acceptance.real_agents.agents import (
     CLAUDE,
     CODEX,
@@ -192,7 +192,7 @@ class Stage:
 
     def block_once(self) -> None:
         """Has the first stop sent back."""
-        module = host_module(self.host)
+        module = load_host(self.host)
         assert module is not None
         (self.folder / "answers" / "stop").write_text(module.render("stop", HookAnswer.block(REASON))[0])
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.hosts import claude, codex, hook, hook_checks, settings
-from remand.adapters.hosts.hook import HookAnswer, HookCall, Setup
+from remand.adapters.hosts import claude, codex, codex_settings, settings
+from remand.adapters.hosts.setup import Setup
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import HookAnswer, HookCall
 from tests.acceptance.real_agents.agents import Told, run_claude, run_codex, say, use
 
 pytestmark = pytest.mark.more
@@ -188,15 +190,15 @@ class TestCodex:
         assert stage.payloads() == []
         entries = settings.find_hooks(codex.SETUP, path.read_text())
         trust = "".join(
-            f'[hooks.state."{hook_checks.trust_key(str(path), entry)}"]\n'
-            f'trusted_hash = "{hook_checks.hook_identity(entry)}"\n'
+            f'[hooks.state."{codex_settings.trust_key(str(path), entry)}"]\n'
+            f'trusted_hash = "{codex_settings.hook_identity(entry)}"\n'
             for entry in entries
         )
         run_codex(stage.project, stage.home, self.script(), {}, trust=trust)
 
         assert {event for event, _ in stage.payloads()} == set(codex.SETUP.events) - {hook.SUBAGENT_STOP}
         config = (stage.home / ".codex" / "config.toml").read_text()
-        assert hook_checks.find_distrust(config, str(path), entries) == ""
+        assert codex_settings.find_distrust(config, str(path), entries) == ""
 
 
 def check_one_session(calls: list[HookCall], project: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from remand.app import agent_socket as module
-from remand.app.agent_socket import find_agent_socket
+from remand.app.scheduler import agent_socket as module
+from remand.app.scheduler.agent_socket import find_agent_socket
 
 
 def test_the_socket_that_the_environment_names_is_used() -> None:

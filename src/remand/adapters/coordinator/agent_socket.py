@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -16,70 +18,31 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import NamedTuple, Protocol
 
 from remand.adapters.coordinator import protocol
-from remand.adapters.coordinator.server import is_same_user
-from remand.app.scheduler.ports import CannotRun, TaskWorktree
-
-CallResult = tuple[int, bytes, bytes]
-"""Exit code, output and errors."""
+from remand.adapters.coordinator.server import FrameConnection, accept, listen
+from remand.app.scheduler.ports import (
+    AgentCall,
+    AgentCaller,
+    CallHandler,
+    CallResult,
+    CannotRun,
+    TaskWorktree,
+)
 
 TOO_LONG: CallResult = (
     3,
     b"",
-    b"remand: the answer is too long to be passed through a door. Ask for less of it.\n",
+    b"remand: the answer is too long to be passed through the agent socket. Ask for less of it.\n",
 )
 
 
-class AgentCaller(NamedTuple):
-    """Whose door it is: settled when it was opened, and by nothing that is said there."""
+class AgentConnection(FrameConnection):
+    """One connection to an agent socket: it asks, waits, is answered, and may ask again."""
 
-    run_id: str
-    agent: str
-    task_id: str
-    workplace: TaskWorktree
-
-    @property
-    def is_worker(self) -> bool:
-        """True for the agent of the task itself. One that judges has a place of its own, with others' code in it."""
-        return self.workplace.task_id == self.task_id
-
-
-class AgentCall(NamedTuple):
-    """One call through a door. All but the caller and the time is the agent's own word."""
-
-    caller: AgentCaller
-    at: float
-    """When it came, by the monotonic clock."""
-    folder: str
-    settings: list[str]
-    arguments: list[str]
-    given: bytes = b""
-    """What would have been read from standard input."""
-
-
-class CallHandler(Protocol):
-    """Answers calls, in threads of its own. Should it raise, that call alone has failed."""
-
-    def is_long(self, asked: AgentCall) -> bool:
-        """True for a call that may take minutes. This itself takes no time."""
-
-    def answer(self, asked: AgentCall) -> CallResult:
-        """Carries a call out."""
-
-    def leave(self, caller: AgentCaller) -> None:
-        """Ends what still goes on for a run whose door has closed. Called once for each."""
-
-
-class AgentConnection:
-    """One connection to a door: it asks, waits, is answered, and may ask again."""
-
-    def __init__(self, door: AgentSocket, connection: socket.socket, now: float) -> None:
-        self.door = door
-        self.connection = connection
-        self.incoming = bytearray()
-        self.outgoing = bytearray()
+    def __init__(self, agent_socket: AgentSocket, connection: socket.socket, now: float) -> None:
+        super().__init__(connection)
+        self.agent_socket = agent_socket
         self.is_waiting = False
         """True while a call of its is under way."""
         self.is_gone = False
@@ -88,12 +51,12 @@ class AgentConnection:
 
     def next_call(self, now: float) -> AgentCall | None:
         """The next call, when it is here as a whole; raises ValueError or IndexError on what is none."""
-        found = protocol.unpack(self.incoming)
-        if found is None:
-            return None
-        kind, payload, taken = found
-        del self.incoming[:taken]
-        return AgentCall(self.door.caller, now, *protocol.unpack_call_with_input(kind, payload))
+        frame = self.next_frame()
+        return (
+            AgentCall(self.agent_socket.caller, now, *protocol.unpack_call_with_input(*frame))
+            if frame
+            else None
+        )
 
     def queue_answer(self, answer: CallResult, now: float) -> None:
         """Takes an answer to be sent."""
@@ -103,13 +66,6 @@ class AgentConnection:
         self.outgoing += protocol.pack_result(code & 0xFF, output, errors)
         self.is_waiting, self.since = False, now
 
-    def send(self) -> bool:
-        """Sends what can be sent now; True when something is left. Raises OSError when nobody is there."""
-        with suppress(BlockingIOError):
-            while self.outgoing:
-                del self.outgoing[: self.connection.send(self.outgoing)]
-        return bool(self.outgoing)
-
 
 class AgentSocket:
     """A run's socket, who is there, and what they wait for."""
@@ -118,7 +74,7 @@ class AgentSocket:
         self.caller = caller
         self.path = path
         self.listener = listener
-        self.visitors: set[AgentConnection] = set()
+        self.connections: set[AgentConnection] = set()
         self.waiting: dict[bool, deque[tuple[AgentConnection, AgentCall]]] = {False: deque(), True: deque()}
         """Calls whose turn has not come, short and long ones."""
         self.running: dict[bool, int] = {False: 0, True: 0}
@@ -127,7 +83,7 @@ class AgentSocket:
         """How many were just heard, and it is not known yet which they are."""
         self.is_listening = False
         self.closes_at = 0.0
-        """When what is still under way is ended; 0 while the door is open."""
+        """When what is still under way is ended; 0 while the agent_socket is open."""
 
     @property
     def is_busy(self) -> bool:
@@ -137,7 +93,7 @@ class AgentSocket:
     @property
     def buffered_bytes(self) -> int:
         """How many bytes of calls that are not whole yet are kept for it."""
-        return sum(len(visitor.incoming) for visitor in self.visitors)
+        return sum(len(client.incoming) for client in self.connections)
 
 
 ENDED: CallResult = (3, b"", b"remand: this was ended, as the run it belongs to is over.\n")
@@ -201,33 +157,36 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 MAX_PATH = 100
 """The system takes no longer path of a socket than 107 bytes."""
 MAX_CONNECTIONS = 12
-"""Who is at one door at a time; further ones wait outside until one leaves."""
+"""Who is at one agent_socket at a time; further ones wait outside until one leaves."""
 MAX_BUFFERED = 16 << 20
-"""How many bytes of unfinished calls one door keeps."""
+"""How many bytes of unfinished calls one agent_socket keeps."""
 BACKLOG = 64
 AT_ONCE = {False: 4, True: 1}
-"""How many calls through one door are carried out at a time, short and long ones."""
+"""How many calls through one agent_socket are carried out at a time, short and long ones."""
 SHORT_WORKERS = 8
 LONG_WORKERS = 256
 PATIENCE = 15.0
-"""How long a visitor may take to say what it wants, and to hear the answer."""
+"""How long a client may take to say what it wants, and to hear the answer."""
 GRACE = 120.0
-"""How long calls under way may go on after their door was closed."""
+"""How long calls under way may go on after their agent_socket was closed."""
 LOOK_SECONDS = 0.25
 FAILED = "remand: the scheduler could not do this: {}: {}\n"
 
 
 class AgentSocketListener:
-    """The doors of a scheduler. Nothing said at one is heard at another, or keeps another waiting."""
+    """The agent sockets of a scheduler. No socket sees the calls of another, or keeps another waiting."""
 
     def __init__(
         self, folder: str, answering: CallHandler, *, patience: float = PATIENCE, grace: float = GRACE
     ) -> None:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _remove_stale_sockets(folder)
+        _allow_descriptors()
         self._folder = folder
         self._answering = answering
         self._patience = patience
         self._grace = grace
-        self._doors: dict[str, AgentSocket] = {}
+        self._by_run: dict[str, AgentSocket] = {}
         self._all: set[AgentSocket] = set()
         self._selector = selectors.DefaultSelector()
         self._jobs: deque[Callable[[], None]] = deque()
@@ -236,42 +195,42 @@ class AgentSocketListener:
             end.setblocking(False)
         self._selector.register(self._wakeup[0], selectors.EVENT_READ, None)
         self._workers = {
-            is_long: ThreadPoolExecutor(size, thread_name_prefix="door")
+            is_long: ThreadPoolExecutor(size, thread_name_prefix="agent-socket")
             for is_long, size in ((False, SHORT_WORKERS), (True, LONG_WORKERS))
         }
-        self._sorting = ThreadPoolExecutor(1, thread_name_prefix="door-sorting")
+        self._sorting = ThreadPoolExecutor(1, thread_name_prefix="agent-socket-sorting")
         self._is_ending = False
         self._are_shut = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="doors", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="agent-sockets", daemon=True)
         self._thread.start()
 
     def open(self, run_id: str, agent: str, task_id: str, workplace: TaskWorktree) -> str:
         """A socket for one run; gives its path. Raises `CannotRun`."""
-        if run_id in self._doors or self._is_ending:
+        if run_id in self._by_run or self._is_ending:
             raise CannotRun(
                 "door", f"The run {run_id} already has an agent socket, or the scheduler is stopping."
             )
         path = os.path.join(self._folder, _file_name(run_id, self._folder))
         try:
-            listener = _listen(path)
+            listener = listen(path, BACKLOG)
         except OSError as error:
             raise CannotRun("door", f"The socket {path} cannot be made: {error}.") from None
-        door = AgentSocket(AgentCaller(run_id, agent, task_id, workplace), path, listener)
-        self._doors[run_id] = door
-        self._run_in_loop(partial(self._add_socket, door))
+        agent_socket = AgentSocket(AgentCaller(run_id, agent, task_id, workplace), path, listener)
+        self._by_run[run_id] = agent_socket
+        self._run_in_loop(partial(self._add_socket, agent_socket))
         return path
 
     def close(self, run_id: str) -> None:
         """Ends it. Calls that are under way are finished, should it not take them too long."""
-        door = self._doors.pop(run_id, None)
-        if door is not None:
+        agent_socket = self._by_run.pop(run_id, None)
+        if agent_socket is not None:
             with suppress(OSError):
-                os.unlink(door.path)
-            self._run_in_loop(partial(self._close_socket, door))
+                os.unlink(agent_socket.path)
+            self._run_in_loop(partial(self._close_socket, agent_socket))
 
     def end(self, seconds: float = 10.0) -> None:
-        """Closes every door, and ends what is under way when it takes longer than that."""
-        for run_id in list(self._doors):
+        """Closes every agent_socket, and ends what is under way when it takes longer than that."""
+        for run_id in list(self._by_run):
             self.close(run_id)
         self._is_ending = True
         self._run_in_loop(lambda: None)
@@ -283,7 +242,7 @@ class AgentSocketListener:
             workers.shutdown(wait=False, cancel_futures=True)
 
     def _run_in_loop(self, job: Callable[[], None]) -> None:
-        """Has the loop do something: it alone touches sockets and doors."""
+        """Has the loop do something: it alone touches sockets."""
         self._jobs.append(job)
         with suppress(BlockingIOError, OSError):
             self._wakeup[1].send(b"x")
@@ -304,7 +263,8 @@ class AgentSocketListener:
             while self._jobs:
                 self._jobs.popleft()()
             if time.monotonic() >= next_look:
-                self._check_all()
+                for agent_socket in list(self._all):
+                    self._check_socket(agent_socket)
                 next_look = time.monotonic() + LOOK_SECONDS
         self._selector.close()
         for end in self._wakeup:
@@ -313,164 +273,150 @@ class AgentSocketListener:
 
     @property
     def _needs_checks(self) -> bool:
-        return any(door.visitors or door.closes_at or not door.is_listening for door in self._all)
+        return any(
+            agent_socket.connections or agent_socket.closes_at or not agent_socket.is_listening
+            for agent_socket in self._all
+        )
 
-    def _add_socket(self, door: AgentSocket) -> None:
-        self._all.add(door)
-        self._set_listening(door)
+    def _add_socket(self, agent_socket: AgentSocket) -> None:
+        self._all.add(agent_socket)
+        self._set_listening(agent_socket)
 
-    def _set_listening(self, door: AgentSocket, *, is_wanted: bool = True) -> None:
-        if is_wanted == door.is_listening:
+    def _set_listening(self, agent_socket: AgentSocket, *, is_wanted: bool = True) -> None:
+        if is_wanted == agent_socket.is_listening:
             return
         if is_wanted:
-            self._selector.register(door.listener, selectors.EVENT_READ, door)
+            self._selector.register(agent_socket.listener, selectors.EVENT_READ, agent_socket)
         else:
-            self._selector.unregister(door.listener)
-        door.is_listening = is_wanted
+            self._selector.unregister(agent_socket.listener)
+        agent_socket.is_listening = is_wanted
 
-    def _accept(self, door: AgentSocket) -> None:
-        """Lets visitors in while there is room; without room, or descriptors, the others wait outside."""
-        while len(door.visitors) < MAX_CONNECTIONS:
+    def _accept(self, agent_socket: AgentSocket) -> None:
+        """Lets connections in while there is room; without room, or descriptors, the others wait outside."""
+        while len(agent_socket.connections) < MAX_CONNECTIONS:
             try:
-                connection, _ = door.listener.accept()
+                connection = accept(agent_socket.listener)
             except BlockingIOError:
                 return
             except OSError:
                 break
-            if not is_same_user(connection):
-                connection.close()
+            if connection is None:
                 continue
-            connection.setblocking(False)
-            visitor = AgentConnection(door, connection, time.monotonic())
-            door.visitors.add(visitor)
-            self._selector.register(connection, selectors.EVENT_READ, visitor)
-        self._set_listening(door, is_wanted=False)
+            client = AgentConnection(agent_socket, connection, time.monotonic())
+            agent_socket.connections.add(client)
+            self._selector.register(connection, selectors.EVENT_READ, client)
+        self._set_listening(agent_socket, is_wanted=False)
 
-    def _read(self, visitor: AgentConnection) -> None:
-        try:
-            part = visitor.connection.recv(1 << 18)
-        except BlockingIOError:
-            return
-        except OSError:
-            part = b""
-        visitor.incoming += part
-        if not part or visitor.door.buffered_bytes > MAX_BUFFERED:
-            self._disconnect(visitor)
+    def _read(self, client: AgentConnection) -> None:
+        if not client.receive() or client.agent_socket.buffered_bytes > MAX_BUFFERED:
+            self._disconnect(client)
         else:
-            self._read_call(visitor)
+            self._read_call(client)
 
-    def _read_call(self, visitor: AgentConnection) -> None:
-        """Takes the visitor's call, when it is whole. What is no call is not answered."""
+    def _read_call(self, client: AgentConnection) -> None:
+        """Takes the client's call, when it is whole. What is no call is not answered."""
         try:
-            asked = visitor.next_call(time.monotonic())
+            asked = client.next_call(time.monotonic())
         except (ValueError, IndexError):
-            self._disconnect(visitor)
+            self._disconnect(client)
             return
         if asked is None:
             return
-        self._selector.unregister(visitor.connection)
-        visitor.is_waiting = True
-        visitor.door.sorted += 1
+        self._selector.unregister(client.connection)
+        client.is_waiting = True
+        client.agent_socket.sorted += 1
         sorting = self._sorting.submit(self._answering.is_long, asked)
         sorting.add_done_callback(
-            lambda done: self._run_in_loop(partial(self._queue_call, visitor, asked, done))
+            lambda done: self._run_in_loop(partial(self._queue_call, client, asked, done))
         )
 
-    def _queue_call(self, visitor: AgentConnection, asked: AgentCall, done: Future[bool]) -> None:
+    def _queue_call(self, client: AgentConnection, asked: AgentCall, done: Future[bool]) -> None:
         """Puts a call with the short or the long ones. What is said there is not looked at in the loop itself."""
-        visitor.door.sorted -= 1
-        if visitor.is_gone:
+        client.agent_socket.sorted -= 1
+        if client.is_gone:
             return
         is_long = done.exception() is None and done.result()
-        visitor.door.waiting[is_long].append((visitor, asked))
-        self._start_next_calls(visitor.door, is_long)
+        client.agent_socket.waiting[is_long].append((client, asked))
+        self._start_next_calls(client.agent_socket, is_long)
 
-    def _start_next_calls(self, door: AgentSocket, is_long: bool) -> None:
-        """Has the next calls carried out, as far as the door may have them."""
-        while door.waiting[is_long] and door.running[is_long] < AT_ONCE[is_long]:
-            visitor, asked = door.waiting[is_long].popleft()
-            door.running[is_long] += 1
+    def _start_next_calls(self, agent_socket: AgentSocket, is_long: bool) -> None:
+        """Has the next calls carried out, as far as the agent_socket may have them."""
+        while agent_socket.waiting[is_long] and agent_socket.running[is_long] < AT_ONCE[is_long]:
+            client, asked = agent_socket.waiting[is_long].popleft()
+            agent_socket.running[is_long] += 1
             future = self._workers[is_long].submit(self._answering.answer, asked)
-            future.add_done_callback(partial(self._report_to_loop, visitor, is_long))
+            future.add_done_callback(partial(self._report_answer, client, is_long))
 
-    def _report_to_loop(self, visitor: AgentConnection, is_long: bool, done: Future[CallResult]) -> None:
-        """Tells the loop, from the thread that has carried the call out."""
-        self._run_in_loop(partial(self._send_answer, visitor, is_long, done))
+    def _report_answer(self, client: AgentConnection, is_long: bool, done: Future[CallResult]) -> None:
+        """Called by the thread that has run the call."""
+        self._run_in_loop(partial(self._send_answer, client, is_long, done))
 
-    def _send_answer(self, visitor: AgentConnection, is_long: bool, done: Future[CallResult]) -> None:
-        door = visitor.door
-        door.running[is_long] -= 1
-        self._start_next_calls(door, is_long)
-        if visitor.is_gone:
+    def _send_answer(self, client: AgentConnection, is_long: bool, done: Future[CallResult]) -> None:
+        agent_socket = client.agent_socket
+        agent_socket.running[is_long] -= 1
+        self._start_next_calls(agent_socket, is_long)
+        if client.is_gone:
             return
         error = done.exception()
-        answer = done.result() if error is None else _failure_result(error)
-        visitor.queue_answer(answer, time.monotonic())
-        self._selector.register(visitor.connection, selectors.EVENT_WRITE, visitor)
-        self._flush(visitor)
+        failure = FAILED.format(type(error).__name__, error).encode("utf-8", "replace")
+        client.queue_answer(done.result() if error is None else (3, b"", failure), time.monotonic())
+        self._selector.register(client.connection, selectors.EVENT_WRITE, client)
+        self._flush(client)
 
-    def _flush(self, visitor: AgentConnection) -> None:
+    def _flush(self, client: AgentConnection) -> None:
         try:
-            if visitor.send():
+            if client.send():
                 return
         except OSError:
-            self._disconnect(visitor)
+            self._disconnect(client)
             return
-        if visitor.door.closes_at:
-            self._disconnect(visitor)
+        if client.agent_socket.closes_at:
+            self._disconnect(client)
             return
-        visitor.since = time.monotonic()
-        self._selector.modify(visitor.connection, selectors.EVENT_READ, visitor)
-        self._read_call(visitor)
+        client.since = time.monotonic()
+        self._selector.modify(client.connection, selectors.EVENT_READ, client)
+        self._read_call(client)
 
-    def _disconnect(self, visitor: AgentConnection) -> None:
+    def _disconnect(self, client: AgentConnection) -> None:
         with suppress(KeyError, ValueError):
-            self._selector.unregister(visitor.connection)
-        visitor.connection.close()
-        visitor.is_gone = True
-        visitor.door.visitors.discard(visitor)
-        if not visitor.door.closes_at:
-            self._set_listening(visitor.door)
+            self._selector.unregister(client.connection)
+        client.connection.close()
+        client.is_gone = True
+        client.agent_socket.connections.discard(client)
+        if not client.agent_socket.closes_at:
+            self._set_listening(client.agent_socket)
 
-    def _close_socket(self, door: AgentSocket) -> None:
-        """Closes a door to whoever is not waiting for an answer."""
-        door.closes_at = time.monotonic() + self._grace
-        self._set_listening(door, is_wanted=False)
-        door.listener.close()
-        for visitor in [one for one in door.visitors if not one.is_waiting and not one.outgoing]:
-            self._disconnect(visitor)
-        self._check_socket(door)
+    def _close_socket(self, agent_socket: AgentSocket) -> None:
+        """Closes a agent_socket to whoever is not waiting for an answer."""
+        agent_socket.closes_at = time.monotonic() + self._grace
+        self._set_listening(agent_socket, is_wanted=False)
+        agent_socket.listener.close()
+        for client in [one for one in agent_socket.connections if not one.is_waiting and not one.outgoing]:
+            self._disconnect(client)
+        self._check_socket(agent_socket)
 
-    def _check_all(self) -> None:
-        for door in list(self._all):
-            self._check_socket(door)
-
-    def _check_socket(self, door: AgentSocket) -> None:
-        """Sends away who takes too long, lets others in again, and gives a closed door up."""
+    def _check_socket(self, agent_socket: AgentSocket) -> None:
+        """Sends away who takes too long, lets others in again, and gives a closed agent_socket up."""
         now = time.monotonic()
-        for visitor in [one for one in door.visitors if not one.is_waiting]:
-            if now - visitor.since > self._patience:
-                self._disconnect(visitor)
-        if not door.closes_at:
-            self._set_listening(door, is_wanted=len(door.visitors) < MAX_CONNECTIONS)
-        elif now > door.closes_at or not (door.is_busy or door.visitors):
-            self._remove_socket(door)
+        for client in [one for one in agent_socket.connections if not one.is_waiting]:
+            if now - client.since > self._patience:
+                self._disconnect(client)
+        if not agent_socket.closes_at:
+            self._set_listening(agent_socket, is_wanted=len(agent_socket.connections) < MAX_CONNECTIONS)
+        elif now > agent_socket.closes_at or not (agent_socket.is_busy or agent_socket.connections):
+            self._remove_socket(agent_socket)
 
-    def _remove_socket(self, door: AgentSocket) -> None:
-        self._all.discard(door)
-        for visitor in list(door.visitors):
-            self._disconnect(visitor)
-        for waiting in door.waiting.values():
+    def _remove_socket(self, agent_socket: AgentSocket) -> None:
+        self._all.discard(agent_socket)
+        for client in list(agent_socket.connections):
+            self._disconnect(client)
+        for waiting in agent_socket.waiting.values():
             waiting.clear()
-        self._answering.leave(door.caller)
+        self._answering.leave(agent_socket.caller)
 
     def _remove_all_sockets(self) -> None:
-        for door in list(self._all):
-            self._remove_socket(door)
-
-
-def _failure_result(error: BaseException) -> CallResult:
-    return 3, b"", FAILED.format(type(error).__name__, error).encode("utf-8", "replace")
+        for agent_socket in list(self._all):
+            self._remove_socket(agent_socket)
 
 
 def _file_name(run_id: str, folder: str) -> str:
@@ -480,16 +426,27 @@ def _file_name(run_id: str, folder: str) -> str:
     return f"{run_id if is_plain and fits else sha256(run_id.encode()).hexdigest()[:16]}.sock"
 
 
-def _listen(path: str) -> socket.socket:
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+MAX_DESCRIPTORS = 4096
+"""What a scheduler with 200 agent sockets may have open, should all of them be flooded with connections."""
+
+
+def _remove_stale_sockets(folder: str) -> None:
+    """Takes away the sockets of schedulers that are gone; while another one lives, its sockets stay."""
+    lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        listener.bind(path)
-        os.chmod(path, 0o600)
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    listener.setblocking(False)
-    return listener
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return
+    # The lock is held, and its descriptor open, for as long as this process lives.
+    for name in os.listdir(folder):
+        if name.endswith(".sock"):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+
+
+def _allow_descriptors() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(MAX_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

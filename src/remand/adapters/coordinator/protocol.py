@@ -14,7 +14,7 @@ MAX_TEXTS = 4096
 ASKS = b"A"
 CALL = b"C"
 CALL_WITH_INPUT = b"G"
-"""A call that brings along what it would have read from files or standard input. Only doors take these."""
+"""A call that brings along what it would have read from files or standard input. Only agent sockets take these."""
 ANSWER = b"R"
 
 

@@ -22,13 +22,8 @@ from remand.app.ledger import Ledger
 from remand.app.requests import Acceptance, Answer, Request
 from remand.ledger.problems import BadLine
 
-HOUSEKEEPING_SECONDS = 5.0
 
-CommandLineCall = Callable[[str, list[str], list[str]], tuple[int, bytes, bytes]]
-"""Runs a forwarded call of the command line: folder, settings, arguments to exit code, output, errors."""
-
-
-class CoordinatorClient:
+class FrameConnection:
     """One connection, with what was read of it and what is still to be sent."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -36,16 +31,77 @@ class CoordinatorClient:
         self.incoming = bytearray()
         self.outgoing = bytearray()
 
+    def receive(self) -> bool:
+        """Reads what is there; False when the other side is gone."""
+        try:
+            part = self.connection.recv(1 << 18)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self.incoming += part
+        return bool(part)
+
+    def next_frame(self) -> tuple[bytes, bytes] | None:
+        """Kind and payload of the next frame, when it is here as a whole. Raises ValueError on what is none."""
+        found = protocol.unpack(self.incoming)
+        if found is None:
+            return None
+        kind, payload, taken = found
+        del self.incoming[:taken]
+        return kind, payload
+
     def send(self) -> bool:
-        """Sends what can be sent now; True when something is left."""
+        """Sends what can be sent now; True when something is left. Raises OSError when nobody is there."""
         with suppress(BlockingIOError):
             while self.outgoing:
                 del self.outgoing[: self.connection.send(self.outgoing)]
         return bool(self.outgoing)
 
 
+def listen(path: str, backlog: int) -> socket.socket:
+    """A socket for this user alone, in place of one that was left there. Raises OSError."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(path)
+        os.chmod(path, 0o600)
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def accept(listener: socket.socket) -> socket.socket | None:
+    """The next connection of this very user, or root; None for one of somebody else. Raises OSError when there is none."""
+    connection, _ = listener.accept()
+    if not _is_same_user(connection):
+        connection.close()
+        return None
+    connection.setblocking(False)
+    return connection
+
+
+def _is_same_user(connection: socket.socket) -> bool:
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", answer)
+    return user in (0, os.getuid())
+
+
+HOUSEKEEPING_SECONDS = 5.0
+BACKLOG = 1024
+
+CommandLineCall = Callable[[str, list[str], list[str]], tuple[int, bytes, bytes]]
+"""Runs a forwarded call of the command line: folder, settings, arguments to exit code, output, errors."""
+
+
 class Coordinator:
-    """Owns the socket of a ledger. Killed at any moment it leaves nothing that the next writer does not mend."""
+    """Owns the socket of a ledger. Killed at any moment it leaves nothing that the next writer does not repair."""
 
     def __init__(
         self,
@@ -62,7 +118,7 @@ class Coordinator:
         self._selector = selectors.DefaultSelector()
         self._path = path
         self._stopping = False
-        self._listener, self._lock = _listen(self._path)
+        self._listener, self._lock = _listen_alone(self._path)
         self._wakeup = socket.socketpair()
         self._wakeup[0].setblocking(False)
 
@@ -98,11 +154,11 @@ class Coordinator:
 
     def _serve_ready(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         """One turn: accept, read, answer all asks that are there as one group, send."""
-        waiting: list[tuple[CoordinatorClient, list[Request]]] = []
+        waiting: list[tuple[FrameConnection, list[Request]]] = []
         for key, mask in ready:
             if key.data is None:
                 self._accept()
-            elif isinstance(key.data, CoordinatorClient):
+            elif isinstance(key.data, FrameConnection):
                 if mask & selectors.EVENT_READ:
                     self._read(key.data, waiting)
                 elif not key.data.send():
@@ -113,31 +169,17 @@ class Coordinator:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                connection, _ = self._listener.accept()
-                if not is_same_user(connection):
-                    connection.close()
-                    continue
-                connection.setblocking(False)
-                self._selector.register(connection, selectors.EVENT_READ, CoordinatorClient(connection))
+                connection = accept(self._listener)
+                if connection is not None:
+                    self._selector.register(connection, selectors.EVENT_READ, FrameConnection(connection))
 
-    def _read(
-        self, client: CoordinatorClient, waiting: list[tuple[CoordinatorClient, list[Request]]]
-    ) -> None:
-        try:
-            part = client.connection.recv(1 << 18)
-        except BlockingIOError:
-            return
-        except OSError:
-            part = b""
-        if not part:
+    def _read(self, client: FrameConnection, waiting: list[tuple[FrameConnection, list[Request]]]) -> None:
+        if not client.receive():
             self._drop(client)
             return
-        client.incoming += part
         try:
-            while (found := protocol.unpack(client.incoming)) is not None:
-                kind, payload, taken = found
-                del client.incoming[:taken]
-                self._handle_frame(client, kind, payload, waiting)
+            while (frame := client.next_frame()) is not None:
+                self._handle_frame(client, *frame, waiting)
         except (ValueError, IndexError, RecursionError, msgspec.MsgspecError) as error:
             self._reply(
                 client, remote_ledger.encode_answers([EnvironmentFault(f"That is not a request: {error}")])
@@ -146,10 +188,10 @@ class Coordinator:
 
     def _handle_frame(
         self,
-        client: CoordinatorClient,
+        client: FrameConnection,
         kind: bytes,
         payload: bytes,
-        waiting: list[tuple[CoordinatorClient, list[Request]]],
+        waiting: list[tuple[FrameConnection, list[Request]]],
     ) -> None:
         if kind == protocol.CALL:
             try:
@@ -163,7 +205,7 @@ class Coordinator:
         else:
             raise ValueError(f"kind {kind!r}")
 
-    def _answer(self, waiting: list[tuple[CoordinatorClient, list[Request]]]) -> None:
+    def _answer(self, waiting: list[tuple[FrameConnection, list[Request]]]) -> None:
         """Answers every client's asks; should a group fail, each client's are tried on their own."""
         try:
             answers = self._ledger.ask_all([ask for _, asks in waiting for ask in asks])
@@ -195,11 +237,11 @@ class Coordinator:
             if filed is not None and isinstance(answer, Acceptance) and _has_rejection(answer):
                 self._consult(filed.handoff_id)
 
-    def _reply(self, client: CoordinatorClient, payload: bytes) -> None:
+    def _reply(self, client: FrameConnection, payload: bytes) -> None:
         client.outgoing += protocol.pack(protocol.ANSWER, payload)
         self._flush(client)
 
-    def _flush(self, client: CoordinatorClient) -> None:
+    def _flush(self, client: FrameConnection) -> None:
         try:
             if client.send():
                 both = selectors.EVENT_READ | selectors.EVENT_WRITE
@@ -207,7 +249,7 @@ class Coordinator:
         except OSError:
             self._drop(client)
 
-    def _drop(self, client: CoordinatorClient) -> None:
+    def _drop(self, client: FrameConnection) -> None:
         with suppress(KeyError, ValueError):
             self._selector.unregister(client.connection)
         client.connection.close()
@@ -224,7 +266,7 @@ def _has_rejection(answer: Acceptance) -> bool:
     return any(event.name in ("handoff.reject", "handoff.reject.invalid") for event in answer.events)
 
 
-def _listen(path: str) -> tuple[socket.socket, int]:
+def _listen_alone(path: str) -> tuple[socket.socket, int]:
     """The socket, and the lock that keeps a second coordinator of the same ledger away."""
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -232,23 +274,7 @@ def _listen(path: str) -> tuple[socket.socket, int]:
     except BlockingIOError:
         os.close(lock)
         raise EnvironmentFault("A coordinator of this ledger is already running.") from None
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(path)
-    os.chmod(path, 0o600)
-    listener.listen(1024)
-    listener.setblocking(False)
-    return listener, lock
-
-
-def is_same_user(connection: socket.socket) -> bool:
-    """True when the one who connects is this very user, or root."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", answer)
-    return user in (0, os.getuid())
+    return listen(path, BACKLOG), lock
 
 
 START_SECONDS = 60.0
@@ -300,3 +326,30 @@ class CoordinatorProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class ConsultationProcesses:
+    """Has a process of its own ask the user's commands about each rejection, so that nobody waits for them."""
+
+    def __init__(self, folder: str, environment: Mapping[str, str], is_wanted: Callable[[], bool]) -> None:
+        """`is_wanted` says whether the policy names someone to ask."""
+        self._folder = folder
+        self._environment = dict(environment)
+        self._is_wanted = is_wanted
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def start(self, handoff_id: str) -> None:
+        """Starts asking about the last rejection of a handoff."""
+        self._running = [process for process in self._running if process.poll() is None]
+        if self._is_wanted():
+            call = ["-m", "remand.interfaces.cli.entry", "-C", self._folder, "handoff", "consult", handoff_id]
+            self._running.append(
+                subprocess.Popen(
+                    [sys.executable, *call],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=self._environment,
+                    start_new_session=True,
+                )
+            )

@@ -419,9 +419,6 @@ def _read_excludes(place: LedgerLocation) -> str:
         return ""
 
 
-EXCLUDE_NOTE = "# Settings of this machine alone, written by `remand init --hosts`."
-
-
 class GitTrackedFiles:
     """What git knows of the files in one worktree; nothing is tracked or ignored where there is no repository."""
 
@@ -450,26 +447,3 @@ class GitTrackedFiles:
         """Takes a file out of the index, to be committed; the file itself stays."""
         removal = ("rm", "--cached", "--quiet", "--force", "--", f":(top,literal){name}")
         query_git(self._root, *removal, failure=f"git cannot stop tracking {name}")
-
-
-def with_excluded(text: str, names: Collection[str]) -> str:
-    """A list of ignored files with more of them, each once."""
-    rows = text.splitlines()
-    fresh = [f"/{name}" for name in names if f"/{name}" not in rows]
-    if not fresh:
-        return text
-    gap = "" if not text or text.endswith("\n") else "\n"
-    return text + gap + "\n".join([*([] if EXCLUDE_NOTE in rows else [EXCLUDE_NOTE]), *fresh, ""])
-
-
-def without_excluded(text: str, names: Collection[str]) -> str:
-    """A list of ignored files without those, and without our note once it is about nothing."""
-    ours = {f"/{name}" for name in names}
-    rows = text.split("\n")
-    if EXCLUDE_NOTE not in rows:
-        return text
-    kept = [row for row in rows if row not in ours]
-    at = kept.index(EXCLUDE_NOTE)
-    if not kept[at + 1 : at + 2] or not kept[at + 1].startswith("/"):
-        del kept[at]
-    return "\n".join(kept)

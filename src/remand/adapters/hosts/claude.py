@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, Rendered, Setup
-from remand.adapters.hosts.payload import CLAIMING, answer_text, parse, read_claude_call, render_claude_answer
+import os
+
+from remand.adapters.hosts import launch
+from remand.adapters.hosts.payload import CLAIMING, answer_text, read_claude_call, render_claude_answer
+from remand.adapters.hosts.setup import SERVER_NAME, SILENCE, EventNames, McpEntry, Rendered, Setup
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
+from remand.app.scheduler import ports
 
 NAME = "claude"
 WRITING = "Bash|Edit|Write|MultiEdit|NotebookEdit"
 SETUP = Setup(
     NAME,
+    programs=("claude",),
+    packages=("@anthropic-ai/claude-code",),
+    server=McpEntry(".mcp.json", {"type": "stdio"}, "Claude Code asks once whether .mcp.json may be used."),
     path=".claude/settings.json",
     local=".claude/settings.local.json",
     elsewhere=("~/.claude/settings.json",),
@@ -33,7 +41,7 @@ SETUP = Setup(
     project="CLAUDE_PROJECT_DIR",
     switch=("disableAllHooks",),
 )
-EVENTS = hook.EventNames({**SETUP.events, hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"})
+EVENTS = EventNames({**SETUP.events, hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"})
 SPOKEN = frozenset({hook.TASK_COMPLETED, hook.TEAMMATE_IDLE})
 """The events whose no is heard on standard error only, with exit code 2."""
 
@@ -51,3 +59,88 @@ def render(event: str, answer: HookAnswer) -> Rendered:
     return (
         render_claude_answer(EVENTS.host_name(known), known, answer) if known != hook.SESSION_END else SILENCE
     )
+
+
+FOLDER = "CLAUDE_CONFIG_DIR"
+STREAM = ("--output-format", "stream-json", "--verbose")
+READABLE = (
+    "settings.json",
+    "CLAUDE.md",
+    "agents",
+    "commands",
+    "output-styles",
+    "plugins",
+    "rules",
+    "skills",
+)
+LOGIN = (".credentials.json",)
+STATE = ".claude.json"
+WAIT = "MCP_CONNECT_TIMEOUT_MS"
+WAIT_MILLISECONDS = "30000"
+"""How long it waits for our tools before it begins; it goes on without them if they do not come."""
+VARIABLES = (
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS",
+    "CLAUDE_CODE_EFFORT_LEVEL",
+    "API_TIMEOUT_MS",
+    "MAX_THINKING_TOKENS",
+    "BASH_DEFAULT_TIMEOUT_MS",
+    "BASH_MAX_TIMEOUT_MS",
+)
+PREFIXES = ("ANTHROPIC_", "CLAUDE_CODE_USE_", "CLAUDE_CODE_SKIP_", "CLAUDE_CODE_DISABLE_", "DISABLE_")
+CLOUDS = {
+    "CLAUDE_CODE_USE_BEDROCK": ("AWS_",),
+    "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_", "CLOUD_ML_", "VERTEX_", "GCLOUD_"),
+    "CLAUDE_CODE_USE_FOUNDRY": ("AZURE_",),
+}
+
+
+def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
+    """What Claude Code is started with. Options that take several values stand before one that takes one."""
+    clouds = [
+        prefix for name, prefixes in CLOUDS.items() if run.surroundings.get(name) for prefix in prefixes
+    ]
+    tools = run.path("mcp.json")
+    options = (
+        "--mcp-config",
+        tools,
+        "--allowedTools",
+        f"mcp__{SERVER_NAME}",
+        "--plugin-dir",
+        run.path("plugin"),
+    )
+    tells = run.has("--output-format") or not run.has("-p", "--print")
+    own = launch.HostLaunchConfig(
+        arguments=options if tells else (*options, *STREAM),
+        environment={
+            WAIT: WAIT_MILLISECONDS,
+            **launch.passed_variables(run, (*VARIABLES, WAIT), (*PREFIXES, *clouds)),
+        },
+        files={
+            **launch.plugin_files(run, SETUP, ".claude-plugin", "plugin.json"),
+            tools: launch.dump_json(
+                {"mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP, alwaysLoad=True)}}
+            ),
+        },
+    )
+    if not run.is_confined:
+        return own.merge(launch.passed_folder(run, FOLDER))
+    # A folder of its own. Its state it gets as a copy: the user's has all projects in it, and is written often.
+    source = run.own_folder(FOLDER, ".claude")
+    state = os.path.join(source if run.surroundings.get(FOLDER) else run.home, STATE)
+    confined = launch.HostLaunchConfig(
+        environment={FOLDER: run.state}, copies={os.path.join(run.state, STATE): state}
+    )
+    return own.merge(confined).merge(launch.link_host_folder(source, run.state, links=READABLE, logins=LOGIN))
+
+
+def prints_json(words: list[str]) -> bool:
+    """Whether the user or we asked for JSON."""
+    return launch.has_option(words, "-p", "--print")
+
+
+def read_output(lines: list[Payload]) -> ports.SessionResult:
+    """A line for each message, and a result at the end."""
+    return launch.read_claude(lines)

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import HookAnswer, HookCall, Rendered, Setup
-from remand.adapters.hosts.payload import CLAIMING, parse, read_claude_call, render_claude_answer
+import os
+
+from remand.adapters.hosts import codex_settings, launch
+from remand.adapters.hosts.payload import CLAIMING, read_claude_call, render_claude_answer
+from remand.adapters.hosts.setup import (
+    FOLDER_VARIABLES,
+    PASSED_VARIABLES,
+    TOOL_SECONDS,
+    EventNames,
+    McpEntry,
+    Rendered,
+    Setup,
+)
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
+from remand.app.scheduler import ports
 
 NAME = "codex"
 WRITING = "Bash|apply_patch"
 HINT = "Codex runs no hook before you have trusted it: start codex here, type /hooks and trust these."
 SETUP = Setup(
     NAME,
+    programs=("codex",),
+    packages=("@openai/codex",),
+    server=McpEntry(
+        ".codex/config.toml",
+        {
+            "env_vars": [*PASSED_VARIABLES, *FOLDER_VARIABLES],
+            "tool_timeout_sec": TOOL_SECONDS,
+        },
+        "Codex reads .codex/config.toml in a trusted project only.",
+    ),
     path=".codex/hooks.json",
     elsewhere=("~/.codex/hooks.json",),
     events={
@@ -25,7 +48,7 @@ SETUP = Setup(
     extras={"type": "command"},
     hint=HINT,
 )
-EVENTS = hook.EventNames(SETUP.events)
+EVENTS = EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
@@ -37,3 +60,62 @@ def render(event: str, answer: HookAnswer) -> Rendered:
     """The answer as Codex reads it."""
     known = EVENTS.our_name(event)
     return render_claude_answer(EVENTS.host_name(known), known, answer)
+
+
+FOLDER = "CODEX_HOME"
+SUBCOMMANDS = ("exec", "e")
+CONFIG = "config.toml"
+READABLE = (CONFIG, "AGENTS.md", "AGENTS.override.md", "prompts", "rules")
+LOGIN = ("auth.json",)
+PREFIXES = ("OPENAI_", "AZURE_OPENAI_", "CODEX_API_", "CODEX_ACCESS_")
+
+
+def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
+    """What Codex is started with."""
+    source = run.own_folder(FOLDER, ".codex")
+    settings = [
+        word
+        for name, value in codex_settings.launch_settings(run, SETUP)
+        for word in ("-c", f"{name}={value}")
+    ]
+    is_told = run.has("--json", "--experimental-json") or not set(SUBCOMMANDS) & set(run.words)
+    own = launch.HostLaunchConfig(
+        arguments=tuple(settings if is_told else [*settings, "--json"]),
+        after=SUBCOMMANDS,
+        environment=launch.passed_variables(
+            run, codex_settings.key_variables(os.path.join(source, CONFIG)), PREFIXES
+        ),
+    )
+    if not run.is_confined:
+        return own.merge(launch.passed_folder(run, FOLDER))
+    readable = (*READABLE, *codex_settings.profiles(source))
+    links = launch.link_host_folder(source, run.state, links=readable, logins=LOGIN)
+    return own.merge(links).merge(launch.HostLaunchConfig(environment={FOLDER: run.state}))
+
+
+ACTS = frozenset({"agent_message", "command_execution", "file_change", "mcp_tool_call", "web_search"})
+"""What Codex tells of that is one step of an agent."""
+
+
+def prints_json(words: list[str]) -> bool:
+    """Whether the user or we asked for JSON."""
+    return not {*SUBCOMMANDS}.isdisjoint(words)
+
+
+def read_output(lines: list[Payload]) -> ports.SessionResult:
+    """Codex: a line for each thing it does; a turn is what it calls a whole session of them."""
+    items = [line.part("item") for line in lines if line.text("type") == "item.completed"]
+    ends = [line.part("usage") for line in lines if line.text("type") == "turn.completed"]
+    failed = [line.part("error").text("message") for line in lines if line.text("type") == "turn.failed"]
+    errors = [line.text("message") for line in lines if line.text("type") == "error"]
+    return ports.SessionResult(
+        text=launch.last_text(item.text("text") for item in items if item.text("type") == "agent_message"),
+        turns=sum(item.text("type") in ACTS for item in items),
+        tokens=max(
+            (launch.figure(one, "input_tokens") + launch.figure(one, "output_tokens") for one in ends),
+            default=0,
+        ),
+        error=launch.error_text(launch.last_text(failed) or launch.last_text(errors) or "the turn failed")
+        if failed or (not ends and errors)
+        else "",
+    )

@@ -6,23 +6,37 @@ same session: see `Call.firing`.
 
 from __future__ import annotations
 
-from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, HookToolUse, Rendered, Setup
-from remand.adapters.hosts.payload import (
-    REACH,
-    Payload,
-    answer_text,
-    compose,
-    exit_code_in_text,
-    parse,
-    stop_moment,
-    tool_use,
+from remand.adapters.hosts import launch
+from remand.adapters.hosts.payload import REACH, answer_text, exit_code_in_text, stop_moment, tool_use
+from remand.adapters.hosts.setup import (
+    FOLDER_VARIABLES,
+    PASSED_VARIABLES,
+    SERVER_NAME,
+    SILENCE,
+    EventNames,
+    McpEntry,
+    Rendered,
+    Setup,
 )
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose, parse
+from remand.app.scheduler import ports
 
 NAME = "copilot"
 WRITING = "bash|powershell|edit|create|str_replace_editor|apply_patch"
 SETUP = Setup(
     NAME,
+    programs=("copilot",),
+    packages=("@github/copilot",),
+    server=McpEntry(
+        ".github/mcp.json",
+        {
+            "type": "stdio",
+            "tools": ["*"],
+            "env": {name: f"${{{name}:-}}" for name in (*PASSED_VARIABLES, *FOLDER_VARIABLES)},
+        },
+        "Copilot reads .github/mcp.json in a trusted folder only.",
+    ),
     path=".github/hooks/remand.json",
     elsewhere=("~/.copilot/hooks/remand.json",),
     events={
@@ -41,7 +55,7 @@ SETUP = Setup(
     extras={"type": "command"},
     switch=("disableAllHooks",),
 )
-EVENTS = hook.EventNames({**SETUP.events, hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"})
+EVENTS = EventNames({**SETUP.events, hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"})
 PASCAL_NAMES = {"Stop": hook.STOP, "SubagentStop": hook.SUBAGENT_STOP, "UserPromptSubmit": hook.PROMPT}
 
 
@@ -103,3 +117,62 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if event in {hook.POST_TOOL, hook.POST_TOOL_FAILURE, hook.SESSION_START}:
         return {"additionalContext": text}
     return {}
+
+
+FOLDER = "COPILOT_HOME"
+STREAM = ("--output-format", "json")
+READABLE = (
+    "mcp-config.json",
+    "settings.json",
+    "copilot-instructions.md",
+    "agents",
+    "skills",
+    "installed-plugins",
+)
+STATE = "config.json"
+VARIABLES = ("GH_TOKEN", "GITHUB_TOKEN", "GH_HOST")
+PREFIX = "COPILOT_"
+
+
+def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
+    """What Copilot is started with."""
+    source, tools = run.own_folder(FOLDER, ".copilot"), run.path("mcp.json")
+    options = (
+        *("--additional-mcp-config", f"@{tools}", f"--allow-tool={SERVER_NAME}"),
+        *("--plugin-dir", run.path("plugin")),
+    )
+    own = launch.HostLaunchConfig(
+        arguments=options if run.has("--output-format") else (*options, *STREAM),
+        environment=launch.passed_variables(run, VARIABLES, (PREFIX,)),
+        files={
+            **launch.plugin_files(run, SETUP, "plugin.json"),
+            tools: launch.dump_json({"mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP)}}),
+        },
+    )
+    if not run.is_confined:
+        return own
+    state = launch.HostLaunchConfig(
+        environment={FOLDER: run.state},
+        copies={f"{run.state}/{STATE}": f"{source}/{STATE}"},
+    )
+    return own.merge(launch.link_host_folder(source, run.state, links=READABLE)).merge(state)
+
+
+def prints_json(_: list[str]) -> bool:
+    """Whether the user or we asked for JSON."""
+    return True
+
+
+def read_output(lines: list[Payload]) -> ports.SessionResult:
+    """Copilot: a line for each event. It tells no tokens there, and its cost in requests of a plan, not in money."""
+    said = [line.part("data") for line in lines if line.text("type") == "assistant.message"]
+    failed = [line.part("data").text("message") for line in lines if line.text("type") == "session.error"]
+    ends = [line for line in lines if line.text("type") == "result"]
+    is_error = bool(ends) and ends[-1].number("exitCode") not in (None, 0.0)
+    return ports.SessionResult(
+        text=launch.last_text(one.text("content") for one in said),
+        turns=len(said),
+        error=launch.error_text(launch.last_text(failed) or "Copilot ended with an error")
+        if is_error
+        else "",
+    )

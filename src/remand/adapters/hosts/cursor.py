@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, HookToolUse, Rendered, Setup
-from remand.adapters.hosts.payload import (
-    Payload,
-    answer_text,
-    compose,
-    exit_code_field,
-    parse,
-    shorten_text,
-    tool_output,
-    tool_use,
+import os
+
+from remand.adapters.hosts import launch
+from remand.adapters.hosts.payload import answer_text, exit_code_field, shorten_text, tool_output, tool_use
+from remand.adapters.hosts.setup import (
+    PASSED_VARIABLES,
+    SERVER_NAME,
+    SILENCE,
+    EventNames,
+    McpEntry,
+    Rendered,
+    Setup,
 )
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose, parse
+from remand.app.scheduler import ports
 
 NAME = "cursor"
 WRITING = "Shell|Write|Delete|StrReplace|Edit|MultiEdit|NotebookEdit|ApplyPatch"
@@ -21,6 +25,13 @@ FOLLOW_UPS = 20
 """More than we ever send back in one go: our own count is the limit, not the host's."""
 SETUP = Setup(
     NAME,
+    programs=("cursor-agent",),
+    server=McpEntry(
+        ".cursor/mcp.json",
+        {"env": {name: f"${{env:{name}}}" for name in PASSED_VARIABLES}},
+        # Cursor starts servers wherever it was started itself.
+        arguments=("-C", "${workspaceFolder}"),
+    ),
     path=".cursor/hooks.json",
     elsewhere=("~/.cursor/hooks.json",),
     events={
@@ -38,7 +49,7 @@ SETUP = Setup(
     project="CURSOR_PROJECT_DIR",
     hint="Cursor runs a project's hooks in a trusted workspace only, and no stop hooks in the cloud.",
 )
-EVENTS = hook.EventNames({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"})
+EVENTS = EventNames({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"})
 
 
 def read(event: str, data: bytes) -> HookCall:
@@ -99,3 +110,50 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if event == hook.PROMPT and answer.is_no:
         return {"continue": False, "user_message": text}
     return {"additional_context": text} if event in {hook.POST_TOOL, hook.SESSION_START} else {}
+
+
+STREAM = ("--output-format", "stream-json")
+READABLE = ("cli-config.json", "rules", "commands", "skills")
+LOGIN = ("cursor/auth.json",)
+VARIABLES = ("CURSOR_API_KEY", "CURSOR_AUTH_TOKEN")
+
+
+def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
+    """What Cursor is started with. What to do is the last word of its command: it reads no input."""
+    tells = run.has("--output-format") or not run.has("-p", "--print")
+    own = launch.HostLaunchConfig(
+        arguments=() if tells else STREAM,
+        ending=() if run.is_placed else (launch.prompt_argument(run.prompt, run.prompt_file),),
+        environment=launch.passed_variables(run, VARIABLES),
+        files={run.prompt_file: run.prompt},
+        has_prompt=True,
+    )
+    return own.merge(_confined_config(run)) if run.is_confined else own
+
+
+def _confined_config(run: launch.HostRun) -> launch.HostLaunchConfig:
+    own, settings = os.path.join(run.state, ".cursor"), os.path.join(run.home, ".config")
+    return (
+        launch.HostLaunchConfig(
+            arguments=("--approve-mcps",),
+            environment={"HOME": run.state},
+            files={
+                os.path.join(own, "hooks.json"): launch.hook_settings(SETUP, run),
+                os.path.join(own, "mcp.json"): launch.dump_json(
+                    {"mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP)}}
+                ),
+            },
+        )
+        .merge(launch.link_host_folder(os.path.join(run.home, ".cursor"), own, links=READABLE))
+        .merge(launch.link_host_folder(settings, os.path.join(run.state, ".config"), logins=LOGIN))
+    )
+
+
+def prints_json(words: list[str]) -> bool:
+    """Whether the user or we asked for JSON."""
+    return launch.has_option(words, "-p", "--print")
+
+
+def read_output(lines: list[Payload]) -> ports.SessionResult:
+    """What Cursor prints, which is in the words of Claude Code."""
+    return launch.read_claude(lines)

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, Rendered, Setup
+import os
+
+from remand.adapters.hosts import launch
 from remand.adapters.hosts.payload import (
     answer_text,
-    compose,
     exit_code_in_text,
-    parse,
     shorten_text,
     stop_moment,
     tool_output,
     tool_use,
 )
+from remand.adapters.hosts.setup import (
+    SERVER_NAME,
+    SILENCE,
+    TOOL_SECONDS,
+    EventNames,
+    McpEntry,
+    Rendered,
+    Setup,
+)
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import HookAnswer, HookCall, Payload, compose, parse
+from remand.app.scheduler import ports
 
 NAME = "gemini"
 WRITING = "run_shell_command|write_file|replace"
 SETUP = Setup(
     NAME,
+    programs=("gemini",),
+    packages=("@google/gemini-cli",),
+    out_of_turns=(53,),
+    server=McpEntry(".gemini/settings.json", {"timeout": TOOL_SECONDS * 1000}),
     path=".gemini/settings.json",
     elsewhere=("~/.gemini/settings.json",),
     events={
@@ -36,7 +51,7 @@ SETUP = Setup(
     is_on_switch=True,
     hint="Gemini CLI runs a project's hooks in a trusted folder only.",
 )
-EVENTS = hook.EventNames(SETUP.events)
+EVENTS = EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
@@ -89,3 +104,114 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if event == hook.PRE_TOOL:
         return {}
     return {"hookSpecificOutput": {"hookEventName": EVENTS.host_name(event), "additionalContext": text}}
+
+
+FOLDER = "GEMINI_CLI_HOME"
+TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
+"""Without it no hook is run, and a session without a person at the keyboard does not begin."""
+STREAM = ("--output-format", "stream-json")
+READABLE = (
+    "settings.json",
+    "GEMINI.md",
+    ".env",
+    "installation_id",
+    "agents",
+    "commands",
+    "policies",
+    "skills",
+)
+LOGIN = (
+    "oauth_creds.json",
+    "google_accounts.json",
+    "gemini-credentials.json",
+    "mcp-oauth-tokens.json",
+)
+EXTENSIONS = "extensions"
+PREFIXES = ("GEMINI_API_", "GEMINI_MODEL", "GEMINI_DEFAULT_", "GOOGLE_", "CLOUD_SHELL", "CLOUDSDK_")
+
+
+def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
+    """What Gemini CLI is started with."""
+    own, source = os.path.join(run.state, ".gemini"), os.path.join(run.own_folder(FOLDER), ".gemini")
+    extension = os.path.join(own, EXTENSIONS, SERVER_NAME)
+    manifest = {
+        "name": SERVER_NAME,
+        "version": "1.0.0",
+        "mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP, trust=True)},
+    }
+    others = [
+        f"{EXTENSIONS}/{name}"
+        for name in _folder_names(os.path.join(source, EXTENSIONS))
+        if name != SERVER_NAME
+    ]
+    return launch.HostLaunchConfig(
+        arguments=() if run.has("-o", "--output-format") else STREAM,
+        environment={
+            **launch.passed_variables(run, (), PREFIXES),
+            FOLDER: run.state,
+            TRUST: "true",
+        },
+        files={
+            os.path.join(extension, "gemini-extension.json"): launch.dump_json(manifest),
+            os.path.join(extension, "hooks", "hooks.json"): launch.hook_settings(SETUP, run),
+        },
+    ).merge(launch.link_host_folder(source, own, links=(*READABLE, *others), logins=LOGIN))
+
+
+def _folder_names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+STEPS = frozenset({"message", "tool_use", "tool_result", "error"})
+"""What Gemini CLI tells of that comes between two messages; a stop that was sent back is an error to it."""
+
+
+def prints_json(_: list[str]) -> bool:
+    """Whether the user or we asked for JSON."""
+    return True
+
+
+def read_output(lines: list[Payload]) -> ports.SessionResult:
+    """Gemini CLI: a line for each piece of a message, or one object at the end."""
+    results = [line for line in lines if line.text("type") == "result" or line.has("stats")]
+    last = results[-1] if results else Payload({})
+    failed = [line.part("error") for line in lines if line.has("error")]
+    whole = last.part("stats").part("models")
+    steps = [line for line in lines if line.text("type") in STEPS]
+    return ports.SessionResult(
+        text=last.text("response") or _last_gemini_message(steps),
+        turns=_requests(whole) or _steps(steps),
+        tokens=max((_gemini_tokens(one.part("stats")) for one in results), default=0),
+        error=launch.error_text(failed[-1].text("message") or "an error") if failed else "",
+    )
+
+
+def _last_gemini_message(steps: list[Payload]) -> str:
+    """The last message, which comes in pieces."""
+    pieces: list[str] = []
+    for step in reversed(steps):
+        if step.text("role") != "assistant":
+            break
+        pieces.insert(0, step.text("content"))
+    return "".join(pieces)
+
+
+def _steps(steps: list[Payload]) -> int:
+    """Uses of tools, and messages, whose pieces follow one another."""
+    is_said = [step.text("role") == "assistant" for step in steps]
+    messages = sum(now and not before for before, now in zip([False, *is_said], is_said, strict=False))
+    return messages + sum(step.text("type") == "tool_use" for step in steps)
+
+
+def _requests(models: Payload) -> int:
+    return sum(launch.figure(one.part("api"), "totalRequests") for one in models.each())
+
+
+def _gemini_tokens(stats: Payload) -> int:
+    models = stats.part("models").each()
+    return launch.figure(stats, "total_tokens") or sum(
+        launch.figure(one.part("tokens"), "total") for one in models
+    )

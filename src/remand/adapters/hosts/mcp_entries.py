@@ -3,90 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from remand.adapters.hosts.settings import Table, UnusableSettings, dump_settings, load_settings
+from remand.adapters.hosts.setup import SERVER_NAME, McpEntry
 
-NAME = "remand"
-HANDED_ON = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "REMAND_SOCKET")
-"""What tells our server whom it speaks for."""
-PLACES = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME")
-"""What tells it where things are kept, for hosts that hand nothing on by themselves."""
-SECONDS = 900
-"""How long a host is told to wait for a tool: handing work in takes as long as the gates do."""
 _SECTION = "mcpServers"
 _CODEX_SECTION = "mcp_servers"
-_OWN = f"{_CODEX_SECTION}.{NAME}"
+_OWN = f"{_CODEX_SECTION}.{SERVER_NAME}"
 _END = "\n"
-
-
-class McpEntry:
-    """How one host is told of our server."""
-
-    __slots__ = ("arguments", "extras", "hint", "host", "path")
-
-    def __init__(
-        self,
-        host: str,
-        path: str,
-        extras: Mapping[str, object] | None = None,
-        hint: str = "",
-        *,
-        arguments: tuple[str, ...] = (),
-    ) -> None:
-        self.host = host
-        self.path = path
-        """The file in the project; empty when the host has none there."""
-        self.extras = dict(extras or {})
-        """What the entry has besides the program."""
-        self.hint = hint
-        """What a person still has to do."""
-        self.arguments = ["mcp", *arguments]
-
-    @property
-    def is_toml(self) -> bool:
-        """True when the file is TOML; else it is JSON."""
-        return self.path.endswith(".toml")
-
-
-ENTRIES = {
-    entry.host: entry
-    for entry in (
-        McpEntry(
-            "claude", ".mcp.json", {"type": "stdio"}, "Claude Code asks once whether .mcp.json may be used."
-        ),
-        McpEntry(
-            "codex",
-            ".codex/config.toml",
-            {"env_vars": [*HANDED_ON, *PLACES], "tool_timeout_sec": SECONDS},
-            "Codex reads .codex/config.toml in a trusted project only.",
-        ),
-        McpEntry(
-            "copilot",
-            ".github/mcp.json",
-            {
-                "type": "stdio",
-                "tools": ["*"],
-                "env": {name: f"${{{name}:-}}" for name in (*HANDED_ON, *PLACES)},
-            },
-            "Copilot reads .github/mcp.json in a trusted folder only.",
-        ),
-        McpEntry(
-            "cursor",
-            ".cursor/mcp.json",
-            {"env": {name: f"${{env:{name}}}" for name in HANDED_ON}},
-            # Cursor starts servers wherever it was started itself.
-            arguments=("-C", "${workspaceFolder}"),
-        ),
-        McpEntry("gemini", ".gemini/settings.json", {"timeout": SECONDS * 1000}),
-        McpEntry("qwen", ".qwen/settings.json", {"timeout": SECONDS * 1000}),
-        McpEntry(
-            "openhands",
-            "",
-            hint="OpenHands reads no MCP servers from a project: openhands mcp add remand --transport stdio {program} -- mcp",
-        ),
-    )
-}
 
 
 def install_server(entry: McpEntry, text: str | None, program: str) -> str:
@@ -102,18 +26,18 @@ def uninstall_server(entry: McpEntry, text: str) -> str | None:
 def installed_programs(entry: McpEntry, text: str) -> list[str]:
     """The program that our entry in the settings names; nothing when there is none."""
     data = _toml(text) if entry.is_toml else load_settings(text)
-    server = _servers(data, _CODEX_SECTION if entry.is_toml else _SECTION).get(NAME)
+    server = _servers(data, _CODEX_SECTION if entry.is_toml else _SECTION).get(SERVER_NAME)
     return [str(server["command"])] if isinstance(server, dict) and _is_ours(server) else []
 
 
 def _install_json(entry: McpEntry, text: str | None, program: str) -> str:
     settings = load_settings(text) if text and text.strip("\ufeff \t\r\n") else {}
     servers = _servers(settings, _SECTION)
-    known = servers.get(NAME)
+    known = servers.get(SERVER_NAME)
     _require_ours(known)
     settings[_SECTION] = {
         **servers,
-        NAME: {**known, "command": program} if isinstance(known, dict) else _fresh(entry, program),
+        SERVER_NAME: {**known, "command": program} if isinstance(known, dict) else _fresh(entry, program),
     }
     return dump_settings(settings, text)
 
@@ -121,9 +45,9 @@ def _install_json(entry: McpEntry, text: str | None, program: str) -> str:
 def _uninstall_json(text: str) -> str | None:
     settings = load_settings(text)
     servers = _servers(settings, _SECTION)
-    if not _is_ours(servers.get(NAME)):
+    if not _is_ours(servers.get(SERVER_NAME)):
         return text
-    left = {name: server for name, server in servers.items() if name != NAME}
+    left = {name: server for name, server in servers.items() if name != SERVER_NAME}
     if left:
         settings[_SECTION] = left
     else:
@@ -152,12 +76,12 @@ def _is_ours(server: object) -> bool:
 
 def _require_ours(server: object) -> None:
     if server is not None and not _is_ours(server):
-        raise UnusableSettings(f"its server {NAME!r} is another one; give that another name")
+        raise UnusableSettings(f"its server {SERVER_NAME!r} is another one; give that another name")
 
 
 def _install_toml(entry: McpEntry, text: str, program: str) -> str:
     before = _toml(text)
-    known = _servers(before, _CODEX_SECTION).get(NAME)
+    known = _servers(before, _CODEX_SECTION).get(SERVER_NAME)
     _require_ours(known)
     if isinstance(known, dict):
         wanted: Table = {**known, "command": program}
@@ -165,12 +89,12 @@ def _install_toml(entry: McpEntry, text: str, program: str) -> str:
     else:
         wanted = _fresh(entry, program)
         rows = [
-            f"[{_CODEX_SECTION}.{NAME}]",
+            f"[{_CODEX_SECTION}.{SERVER_NAME}]",
             *(f"{name} = {_toml_value(value)}" for name, value in wanted.items()),
         ]
         first = f"{text.removesuffix(_END)}{_END}{_END}" if text.strip() else ""
         made = first + _END.join([*rows, ""])
-    after = {**before, _CODEX_SECTION: {**_servers(before, _CODEX_SECTION), NAME: wanted}}
+    after = {**before, _CODEX_SECTION: {**_servers(before, _CODEX_SECTION), SERVER_NAME: wanted}}
     _require_same(_toml(made), after)
     return made
 
@@ -178,10 +102,10 @@ def _install_toml(entry: McpEntry, text: str, program: str) -> str:
 def _uninstall_toml(text: str) -> str | None:
     before = _toml(text)
     servers = _servers(before, _CODEX_SECTION)
-    if not _is_ours(servers.get(NAME)):
+    if not _is_ours(servers.get(SERVER_NAME)):
         return text
     made = _END.join(_other_rows(_mark_own_rows(text)))
-    left = {name: server for name, server in servers.items() if name != NAME}
+    left = {name: server for name, server in servers.items() if name != SERVER_NAME}
     others = {name: value for name, value in before.items() if name != _CODEX_SECTION}
     _require_same(_toml(made), {**others, _CODEX_SECTION: left} if left else others)
     return made if made.strip() else None

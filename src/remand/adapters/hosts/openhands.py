@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, HookToolUse, Rendered, Setup
-from remand.adapters.hosts.payload import (
-    Payload,
-    answer_text,
-    compose,
-    exit_code_field,
-    parse,
-    stop_moment,
-    tool_output,
-    tool_use,
-)
+from remand.adapters.hosts import launch
+from remand.adapters.hosts.payload import answer_text, exit_code_field, stop_moment, tool_output, tool_use
+from remand.adapters.hosts.setup import SILENCE, EventNames, McpEntry, Rendered, Setup
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose, parse
+from remand.app.scheduler import ports
 
 NAME = "openhands"
 SETUP = Setup(
     NAME,
+    programs=("openhands",),
+    server=McpEntry(
+        "",
+        hint="OpenHands reads no MCP servers from a project: openhands mcp add remand --transport stdio {program} -- mcp",
+    ),
     path=".openhands/hooks.json",
     elsewhere=("~/.openhands/hooks.json",),
     events={
@@ -37,7 +36,7 @@ SETUP = Setup(
     extras={"type": "command"},
     project="OPENHANDS_PROJECT_DIR",
 )
-EVENTS = hook.EventNames(SETUP.events)
+EVENTS = EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
@@ -81,3 +80,56 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if event == hook.STOP or (answer.is_no and event in {hook.PRE_TOOL, hook.PROMPT}):
         return {"decision": "deny", "reason": text}
     return {"additionalContext": text} if event == hook.PROMPT else {}
+
+
+FOLDERS = ("OPENHANDS_PERSISTENCE_DIR", "OH_PERSISTENCE_DIR")
+"""What its terminal program and what its library calls the same folder."""
+READABLE = (
+    "agent_settings.json",
+    "cli_config.json",
+    "mcp.json",
+    "profiles",
+    "skills",
+    "microagents",
+)
+VARIABLES = ("OH_SECRET_KEY",)
+PREFIXES = ("LLM_", "OPENHANDS_API_", "LITELLM_")
+
+
+def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
+    """What OpenHands is started with. It reads what to do from a file, never from its input."""
+    is_told = run.is_placed or run.has("-t", "--task", "-f", "--file")
+    own = launch.HostLaunchConfig(
+        arguments=(
+            *(() if is_told else ("--file", run.prompt_file)),
+            *(("--json",) if run.has("--headless") and not run.has("--json") else ()),
+        ),
+        environment={
+            **launch.passed_variables(run, VARIABLES, PREFIXES),
+            **dict.fromkeys(FOLDERS, run.state),
+        },
+        files={f"{run.state}/hooks.json": launch.hook_settings(SETUP, run), run.prompt_file: run.prompt},
+        has_prompt=not is_told,
+    )
+    return own.merge(
+        launch.link_host_folder(run.own_folder(FOLDERS[0], ".openhands"), run.state, links=READABLE)
+    )
+
+
+def prints_json(words: list[str]) -> bool:
+    """Whether the user or we asked for JSON."""
+    return launch.has_option(words, "--headless")
+
+
+def read_output(lines: list[Payload]) -> ports.SessionResult:
+    """OpenHands: a line for each event; what it does, it gives a kind, and finishing is one of these."""
+    own = [line for line in lines if line.text("source") == "agent"]
+    spoken = [
+        line.part("action").text("message") or launch.message_text(line.part("llm_message")) for line in own
+    ]
+    errors = [line.text("detail") or line.text("error") for line in lines if "Error" in line.text("kind")]
+    return ports.SessionResult(
+        text=launch.last_text(spoken),
+        turns=sum(line.has("action") or line.has("llm_message") for line in own),
+        error=launch.error_text(launch.last_text(errors)) if errors and not launch.last_text(spoken) else "",
+    )

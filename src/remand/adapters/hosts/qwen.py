@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import HookAnswer, HookCall, Rendered, Setup
-from remand.adapters.hosts.payload import (
-    CLAIMING,
-    exit_code_in_text,
-    parse,
-    read_claude_call,
-    render_claude_answer,
-)
+from remand.adapters.hosts import launch
+from remand.adapters.hosts.payload import CLAIMING, exit_code_in_text, read_claude_call, render_claude_answer
+from remand.adapters.hosts.setup import SERVER_NAME, TOOL_SECONDS, EventNames, McpEntry, Rendered, Setup
+from remand.app import hook_calls as hook
+from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
+from remand.app.scheduler import ports
 
 NAME = "qwen"
 WRITING = "run_shell_command|write_file|edit|Bash|Write|Edit"
 SETUP = Setup(
     NAME,
+    programs=("qwen",),
+    packages=("@qwen-code/qwen-code",),
+    out_of_turns=(53, 55),
+    server=McpEntry(".qwen/settings.json", {"timeout": TOOL_SECONDS * 1000}),
     path=".qwen/settings.json",
     elsewhere=("~/.qwen/settings.json",),
     events={
@@ -40,7 +41,7 @@ SETUP = Setup(
     host_keys=("$version",),
     hint="Qwen Code reads its hooks when it starts, and again on /hooks.",
 )
-EVENTS = hook.EventNames(SETUP.events)
+EVENTS = EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
@@ -56,3 +57,53 @@ def render(event: str, answer: HookAnswer) -> Rendered:
     """The answer as Qwen Code reads it."""
     known = EVENTS.our_name(event)
     return render_claude_answer(EVENTS.host_name(known), known, answer)
+
+
+FOLDER = "QWEN_HOME"
+DEFAULTS = "QWEN_CODE_SYSTEM_DEFAULTS_PATH"
+STREAM = ("--output-format", "stream-json")
+READABLE = ("settings.json", "QWEN.md", ".env", "agents", "commands", "extensions", "skills")
+LOGIN = ("oauth_creds.json", "mcp-oauth-tokens.json")
+VARIABLES = ("QWEN_MODEL", "QWEN_CUSTOM_API_KEY", "QWEN_CODE_API_TIMEOUT_MS")
+PREFIXES = (
+    "OPENAI_",
+    "DASHSCOPE_",
+    "BAILIAN_",
+    "ANTHROPIC_",
+    "GEMINI_API_",
+    "GOOGLE_",
+    "OPENROUTER_",
+    "MODELSCOPE_",
+)
+
+
+def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
+    """What Qwen Code is started with."""
+    settings = run.path("settings.json")
+    own = launch.HostLaunchConfig(
+        arguments=() if run.has("-o", "--output-format") else STREAM,
+        environment={**launch.passed_variables(run, VARIABLES, PREFIXES), DEFAULTS: settings},
+        files={
+            settings: launch.dump_json(
+                {
+                    **launch.hook_table(SETUP, run),
+                    "mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP, trust=True)},
+                }
+            )
+        },
+    )
+    source = run.own_folder(FOLDER, ".qwen")
+    if not run.is_confined:
+        return own.merge(launch.passed_folder(run, FOLDER))
+    lending = launch.link_host_folder(source, run.state, links=READABLE, logins=LOGIN)
+    return own.merge(lending).merge(launch.HostLaunchConfig(environment={FOLDER: run.state}))
+
+
+def prints_json(_: list[str]) -> bool:
+    """Whether the user or we asked for JSON."""
+    return True
+
+
+def read_output(lines: list[Payload]) -> ports.SessionResult:
+    """What Qwen Code prints, which is in the words of Claude Code."""
+    return launch.read_claude(lines)

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from remand.adapters.hosts.hook import ENDINGS, SECONDS, Setup
+from remand.adapters.hosts.setup import Setup
+from remand.app.hook_calls import ENDINGS, SECONDS
 
 MAX_DEPTH = 100
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)

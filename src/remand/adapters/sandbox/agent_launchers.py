@@ -44,8 +44,8 @@ from remand.adapters.sandbox.supervisor import (
     StopRules,
     supervise,
 )
-from remand.app.agent_socket import AGENT_SOCKET_PATH
 from remand.app.gates.ports import MIB, Job, JobLimits
+from remand.app.scheduler.agent_socket import AGENT_SOCKET_PATH
 from remand.app.scheduler.ports import AgentLaunch, CannotRun, RunEnd, RunningAgent
 
 FRESH_SIZE = 1024 * MIB

@@ -164,6 +164,50 @@ class AgentLauncher(Protocol):
         """Starts a run. Raises `CannotRun`."""
 
 
+CallResult = tuple[int, bytes, bytes]
+"""Exit code, output and errors."""
+
+
+class AgentCaller(NamedTuple):
+    """Whose socket it is: settled when it was opened, and by nothing that is said there."""
+
+    run_id: str
+    agent: str
+    task_id: str
+    workplace: TaskWorktree
+
+    @property
+    def is_worker(self) -> bool:
+        """True for the agent of the task itself. One that judges has a place of its own, with others' code in it."""
+        return self.workplace.task_id == self.task_id
+
+
+class AgentCall(NamedTuple):
+    """One call through an agent socket. All but the caller and the time is the agent's own word."""
+
+    caller: AgentCaller
+    at: float
+    """When it came, by the monotonic clock."""
+    folder: str
+    settings: list[str]
+    arguments: list[str]
+    given: bytes = b""
+    """What would have been read from standard input."""
+
+
+class CallHandler(Protocol):
+    """Answers calls, in threads of its own. Should it raise, that call alone has failed."""
+
+    def is_long(self, asked: AgentCall) -> bool:
+        """True for a call that may take minutes. This itself takes no time."""
+
+    def answer(self, asked: AgentCall) -> CallResult:
+        """Carries a call out."""
+
+    def leave(self, caller: AgentCaller) -> None:
+        """Ends what still goes on for a run whose socket has closed. Called once for each."""
+
+
 class AgentSockets(Protocol):
     """Sockets through which agents speak. Who speaks through one is settled by which one it is."""
 

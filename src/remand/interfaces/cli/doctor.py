@@ -20,7 +20,7 @@ from remand.interfaces.cli.context import Context, command
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.signatures import Doubt
-from remand.wiring.hosts import checks
+from remand.wiring import hosts as host_setup
 from remand.wiring.machine import (
     attack_agent_sandbox,
     attack_gate_sandbox,
@@ -127,8 +127,8 @@ def gate_checks(context: Context) -> Iterator[Check]:
     yield from _bases(context)
     yield from _sandbox()
     named = context.opened_ledger.settings.settings().hosts
-    for host in dict.fromkeys([*named, *checks.installed_hosts(context.place.worktree)]):
-        proof = checks.check_hook(host, context.place)
+    for host in dict.fromkeys([*named, *host_setup.installed_hosts(context.place.worktree)]):
+        proof = host_setup.check_hook(host, context.place)
         yield Check(f"host {host}", proof.ok, proof.detail, proof.fix)
 
 

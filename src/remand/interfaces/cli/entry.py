@@ -6,7 +6,7 @@ import os
 import sys
 
 from remand.app import errors
-from remand.app.agent_socket import find_agent_socket
+from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.interfaces.cli import context
 from remand.interfaces.cli import main as cli
 from remand.interfaces.cli.agent_socket import client

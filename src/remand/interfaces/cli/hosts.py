@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from remand.app.agent_socket import find_agent_socket
 from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.config import inherited_environment
 from remand.domain.events.log import PauseBegun, PauseEnded
 from remand.domain.instant import add_seconds

@@ -8,14 +8,14 @@ import sys
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.log.project_file import missing_lines, request_for_trust
+from remand.app.ports import Installation
 from remand.app.settings import SettingsSource
 from remand.domain.access.agent_calls import require_outside_agent
+from remand.domain.hosts import HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.hosts import MCP_REMEDY, is_server_installed
 from remand.interfaces.cli.output import Result
-from remand.wiring.hosts import checks, installation
-from remand.wiring.hosts.installation import Installation, install_hosts, outdated_hosts, remove_hosts
-from remand.wiring.hosts.registry import HOSTS
+from remand.wiring import hosts as host_setup
 from remand.wiring.ledger import machine_keys, prepare_folder
 from remand.wiring.project import new_project_id, propose_gates, render_toml
 from remand.wiring.startup import LedgerLocation
@@ -85,10 +85,10 @@ def _init(context: Context) -> Result:
         _write_config(context, path)
     # Those that were asked for, that the project names, and that an earlier version set up.
     named = context.opened_ledger.settings.settings().hosts
-    hosts = list(dict.fromkeys([*options.hosts, *named, *outdated_hosts(place)]))
+    hosts = list(dict.fromkeys([*options.hosts, *named, *host_setup.outdated_hosts(place)]))
     done = Installation([], [], [], [])
     if hosts:
-        done = install_hosts(place, hosts, _executable(), is_portable=options.portable)
+        done = host_setup.install_hosts(place, hosts, _executable(), is_portable=options.portable)
     unnamed = "" if is_new else _add_hosts_to_config(path, hosts)
     settings = context.opened_ledger.settings.settings()
     rules, own = context.opened_ledger.settings.rules(), context.opened_ledger.ledger.keys.ensure_key()
@@ -112,13 +112,12 @@ def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
     """Names the hosts in the working tree's configuration; returns the line to add where a person has to."""
     if not hosts:
         return ""
-    text = installation.read_settings(path) or ""
+    text = host_setup.read_settings(path)
     changed = config.with_hosts(text, hosts)
     if changed is None:
         return f"`{config.hosts_line(hosts)}` to `[project]`"
     if changed != text:
-        installation.require_writable(path)
-        installation.write_settings(path, changed)
+        host_setup.write_settings(path, changed)
     return ""
 
 
@@ -174,7 +173,7 @@ def _page(
         *(f"  wrote {path} (this machine's; git ignores it)" for path in local),
         *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
         *(f"  removed a machine's path from {path}" for path in done.cleaned),
-        *(f"  note  {text}" for host in hosts for text in checks.setup_hints(host, _executable())),
+        *(f"  note  {text}" for host in hosts for text in host_setup.setup_hints(host, _executable())),
         *(
             [f"  note  The MCP server is not installed. {MCP_REMEDY}"]
             if done.servers and not is_server_installed()
@@ -220,7 +219,7 @@ def _to_commit(place: LedgerLocation, done: Installation) -> str:
 def _remove(context: Context) -> Result:
     require_outside_agent("init --remove", is_confined=context.is_confined)
     place = context.place
-    done = remove_hosts(place)
+    done = host_setup.remove_hosts(place)
     shown = [f"  removed Remand's hooks from {path}" for path in done.hooks] or [
         "  there were no Remand hooks"
     ]

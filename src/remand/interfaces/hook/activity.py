@@ -6,9 +6,9 @@ import re
 import subprocess
 import sys
 
+from remand.app.hook_calls import HookCall
 from remand.interfaces.hook import session as hook_session
 from remand.wiring import journal, startup
-from remand.wiring.hosts.registry import HookCall
 from remand.wiring.startup import LedgerLocation, SessionTask
 
 HEARTBEAT_SECONDS = 240.0

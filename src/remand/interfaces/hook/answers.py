@@ -8,9 +8,10 @@ from time import monotonic
 
 import msgspec
 
-from remand.app import prompts
+from remand.app import hook_calls, prompts
 from remand.app.events.task_folds import task_events
 from remand.app.gates.stops import Stop, StopReply, StopResponder
+from remand.app.hook_calls import HookAnswer
 from remand.app.requests import Request
 from remand.app.tasks.lookup import Lineage, find_task_id
 from remand.config import inherited_environment
@@ -23,9 +24,8 @@ from remand.domain.hosts import SetupFiles
 from remand.domain.task import Status, Task
 from remand.interfaces.hook import tool_guard
 from remand.interfaces.hook.session import SessionCall
+from remand.wiring import hosts
 from remand.wiring.gates import make_gates
-from remand.wiring.hosts import registry
-from remand.wiring.hosts.registry import HookAnswer
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, current_branch, repository
@@ -79,19 +79,19 @@ class _Session:
     def answer(self, *, deadline: float) -> HookAnswer:
         """The answer to whatever the call is about."""
         task, event = self._task, self._words.event
-        if event == registry.CONFIG_CHANGE:
+        if event == hook_calls.CONFIG_CHANGE:
             return tool_guard.settings_answer(self._words, self._place)
         if self._gates.current_pause is not None:
             return HookAnswer.allow()
         if task is None:
             return self._answer_unknown_task()
-        if event == registry.PRE_TOOL:
+        if event == hook_calls.PRE_TOOL:
             return self._guard(task)
-        if event in registry.START_EVENTS:
+        if event in hook_calls.START_EVENTS:
             return self._feedback(task)
-        if event == registry.TASK_COMPLETED:
+        if event == hook_calls.TASK_COMPLETED:
             return self._answer_item_completed(task)
-        return self._stop(task, deadline) if event == registry.STOP else HookAnswer.allow()
+        return self._stop(task, deadline) if event == hook_calls.STOP else HookAnswer.allow()
 
     def _answer_item_completed(self, task: Task) -> HookAnswer:
         """An item of the host's own list is no done claim; it is only told what is known of the work."""
@@ -109,7 +109,7 @@ class _Session:
     def _answer_unknown_task(self) -> HookAnswer:
         """The answer to a session whose task the ledger does not know: it is gone, or was never there."""
         name, event = self._words.task_id, self._words.event
-        if not name or self._words.earlier or event not in registry.ENDINGS:
+        if not name or self._words.earlier or event not in hook_calls.ENDINGS:
             return HookAnswer.allow()
         if self._gates.sessions.count(name, self._words.session, self._words.firing) > MAX_UNKNOWN_BLOCKS:
             return HookAnswer.allow(TASK_UNKNOWN.format(task=name))
@@ -196,7 +196,7 @@ class _Session:
         """What the session should know of its task before it begins."""
         if task.claim is None or task.status != Status.CLAIMED:
             return HookAnswer.allow()
-        is_start = self._words.event == registry.SESSION_START
+        is_start = self._words.event == hook_calls.SESSION_START
         with self._opened.store.read() as view:
             events = task_events(view, task.id)
         agent = self._agent(task)
@@ -293,7 +293,7 @@ class _Session:
 
 def _own_files() -> SetupFiles:
     """The files of the set-up."""
-    return SetupFiles(registry.server_files(), registry.guarded_files())
+    return SetupFiles(hosts.server_files(), hosts.guarded_files())
 
 
 def _message(said: bytes) -> str:

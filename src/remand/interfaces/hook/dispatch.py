@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from remand.app import hook_calls
+from remand.app.hook_calls import HookAnswer, HookCall
 from remand.interfaces.hook import activity, answers, session
 from remand.startup import TYPE_CHECKING, load_msgspec
 from remand.wiring import startup
-from remand.wiring.hosts import registry
-from remand.wiring.hosts.registry import HookAnswer, HookCall
 from remand.wiring.startup import LedgerLocation, SessionTask
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def answer_call(
     call: HookCall, place: LedgerLocation, bound: SessionTask | None, environment: dict[str, str]
 ) -> HookAnswer:
     """The answer to a call of a session that is, or may become, ours."""
-    if call.event in registry.TOOL_RESULT_EVENTS:
+    if call.event in hook_calls.TOOL_RESULT_EVENTS:
         activity.record_tool_use(call, place, bound, environment)
         return HookAnswer.allow()
     if bound is None or call.is_aborted:
@@ -32,7 +32,7 @@ def answer_call(
     if forwarded is not None:
         return forwarded
     load_msgspec()
-    look = startup.repository.start_worktree_status(place) if call.event == registry.STOP else None
+    look = startup.repository.start_worktree_status(place) if call.event == hook_calls.STOP else None
     try:
         known = session.SessionCall(**words)
         return answers.answer_session(known, place, deadline=_deadline(call.event, environment), look=look)
@@ -43,7 +43,7 @@ def answer_call(
 
 def _deadline(event: str, environment: dict[str, str]) -> float:
     """How long the answer may take. The environment can make it less, never more."""
-    own = registry.deadline(event)
+    own = hook_calls.deadline(event)
     try:
         return max(MIN_DEADLINE_SECONDS, min(own, float(environment.get("REMAND_HOOK_DEADLINE", "") or own)))
     except ValueError:
@@ -84,7 +84,7 @@ def _ask_coordinator(
     settings = ["", environment.get("REMAND_TASK", "") or "hook", "", "", "", "", ""]
     try:
         code, output, _ = startup.forward_call(
-            path, place.worktree, settings, ["--json", "hook relay", registry.compose(words)]
+            path, place.worktree, settings, ["--json", "hook relay", hook_calls.compose(words)]
         )
     except startup.CoordinatorUnavailable:
         return None
@@ -93,7 +93,7 @@ def _ask_coordinator(
 
 def parse_relayed_answer(code: int, output: bytes) -> HookAnswer | None:
     """The answer to a call that was handed on; None when there is none: that failed, or a gate has to be run."""
-    found = registry.parse(output)
-    if code or found.text("kind") not in registry.KINDS:
+    found = hook_calls.parse(output)
+    if code or found.text("kind") not in hook_calls.KINDS:
         return None
     return HookAnswer(found.text("kind"), found.text("text"), notice=found.text("notice"))

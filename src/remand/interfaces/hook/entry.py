@@ -8,11 +8,11 @@ import sys
 from _thread import start_new_thread
 from time import sleep
 
-from remand.app.agent_socket import find_agent_socket
+from remand.app import hook_calls
+from remand.app.hook_calls import HookAnswer, HookCall
+from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.interfaces.hook import dispatch
-from remand.wiring import startup
-from remand.wiring.hosts import registry
-from remand.wiring.hosts.registry import HookAnswer, HookCall
+from remand.wiring import hosts, startup
 
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
@@ -30,10 +30,10 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
     gc.disable()  # the process ends with the call, and looking for garbage takes longer than all that is left behind
     found = parse_arguments(arguments)
     if found is None:
-        sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(registry.HOSTS)} EVENT\n")
+        sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(hosts.host_names())} EVENT\n")
         return 2
     host, event, folder = found
-    module = registry.load_host(host)
+    module = hosts.load_host(host)
     if module is None:
         return 2
     if environment.get("REMAND_HOOK_PROBE"):
@@ -44,17 +44,17 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
         payload = sys.stdin.buffer.read(MAX_PAYLOAD + 1)
         call = module.read(event, payload)
         kind = call.event
-        late = HookAnswer.block(LATE) if kind in registry.ENDINGS else HookAnswer.allow()
-        _start_watchdog(registry.deadline(kind) + WATCH_MARGIN, module.render(event, late))
+        late = HookAnswer.block(LATE) if kind in hook_calls.ENDINGS else HookAnswer.allow()
+        _start_watchdog(hook_calls.deadline(kind) + WATCH_MARGIN, module.render(event, late))
         if door:
             return _forward_to_socket(door, arguments, call, payload, environment)
         said = answer(call, [call.cwd, project, folder or os.getcwd()], environment)
-        if said.kind not in registry.KINDS:
+        if said.kind not in hook_calls.KINDS:
             said = late
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
         why = HOOK_FAILED.format(why=f"{type(error).__name__}: {error}"[:600])
         is_ours = environment.get("REMAND_TASK", "") or door
-        may_block = is_ours and kind in registry.ENDINGS and startup.may_block_again("broken", is_ours)
+        may_block = is_ours and kind in hook_calls.ENDINGS and startup.may_block_again("broken", is_ours)
         said = HookAnswer.block(why) if may_block else HookAnswer.allow(why if is_ours else "")
     return _write_rendered(module.render(event, said))
 
@@ -64,7 +64,7 @@ def _forward_to_socket(
 ) -> int:
     """Has the call answered at the agent's door, where all that counts of it is looked up. Raises `Lost`."""
     settings = [environment.get("REMAND_ACTOR", ""), environment.get("REMAND_TASK", ""), "", "", "", "", ""]
-    patience = registry.deadline(call.event) + 2 * WATCH_MARGIN
+    patience = hook_calls.deadline(call.event) + 2 * WATCH_MARGIN
     try:
         code, out, errors = startup.forward_call(
             door,
@@ -102,12 +102,12 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
     bound = startup.find_session_task(
         place,
         call.session,
-        "" if call.event == registry.SUBAGENT_STOP else named,
+        "" if call.event == hook_calls.SUBAGENT_STOP else named,
         environment.get("REMAND_ACTOR", ""),
     )
     if bound is None and not _may_have_claimed(call):
         return HookAnswer.allow()
-    if call.is_broken and call.event not in registry.ENDINGS:
+    if call.is_broken and call.event not in hook_calls.ENDINGS:
         return HookAnswer.allow()
     return dispatch.answer_call(call, place, bound, environment)
 
@@ -123,14 +123,14 @@ def _place(folders: list[str]) -> startup.LedgerLocation | None:
 
 def _answer_without_ledger(call: HookCall, named: str) -> HookAnswer:
     """The answer to a session whose environment names a task where no ledger is: told a few times, then let go."""
-    if call.event not in registry.ENDINGS or not startup.may_block_again(named, call.session):
+    if call.event not in hook_calls.ENDINGS or not startup.may_block_again(named, call.session):
         return HookAnswer.allow()
     return HookAnswer.block(NO_LEDGER.format(task=named))
 
 
 def _may_have_claimed(call: HookCall) -> bool:
     """True when the call tells of a command, or of a tool of ours, that may have claimed a task for this session."""
-    if call.tool is None or call.event not in registry.TOOL_RESULT_EVENTS:
+    if call.tool is None or call.event not in hook_calls.TOOL_RESULT_EVENTS:
         return False
     command = call.tool.command
     is_command = "remand" in command and ("claim" in command or "accept" in command)
@@ -147,7 +147,7 @@ def parse_arguments(arguments: list[str]) -> tuple[str, str, str] | None:
             host, folder = (value, folder) if word == "--host" else (host, value)
         elif not word.startswith("-"):
             event = word
-    return (host, event, folder) if host in registry.HOSTS and event else None
+    return (host, event, folder) if host in hosts.host_names() and event else None
 
 
 def _write_rendered(rendered: tuple[str, str, int], *, is_last: bool = False) -> int:

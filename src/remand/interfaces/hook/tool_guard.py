@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from remand.app.hook_calls import HookAnswer
 from remand.domain.access.tool_calls import (
     COMMAND_SEPARATOR,
     find_forbidden,
@@ -17,8 +18,7 @@ from remand.domain.access.tool_calls import (
 )
 from remand.domain.text.path_patterns import PathPattern, matches_name
 from remand.interfaces.hook.session import SessionCall
-from remand.wiring.hosts import checks, registry
-from remand.wiring.hosts.registry import HookAnswer
+from remand.wiring import hosts
 from remand.wiring.startup import LedgerLocation, state_folder
 
 _QUOTED_OR_BETWEEN = re.compile(rf"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|({COMMAND_SEPARATOR.pattern})", re.DOTALL)
@@ -134,7 +134,7 @@ def is_read_only(words: SessionCall) -> bool:
     if words.paths:
         return False
     if not words.command:
-        return registry.is_reading_tool(words.tool)
+        return hosts.is_reading_tool(words.tool)
     return all(
         is_read_only_command(command.split())
         for command in COMMAND_SEPARATOR.split(words.command)
@@ -208,7 +208,7 @@ def settings_answer(words: SessionCall, place: LedgerLocation) -> HookAnswer:
     """Keeps a change of the host's settings from taking hold that would take our hooks out."""
     if words.config_source in ("policy_settings", "skills"):
         return HookAnswer.allow()
-    lost = checks.missing_hooks(words.host, (place.worktree, place.root))
+    lost = hosts.missing_hooks(words.host, (place.worktree, place.root))
     if not lost:
         return HookAnswer.allow()
     return HookAnswer.block(
@@ -220,9 +220,7 @@ def _is_guarded_path(path: str, place: LedgerLocation, patterns: list[PathPatter
     """True for a path that is guarded, whatever links lead to it."""
     whole = os.path.normpath(os.path.join(place.worktree, os.path.expanduser(path)))
     wheres = {whole, _real(whole)}
-    home = {
-        os.path.realpath(os.path.expanduser(name)) for name in registry.settings_files() if name[0] == "~"
-    }
+    home = {os.path.realpath(os.path.expanduser(name)) for name in hosts.settings_files() if name[0] == "~"}
     roots = {place.worktree, place.root, os.path.realpath(place.worktree), os.path.realpath(place.root)}
     names = {
         os.path.relpath(where, root) for where in wheres for root in roots if where.startswith(root + os.sep)
@@ -250,7 +248,7 @@ def _real(path: str) -> str:
 
 
 def _files() -> frozenset[str]:
-    return frozenset(registry.guarded_files())
+    return frozenset(hosts.guarded_files())
 
 
 def _guarded_names() -> tuple[str, ...]:

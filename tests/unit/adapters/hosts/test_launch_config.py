@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from remand.adapters.hosts.launch_config import find_host, has_option, host_of, option_value
+from remand.adapters.hosts.launch import has_option, option_value
+from remand.adapters.hosts.launcher import find_host, host_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from remand.app.errors import UsageError
-from remand.app.scheduler.ports import TaskWorktree
+from remand.app.scheduler.ports import AgentCall, AgentCaller, TaskWorktree
 from remand.domain.access.agent_calls import (
     MAX_ARGUMENTS,
     MAX_CHARACTERS,
@@ -15,10 +15,9 @@ from remand.domain.access.agent_calls import (
     require_tip,
 )
 from remand.domain.refusals import Refused
-from remand.interfaces.cli.agent_socket import policy
+from remand.interfaces.cli.agent_socket import server
 from remand.interfaces.cli.agent_socket.server import call_settings
 from remand.interfaces.cli.registry import COMMANDS, parse_call
-from remand.wiring.agent_socket import AgentCall, AgentCaller
 
 WORKPLACE = TaskWorktree(task_id="T-1", folder="/work/t-1", branch="task/1", common_dir="/repo/.git")
 CALLER = AgentCaller("R-1", "Alice", "T-1", WORKPLACE)
@@ -29,8 +28,8 @@ def asked(*arguments: str, folder: str = "/work/t-1") -> AgentCall:
     return AgentCall(CALLER, 0.0, folder, [], list(arguments))
 
 
-def admitted(*arguments: str, folder: str = "/work/t-1") -> policy.PermittedCall:
-    return policy.require_permitted(asked(*arguments, folder=folder), parse_call(list(arguments)))
+def admitted(*arguments: str, folder: str = "/work/t-1") -> server.PermittedCall:
+    return server.require_permitted(asked(*arguments, folder=folder), parse_call(list(arguments)))
 
 
 def refused(*arguments: str) -> str:
@@ -40,7 +39,7 @@ def refused(*arguments: str) -> str:
 
 
 def worded(*arguments: str, **settled: str) -> list[str]:
-    return policy.build_arguments(
+    return server.build_arguments(
         CALLER, parse_call(list(arguments)), {f"--{name}": value for name, value in settled.items()}
     )
 
@@ -159,7 +158,7 @@ def test_who_and_where_are_not_passed_on() -> None:
 def test_a_key_counts_for_its_run_alone() -> None:
     call = parse_call(["--key", "k", "task", "list"])
     other = AgentCaller("R-2", "Alice", "T-1", WORKPLACE)
-    own, same, others = (policy.build_arguments(one, call, {})[1] for one in (CALLER, CALLER, other))
+    own, same, others = (server.build_arguments(one, call, {})[1] for one in (CALLER, CALLER, other))
     assert own == same != others
     assert "k" not in (own, others)
 
@@ -190,6 +189,6 @@ def test_nothing_is_decided_at_the_door_of_one_who_judges(arguments: tuple[str, 
     judge = CALLER._replace(agent="Rita", workplace=place)
 
     with pytest.raises(Refused, match="final message"):
-        policy.require_permitted(asked(*arguments)._replace(caller=judge), parse_call(list(arguments)))
+        server.require_permitted(asked(*arguments)._replace(caller=judge), parse_call(list(arguments)))
     reading = asked("task", "show", "T-1")._replace(caller=judge)
-    assert policy.require_permitted(reading, parse_call(["task", "show", "T-1"]))
+    assert server.require_permitted(reading, parse_call(["task", "show", "T-1"]))

@@ -10,7 +10,7 @@ from remand.domain.events.event import KnownBy
 from remand.interfaces.cli import main as command_line
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.registry import FORWARDED_VARIABLES
-from remand.wiring.agent_socket import read_call
+from remand.wiring.coordinator import read_call
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
         environment = inherited_environment()
         settings = [*(environment.get(name, "") for name in FORWARDED_VARIABLES), "", ""]
     else:
-        folder, settings, arguments, given = read_call()
+        folder, settings, arguments, given = read_call(sys.stdin.buffer)
     is_terminal, width = settings[len(FORWARDED_VARIABLES) :][:2]
     origin = CallOrigin(
         folder=folder,

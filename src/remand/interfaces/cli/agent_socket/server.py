@@ -6,27 +6,35 @@ import io
 import os
 import threading
 import time
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from hashlib import sha256
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from remand.app.errors import EnvironmentFault, RemandError
-from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
+from remand.app import hook_calls
+from remand.app.errors import EnvironmentFault, RemandError, UsageError
+from remand.app.hook_calls import HookAnswer, HookCall
+from remand.app.scheduler.ports import (
+    AgentCall,
+    AgentCaller,
+    AgentSockets,
+    CallResult,
+    CannotRun,
+    TaskWorktree,
+    WorktreeState,
+)
 from remand.domain.access import agent_calls
 from remand.domain.events.event import KnownBy
 from remand.domain.refusals import Refused, restore_refusal
 from remand.interfaces.cli import main
-from remand.interfaces.cli.agent_socket import policy
-from remand.interfaces.cli.agent_socket.policy import PermittedCall
 from remand.interfaces.cli.context import CallOrigin
+from remand.interfaces.cli.main import command_parser, unknown_command_message
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.hook import activity, dispatch, entry
-from remand.wiring import agent_socket, startup
-from remand.wiring.agent_socket import AgentCall, AgentCaller, AgentSocketListener, CallResult, branch_tip
-from remand.wiring.hosts import registry
-from remand.wiring.hosts.registry import HookAnswer, HookCall
+from remand.wiring import coordinator, hosts, startup
 from remand.wiring.ledger import find_place
 from remand.wiring.startup import LedgerLocation, SessionTask, may_block_again
 
@@ -36,6 +44,90 @@ MIN_GATE_SECONDS = 0.5
 FIRING_INDEX = 7
 """Where among the settings of a call stands what two hooks of one event have in common."""
 IMPORT_FAILED = "Your commits could not be imported for task {task}: {why} Fix that and stop again; if you cannot, tell the user."
+
+
+_NAMES = ("agent", "reviewer")
+"""Options by which somebody acts."""
+
+
+class PermittedCall(NamedTuple):
+    """A call that may be carried out, once what it names has turned out to be the caller's own."""
+
+    permission: agent_calls.CommandPermission
+    call: CommandCall
+    options: Namespace
+
+    @property
+    def subject(self) -> str:
+        """What it names; empty when it names nothing, or only reads."""
+        return str(getattr(self.options, self.permission.named, "") or "") if self.permission.about else ""
+
+
+def require_permitted(asked: AgentCall, call: CommandCall) -> PermittedCall:
+    """A call through an agent socket; raises what keeps it from being carried out."""
+    caller = asked.caller
+    agent_calls.require_call_size(asked.arguments)
+    if call.is_broken:
+        raise UsageError(call.is_broken)
+    if call.command not in COMMANDS:
+        raise UsageError(unknown_command_message(call))
+    permission = agent_calls.require_agent_command(call.command, is_worker=caller.is_worker)
+    if call.wants_help:
+        raise UsageError("Run `--help` outside the agent socket.")
+    _require_own_place(asked, call)
+    options = command_parser(call.command)[1].parse_args(call.rest)
+    found = PermittedCall(permission, call, options)
+    agent_calls.require_agent_name(caller.agent, _acting_names(found))
+    if getattr(options, "follow", False):
+        raise UsageError("The agent socket cannot follow a log. Omit -f, and call again later.")
+    if call.command == "task claim":
+        agent_calls.require_named_task(caller.agent, caller.task_id, found.subject)
+    return found
+
+
+def _require_own_place(asked: AgentCall, call: CommandCall) -> None:
+    """Refuses a folder outside the workplace. It is not looked at: inside, there is but one ledger to speak to."""
+    if call.folder != ".":
+        own = os.path.normpath(asked.caller.workplace.folder)
+        meant = os.path.normpath(os.path.join(asked.folder or own, call.folder))
+        agent_calls.require_own_folder(own, meant, call.folder)
+
+
+def _acting_names(found: PermittedCall) -> list[str]:
+    """The names under which a call would act. Whom a reading command asks about is free."""
+    names = [found.call.actor]
+    if found.permission.about and found.call.command != "review request":
+        names += [str(getattr(found.options, name, "") or "") for name in _NAMES]
+    return names
+
+
+def build_arguments(caller: AgentCaller, call: CommandCall, settled: Mapping[str, str]) -> list[str]:
+    """The words in which a call is carried out, with some of its options settled, whatever it gave for them.
+
+    An idempotency key counts for the run alone: nobody can use up another's.
+    """
+    common = ["--json"] if call.is_json else []
+    if call.key:
+        common += [
+            "--key",
+            f"door-{sha256(f'{caller.run_id} {call.key}'.encode('utf-8', 'replace')).hexdigest()[:40]}",
+        ]
+    own = [f"{name}={value}" for name, value in settled.items()]
+    return [*common, *call.command.split(" "), *own, *_without_options(call.rest, settled)]
+
+
+def _without_options(words: Sequence[str], options: Mapping[str, str]) -> list[str]:
+    """The words of a call without some options and their values."""
+    kept: list[str] = []
+    items = iter(words)
+    for item in items:
+        if item == "--":
+            return [*kept, item, *items]
+        if item in options:
+            next(items, None)
+        elif item.partition("=")[0] not in options:
+            kept.append(item)
+    return kept
 
 
 class AgentCallRunner(Protocol):
@@ -59,8 +151,8 @@ def is_hook(arguments: list[str]) -> bool:
 def is_stop(arguments: list[str]) -> bool:
     """True for a hook's call that says that the agent wants to stop."""
     found = entry.parse_arguments(arguments[1:])
-    module = registry.load_host(found[0]) if found else None
-    return found is not None and module is not None and module.read(found[1], b"{}").event == registry.STOP
+    module = hosts.load_host(found[0]) if found else None
+    return found is not None and module is not None and module.read(found[1], b"{}").event == hook_calls.STOP
 
 
 class SocketHooks:
@@ -76,7 +168,7 @@ class SocketHooks:
     def answer(self, asked: AgentCall) -> CallResult:
         """The answer to a hook in its host's own form. A failure of our own is a no to a stop."""
         found = entry.parse_arguments(asked.arguments[1:])
-        module = registry.load_host(found[0]) if found else None
+        module = hosts.load_host(found[0]) if found else None
         if found is None or module is None:
             return 2, b"", b"remand: that is no call of a host's hook.\n"
         event = found[1]
@@ -86,7 +178,7 @@ class SocketHooks:
             said = self._answer(asked._replace(given=b""), call)
         except (Refused, RemandError, OSError) as error:
             why = entry.HOOK_FAILED.format(why=f"{error}"[:600])
-            may_block = call.event in registry.ENDINGS and may_block_again("broken", asked.caller.run_id)
+            may_block = call.event in hook_calls.ENDINGS and may_block_again("broken", asked.caller.run_id)
             said = HookAnswer.block(why) if may_block else HookAnswer.allow(why)
         out, errors, code = module.render(event, said)
         return code, out.encode("utf-8", "replace"), errors.encode("utf-8", "replace")
@@ -94,18 +186,18 @@ class SocketHooks:
     def _answer(self, asked: AgentCall, call: HookCall) -> HookAnswer:
         caller = asked.caller
         bound = SessionTask(caller.task_id, caller.agent)
-        if call.event in registry.TOOL_RESULT_EVENTS:
+        if call.event in hook_calls.TOOL_RESULT_EVENTS:
             self._record_tool_use(asked, call, bound)
             return HookAnswer.allow()
-        if call.event in registry.START_EVENTS:
+        if call.event in hook_calls.START_EVENTS:
             # What there is to read stands in the prompt that the run began with.
             return HookAnswer.allow()
-        is_broken = call.is_broken and call.event not in registry.ENDINGS
-        if not call.event or call.event == registry.SUBAGENT_STOP or call.is_aborted or is_broken:
+        is_broken = call.is_broken and call.event not in hook_calls.ENDINGS
+        if not call.event or call.event == hook_calls.SUBAGENT_STOP or call.is_aborted or is_broken:
             return HookAnswer.allow()
         words = dispatch.session_call_fields(call, bound) | self._fixed_fields(asked, call)
         relayed = self._carrying.run_call(asked, _relay_arguments(words))
-        if call.event == registry.STOP and dispatch.parse_relayed_answer(*relayed[:2]) is None:
+        if call.event == hook_calls.STOP and dispatch.parse_relayed_answer(*relayed[:2]) is None:
             relayed = self._run_gates(asked, words)
         return _parse_relayed_answer(relayed)
 
@@ -124,8 +216,8 @@ class SocketHooks:
             "firing": f"{caller.run_id} {told}",
             "branch": caller.workplace.branch,
         }
-        worktree = {"folder": caller.workplace.folder, "head": branch_tip(caller.workplace)}
-        found = self._worktree_fields(caller) if call.event == registry.STOP else {}
+        worktree = {"folder": caller.workplace.folder, "head": coordinator.branch_tip(caller.workplace)}
+        found = self._worktree_fields(caller) if call.event == hook_calls.STOP else {}
         return own | {"worktree": worktree | found}
 
     def _worktree_fields(self, caller: AgentCaller) -> dict[str, object]:
@@ -139,14 +231,14 @@ class SocketHooks:
     def _run_gates(self, asked: AgentCall, words: dict[str, object]) -> CallResult:
         """Runs the gates, for as long as the host waits."""
         spent = time.monotonic() - asked.at
-        patience = max(MIN_GATE_SECONDS, registry.deadline(registry.STOP) - MARGIN - spent)
+        patience = max(MIN_GATE_SECONDS, hook_calls.deadline(hook_calls.STOP) - MARGIN - spent)
         return self._carrying.run_measured_call(
             asked, _relay_arguments(words | {"patience": patience}), patience + MARGIN
         )
 
 
 def _relay_arguments(words: dict[str, object]) -> list[str]:
-    return ["--json", "hook", "relay", registry.compose(words)]
+    return ["--json", "hook", "relay", hook_calls.compose(words)]
 
 
 def _parse_relayed_answer(relayed: CallResult) -> HookAnswer:
@@ -154,7 +246,7 @@ def _parse_relayed_answer(relayed: CallResult) -> HookAnswer:
     code, output, errors = relayed
     found = dispatch.parse_relayed_answer(code, output)
     if found is None:
-        said = registry.parse(output).text("message") or errors.decode("utf-8", "replace").strip()
+        said = hook_calls.parse(output).text("message") or errors.decode("utf-8", "replace").strip()
         raise EnvironmentFault(said or f"no answer (exit code {code})")
     return found
 
@@ -172,9 +264,9 @@ ImportCommits = Callable[[TaskWorktree], str]
 LookAt = Callable[[TaskWorktree], WorktreeState]
 
 
-def make_sockets(root: str, bring: ImportCommits, look: LookAt) -> AgentSocketListener:
+def make_sockets(root: str, bring: ImportCommits, look: LookAt) -> AgentSockets:
     """Doors for the agents of the ledger in a repository. Its `end` closes them all."""
-    return agent_socket.make_agent_sockets(find_place(root), AgentCallHandler(root, bring=bring, look=look))
+    return coordinator.make_agent_sockets(find_place(root), AgentCallHandler(root, bring=bring, look=look))
 
 
 class AgentCallHandler:
@@ -184,7 +276,7 @@ class AgentCallHandler:
         self._place = find_place(root)
         self._bring = bring
         self._look = look
-        self._outside = agent_socket.make_call_processes(self._place, RUNNER_MODULE)
+        self._outside = coordinator.make_call_processes(self._place, RUNNER_MODULE)
         self._room = threading.Semaphore(MAX_MEASURED_CALLS)
         self._hooks = SocketHooks(self._place, self, look)
         self._left: set[str] = set()
@@ -193,8 +285,8 @@ class AgentCallHandler:
         """True for a call that measures, or waits for that."""
         if is_hook(asked.arguments):
             return is_stop(asked.arguments)
-        admission = agent_calls.PERMITTED_COMMANDS.get(parse_call(asked.arguments).command)
-        return admission is not None and admission.is_long
+        permission = agent_calls.PERMITTED_COMMANDS.get(parse_call(asked.arguments).command)
+        return permission is not None and permission.is_long
 
     def answer(self, asked: AgentCall) -> CallResult:
         """Answers a call through a door."""
@@ -202,7 +294,7 @@ class AgentCallHandler:
             return self._hooks.answer(asked)
         call = parse_call(asked.arguments)
         try:
-            return self._answer(asked, policy.require_permitted(asked, call))
+            return self._answer(asked, require_permitted(asked, call))
         except (Refused, RemandError, OSError) as error:
             return _render_failure(call, error)
 
@@ -222,7 +314,7 @@ class AgentCallHandler:
                 caller.agent, caller.task_id, self._task_of(asked, found), found.subject
             )
         settled: dict[str, str] = {}
-        if found.admission.hands_in:
+        if found.permission.hands_in:
             settled = self._submission_options(caller, found)
         elif call.command == "handoff reject":
             with suppress(CannotRun):
@@ -232,14 +324,14 @@ class AgentCallHandler:
         elif call.command == "gate wait":
             self._wait_for_gates(caller, found.options.timeout)
             settled = {"--timeout": "0"}
-        arguments = policy.build_arguments(caller, call, settled)
-        if found.admission.is_long and call.command != "gate wait":
+        arguments = build_arguments(caller, call, settled)
+        if found.permission.is_long and call.command != "gate wait":
             return self.run_measured_call(asked, arguments, LONGEST)
         return self.run_call(asked, arguments)
 
     def _task_of(self, asked: AgentCall, found: PermittedCall) -> str:
         """The task that a call is about, by whatever name it was given; what is not there is said as the ledger says it."""
-        words = ("task", "show") if found.admission.about == agent_calls.TASK else ("handoff", "status")
+        words = ("task", "show") if found.permission.about == agent_calls.TASK else ("handoff", "status")
         code, output, _ = self.run_call(asked, ["--json", *words, "--", found.subject])
         try:
             known = msgspec.json.decode(output)
@@ -266,7 +358,7 @@ class AgentCallHandler:
 
     def _wait_for_gates(self, caller: AgentCaller, seconds: float) -> None:
         """Waits for the gates of the caller's task, without a process that does nothing else."""
-        runs = agent_socket.gate_runs(self._place)
+        runs = coordinator.gate_runs(self._place)
         until = time.monotonic() + max(0.0, min(seconds, LONGEST_WAIT))
         while runs.is_running(caller.task_id) and time.monotonic() < until:
             if caller.run_id in self._left:
@@ -293,7 +385,7 @@ class AgentCallHandler:
         return self._run(asked, arguments, LONGEST)
 
     def _run(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
-        frame = agent_socket.pack_call(self._place.root, call_settings(asked), arguments, asked.given)
+        frame = coordinator.pack_call(self._place.root, call_settings(asked), arguments, asked.given)
         return self._outside.run(asked.caller.run_id, frame, seconds)
 
 

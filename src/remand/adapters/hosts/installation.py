@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Protocol
 
-from remand.adapters.git.location import LedgerLocation
-from remand.adapters.git.repository import GitTrackedFiles, with_excluded, without_excluded
 from remand.adapters.hosts import mcp_entries, settings
-from remand.adapters.hosts.hook import Setup
 from remand.adapters.hosts.settings import UnusableSettings
+from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.table import HOSTS
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.wiring.hosts.registry import HOSTS, load_host
+from remand.app.ports import Installation
 
 MAX_SETTINGS = 8 << 20
+
+
+class WorktreeFiles(Protocol):
+    """What git knows of the files in one worktree."""
+
+    exclude: str
+    """The repository's own list of ignored files; empty without a repository."""
+
+    def find_tracked(self, names: Collection[str]) -> set[str]:
+        """Those of the files that git tracks."""
+
+    def find_ignored(self, names: Collection[str]) -> set[str]:
+        """Those of the files that git ignores."""
+
+    def untrack(self, name: str) -> None:
+        """Takes a file out of the index, to be committed; the file itself stays."""
 
 
 def require_inside(root: str, name: str) -> str:
@@ -94,7 +109,8 @@ def require_writable(path: str) -> None:
 
 
 def write_settings(path: str, text: str) -> None:
-    """Replaces a file in one step."""
+    """Replaces a file in one step; raises where it cannot be changed."""
+    require_writable(path)
     target = os.path.realpath(path)
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -128,10 +144,9 @@ SHARED_PROGRAM = "remand"
 
 def find_setup(name: str) -> Setup:
     """How a host is set up; raises `UsageError` when there is no such host."""
-    module = load_host(name)
-    if module is None:
+    if name not in HOSTS:
         raise UsageError(f"There is no host {name!r}; the hosts are {', '.join(HOSTS)}.")
-    return module.SETUP
+    return HOSTS[name].SETUP
 
 
 class HostHooks:
@@ -161,7 +176,7 @@ class HostServer:
     """Our MCP server in the settings of one host; a host may have no file for it in a project."""
 
     def __init__(self, name: str) -> None:
-        self._entry = mcp_entries.ENTRIES[name]
+        self._entry = find_setup(name).server
         self.shared = self.local = self._entry.path
         self.files = (self._entry.path,) if self._entry.path else ()
         self.has_variable = True
@@ -192,27 +207,14 @@ def host_parts(names: Sequence[str]) -> list[Part]:
     return [part for name, own in zip(names, hooks, strict=True) for part in (HostServer(name), own)]
 
 
-class Installation(NamedTuple):
-    """The files that an installation is about."""
-
-    hooks: list[str]
-    """Those that hold our hooks now."""
-    servers: list[str]
-    """Those that name our MCP server now."""
-    cleaned: list[str]
-    """Tracked ones out of which entries with the path of a machine were taken. That is to be committed."""
-    shared: list[str]
-    """Those with entries of ours that the project shares. They are to be committed."""
-
-
 class HostWorktree:
     """The settings files of one worktree, and what git makes of them."""
 
-    def __init__(self, place: LedgerLocation, root: str, changes: SettingsChanges) -> None:
+    def __init__(self, root: str, tracking: WorktreeFiles, changes: SettingsChanges) -> None:
         self.root = root
-        self.tracking = GitTrackedFiles(place, root)
+        self.tracking = tracking
         self._changes = changes
-        self._parts = host_parts(HOSTS)
+        self._parts = host_parts(list(HOSTS))
         self.names = sorted({name for part in self._parts for name in part.files})
         self.tracked = self.tracking.find_tracked(self.names)
         self.ignored = self.tracking.find_ignored(self.names) - self.tracked
@@ -267,10 +269,14 @@ def naming_settings_file(path: str) -> Iterator[None]:
         raise unusable_settings_fault(path, problem) from None
 
 
+Worktrees = Mapping[str, WorktreeFiles]
+"""The main worktree and the current one, by their folders."""
+
+
 def install_hosts(
-    place: LedgerLocation, names: Sequence[str], executable: str, *, is_portable: bool = False
+    worktrees: Worktrees, names: Sequence[str], executable: str, *, is_portable: bool = False
 ) -> Installation:
-    """Installs our hooks and our MCP server here and in the main worktree. Nothing is written unless all can be.
+    """Installs our hooks and our MCP server in some worktrees. Nothing is written unless all can be.
 
     Portable entries go into the files that the project shares. They name an executable inside the project by its place
     there, where a host tells a hook where the project is, and else `remand`.
@@ -279,7 +285,7 @@ def install_hosts(
     changes = SettingsChanges()
     found = Installation([], [], [], [])
     leaving: list[tuple[HostWorktree, str]] = []
-    for worktree in (HostWorktree(place, root, changes) for root in _roots(place)):
+    for worktree in (HostWorktree(root, tracking, changes) for root, tracking in worktrees.items()):
         files = dict.fromkeys(name for part in parts for name in part.files)
         old = [name for name in files if name in worktree.tracked and worktree.names_machine(name)]
         found.cleaned.extend(map(worktree.path, old))
@@ -295,12 +301,12 @@ def install_hosts(
     return Installation(*(list(dict.fromkeys(files)) for files in found))
 
 
-def remove_hosts(place: LedgerLocation) -> Installation:
-    """Takes our hooks and our MCP server out of every host's files, here and in the main worktree."""
+def remove_hosts(worktrees: Worktrees) -> Installation:
+    """Takes our hooks and our MCP server out of every host's files in some worktrees."""
     changes = SettingsChanges()
     found = Installation([], [], [], [])
-    for worktree in (HostWorktree(place, root, changes) for root in _roots(place)):
-        for part in host_parts(HOSTS):
+    for worktree in (HostWorktree(root, tracking, changes) for root, tracking in worktrees.items()):
+        for part in host_parts(list(HOSTS)):
             files = [name for name in part.files if _plan_removal(worktree, part, name)]
             kind = found.hooks if isinstance(part, HostHooks) else found.servers
             kind.extend(map(worktree.path, files))
@@ -313,13 +319,13 @@ def remove_hosts(place: LedgerLocation) -> Installation:
     return Installation(*(list(dict.fromkeys(files)) for files in found))
 
 
-def outdated_hosts(place: LedgerLocation) -> list[str]:
+def outdated_hosts(worktrees: Worktrees) -> list[str]:
     """The hosts whose tracked files hold entries of ours with the path of a machine, as earlier versions wrote them."""
-    worktrees = [HostWorktree(place, root, SettingsChanges()) for root in _roots(place)]
+    opened = [HostWorktree(root, tracking, SettingsChanges()) for root, tracking in worktrees.items()]
     found = []
     for name in HOSTS:
         with suppress(EnvironmentFault):  # what cannot be read is a matter of whoever asks for that host
-            found += [name] if any(tracked_paths(worktree, name) for worktree in worktrees) else []
+            found += [name] if any(tracked_paths(worktree, name) for worktree in opened) else []
     return found
 
 
@@ -333,10 +339,6 @@ def tracked_paths(worktree: HostWorktree, name: str) -> list[str]:
                 if text is not None and any(map(settings.names_machine, part.commands(text))):
                     found.append(file)
     return list(dict.fromkeys(found))
-
-
-def _roots(place: LedgerLocation) -> list[str]:
-    return list(dict.fromkeys((place.root, place.worktree)))
 
 
 def _plan_part(
@@ -384,3 +386,29 @@ def _portable_program(root: str, executable: str) -> str:
     """A program by its place in the project; `remand` when it lies elsewhere."""
     place = os.path.relpath(os.path.abspath(executable), root)
     return SHARED_PROGRAM if place.startswith("..") else place
+
+
+EXCLUDE_NOTE = "# Settings of this machine alone, written by `remand init --hosts`."
+
+
+def with_excluded(text: str, names: Collection[str]) -> str:
+    """A list of ignored files with more of them, each once."""
+    rows = text.splitlines()
+    fresh = [f"/{name}" for name in names if f"/{name}" not in rows]
+    if not fresh:
+        return text
+    gap = "" if not text or text.endswith("\n") else "\n"
+    return text + gap + "\n".join([*([] if EXCLUDE_NOTE in rows else [EXCLUDE_NOTE]), *fresh, ""])
+
+
+def without_excluded(text: str, names: Collection[str]) -> str:
+    """A list of ignored files without those, and without our note once it is about nothing."""
+    ours = {f"/{name}" for name in names}
+    rows = text.split("\n")
+    if EXCLUDE_NOTE not in rows:
+        return text
+    kept = [row for row in rows if row not in ours]
+    at = kept.index(EXCLUDE_NOTE)
+    if not kept[at + 1 : at + 2] or not kept[at + 1].startswith("/"):
+        del kept[at]
+    return "\n".join(kept)

@@ -1,8 +1,9 @@
-"""Hook calls of agent hosts: the call, the answer, and where a host's settings name our hook. Every hook call loads this, so it imports only os."""
+"""Calls of our hook by agent hosts, its answers, and the JSON of both. Every hook call loads this: it imports neither json nor typing."""
 
 from __future__ import annotations
 
 import os
+from _json import encode_basestring_ascii, make_scanner
 
 STOP = "stop"
 SUBAGENT_STOP = "subagent_stop"
@@ -23,10 +24,14 @@ EVENTS = (
 ENDINGS = (STOP, SUBAGENT_STOP, TASK_COMPLETED, TEAMMATE_IDLE)
 """The events at which an agent says that it has finished."""
 
+TOOL_RESULT_EVENTS = (POST_TOOL, POST_TOOL_FAILURE)
+START_EVENTS = (SESSION_START, PROMPT)
+
 ALLOW = "allow"
 BLOCK = "block"
 CONTEXT = "context"
 DENY = "deny"
+KINDS = (ALLOW, BLOCK, CONTEXT, DENY)
 
 
 class HookToolUse:
@@ -177,29 +182,6 @@ class HookAnswer:
         return self.kind in {BLOCK, DENY}
 
 
-Rendered = tuple[str, str, int]
-"""An answer in a host's own form: standard output, standard error, exit code."""
-SILENCE: Rendered = ("", "", 0)
-
-
-class EventNames:
-    """The events that a host knows, by our name and by its own."""
-
-    __slots__ = ("_events", "_own")
-
-    def __init__(self, own: dict[str, str]) -> None:
-        self._own = own
-        self._events = {name: event for event, name in own.items()}
-
-    def our_name(self, name: str) -> str:
-        """Our name of an event that is given by either; empty when it is none of ours."""
-        return name if name in EVENTS else self._events.get(name, "")
-
-    def host_name(self, event: str) -> str:
-        """The host's name of an event; empty when it has none such."""
-        return self._own.get(event, "")
-
-
 SECONDS = {
     STOP: 300,
     SUBAGENT_STOP: 300,
@@ -221,73 +203,140 @@ def deadline(event: str) -> float:
     return SECONDS.get(event, SECONDS[PRE_TOOL]) - MARGIN
 
 
-class Setup:
-    """One host's settings file, as far as our entries in it are concerned."""
+MAX_PAYLOAD = 32 << 20
+MAX_TEXT = 4 << 20
+MAX_IDENTIFIER = 200
 
-    __slots__ = (
-        "base", "command_key", "ending_extras", "events", "extras", "hint", "host", "host_keys", "is_grouped",
-        "is_on_switch", "local", "matchers", "other_names", "path", "paths", "project", "switch", "timeout_factor", "timeout_key",
-    )  # fmt: skip
+JSON_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
 
-    def __init__(
-        self,
-        host: str,
-        *,
-        path: str,
-        local: str = "",
-        elsewhere: tuple[str, ...] = (),
-        events: dict[str, str],
-        other_names: dict[str, str] | None = None,
-        matchers: dict[str, str] | None = None,
-        is_grouped: bool = True,
-        command_key: str = "command",
-        timeout_key: str = "timeout",
-        timeout_factor: int = 1,
-        base: dict[str, object] | None = None,
-        extras: dict[str, object] | None = None,
-        ending_extras: dict[str, object] | None = None,
-        project: str = "",
-        switch: tuple[str, ...] = (),
-        is_on_switch: bool = False,
-        host_keys: tuple[str, ...] = (),
-        hint: str = "",
-    ) -> None:
-        self.host = host
-        self.path = path
-        """The project's settings file, from the repository's root."""
-        self.local = local
-        """The settings file of one machine beside it; empty when the host has none."""
-        self.paths = (path, *([local] if local else []), *elsewhere)
-        """Every file that may hold entries of ours; those in a home folder start with `~`."""
-        self.events = events
-        """The events that we install, by our name, and the host's name of each."""
-        self.other_names = other_names or {}
-        """Other spellings of the events' names, which may also stand at the top of the file."""
-        self.matchers = matchers or {}
-        """Which tools an event is wanted for."""
-        self.is_grouped = is_grouped
-        """Whether the hooks of an event stand in groups, each with a matcher."""
-        self.command_key = command_key
-        self.timeout_key = timeout_key
-        self.timeout_factor = timeout_factor
-        self.base = base or {}
-        """What a new file starts with."""
-        self.extras = extras or {}
-        """What each entry has besides its command and timeout."""
-        self.ending_extras = ending_extras or {}
-        """What the entries at which an agent says that it has finished have besides."""
-        self.project = project
-        """The variable that holds the project's folder when a hook runs; empty when the host has none."""
-        self.switch = switch
-        """The keys, from the top inwards, of what turns all hooks off; empty when there is no such thing."""
-        self.is_on_switch = is_on_switch
-        """Whether that is false when it turns them off."""
-        self.host_keys = host_keys
-        """What the host itself adds to the file."""
-        self.hint = hint
-        """What a person still has to do after the installation."""
 
-    @property
-    def project_paths(self) -> tuple[str, ...]:
-        """The files in the project that may hold entries of ours."""
-        return tuple(path for path in self.paths if not path.startswith("~"))
+class _JsonDialect:
+    """What the scanner asks about: JSON without NaN and infinities."""
+
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+
+    def __init__(self) -> None:
+        self.memo: dict[str, str] = {}
+
+    @staticmethod
+    def parse_constant(name: str) -> None:
+        """Reads NaN and the infinities as nothing."""
+
+
+class Payload:
+    """A JSON object of a host's. Whatever it holds, a field of the wrong kind reads as an absent one."""
+
+    __slots__ = ("_fields", "is_broken")
+
+    def __init__(self, fields: dict[str, object], is_broken: str = "") -> None:
+        self._fields = fields
+        self.is_broken = is_broken
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there and not null."""
+        return self._fields.get(name) is not None
+
+    def first(self, *names: str) -> object:
+        """The first of several spellings of a field that is there."""
+        for name in names:
+            value = self._fields.get(name)
+            if value is not None:
+                return value
+        return None
+
+    def text(self, *names: str) -> str:
+        """A text, without the halves of characters that JSON lets through; cut when it is huge."""
+        value = self.first(*names)
+        return whole_text(value[:MAX_TEXT]) if isinstance(value, str) else ""
+
+    def identifier(self, *names: str) -> str:
+        """A name that may stand in a file name or a log line; empty when it is anything else."""
+        value = self.first(*names)
+        if not isinstance(value, str) or not 0 < len(value) <= MAX_IDENTIFIER:
+            return ""
+        is_plain = value.isascii() and value.isprintable() and not set(value) & set(" /\\")
+        return value if is_plain and value.strip(".") else ""
+
+    def path(self, *names: str) -> str:
+        """A path that the system would take."""
+        value = self.text(*names)
+        return value if len(value) < 4096 and "\0" not in value else ""
+
+    def flag(self, *names: str) -> bool:
+        """A truth value; anything but true is false."""
+        return self.first(*names) is True
+
+    def number(self, *names: str) -> float | None:
+        """A number that is neither infinite nor absurd."""
+        value = self.first(*names)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return float(value) if abs(value) < 1e15 else None
+
+    def part(self, *names: str) -> Payload:
+        """An object inside; an empty one when it is none. One that is given as a string of JSON is read."""
+        value = self.first(*names)
+        if isinstance(value, str) and value.lstrip()[:1] == "{":
+            return parse(value.encode("utf-8", "replace"))
+        return Payload(value if isinstance(value, dict) else {})
+
+    def parts(self, *names: str) -> list[Payload]:
+        """The objects of a list."""
+        value = self.first(*names)
+        return [Payload(one) for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+    def each(self) -> list[Payload]:
+        """The objects inside, whatever their names."""
+        return [Payload(one) for one in self._fields.values() if isinstance(one, dict)]
+
+    def texts(self, *names: str) -> list[str]:
+        """The strings of a list, or the one string there is."""
+        value = self.first(*names)
+        given = value if isinstance(value, list) else [value]
+        return [whole_text(one[:MAX_TEXT]) for one in given if isinstance(one, str)]
+
+
+def parse(data: bytes) -> Payload:
+    """Reads what a host has sent. Never raises: what cannot be read is a broken, empty payload."""
+    if len(data) > MAX_PAYLOAD:
+        return Payload({}, f"the payload is {len(data)} bytes long, at most {MAX_PAYLOAD} are read")
+    text = data.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if not text:
+        return Payload({}, "the payload is empty")
+    try:
+        value, end = make_scanner(_JsonDialect())(text, 0)  # type: ignore[arg-type]  # any such object will do
+    except (ValueError, StopIteration, RecursionError, MemoryError, SystemError) as error:
+        # A scanner that finds a fault asks for json's own error; where json is not loaded, a SystemError comes.
+        return Payload({}, f"the payload is not JSON: {type(error).__name__} {str(error)[:100]}".rstrip())
+    if text[end:].strip(" \t\r\n\0"):
+        return Payload({}, f"the payload goes on after its end, at character {end}")
+    if not isinstance(value, dict):
+        return Payload({}, f"the payload is {JSON_KINDS.get(type(value), 'a number')}, not an object")
+    return Payload(value)
+
+
+def whole_text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+
+
+def compose(fields: dict[str, object]) -> str:
+    """JSON of plain values, in ASCII, so that no encoding can spoil it."""
+    return (
+        "{" + ", ".join(f"{encode_basestring_ascii(key)}: {_value(one)}" for key, one in fields.items()) + "}"
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return compose(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return repr(value)
+    return encode_basestring_ascii(whole_text(str(value)))

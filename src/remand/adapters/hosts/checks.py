@@ -1,38 +1,96 @@
-"""Whether our hooks are installed in a host, and whether they work."""
+"""Whether our hooks are installed in a host, and whether they work: each is called as its host would call it."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from remand.adapters.git.location import LedgerLocation
-from remand.adapters.hosts import hook, hook_checks, mcp_entries, settings
-from remand.adapters.hosts.hook import Setup
-from remand.app.errors import EnvironmentFault
-from remand.wiring.hosts import installation
-from remand.wiring.hosts.installation import (
+from remand.adapters.hosts import codex_settings, installation, settings
+from remand.adapters.hosts.installation import (
     SHARED_PROGRAM,
     HostServer,
     HostWorktree,
+    WorktreeFiles,
     find_setup,
     naming_settings_file,
     tracked_paths,
 )
-from remand.wiring.hosts.registry import HOSTS, HookAnswer, load_host
+from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.table import HOSTS
+from remand.app import hook_calls as hook
+from remand.app.errors import EnvironmentFault
+from remand.app.hook_calls import HookAnswer
+from remand.app.ports import HookCheck
+
+PROBE = "REMAND_HOOK_PROBE"
+"""Set, it makes our hook answer with a block of its own and touch nothing."""
+PROBE_TEXT = "remand hook probe"
+PAYLOAD = (
+    '{"hook_event_name": "Stop", "event_type": "Stop", "status": "completed", "stop_hook_active": false,'
+    ' "session_id": "remand-probe", "sessionId": "remand-probe", "conversation_id": "remand-probe"}'
+)
+"""A stop in the words of every host."""
+SECONDS = 30.0
+MAX_OUTPUT = 64 * 1024
+
+
+class HookCallResult:
+    """How a called hook has answered."""
+
+    __slots__ = ("code", "errors", "output")
+
+    def __init__(self, code: int | None, output: str, errors: str) -> None:
+        self.code = code
+        """The exit code; None when the hook did not end in time."""
+        self.output = output
+        self.errors = errors
+
+
+def call_hook(setup: Setup, command: str, folder: str, seconds: float = SECONDS) -> HookCallResult:
+    """Calls a hook with a stop that is none."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REMAND_")}
+    environment[PROBE] = "1"
+    if setup.project:
+        environment[setup.project] = folder
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+        code = _wait_for_exit(process, seconds)
+        return HookCallResult(code, _start_of(output.fileno()), _start_of(errors.fileno()))
+
+
+def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The exit code of a hook that has been given its payload; whatever it left running is ended."""
+    with process:
+        try:
+            process.communicate(PAYLOAD.encode(), timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode
+
+
+def _start_of(file: int) -> str:
+    return os.pread(file, MAX_OUTPUT, 0).decode("utf-8", "replace")
+
 
 INSTALL_AGAIN = "Run `remand init --hosts {}` here. Each clone and each linked worktree needs it once."
 CLEAN = "Run `remand init --hosts {}`, then commit what it changes."
-
-
-class HookCheck(NamedTuple):
-    """Whether a host's hook does what it is there for, and what to do when it does not."""
-
-    host: str
-    ok: bool
-    detail: str
-    fix: str = ""
 
 
 class _HostEntries(NamedTuple):
@@ -66,19 +124,19 @@ def missing_hooks(name: str, roots: Sequence[str]) -> str:
 
 def setup_hints(name: str, executable: str) -> list[str]:
     """What a person still has to do after a host's hooks and our MCP server are installed."""
-    told = [find_setup(name).hint, mcp_entries.ENTRIES[name].hint.format(program=executable)]
+    told = [find_setup(name).hint, find_setup(name).server.hint.format(program=executable)]
     return list(filter(None, told))
 
 
-def check_hook(name: str, place: LedgerLocation, seconds: float = hook_checks.SECONDS) -> HookCheck:
+def check_hook(name: str, root: str, tracking: WorktreeFiles, seconds: float = SECONDS) -> HookCheck:
     """Calls a host's installed stop hook as the host would, with a stop that is none, and judges the answer."""
-    setup, root = find_setup(name), place.worktree
+    setup = find_setup(name)
     try:
         switched_off = _find_off_switch(setup, root)
         if switched_off:
             detail = f"hooks are turned off by {'.'.join(setup.switch)} in {switched_off}"
             return HookCheck(name, False, detail, "Take that line out.")
-        worktree = HostWorktree(place, root, installation.SettingsChanges())
+        worktree = HostWorktree(root, tracking, installation.SettingsChanges())
         tracked = tracked_paths(worktree, name)
         found = _find_entries(setup, root)
     except EnvironmentFault as fault:
@@ -107,18 +165,19 @@ def _call_stop_hook(setup: Setup, root: str, found: _HostEntries, seconds: float
             name, False, f"{path} lacks the hook for {', '.join(missing)}", INSTALL_AGAIN.format(name)
         )
     untrusted = (
-        hook_checks.find_distrust(hook_checks.codex_config(), path, found.entries) if name == "codex" else ""
+        codex_settings.find_distrust(codex_settings.codex_config(), path, found.entries)
+        if name == "codex"
+        else ""
     )
     if untrusted:
         return HookCheck(name, False, f"{untrusted}, which leaves it out silently", setup.hint)
     own_stop = setup.events[hook.STOP]
     stop = next(one for one in found.entries if one.event in {own_stop, setup.other_names.get(own_stop)})
-    return _judge_answer(name, path, stop.command, hook_checks.call_hook(setup, stop.command, root, seconds))
+    return _judge_answer(name, path, stop.command, call_hook(setup, stop.command, root, seconds))
 
 
-def _judge_answer(name: str, path: str, command: str, called: hook_checks.HookCallResult) -> HookCheck:
-    module = load_host(name)
-    expected = module.render(hook.STOP, HookAnswer.block(hook_checks.PROBE_TEXT)) if module else hook.SILENCE
+def _judge_answer(name: str, path: str, command: str, called: HookCallResult) -> HookCheck:
+    expected = HOSTS[name].render(hook.STOP, HookAnswer.block(PROBE_TEXT))
     if (called.output.strip(), called.code) == (expected[0], expected[2]):
         return HookCheck(name, True, f"{path} blocks a stop")
     if called.code is None:

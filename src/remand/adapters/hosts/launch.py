@@ -1,113 +1,19 @@
-"""What an agent's command is launched with so that our hooks and tools are there for one run; and which host a command starts."""
+"""How hosts are launched for one run, with our hooks and tools, and how the output of a session is read: what hosts share."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from remand.adapters.hosts.hook import Setup
-from remand.adapters.hosts.mcp_entries import ENTRIES, NAME
-from remand.adapters.hosts.settings import install_hooks
+from remand.adapters.hosts.settings import install_hooks, load_settings
+from remand.adapters.hosts.setup import SERVER_NAME, Setup
+from remand.app.hook_calls import Payload, parse
+from remand.app.scheduler.ports import SessionResult
 from remand.domain.record import Record
-
-PROGRAMS = {
-    "claude": "claude",
-    "codex": "codex",
-    "copilot": "copilot",
-    "cursor-agent": "cursor",
-    "gemini": "gemini",
-    "openhands": "openhands",
-    "qwen": "qwen",
-}
-PACKAGES = {
-    "@anthropic-ai/claude-code": "claude",
-    "@github/copilot": "copilot",
-    "@google/gemini-cli": "gemini",
-    "@openai/codex": "codex",
-    "@qwen-code/qwen-code": "qwen",
-}
-SUFFIXES = (".js", ".mjs", ".cjs", ".exe", ".cmd")
-
-STARTERS = {
-    "env": ("-u", "--unset", "-C", "--chdir"),
-    "nice": ("-n", "--adjustment"),
-    "nohup": (),
-    "setsid": (),
-    "stdbuf": ("-i", "-o", "-e"),
-    "time": (),
-    "timeout": ("-k", "--kill-after", "-s", "--signal"),
-    "bun": (),
-    "bunx": ("-p", "--package"),
-    "npm": ("-p", "--package"),
-    "npx": ("-p", "--package"),
-    "pnpm": ("--package",),
-    "yarn": ("-p", "--package"),
-    "node": ("-r", "--require", "--import", "--loader"),
-    "pipx": ("--spec", "--python"),
-    "uv": ("--from", "--with", "-p", "--python"),
-    "uvx": ("--from", "--with", "-p", "--python"),
-}
-"""Programs that start another one, and those of their options that a value follows."""
-SUBCOMMANDS = frozenset({"dlx", "exec", "run", "tool", "x"})
-"""What may stand between such a program and the one that it starts."""
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_DURATION = re.compile(r"[\d.]+[smhd]?")
-
-
-class HostProgram(NamedTuple):
-    """A host in a command."""
-
-    host: str = ""
-    """Empty for a plain script."""
-    at: int = -1
-    """Which word of the command is the host's program."""
-
-
-def find_host(command: Sequence[str]) -> HostProgram:
-    """The host that a command starts, by the name of its program, whatever starts that."""
-    place = 0
-    while place < len(command):
-        host = _host_named(command[place])
-        if host:
-            return HostProgram(host, place)
-        starter = os.path.basename(command[place])
-        if starter not in STARTERS:
-            break
-        place = _started_program(command, place, STARTERS[starter])
-    return HostProgram()
-
-
-def host_of(command: Sequence[str]) -> str:
-    """The host that a command starts; empty for a plain script."""
-    return find_host(command).host
-
-
-def _started_program(command: Sequence[str], place: int, valued: tuple[str, ...]) -> int:
-    """Where the program stands that another one starts."""
-    is_value = False
-    for number, word in enumerate(command[place + 1 :], place + 1):
-        if is_value:
-            is_value = False
-        elif word.startswith("-"):
-            is_value = word in valued
-        elif not (word in SUBCOMMANDS or _VARIABLE.match(word) or _DURATION.fullmatch(word)):
-            return number
-    return len(command)
-
-
-def _host_named(word: str) -> str:
-    """The host whose program or package a word names."""
-    for package, host in PACKAGES.items():
-        if word == package or word.startswith(f"{package}@") or f"/{package}/" in word:
-            return host
-    name, suffix = os.path.splitext(os.path.basename(word))
-    known = name if suffix in SUFFIXES else name + suffix
-    return PROGRAMS.get(known.partition("@")[0], "")
 
 
 def has_option(words: Sequence[str], *names: str) -> bool:
@@ -200,7 +106,7 @@ class HostLaunchConfig(Record, kw_only=True):
     """What the agent is told stands in the command."""
 
     def merge(self, other: HostLaunchConfig) -> HostLaunchConfig:
-        """Both of two outfits."""
+        """Both configurations."""
         return HostLaunchConfig(
             arguments=self.arguments + other.arguments,
             after=self.after or other.after,
@@ -219,9 +125,14 @@ def hook_settings(setup: Setup, run: HostRun) -> str:
     return install_hooks(setup, None, [run.program])
 
 
-def mcp_server(run: HostRun, host: str, **more: object) -> dict[str, object]:
+def hook_table(setup: Setup, run: HostRun) -> dict[str, object]:
+    """The same as a table."""
+    return load_settings(hook_settings(setup, run))
+
+
+def mcp_server(run: HostRun, setup: Setup, **more: object) -> dict[str, object]:
     """Our MCP server, as a host is told of one. It knows whose it is by the environment it is handed on."""
-    return {"command": run.program, "args": ["mcp"], **ENTRIES[host].extras, **more}
+    return {"command": run.program, "args": ["mcp"], **setup.server.extras, **more}
 
 
 def dump_json(value: object) -> str:
@@ -232,7 +143,7 @@ def dump_json(value: object) -> str:
 def plugin_files(run: HostRun, setup: Setup, *manifest: str) -> dict[str, str]:
     """A plugin that consists of our hooks alone."""
     return {
-        run.path("plugin", *manifest): dump_json({"name": f"{NAME}-run", "version": "1.0.0"}),
+        run.path("plugin", *manifest): dump_json({"name": f"{SERVER_NAME}-run", "version": "1.0.0"}),
         run.path("plugin", "hooks", "hooks.json"): hook_settings(setup, run),
     }
 
@@ -264,3 +175,100 @@ def prompt_argument(prompt: str, path: str) -> str:
     return (
         prompt if len(prompt.encode("utf-8", "replace")) <= LONGEST else f"Read {path}: it says what to do."
     )
+
+
+def passed_folder(run: HostRun, variable: str) -> HostLaunchConfig:
+    """The variable that names a host's own folder, where the scheduler has it."""
+    folder = run.surroundings.get(variable, "")
+    return HostLaunchConfig(environment={variable: folder} if folder else {})
+
+
+MAX_FIGURE = 1e12
+EXHAUSTED = ("error_max_turns", "error_max_budget_usd", "error_max_tokens", "error_max_session_turns")
+MAX_ERROR = 500
+
+
+def json_lines(output: str) -> Iterator[Payload]:
+    """The lines that are JSON objects; a whole output that is one object, or a list of them, is as good."""
+    whole = parse(output.encode("utf-8", "replace")) if output.lstrip()[:1] == "{" else None
+    if whole and not whole.is_broken:
+        yield whole
+        return
+    if output.lstrip()[:1] == "[":
+        yield from parse(f'{{"lines": {output}}}'.encode("utf-8", "replace")).parts("lines")
+        return
+    for line in output.splitlines():
+        if line.startswith("{"):
+            found = parse(line.encode("utf-8", "replace"))
+            if not found.is_broken:
+                yield found
+
+
+def read_script(output: str) -> SessionResult:
+    """A plain script may close with one line in the form of Claude Code's; else it tells nothing but its words."""
+    closing = output.rstrip().rpartition("\n")[2]
+    found = parse(closing.encode("utf-8", "replace")) if closing.startswith('{"') else Payload({})
+    if found.text("type") != "result":
+        return SessionResult(text=output.strip())
+    said = _together(line.text("result") for line in json_lines(output) if line.text("type") == "result")
+    return read_claude([found])._replace(text=said)
+
+
+def read_claude(lines: list[Payload]) -> SessionResult:
+    """Claude Code, and those who speak like it: a line for each message, and a result at the end."""
+    results = [line for line in lines if line.text("type") == "result"]
+    said = [line.part("message") for line in lines if line.text("type") == "assistant"]
+    last = results[-1] if results else Payload({})
+    subtype = last.text("subtype")
+    is_error = last.flag("is_error") or subtype.startswith("error")
+    text = _together(one.text("result") for one in results) or last_text(map(message_text, said))
+    return SessionResult(
+        text=text,
+        turns=_highest(results, "num_turns") or len({one.text("id") or str(n) for n, one in enumerate(said)}),
+        tokens=max((_tokens(one.part("usage")) for one in results), default=0),
+        cost=_most(results, "total_cost_usd"),
+        is_exhausted=subtype in EXHAUSTED,
+        error=error_text(_problem(last) or text or subtype) if is_error else "",
+    )
+
+
+def _together(texts: Iterable[str]) -> str:
+    """A session closes once. What closes it twice may be another's word: all of it is passed on, to be doubted."""
+    return "\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def _problem(result: Payload) -> str:
+    return "; ".join(result.texts("errors")) or result.part("error").text("message") or result.text("error")
+
+
+def message_text(message: Payload) -> str:
+    return "\n".join(part.text("text") for part in message.parts("content") if part.text("type") == "text")
+
+
+def _tokens(usage: Payload) -> int:
+    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return sum(figure(usage, name) for name in names)
+
+
+def last_text(texts: Iterable[str]) -> str:
+    """The last of several that says anything."""
+    return next((text for text in reversed(list(texts)) if text.strip()), "")
+
+
+def error_text(text: str) -> str:
+    return " ".join(text.split())[:MAX_ERROR]
+
+
+def figure(given: Payload, name: str) -> int:
+    """A figure that can be true; 0 for any other."""
+    value = given.number(name)
+    return int(value) if value is not None and 0 <= value <= MAX_FIGURE else 0
+
+
+def _highest(lines: list[Payload], name: str) -> int:
+    return max((figure(line, name) for line in lines), default=0)
+
+
+def _most(lines: list[Payload], name: str) -> float:
+    values = (line.number(name) for line in lines)
+    return max((value for value in values if value is not None and 0 <= value <= MAX_FIGURE), default=0.0)

@@ -1,0 +1,141 @@
+"""Codex's own settings: which hooks the user trusts, where keys are, and what it takes on its command line."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import tomllib
+
+from remand.adapters.hosts.launch import HostRun, hook_settings, mcp_server
+from remand.adapters.hosts.settings import SECTION, HookEntry, find_hooks, load_settings
+from remand.adapters.hosts.setup import SERVER_NAME, Setup
+
+DEFAULT_TIMEOUT = 600
+LABELS = {
+    "Stop": "stop",
+    "SubagentStop": "subagent_stop",
+    "PreToolUse": "pre_tool_use",
+    "PostToolUse": "post_tool_use",
+    "SessionStart": "session_start",
+    "UserPromptSubmit": "user_prompt_submit",
+}
+WITHOUT_MATCHER = frozenset({"Stop", "UserPromptSubmit"})
+
+
+def find_distrust(config: str, path: str, entries: list[HookEntry]) -> str:
+    """Why Codex would leave out one of our entries in a file; empty when it runs them all."""
+    try:
+        settings = tomllib.loads(config)
+    except tomllib.TOMLDecodeError as error:
+        return f"Codex's config.toml is not TOML ({error})"
+    hooks = settings.get("hooks")
+    states = hooks.get("state") if isinstance(hooks, dict) else None
+    for entry in entries:
+        state = states.get(trust_key(path, entry)) if isinstance(states, dict) else None
+        problem = _problem(state if isinstance(state, dict) else {}, entry)
+        if problem:
+            return f"the hook for {entry.event} {problem}"
+    return ""
+
+
+def _problem(state: dict[str, object], entry: HookEntry) -> str:
+    if state.get("enabled") is False:
+        return "is switched off in Codex"
+    trusted = state.get("trusted_hash")
+    if not trusted:
+        return "is not trusted in Codex"
+    return "" if trusted == hook_identity(entry) else "has changed since it was trusted in Codex"
+
+
+def trust_key(path: str, entry: HookEntry) -> str:
+    """The name under which Codex remembers what the user said about a hook."""
+    return f"{path}:{LABELS.get(entry.event, '')}:{entry.place}"
+
+
+def hook_identity(entry: HookEntry) -> str:
+    """The hash that Codex trusts: of the hook's event, matcher, command and timeout."""
+    handler = {
+        "type": "command",
+        "command": entry.command,
+        "timeout": entry.timeout if isinstance(entry.timeout, int) else DEFAULT_TIMEOUT,
+        "async": False,
+    }
+    known: dict[str, object] = {"event_name": LABELS.get(entry.event, ""), "hooks": [handler]}
+    if isinstance(entry.matcher, str) and entry.event not in WITHOUT_MATCHER:
+        known["matcher"] = entry.matcher
+    canonical = json.dumps(known, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def codex_config() -> str:
+    """What Codex's own settings say; empty when there are none."""
+    home = os.environ.get("CODEX_HOME", "") or os.path.join(os.path.expanduser("~"), ".codex")
+    try:
+        with open(os.path.join(home, "config.toml"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+MAX_CONFIG = 1 << 20
+STARTUP_SECONDS = 60
+LAYER = "/<session-flags>/config.toml"
+"""By what name Codex remembers the hooks of its command line."""
+
+
+def launch_settings(run: HostRun, setup: Setup) -> list[tuple[str, str]]:
+    """Our hooks, the trust in them, and our tools, as Codex takes settings on its command line."""
+    text = hook_settings(setup, run)
+    table = load_settings(text)[SECTION]
+    events = table.items() if isinstance(table, dict) else ()
+    trusted = {
+        trust_key(LAYER, entry): {"trusted_hash": hook_identity(entry)} for entry in find_hooks(setup, text)
+    }
+    tools = mcp_server(
+        run,
+        setup,
+        startup_timeout_sec=STARTUP_SECONDS,
+        default_tools_approval_mode="approve",
+    )
+    return [
+        *((f"{SECTION}.{event}", render_toml_value(groups)) for event, groups in events),
+        (f"{SECTION}.state", render_toml_value(trusted)),
+        (f"mcp_servers.{SERVER_NAME}", render_toml_value(tools)),
+        # A login shell resets PATH. In the sandbox our program is found all the same, and the user's choice stands.
+        *(() if run.is_confined else (("allow_login_shell", "false"),)),
+    ]
+
+
+def render_toml_value(value: object) -> str:
+    """A value in TOML, on one line."""
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(
+                f"{render_toml_value(str(key))} = {render_toml_value(one)}" for key, one in value.items()
+            )
+            + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ", ".join(map(render_toml_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def key_variables(path: str) -> list[str]:
+    """The variables in which the user's settings say that keys are."""
+    try:
+        with open(path, "rb") as file:
+            settings = tomllib.loads(file.read(MAX_CONFIG).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        return []
+    providers = settings.get("model_providers")
+    rows = providers.values() if isinstance(providers, dict) else ()
+    keys = [row.get("env_key") for row in rows if isinstance(row, dict)]
+    return [key for key in keys if isinstance(key, str)]
+
+
+def profiles(folder: str) -> list[str]:
+    """The files of the user's profiles in Codex's folder."""
+    return [os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(folder), "*.config.toml"))]

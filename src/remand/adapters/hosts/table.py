@@ -1,0 +1,45 @@
+"""The agent hosts by name. A host's module is loaded when it is first used, and no other's is."""
+
+from __future__ import annotations
+
+from remand.adapters.hosts import claude, codex, copilot, cursor, gemini, openhands, qwen
+from remand.startup import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from remand.adapters.hosts.launch import HostLaunchConfig, HostRun
+    from remand.adapters.hosts.setup import Rendered, Setup
+    from remand.app.hook_calls import HookAnswer, HookCall, Payload
+    from remand.app.scheduler.ports import SessionResult
+
+    class Host(Protocol):
+        """What every host's module offers."""
+
+        SETUP: Setup
+
+        def read(self, event: str, data: bytes) -> HookCall:
+            """What the host says; never raises."""
+
+        def render(self, event: str, answer: HookAnswer) -> Rendered:
+            """The answer in the host's own form."""
+
+        def launch_config(self, run: HostRun) -> HostLaunchConfig:
+            """What the host is started with."""
+
+        def prints_json(self, words: list[str]) -> bool:
+            """Whether its output is JSON, given the words that the host is started with."""
+
+        def read_output(self, lines: list[Payload]) -> SessionResult:
+            """What its output tells of a session."""
+
+
+HOSTS: dict[str, Host] = {
+    "claude": claude,
+    "codex": codex,
+    "copilot": copilot,
+    "cursor": cursor,
+    "gemini": gemini,
+    "qwen": qwen,
+    "openhands": openhands,
+}

@@ -1,1 +1,0 @@
-"""Agent hosts, chosen by name, and our entries in their settings."""
