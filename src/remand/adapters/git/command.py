@@ -169,6 +169,14 @@ def parse_batch_check(output: bytes) -> Iterator[tuple[str, str, int]]:
             yield words[0], words[1], int(words[2])
 
 
+def parse_tree_list(output: bytes) -> Iterator[tuple[str, list[str]]]:
+    """The rows of `ls-tree -z`: a path, and mode, kind, id and, with `-l`, size."""
+    for row in output.decode("utf-8", "surrogateescape").split("\0"):
+        facts, _, path = row.partition("\t")
+        if path:
+            yield path, facts.split()
+
+
 def one_per_line(names: Sequence[str] | set[str]) -> bytes:
     """Names as git reads them from its standard input."""
     return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")

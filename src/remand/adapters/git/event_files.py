@@ -5,9 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 
-from remand.adapters.git.command import one_per_line, parse_batch, parse_batch_check, query_git, run_git
+from remand.adapters.git.command import (
+    one_per_line,
+    parse_batch,
+    parse_batch_check,
+    parse_tree_list,
+    query_git,
+    run_git,
+)
 from remand.adapters.git.location import LedgerLocation
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Rewrite
@@ -47,7 +54,10 @@ class GitControl:
     ) -> Iterator[tuple[ControlFile, bytes | None]]:
         """What files hold now; None for one larger than `most` bytes, and once `in_all` bytes were read."""
         ids = [(file, file.after.partition(" ")[2]) for file in files]
-        sizes = self._sizes(name for _, name in ids) if ids else {}
+        if not ids:
+            return
+        listed = self._run_git("cat-file", "--batch-check", stdin=one_per_line([name for _, name in ids]))
+        sizes = {name: size for name, _, size in parse_batch_check(listed)}
         for file, name in ids:
             size = sizes.get(name, most + 1)
             is_read = size <= min(most, in_all)
@@ -55,14 +65,12 @@ class GitControl:
             yield file, self._run_git("cat-file", "blob", name) if is_read else None
 
     def event_files(self, commit: str) -> list[ControlFile]:
-        rows = self._run_git("ls-tree", "-r", "-z", "--full-tree", commit, "--", ".got/events/").split(b"\0")
-        found = []
-        for row in rows:
-            facts, _, path = row.decode("utf-8", "surrogateescape").partition("\t")
-            if is_event_file(path):
-                mode, _, name = facts.split(" ")
-                found.append(ControlFile(path, "", f"{mode} {name}"))
-        return found
+        listed = self._run_git("ls-tree", "-r", "-z", "--full-tree", commit, "--", ".got/events/")
+        return [
+            ControlFile(path, "", f"{mode} {name}")
+            for path, (mode, _, name) in parse_tree_list(listed)
+            if is_event_file(path)
+        ]
 
     def _merge_bases(self, one: str, other: str) -> list[str]:
         """The last commits that two histories have in common; none when they have nothing in common."""
@@ -76,10 +84,6 @@ class GitControl:
             if path and is_control_path(path):
                 old_mode, mode, old, new, _ = facts.decode("ascii").removeprefix(":").split(" ")
                 yield ControlFile(path, _side(old_mode, old), _side(mode, new))
-
-    def _sizes(self, ids: Iterable[str]) -> Mapping[str, int]:
-        answer = self._run_git("cat-file", "--batch-check", stdin=one_per_line(list(ids)))
-        return {name: size for name, _, size in parse_batch_check(answer)}
 
     def _run_git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         failure = "git cannot tell what was changed below .got"
@@ -144,12 +148,9 @@ class GitHistory:
 
     def _event_blobs(self, tip: str) -> dict[str, str]:
         """The names of the event files at a commit, with the ids of their contents."""
-        rows = self._text("ls-tree", "-z", tip, "--", f"{_FOLDER}/").split("\0")
-        return {
-            os.path.basename(path): facts.split()[2]
-            for facts, _, path in (row.partition("\t") for row in rows)
-            if path.endswith(".jsonl")
-        }
+        listed = self._run_git("ls-tree", "-z", tip, "--", f"{_FOLDER}/")
+        rows = () if listed.returncode else parse_tree_list(listed.stdout)
+        return {os.path.basename(path): blob for path, (_, _, blob) in rows if path.endswith(".jsonl")}
 
     def _blobs(self, names: Iterable[str]) -> dict[str, bytes]:
         """The contents of blobs, as far as this clone has them."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from remand.adapters.git.command import (
     one_per_line,
     parse_batch,
+    parse_tree_list,
     query_git,
     run_git,
     temporary_git_folder,
@@ -33,12 +34,8 @@ class GitPublisher:
         if not self._tip(branch):
             return None
         answer = run_git(self._place.worktree, "ls-tree", "-l", "-z", f"refs/heads/{branch}", f"{_FOLDER}/")
-        found: dict[str, int] = {}
-        for row in answer.stdout.decode(errors="replace").split("\0"):
-            facts, _, path = row.partition("\t")
-            if path:
-                found[os.path.basename(path)] = int(facts.split()[3])
-        return found
+        rows = parse_tree_list(answer.stdout)
+        return {os.path.basename(path): int(size) for path, (_, kind, _, size) in rows if kind == "blob"}
 
     def read(self, branch: str, name: str) -> bytes:
         return run_git(
@@ -48,8 +45,8 @@ class GitPublisher:
     def lines_at(self, commit: str) -> Iterator[bytes]:
         """Every line of the event files that a commit has."""
         listed = run_git(self._place.worktree, "ls-tree", "-z", "--end-of-options", commit, f"{_FOLDER}/")
-        rows = (row.partition("\t") for row in listed.stdout.decode(errors="replace").split("\0") if row)
-        blobs = [facts.split()[2] for facts, _, path in rows if path.endswith(".jsonl") and " blob " in facts]
+        rows = parse_tree_list(listed.stdout)
+        blobs = [blob for path, (_, kind, blob) in rows if path.endswith(".jsonl") and kind == "blob"]
         if not blobs:
             return
         answer = run_git(self._place.worktree, "cat-file", "--batch", stdin=one_per_line(blobs))

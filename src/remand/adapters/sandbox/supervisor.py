@@ -12,10 +12,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from functools import cache, partial
 from io import FileIO
+from queue import SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
 from remand.adapters.sandbox.connections import LaunchConnection
@@ -91,16 +91,19 @@ class WatchThread:
 
     def call(self, task: Callable[[], T]) -> T:
         """Runs a task and waits for its answer."""
-        answer: Future[T] = Future()
+        answers: SimpleQueue[T | OSError | ValueError] = SimpleQueue()
 
         def run() -> None:
             try:
-                answer.set_result(task())
+                answers.put(task())
             except (OSError, ValueError) as fault:
-                answer.set_exception(fault)
+                answers.put(fault)
 
         self.call_soon(run)
-        return answer.result()
+        answer = answers.get()
+        if isinstance(answer, OSError | ValueError):
+            raise answer
+        return answer
 
     def call_soon(self, task: Callback) -> None:
         self._tasks.append(task)
