@@ -46,9 +46,16 @@ R = TypeVar("R", bound=Record)
 
 def update_parts(record: R, part_of: Mapping[str, str], changes: dict[str, Any]) -> R:
     """A record composed of others with changed fields, each in the part that has it."""
+    own: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
-    for name in part_of.keys() & changes.keys():
-        inner.setdefault(part_of[name], {})[name] = changes.pop(name)
+    for name, value in changes.items():
+        part = part_of.get(name)
+        if part is None:
+            own[name] = value
+        elif part in inner:
+            inner[part][name] = value
+        else:
+            inner[part] = {name: value}
     for part, values in inner.items():
-        changes[part] = replace(getattr(record, part), **values)
-    return replace(record, **changes)
+        own[part] = replace(getattr(record, part), **values)
+    return replace(record, **own)

@@ -14,6 +14,7 @@ from remand.domain.task import (
     PRIORITIES,
     TERMINAL,
     Claim,
+    ClaimHistory,
     Offer,
     Priority,
     Status,
@@ -179,16 +180,17 @@ def apply_claim(task: Task, event: task_events.TaskClaimed | task_events.Handoff
         lease_expires_at=bound_lease(event.lease_expires_at, event.ts),
         base=event.base,
     )
+    # The most frequent event of all: its parts are replaced here, not looked up by name.
+    claims = task.claims
     return advance_task(
         task,
         event,
         claim=claim,
-        offers=(),
-        epoch=task.claims.epoch + 1,
-        attempt_count=task.claims.attempt_count + 1,
-        waiting_for="",
+        claims=ClaimHistory(
+            epoch=claims.epoch + 1, attempt_count=claims.attempt_count + 1, exits=claims.exits
+        ),
+        people=replace(task.people, holders=with_name(task.people.holders, event.agent)),
         gates=work.reset_for_new_claim(task.gates),
-        holders=with_name(task.people.holders, event.agent),
     )
 
 
