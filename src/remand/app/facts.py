@@ -127,11 +127,11 @@ class FactLookup:
         return update_facts(facts, **changes) if changes else facts
 
     def missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
-        """The lines that are missing and may be about a task, or about one that it was cut from."""
+        """The lines that are missing and may be about a task, or about one that it was split from."""
         found = missing_for_task(self._tx, task, self._lineage)
         known = {one.id for one in found}
-        family = (task, *self._lineage.ancestors(task))
-        signed = (lines for one in family for lines in self._source.missing_events(one.id))
+        lineage = (task, *self._lineage.ancestors(task))
+        signed = (lines for one in lineage for lines in self._source.missing_events(one.id))
         return (*found, *(one for one in signed if one.id not in known))
 
     def open_blockers(self, task: Task) -> tuple[str, ...]:

@@ -123,8 +123,8 @@ class RequestHandler:
 
     def _team(self, task: Task | None) -> Team:
         """The team, its members by the names that a task knows them by, should they have changed since."""
-        family = Lineage(self.tx, self._source.get)
-        return self._rules.team.with_task_names(family.participant_names(task)) if task else self._rules.team
+        lineage = Lineage(self.tx, self._source.get)
+        return self._rules.team.with_task_names(lineage.participant_names(task)) if task else self._rules.team
 
     def record_events(self, events: Sequence[Event], actor: Actor) -> None:
         """Keeps events that belong to no task."""

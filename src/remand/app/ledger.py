@@ -127,7 +127,7 @@ class Ledger(LogFiles):
     def ask_as(
         self, actor: Actor, ask: c.Command, key: str = "", known_by: KnownBy = KnownBy.UNSAID
     ) -> Answer:
-        """Answers an ask of the system's own, which comes through no door."""
+        """Answers a command of the system itself, which no interface takes."""
         return self._answer_all(
             [(Request(command=ask, actor=actor.name, key=key, known_by=known_by), actor)]
         )[0]

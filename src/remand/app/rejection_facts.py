@@ -352,11 +352,11 @@ SAME_SHARE = 0.8
 MAX_ACCEPTED = 3
 """How often a task may be rejected with cause before a human has to look at it."""
 MAX_CUTS = 3
-"""How often a task may be cut or reformulated before a human has to look at it."""
+"""How often a task may be split or reformulated before a human has to look at it."""
 
 
 class RejectionLookup:
-    """Gathers from the ledger what a rejection is held against."""
+    """Gathers from the ledger what a rejection is compared with."""
 
     def __init__(self, tx: Transaction, rules: Rules, fresh_task: Callable[[], str]) -> None:
         self._tx = tx
@@ -367,7 +367,7 @@ class RejectionLookup:
     def filing_facts(
         self, command: c.RejectHandoff, task: Task, now: Instant, looked_up: RejectionChecks | None
     ) -> dict[str, Any]:
-        """What a rejection is held against, and what a decision on it will need."""
+        """What a rejection is compared with, and what a decision on it will need."""
         record = TaskRejection.from_dict(command.rejection)
         seen = looked_up or RejectionChecks()
         validation = ValidationFacts(
@@ -473,7 +473,7 @@ class RejectionLookup:
         return describe_named_task(name, known, task, is_descendant=is_behind)
 
     def _is_part(self, other: Task, task: Task) -> bool:
-        """True when the other was cut from the task, directly or by way of others."""
+        """True when the other was split from the task, directly or by way of others."""
         return any(above.id == task.id for above in self._lineage.ancestors(other))
 
     def _depth(self, task: Task) -> int:
@@ -500,9 +500,12 @@ def _native_traces(traces: list[Trace]) -> list[Trace]:
 
 
 def _is_same(earlier: Trace, record: TaskRejection) -> bool:
-    """True when the blocking factor was told in nearly the same words, whatever the figures."""
-    told = record.blocking_factor if isinstance(record.blocking_factor, str) else ""
-    one, other = frozenset(split_words(earlier.text.lower())), frozenset(split_words(told[:MAX_TEXT].lower()))
+    """True when the blocking factor has nearly the same words, whatever the figures."""
+    factor = record.blocking_factor if isinstance(record.blocking_factor, str) else ""
+    one, other = (
+        frozenset(split_words(earlier.text.lower())),
+        frozenset(split_words(factor[:MAX_TEXT].lower())),
+    )
     return bool(one) and len(one & other) >= SAME_SHARE * len(one | other)
 
 

@@ -39,7 +39,7 @@ class HandoffCommand(Command, kw_only=True):
 
 
 class PlanForgeAction(TaskCommand, kw_only=True, tag="intendact"):
-    """Begin an act. Asked again for an act that is begun, it says whether that may still be done."""
+    """Begin an action. Asked again for an action that is begun, it says whether that may still be done."""
 
     act: ForgeAction
     about: str = ""
@@ -51,7 +51,7 @@ class PlanForgeAction(TaskCommand, kw_only=True, tag="intendact"):
 
 
 class RecordForgeAction(TaskCommand, kw_only=True, tag="noteact"):
-    """Note that an act has happened."""
+    """Note that an action has happened."""
 
     act: ForgeAction
     about: str = ""
@@ -61,7 +61,7 @@ class RecordForgeAction(TaskCommand, kw_only=True, tag="noteact"):
 
 
 class RecordForgeActionFailure(TaskCommand, kw_only=True, tag="noteactfailure"):
-    """Note that an act could not be done."""
+    """Note that an action could not be done."""
 
     act: ForgeAction
     about: str = ""
@@ -168,7 +168,7 @@ class RetractReview(TaskCommand, kw_only=True):
 
 
 class ReassignTask(TaskCommand, kw_only=True):
-    """Let another agent go on with the task."""
+    """Let another agent continue the task."""
 
     target: str
     source: str = ""
@@ -338,7 +338,7 @@ class ReleaseTask(ClaimCommand, kw_only=True):
 
 
 class ContinueTask(ClaimCommand, kw_only=True):
-    """Stop in the middle and let another session go on."""
+    """Pause the task so that another session can continue it."""
 
 
 class WaitTask(ClaimCommand, kw_only=True):

@@ -121,7 +121,7 @@ class FilingFacts(Record, kw_only=True):
     human_reason: str = ""
     """Why someone else than the automatic director has to answer a valid rejection; empty when it may."""
     distrust: str = ""
-    """Why a rejection is not believed although nothing is wrong with it by itself: the task goes on to another."""
+    """Why a rejection is not believed although nothing is wrong with it by itself: the task passes to another."""
     joins: tuple[str, ...] = ()
     """Open tasks that resolve the same blocker, which this agent has met before."""
 

@@ -23,7 +23,7 @@ class ForgeAction(StrEnum):
 
 
 class PlannedAction(Record, kw_only=True):
-    """An act that is begun, and not known to have happened."""
+    """An action that is begun, and not known to have happened."""
 
     act: ForgeAction
     about: str = ""
@@ -37,7 +37,7 @@ class PlannedAction(Record, kw_only=True):
 
 
 class AbandonedAction(Record, kw_only=True):
-    """An act that is not tried any more, unless the user has it tried again."""
+    """An action that is not tried any more, unless the user has it tried again."""
 
     act: ForgeAction
     about: str = ""
@@ -57,10 +57,10 @@ class TaskForgeState(Record, kw_only=True):
     is_closed: bool = False
     """The issue is."""
     is_branch_agents: bool = False
-    """An agent named the branch when it handed in, and nobody before."""
+    """An agent named the branch when it submitted, and nobody before."""
     intent: PlannedAction | None = None
     given_up: tuple[AbandonedAction, ...] = ()
 
     def find_abandoned(self, act: ForgeAction, about: str) -> AbandonedAction | None:
-        """The act, when it is not tried any more."""
+        """The action, when it is not tried any more."""
         return next((one for one in self.given_up if (one.act, one.about) == (act, about)), None)

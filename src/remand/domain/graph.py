@@ -294,7 +294,7 @@ def add_rejection(
     graph: ThoughtGraph, task: str, unique: str, rejection: TaskRejection, *, is_valid: bool
 ) -> GraphNode:
     """Adds a rejection of a task's node, under an id that nothing else has."""
-    told = rejection.to_dict()
+    fields = rejection.to_dict()
     summary = _text(rejection.reason_summary) or _text(rejection.blocking_factor)
     node = graph.add_node(
         free_id(graph, f"{REJECTION_PREFIX}{task}:{unique}"),
@@ -304,7 +304,7 @@ def add_rejection(
             "task_id": task,
             "reason_type": _enum_name(rejection.reason_type),
             "is_valid": is_valid,
-            **{name: told[name] for name in _COPIED_FIELDS},
+            **{name: fields[name] for name in _COPIED_FIELDS},
         },
     )
     graph.add_edge(node.id, task, EdgeType.OBSERVES)

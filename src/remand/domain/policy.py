@@ -32,7 +32,7 @@ class Policy(Record, kw_only=True):
     max_waiting_reviews: int = 0
     """How many submissions may wait for review, or be on their way there, before no new work is begun; 0: as suits the team."""
     open_pr: bool = False
-    """Work that is handed in is pushed, and shown as a draft pull request."""
+    """Submitted work is pushed, and shown as a draft pull request."""
     request_review: bool = False
     """The pull request is made ready, and the reviewers are asked."""
     merge_on_approve: bool = False

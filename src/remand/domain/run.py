@@ -47,7 +47,7 @@ class RunCosts(Record, kw_only=True):
     last_fault: Instant = ""
     """When a run last failed, or could not be begun."""
     grants: int = 0
-    """How often the user let the task go on after its budget was spent."""
+    """How often the user let the task continue after its budget was spent."""
 
     @property
     def failures(self) -> int:
@@ -206,7 +206,7 @@ class Breaker:
         return not self._open
 
     def snapshot(self) -> BreakerSnapshot:
-        """All it knows, for the next to go on with."""
+        """All it knows, for the next to continue with."""
         failing = {scope: sorted(tasks) for scope, tasks in list(self._failing.items())}
         return BreakerSnapshot(failing=failing, breaches=self.breaches)
 

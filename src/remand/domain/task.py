@@ -191,7 +191,7 @@ class Offer(Record, kw_only=True):
 
 
 class Submission(Record, kw_only=True):
-    """Work handed in: the commit, its code tree, and the agent that held the claim."""
+    """Submitted work: the commit, its code tree, and the agent that held the claim."""
 
     commit: str
     agent: str
@@ -205,7 +205,7 @@ class Submission(Record, kw_only=True):
 
 
 class LockoutCause(Record, kw_only=True):
-    """Why an agent is locked out: a rejection, a lockout of the task this one was cut from, or somebody's own word."""
+    """Why an agent is locked out: a rejection, a lockout of the task this one was split from, or somebody's own word."""
 
     review_id: str = ""
     inherited_from: str = ""
@@ -221,7 +221,7 @@ class Lockout(Record, kw_only=True):
     review_id: str = ""
     """The rejection it follows from; empty when it follows from none."""
     inherited_from: str = ""
-    """The task it was set on, when this one was cut from that."""
+    """The task it was set on, when this one was split from that."""
     also: tuple[LockoutCause, ...] = ()
     """Further causes."""
     team: tuple[str, ...] = ()
@@ -425,7 +425,7 @@ class Task(Record, kw_only=True):
 
     @property
     def blockers(self) -> tuple[str, ...]:
-        """The tasks that must end before this one goes on: dependencies, what it was deferred for, sub-tasks."""
+        """The tasks that must end before this one continues: dependencies, what it was deferred for, sub-tasks."""
         return self.links.depends_on + self.links.waits_for + self.links.children
 
     @property
@@ -435,7 +435,7 @@ class Task(Record, kw_only=True):
 
     @property
     def inheritable_lockouts(self) -> tuple[Lockout, ...]:
-        """The lockouts that hold for what was cut from the task: they end when it is done, not when it is cancelled."""
+        """The lockouts that hold for what was split from the task: they end when it is done, not when it is cancelled."""
         return () if self.status == Status.DONE else self.people.lockouts
 
     @property
@@ -444,7 +444,7 @@ class Task(Record, kw_only=True):
         return tuple(one for one in self.reviews.rounds if one.stands)
 
     def find_rejected_round(self, handoff_id: str, tree: str) -> ReviewRound | None:
-        """The rejection that stands of that code, handed in under that claim; two ledgers may have taken in two."""
+        """The rejection that stands of that code, submitted under that claim; two ledgers may have taken in two."""
         rounds = reversed(self.standing_rounds)
         return next((one for one in rounds if (one.handoff_id, one.tree) == (handoff_id, tree)), None)
 

@@ -27,7 +27,7 @@ class CommandPermission(NamedTuple):
     is_long: bool = False
     """It may take minutes."""
     hands_in: bool = False
-    """It hands in the tip of the worktree's branch."""
+    """It submits the tip of the worktree's branch."""
 
 
 _OWN = CommandPermission(TASK, "id")
@@ -155,7 +155,7 @@ def require_own_branch(branch: str, named: str) -> None:
 
 
 def require_tip(name: str, tip: str, branch: str) -> str:
-    """The commit that is handed in: the tip of the branch, by whatever name it is called; another is refused."""
+    """The commit that is submitted: the tip of the branch, by whatever name it is called; another is refused."""
     if not tip:
         raise Refused("nothing_committed", f"There is no commit on {branch}. Commit the work first.")
     if not is_tip_by_name(name, branch) and not (is_commit_id(name) and tip.startswith(name.lower())):

@@ -303,7 +303,7 @@ def _rename_member(member: Member, name: str) -> Member:
 
 THE_COORDINATOR = Actor(name=COORDINATOR, roles=frozenset({Role.COORDINATOR}))
 THE_DIRECTOR = Actor(name="director", roles=frozenset({Role.DIRECTOR}))
-"""The command that the user made director. It comes through no door: only the system itself speaks for it."""
+"""The command that the user made director. It comes through no interface: only the system itself speaks for it."""
 
 
 TEST_PATTERNS = (

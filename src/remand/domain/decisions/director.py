@@ -186,7 +186,7 @@ def slip_message(issues: Iterable[Issue]) -> str:
 
 
 def override_message(issues: tuple[Issue, ...] | list[Issue], *, is_last: bool = False) -> str:
-    """What an agent reads when its rejection was not accepted: every issue, and how to go on."""
+    """What an agent reads when its rejection was not accepted: every issue, and how to continue."""
     lines = ["Your rejection was not accepted due to the following issues:", ""]
     lines += [f"- {issue.message}" for issue in issues]
     if is_last:

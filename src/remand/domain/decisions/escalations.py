@@ -84,7 +84,7 @@ def escalation_options(
 
 
 def _alert_options(task: Task, agents: list[Actor]) -> tuple[EscalationOption, ...]:
-    """The ways to act on an alert; its agent goes on without any of them."""
+    """The ways to act on an alert; its agent continues without any of them."""
     holder = task.claim.agent if task.claim else ""
     others = (agent.name for agent in agents if agent.name != holder)
     return (
@@ -97,7 +97,7 @@ def _alert_options(task: Task, agents: list[Actor]) -> tuple[EscalationOption, .
 
 
 def _find_merged_submission(task: Task) -> Submission | None:
-    """The work that was handed in, when it was merged past the rules and no rejection of it stands."""
+    """The work that was submitted, when it was merged past the rules and no rejection of it stands."""
     work, escalation = task.submission, task.open_escalation
     if work is None or escalation is None or escalation.kind != "bypassed" or is_still_rejected(task):
         return None
@@ -161,10 +161,10 @@ def record_delivery(task: Task, command: c.NoteDelivery, context: c.CommandConte
     """Notes that a channel took the notice of a question, an alert or an override that is still open."""
     for one in (task.open_escalation, open_alert(task), *task.inbox.notices):
         if one is not None and one.id == command.escalation_id and command.channel not in one.notified:
-            told = EscalationNotified(
+            notified = EscalationNotified(
                 task_id=task.id, escalation_id=one.id, channel=command.channel, is_last=command.is_last
             )
-            return (told,)
+            return (notified,)
     return ()
 
 
@@ -235,7 +235,7 @@ def _find_alert(task: Task, name: str) -> GateAlert | None:
 def _answer_alert(
     task: Task, alert: GateAlert, command: c.AnswerEscalation, context: c.CommandContext
 ) -> Events:
-    """What follows from the user's word on an alert: its agent goes on, or the task is taken from it."""
+    """What follows from the user's word on an alert: its agent continues, or the task is taken from it."""
     choice, _, name = command.option.partition(":")
     said = EscalationAnswered(
         task_id=task.id, escalation_id=alert.id, option=command.option, guidance=command.guidance
@@ -284,7 +284,7 @@ def _clear_own_lockout(task: Task, context: c.CommandContext) -> Events:
 
 
 def _claim_for_user(task: Task, context: c.CommandContext) -> TaskClaimed:
-    """The user's own claim: to mend the work by hand, with as long a lease as there is."""
+    """The user's own claim: to fix the work by hand, with as long a lease as there is."""
     return TaskClaimed(
         task_id=task.id,
         handoff_id=context.facts.fresh.handoff_id,
@@ -298,22 +298,22 @@ def _claim_for_user(task: Task, context: c.CommandContext) -> TaskClaimed:
 
 
 def clear_lockout(task: Task, agent: str, reason: str, guidance: str, context: c.CommandContext) -> Events:
-    """Ends an agent's lockout, here and on what was cut from the task."""
+    """Ends an agent's lockout, here and on what was split from the task."""
     is_inherited = any(name == agent for name, _ in context.facts.lockouts.inherited)
     if not task.is_locked_out(agent) and (not is_inherited or agent in task.people.unlocked):
         raise Refused("bad_value", f"{agent} is not locked out of task {task.id}.")
     own = LockoutCleared(task_id=task.id, agent=agent, reason=reason, guidance=guidance)
-    heirs = tuple(
+    descendants = tuple(
         LockoutCleared(
-            task_id=heir,
+            task_id=descendant,
             agent=agent,
             reason=f"unlocked on {task.id}: {reason}"[:500],
             inherited_from=task.id,
         )
-        for heir, name in context.facts.lockouts.descendants
+        for descendant, name in context.facts.lockouts.descendants
         if name == agent
     )
-    return (own, *heirs)
+    return (own, *descendants)
 
 
 def reserve_for_agent(task: Task, agent: str, context: c.CommandContext) -> Events:

@@ -27,7 +27,7 @@ from remand.domain.task import Status, Task
 from remand.domain.text.visible import flatten
 
 SAME_CHANGE_PREFIX = "same-"
-"""How the names of findings begin that the user alone may accept: a rejected change that was handed in again."""
+"""How the names of findings begin that the user alone may accept: a rejected change that was submitted again."""
 CONFIGURATION = "remand.toml"
 _ABANDONED_STATUSES = frozenset({Status.CANCELLED, Status.INFEASIBLE, Status.DECOMPOSED})
 _NO_FINDINGS = GateResult(
@@ -212,7 +212,7 @@ def is_still_rejected(task: Task) -> bool:
 
 
 REJECTED_BEFORE = "rejected_before"
-"""The kind of question that a rejected change, handed in again, puts to the user."""
+"""The kind of question that a rejected change, submitted again, puts to the user."""
 MAX_COMMAND_TEXT = 20_000
 """How many characters of commands one text has; what is left out is counted."""
 MAX_LISTED_FINDINGS = 20
@@ -224,7 +224,7 @@ REFUSE_ADVICE = (
 def open_findings(task: Task) -> tuple[str, ...]:
     """The findings that somebody has to settle before the task's work counts.
 
-    A hold ends with the claim that it was measured under. The claim of a rejected change that was handed in again has
+    A hold ends with the claim that it was measured under. The claim of a rejected change that was submitted again has
     ended; the user is asked about that change, and nothing else is settled until then.
     """
     gates = task.gates
@@ -246,7 +246,7 @@ def open_findings(task: Task) -> tuple[str, ...]:
 
 
 def is_same_change(finding: str) -> bool:
-    """True for a rejected change that was handed in again."""
+    """True for a rejected change that was submitted again."""
     return finding.startswith(SAME_CHANGE_PREFIX)
 
 
@@ -335,16 +335,16 @@ def settle_lines(
     findings: Sequence[str],
     *,
     is_accepted: bool = True,
-    room: int = MAX_COMMAND_TEXT,
+    limit: int = MAX_COMMAND_TEXT,
 ) -> str:
     """One command for each of these findings that the actor may settle, and the ids of the others.
 
-    Of more commands than there is room for, in characters, the rest is counted.
+    Of more commands than fit, in characters, the rest is counted.
     """
     own = acceptable_findings(task, findings, actor)
     reached = set(own)
     rows = [f"  {settle_command(task, one, actor, is_accepted=is_accepted)}" for one in own]
-    fits = sum(1 for total in accumulate(len(row) + 1 for row in rows) if total <= room)
+    fits = sum(1 for total in accumulate(len(row) + 1 for row in rows) if total <= limit)
     if fits < len(rows):
         rows = [*rows[:fits], f"  and {len(rows) - fits} more: {show_command(task)}"]
     others = [_shell_argument(one) for one in dict.fromkeys(findings) if one not in reached]
@@ -369,7 +369,7 @@ def hold_summary(task: Task, team: Team) -> str:
     )
 
 
-def hold_notice(task: Task, team: Team, room: int = MAX_COMMAND_TEXT) -> str:
+def hold_notice(task: Task, team: Team, limit: int = MAX_COMMAND_TEXT) -> str:
     """What people are told about a hold: who has to act, and one command for each finding."""
     findings, names = open_findings(task), possible_settlers(task, team)
     if not findings:
@@ -378,7 +378,7 @@ def hold_notice(task: Task, team: Team, room: int = MAX_COMMAND_TEXT) -> str:
         return f"{describe_held_count(len(findings))}, and everybody who could settle {_pronoun(len(findings))} worked on the task. The user lets it pass with:\n  {override_command(task)}"
     user = team.actor(USER)
     is_users = bool(acceptable_findings(task, findings, user))
-    rows = settle_lines(task, user if is_users else team.actor(names[0]), findings, room=room)
+    rows = settle_lines(task, user if is_users else team.actor(names[0]), findings, limit=limit)
     by = " Reviewers other than the user add `--reviewer NAME`." if is_users and len(names) > 1 else ""
     who = _capitalise(join_names(names))
     return f"{describe_held_count(len(findings))}. {who} accepts {_pronoun(len(findings))} with:\n{rows}\n{REFUSE_ADVICE}{by}"

@@ -19,9 +19,9 @@ from remand.domain.refusals import Refused
 from remand.domain.task import Status, Submission, Task
 
 PLANNED = "intent"
-"""In place of an act: one is begun, whichever it is and whatever the policy says now."""
+"""In place of an action: one is begun, whichever it is and whatever the policy says now."""
 RETRY_DELAYS = (60.0, 240.0, 960.0, 3600.0, 14_400.0, 43_200.0, 86_400.0)
-"""How long an act waits after each failure, in seconds; after one more it is given up."""
+"""How long an action waits after each failure, in seconds; after one more it is given up."""
 MAX_WHY = 500
 MAX_FORGE_CLOCK_LEAD = 3600.0
 """So many seconds the forge's clock may be ahead of ours."""
@@ -29,7 +29,7 @@ ALL_ACTIONS = tuple(ForgeAction)
 
 
 def allowed_actions(policy: Policy) -> tuple[ForgeAction, ...]:
-    """The acts that a policy allows."""
+    """The actions that a policy allows."""
     allowed = {
         ForgeAction.PUSH: policy.open_pr,
         ForgeAction.OPEN: policy.open_pr,
@@ -46,7 +46,7 @@ def allowed_actions(policy: Policy) -> tuple[ForgeAction, ...]:
 def due_action(
     task: Task, acts: Collection[str], *, is_again: bool = False
 ) -> tuple[ForgeAction, str] | None:
-    """The next act for a task, and what it is about; None when there is none, or the next one was given up.
+    """The next action for a task, and what it is about; None when there is none, or the next one was given up.
 
     What was given up is due as well when it is to be tried again.
     """
@@ -55,7 +55,7 @@ def due_action(
 
 
 def _remaining_actions(task: Task, acts: Collection[str]) -> Iterator[tuple[ForgeAction, str]]:
-    """The acts that are left for a task as it stands, in their order."""
+    """The actions that are left for a task as it stands, in their order."""
     forge, work = task.forge, task.submission
     if task.status == Status.PROVISIONAL and work is not None:
         if ForgeAction.PUSH in acts and task.branch and forge.pushed != work.commit:
@@ -97,7 +97,7 @@ def due_forge_kinds(task: Task) -> tuple[str, ...]:
 
 
 def describe_forge_wait(task: Task) -> str:
-    """What a task waits for on the forge because an act failed; empty when none did."""
+    """What a task waits for on the forge because an action failed; empty when none did."""
     intent = task.forge.intent
     if intent is not None and intent.why:
         return f"the forge to {describe_action(task, intent.act)}: {intent.why} The next attempt is at {intent.until}."
@@ -109,7 +109,7 @@ def describe_forge_wait(task: Task) -> str:
 
 
 def describe_action(task: Task, act: ForgeAction) -> str:
-    """An act in words."""
+    """An action in words."""
     match act:
         case ForgeAction.PUSH:
             return f"take {_short_commit(task)} on the branch {task.branch}"
@@ -131,7 +131,7 @@ def _short_commit(task: Task) -> str:
 
 
 def plan_action(task: Task, command: c.PlanForgeAction, context: c.CommandContext) -> Events:
-    """Begins an act that is allowed now. For one that is begun already nothing is added."""
+    """Begins an action that is allowed now. For one that is begun already nothing is added."""
     if command.act not in context.facts.forge_actions:
         raise Refused("policy_off", f"The policy does not let Remand {describe_action(task, command.act)}.")
     _require_possible(task, command, context)
@@ -159,7 +159,7 @@ def plan_action(task: Task, command: c.PlanForgeAction, context: c.CommandContex
 
 
 def _require_possible(task: Task, command: c.PlanForgeAction, context: c.CommandContext) -> None:
-    """Refuses an act that the task as it stands does not bear."""
+    """Refuses an action that the task as it stands does not bear."""
     match command.act:
         case ForgeAction.PUSH | ForgeAction.OPEN:
             _require_submitted(task, command)
@@ -232,7 +232,7 @@ def _require_ended(task: Task, command: c.PlanForgeAction, context: c.CommandCon
 
 
 def record_action(task: Task, command: c.RecordForgeAction, context: c.CommandContext) -> Events:
-    """Notes that an act which was intended has happened; what was noted before changes nothing."""
+    """Notes that an action which was intended has happened; what was noted before changes nothing."""
     r.require_number("pull request number", command.pr)
     r.require_text("address", command.url, 2000)
     if not _is_planned(task, command):
@@ -254,7 +254,7 @@ def record_action(task: Task, command: c.RecordForgeAction, context: c.CommandCo
 def record_action_failure(
     task: Task, command: c.RecordForgeActionFailure, context: c.CommandContext
 ) -> Events:
-    """Notes that an act could not be done: it is tried again, each time later, a few times.
+    """Notes that an action could not be done: it is tried again, each time later, a few times.
 
     One that may never be done is given up before it is begun.
     """

@@ -64,7 +64,7 @@ from remand.domain.task import MAX_LEASE_SECONDS, Claim, Task, update_task
 def require_own_commit(task: Task, claim: Claim, context: c.CommandContext) -> None:
     """Refuses an agent the commit that the base was at when it claimed, or is at now and the task has its own branch.
 
-    People may hand in what needs no commit: without gates nothing is measured, and a reviewer looks at it.
+    People may submit what needs no commit: without gates nothing is measured, and a reviewer looks at it.
     """
     facts = context.facts
     if not context.actor.confined:
@@ -156,10 +156,10 @@ def record_measured_gates(task: Task, command: c.NoteGatesMeasured, context: c.C
 
 
 def require_release(task: Task, claim: Claim, context: c.CommandContext) -> Events:
-    """What has to be there before work may be handed in: a release of its code tree by the rules of now.
+    """What has to be there before work may be submitted: a release of its code tree by the rules of now.
 
     Where there are no gates, the empty verdict is given here, and says so. Another commit with the code tree
-    that was released gets the release in its own name: what is handed in is always what a release names.
+    that was released gets the release in its own name: what is submitted is always what a release names.
     """
     facts = context.facts
     if facts.gate_rules.gates is None:
@@ -271,7 +271,7 @@ def record_verdict(task: Task, command: c.RecordVerdict, context: c.CommandConte
 def _rejected_change_question(
     task: Task, claim: Claim, verdict: Verdict, context: c.CommandContext
 ) -> Events:
-    """The question to the user about a rejected change that was handed in again; nobody else can let it pass."""
+    """The question to the user about a rejected change that was submitted again; nobody else can let it pass."""
     same = next(filter(is_same_change, verdict.suspicions), "")
     if not same or same in task.gates.decisions.accepted:
         return ()
@@ -372,7 +372,7 @@ def override_gate(task: Task, command: c.OverrideGate, context: c.CommandContext
     """The user lets a gate's failure pass, for the code tree it was measured on.
 
     A held claim goes through by that. After a rejection it counts for the next claim: that verdict is not signed,
-    and so nothing is handed in on what it says of the other gates.
+    and so nothing is submitted on what it says of the other gates.
     """
     r.require_text("reason", command.reason, may_be_empty=False)
     gates = task.gates

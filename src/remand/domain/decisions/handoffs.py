@@ -112,7 +112,7 @@ def initiate_handoff(task: Task, command: c.InitiateHandoff, context: c.CommandC
 
 
 def require_done_claim(task: Task, command: c.SubmitTask, context: c.CommandContext) -> Claim:
-    """The claim under which work may be handed in: held, not locked out, at a real commit."""
+    """The claim under which work may be submitted: held, not locked out, at a real commit."""
     r.require_not_locked_out(task, command.agent, context.facts)
     r.require_branch(command.branch)
     r.require_number("pull request number", command.pr)
@@ -131,7 +131,7 @@ def require_done_claim(task: Task, command: c.SubmitTask, context: c.CommandCont
 
 
 def submission_branch(task: Task, command: c.SubmitTask | c.CompleteHandoff) -> str:
-    """The branch that work is handed in from: the one that is named, else the task's, else the one checked out."""
+    """The branch that work is submitted from: the one that is named, else the task's, else the one checked out."""
     return command.branch if command.is_branch_given else task.branch or command.branch
 
 
@@ -144,7 +144,7 @@ def recorded_branch(task: Task, command: c.SubmitTask, facts: Facts) -> str:
 def _require_commit_on_branch(task: Task, command: c.SubmitTask, facts: Facts) -> None:
     """Refuses a branch that does not have the commit, and a new one that is the base or another task's.
 
-    What is reviewed and merged is the branch: were it another, no approval could ever count. The user who mends a task
+    What is reviewed and merged is the branch: were it another, no approval could ever count. The user who fixes a task
     by hand may do so anywhere.
     """
     if command.agent == task.people.fixer:
@@ -172,7 +172,7 @@ def _require_commit_on_branch(task: Task, command: c.SubmitTask, facts: Facts) -
 
 
 def _branch_advice(task: Task, command: c.SubmitTask, facts: Facts) -> str:
-    """What to do about a commit that is not on the branch that it is handed in from."""
+    """What to do about a commit that is not on the branch that it is submitted from."""
     if not command.is_branch_given and command.branch not in ("", task.branch, facts.work.base_branch):
         return f"If it is on {command.branch}, submit it with `--branch {command.branch}`."
     if command.is_branch_given and task.branch not in ("", command.branch):
@@ -225,13 +225,13 @@ def remaining_agents(task: Task, facts: Facts, *, without: Collection[str] = ())
 
 
 def best_agent(
-    agents: Iterable[Actor], text: str, room: Mapping[str, int] | None = None
+    agents: Iterable[Actor], text: str, free_capacity: Mapping[str, int] | None = None
 ) -> tuple[Actor, tuple[str, ...]]:
     """The agent that knows most of what a text is about, with those skills.
 
     Of those who know as much it is the one that could take on most; then the team's order settles it.
     """
-    free = room or {}
+    free = free_capacity or {}
     words = frozenset(re.findall(r"\w+", text.lower()))
     known = [
         (agent, tuple(sorted(skill for skill in agent.skills if _mentions_skill(skill, words))))

@@ -41,7 +41,7 @@ def lock_out_agent(task: Task, command: c.LockOut, context: c.CommandContext) ->
 def unlock_agent(task: Task, command: c.Unlock, context: c.CommandContext) -> Events:
     """Lets an agent work on the task again; on an escalated task that is the answer.
 
-    What was reserved for a colleague and nobody has taken yet is free: the user wants this agent to go on.
+    What was reserved for a colleague and nobody has taken yet is free: the user wants this agent to continue.
     """
     r.require_text("reason", command.reason, may_be_empty=False)
     r.require_text("guidance", command.guidance)
@@ -55,7 +55,7 @@ def unlock_agent(task: Task, command: c.Unlock, context: c.CommandContext) -> Ev
 
 
 def reassign_task(task: Task, command: c.ReassignTask, context: c.CommandContext) -> Events:
-    """Lets another agent go on. Who had the task keeps its lockout."""
+    """Lets another agent continue. Who had the task keeps its lockout."""
     facts = context.facts
     r.require_names(command.source, command.target)
     r.require_text("reason", command.reason)

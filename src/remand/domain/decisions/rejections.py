@@ -28,7 +28,7 @@ from remand.domain.validation.assessment import Assessment
 
 
 def task_context(task: Task) -> dict[str, Any]:
-    """What a rejection is held against: the task as it is written down."""
+    """What a rejection is compared with: the task as it was added."""
     return {
         "id": task.id,
         "title": task.title,
@@ -218,7 +218,7 @@ def _require_valid_plan(
 
 
 def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ...]) -> Events:
-    """The new tasks. What is cut from a task keeps away those who are locked out of it."""
+    """The new tasks. What is split from a task keeps away those who are locked out of it."""
     is_part = drawn.link == "REFINES"
     made: list[Event] = []
     for name, sketch in zip(fresh, drawn.sketches, strict=False):
@@ -239,7 +239,7 @@ def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ..
 
 
 def _inherit_lockouts(task: Task, name: str) -> list[Event]:
-    """The lockouts of a task on another that was cut from it."""
+    """The lockouts of a task on another that was split from it."""
     return [
         LockoutSet(
             task_id=name,
@@ -438,7 +438,7 @@ def _nesting_depth(value: Any) -> int:
 def _override_invalid(
     task: Task, record: TaskRejection, found: Assessment, context: c.CommandContext
 ) -> Events:
-    """An invalid rejection: the work goes on, with the same agent until it has tried that too often."""
+    """An invalid rejection: the work continues, with the same agent until it has tried that too often."""
     facts, agent = context.facts, context.actor.name
     is_formal = director.is_formal_slip(found.issues, task.slips_by(agent))
     ended = () if is_formal else h.lock_out_after_giving_up(task, agent, context)

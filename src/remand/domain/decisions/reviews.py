@@ -212,7 +212,7 @@ def _follow_up_events(
     *,
     is_locked: bool,
 ) -> Events:
-    """Another agent with the skill goes on, or the user is asked. An author who may go on is left to."""
+    """Another agent with the skill continues, or the user is asked. An author who may continue is left to."""
     facts, number = context.facts, len(task.standing_rounds) + 1
     if number >= facts.policy.escalate_after_reviews:
         why = f"{task.label[0].upper()}{task.label[1:]} was rejected {number} times. It needs guidance or a manual fix"
@@ -277,12 +277,12 @@ def _clear_lockouts(task: Task, review: Review, context: c.CommandContext) -> Ev
     if found.agent not in freed and _has_lost_its_cause(task, found.agent, context):
         own = (review_events.LockoutCleared(task_id=task.id, agent=found.agent, **why),)
         freed.add(found.agent)
-    heirs = tuple(
-        review_events.LockoutCleared(task_id=heir, agent=agent, inherited_from=task.id, **why)
-        for heir, agent in context.facts.lockouts.descendants
+    descendants = tuple(
+        review_events.LockoutCleared(task_id=descendant, agent=agent, inherited_from=task.id, **why)
+        for descendant, agent in context.facts.lockouts.descendants
         if agent in freed
     )
-    return (*own, *heirs)
+    return (*own, *descendants)
 
 
 def _has_lost_its_cause(task: Task, agent: str, context: c.CommandContext) -> bool:
@@ -334,7 +334,7 @@ def _require_under_review(task: Task, commit: str, context: c.CommandContext) ->
 
 
 def _retract_advice(task: Task) -> str:
-    """How rejected work comes under review again; empty when nothing that was handed in last was rejected."""
+    """How rejected work comes under review again; empty when nothing that was submitted last was rejected."""
     work = task.submission
     known = task.find_rejected_round(work.handoff_id, work.tree) if work else None
     if known is None or task.status not in (Status.REJECTED, Status.ESCALATED):
@@ -356,7 +356,7 @@ def require_awaiting_review(task: Task) -> Submission:
 
 
 def require_shown_work(task: Task, work: Submission | None) -> Submission:
-    """The work of a task that a diff is asked for; refuses a task of which nothing was handed in."""
+    """The work of a task that a diff is asked for; refuses a task of which nothing was submitted."""
     if work is None:
         raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; it has no submission.")
     return work
@@ -376,14 +376,14 @@ def _require_submission(task: Task, commit: str, context: c.CommandContext) -> S
 
 
 def has_worked_on(task: Task, reviewer: Actor) -> bool:
-    """True for who worked on the task, under any name. What the user mended by hand needs no second word."""
+    """True for who worked on the task, under any name. What the user fixed by hand needs no second word."""
     is_user = reviewer.is_user
     worked = task.people.authors if is_user else (*task.people.authors, *task.people.holders)
     return reviewer.name in worked and not (is_user and task.people.fixer == reviewer.name)
 
 
 def require_not_author(task: Task, reviewer: Actor, facts: Facts) -> None:
-    """Refuses who worked on the task, or is kept away from it or from one it was cut from; never the user for that."""
+    """Refuses who worked on the task, or is kept away from it or from one it was split from; never the user for that."""
     if has_worked_on(task, reviewer):
         raise Refused("own_work", f"{reviewer.name} worked on task {task.id} and cannot review it.")
     if not reviewer.is_user:
@@ -436,8 +436,8 @@ def add_review_comments(task: Task, command: c.AddComments, context: c.CommandCo
             "nothing_to_review", f"Task {task.id} has no rejection in force that these comments belong to."
         )
     require_not_author(task, context.actor, context.facts)
-    told = {name for one in task.standing_rounds for name in one.comments}
-    fresh = tuple(finding for finding in command.findings if finding.comment and finding.comment not in told)
+    added = {name for one in task.standing_rounds for name in one.comments}
+    fresh = tuple(finding for finding in command.findings if finding.comment and finding.comment not in added)
     fresh = fresh[: max(MAX_COMMENTS - len(known.comments), 0)]
     if not fresh:
         return ()

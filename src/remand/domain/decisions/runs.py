@@ -163,7 +163,7 @@ def _follow_up_events(
 
 
 def _budget_question(task: Task, ended: RunEnded, context: c.CommandContext) -> Events:
-    """The question that a spent budget is. Work that was handed in is looked at, and who was told to stop goes on."""
+    """The question that a spent budget is. Work that was submitted is looked at, and who was told to stop goes on."""
     over = context.facts.policy.budget.describe_overrun(add_run_cost(task.spent, ended))
     is_spared = task.status == Status.PROVISIONAL or ended.how == How.STOPPED
     if not over or is_spared or not _may_escalate(task):

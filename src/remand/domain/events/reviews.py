@@ -17,7 +17,7 @@ class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
     review_id: str = ""
     """The rejection it follows from; empty when it follows from none."""
     inherited_from: str = ""
-    """The task it was set on, when this one was cut from that."""
+    """The task it was set on, when this one was split from that."""
     by: str = ""
     """On whose word, when that is not who asked."""
     team: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class LockoutCleared(OverridingEvent, tag="lockout.clear", kw_only=True):
     review_id: str = ""
     """The rejection whose retraction it follows from; empty when the user unlocked the agent."""
     inherited_from: str = ""
-    """The task it was cleared on, when this one was cut from that."""
+    """The task it was cleared on, when this one was split from that."""
 
 
 class Finding(Record, kw_only=True):
@@ -118,7 +118,7 @@ class ReviewCommented(TaskEvent, tag="review.comment", kw_only=True):
     commit: str
     tree: str = ""
     handoff_id: str = ""
-    """The claim under which the rejected work was handed in."""
+    """The claim under which the rejected work was submitted."""
     findings: tuple[Finding, ...] = ()
     source: str = ""
     """The kind of forge, with a colon."""
@@ -151,7 +151,7 @@ class FeedbackFetched(ClaimEvent, tag="feedback.fetch", kw_only=True):
 
 
 class TaskReassigned(TaskEvent, tag="task.reassign", kw_only=True):
-    """The task goes on to another agent; the handoff that follows reserves it."""
+    """The task passes to another agent; the handoff that follows reserves it."""
 
     target: str
     source: str = ""

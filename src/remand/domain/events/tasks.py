@@ -87,7 +87,7 @@ class TaskCancelled(AnswerEvent, tag="task.cancel", kw_only=True):
 
 
 class TaskBlocked(AnswerEvent, tag="task.block", kw_only=True):
-    """The task cannot go on, and nothing in the ledger will free it: a human or director has to."""
+    """The task cannot continue, and nothing in the ledger will free it: a human or director has to."""
 
     reason: str = ""
 
@@ -125,7 +125,7 @@ class TaskSettled(TaskEvent, tag="task.settle", kw_only=True):
 
 
 class TaskDecomposed(AnswerEvent, tag="task.decompose", kw_only=True):
-    """The task was cut into sub-tasks and is done when they are."""
+    """The task was split into sub-tasks and is done when they are."""
 
     children: tuple[str, ...]
 
@@ -138,7 +138,7 @@ class TaskClaimed(ClaimEvent, tag="task.claim", kw_only=True):
     lease_expires_at: Instant
     branch: str = ""
     base: str = ""
-    """Where the base was then: what the work is held against, should it be done on the base itself."""
+    """Where the base was then: what the work is compared with, should it be done on the base itself."""
 
 
 class HandoffInitiated(AnswerEvent, tag="handoff.initiate", kw_only=True):
@@ -164,7 +164,7 @@ class HandoffAccepted(ClaimEvent, tag="handoff.accept", kw_only=True):
 
 
 class HandoffCompleted(ClaimEvent, tag="handoff.complete", kw_only=True):
-    """The agent handed in its work under an accepted handoff: a done claim."""
+    """The agent submitted its work under an accepted handoff: a done claim."""
 
     commit: str = ""
     tree: str = ""
@@ -199,7 +199,7 @@ class TaskReleased(ClaimEvent, tag="task.release", kw_only=True):
 
 
 class TaskContinued(ClaimEvent, tag="task.continue", kw_only=True):
-    """The agent stopped in the middle; another session goes on from there."""
+    """The agent stopped in the middle; another session continues from there."""
 
     reason: str = ""
 

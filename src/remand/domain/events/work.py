@@ -18,7 +18,7 @@ class GatePassed(ClaimEvent, tag="gate.pass", kw_only=True):
 
 
 class GateRejected(ClaimEvent, tag="gate.reject", kw_only=True):
-    """The gates refused a done claim; the agent goes on."""
+    """The gates refused a done claim; the agent continues."""
 
     verdict: Verdict
     number: int = 1
@@ -42,7 +42,7 @@ class GateHeld(ClaimEvent, tag="gate.hold", kw_only=True):
 
 
 class GateErrored(ClaimEvent, tag="gate.error", kw_only=True):
-    """The gates could not be run; nobody is to blame, and another session goes on."""
+    """The gates could not be run; nobody is to blame, and another session continues."""
 
     verdict: Verdict
 
@@ -156,11 +156,11 @@ class RunEnded(TaskEvent, tag="run.end", kw_only=True):
 
 
 class TaskReturned(ClaimEvent, tag="task.return", kw_only=True):
-    """The system took a task back from a run that could not go on; without blame, its work kept."""
+    """The system took a task back from a run that could not continue; without blame, its work kept."""
 
     reason: str = ""
     has_work: bool = False
-    """There are commits or uncommitted files to go on from."""
+    """There are commits or uncommitted files to continue from."""
 
 
 class IssueImported(TaskEvent, tag="forge.import", kw_only=True):
@@ -174,7 +174,7 @@ class IssueImported(TaskEvent, tag="forge.import", kw_only=True):
 
 
 class ActEvent(TaskEvent, tag="", kw_only=True):
-    """An event of one act. The act and what it is about are its key: under it the act happens once."""
+    """An event of one action. The action and what it is about are its key: under it the action happens once."""
 
     act: str
     about: str = ""
@@ -182,7 +182,7 @@ class ActEvent(TaskEvent, tag="", kw_only=True):
 
 
 class ActIntended(ActEvent, tag="forge.intend", kw_only=True):
-    """The act is about to be done. Whoever finds this without an outcome looks whether it was."""
+    """The action is about to be done. Whoever finds this without an outcome looks whether it was."""
 
     branch: str = ""
     base: str = ""

@@ -419,7 +419,7 @@ def apply_escalation_answered(task: Task, event: review_events.EscalationAnswere
         feedback=task.reviews.feedback + bool(event.guidance),
         spent=grant_after_answer(task.spent, task.inbox.escalation.kind if task.inbox.escalation else ""),
     )
-    # What was merged past the rules is accepted as handed in: the approval that follows finds it under review.
+    # What was merged past the rules is accepted as submitted: the approval that follows finds it under review.
     is_handed_in = event.option == ACCEPT and task.submission is not None and not is_still_rejected(task)
     return replace(moved, status=Status.PROVISIONAL) if is_handed_in else moved
 

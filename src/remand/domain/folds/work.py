@@ -112,7 +112,7 @@ def reset_for_new_claim(gates: GateState) -> GateState:
 
 
 def find_release_conflict(task: Task, event: TaskSubmitted | HandoffCompleted) -> Task | None:
-    """The conflict of work that was handed in without its gates' release; None when they let it through."""
+    """The conflict of work that was submitted without its gates' release; None when they let it through."""
     gates = task.gates
     if gates.is_released and (gates.commit, gates.tree) == (event.commit, event.tree):
         return None
@@ -227,7 +227,7 @@ def apply_issue_imported(task: Task, event: work_events.IssueImported) -> Task:
 
 
 def forge_state_after_submission(task: Task, event: TaskSubmitted | HandoffCompleted) -> TaskForgeState:
-    """What is known of the forge once work is handed in: who named the branch. On another branch nothing was pushed."""
+    """What is known of the forge once work is submitted: who named the branch. On another branch nothing was pushed."""
     is_moved = event.is_branch_given and event.branch != task.branch
     if not event.branch or (task.branch and not is_moved):
         return task.forge
@@ -274,7 +274,7 @@ def apply_act_done(task: Task, event: work_events.ActDone) -> Task:
 
 
 def apply_act_failed(task: Task, event: work_events.ActFailed) -> Task:
-    """Waits for a while, or gives the act up."""
+    """Waits for a while, or gives the action up."""
     intent = task.forge.intent
     is_begun = intent is not None and (intent.act, intent.about) == (event.act, event.about)
     if event.act not in _ACTS or not (is_begun or (intent is None and event.is_final)):
@@ -291,7 +291,7 @@ def apply_act_failed(task: Task, event: work_events.ActFailed) -> Task:
 
 
 def _remaining_intent(forge: TaskForgeState, act: ForgeAction, about: str) -> PlannedAction | None:
-    """The intent that is left when an act is known to have happened."""
+    """The intent that is left when an action is known to have happened."""
     intent = forge.intent
     return None if intent is not None and (intent.act, intent.about) == (act, about) else intent
 

@@ -14,7 +14,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class GateMode(StrEnum):
-    """What a gate's figures are held against."""
+    """What a gate's figures are compared with."""
 
     DELTA = "delta"
     """The threshold, or a base that misses it already."""

@@ -151,7 +151,7 @@ def failing_ids(found: Measurement) -> tuple[str, ...]:
 
 
 def require_figures(found: Measurement) -> None:
-    """Raises `Unreadable` on a figure that no tool can mean: what is no number cannot be held against one."""
+    """Raises `Unreadable` on a figure that no tool can mean: what is no number cannot be compared with one."""
     for name, value in found.figures.items():
         if not abs(value) < MAX_FIGURE:
             raise UnreadableReport(f"the parser read `{name}` as {value}, which is not a number")
@@ -251,7 +251,7 @@ def _render_subtests(new: tuple[str, ...], base: Measurement) -> str:
 
 
 def _sort_new_first(findings: tuple[GateFinding, ...], base: Measurement | None) -> tuple[GateFinding, ...]:
-    """What the base has not been told of before what it has: an agent mends its own."""
+    """What the base has not been told of before what it has: an agent fixes its own."""
     left = Counter((one.path, one.code, one.text) for one in base.findings) if base is not None else Counter()
     new: list[GateFinding] = []
     old: list[GateFinding] = []

@@ -26,7 +26,7 @@ _RULE = re.compile("-{4,}")
 def render_rejection(
     verdict: Verdict, attempt: int = 1, before: Verdict | None = None, task: str = "", alert: str = ""
 ) -> str:
-    """The rejection of a done claim: figures, what has to be done, and that work goes on.
+    """The rejection of a done claim: figures, what has to be done, and that work continues.
 
     From the second attempt on it narrows to what still fails, and says what got better or worse. With the task's id it
     also says where the figures are for an agent that cannot open the report. `alert` says when a human takes over.
@@ -88,7 +88,7 @@ def render_unmeasured(verdict: Verdict) -> str:
 
 
 def render_pass(verdict: Verdict) -> str:
-    """What an agent reads when its work was handed in."""
+    """What an agent reads when its work was submitted."""
     if not verdict.gates:
         return "PASSED: there are no gates; nothing was measured."
     head = f"PASSED: all gates at {verdict.commit[:12]}"
@@ -301,9 +301,9 @@ def _join_sections(*sections: str) -> str:
 
 def _join_message(*sections: str, end: str = "") -> str:
     """The message, cut in its middle where it is too long: how it ends is always there."""
-    text, room = _join_sections(*sections), MAX_MESSAGE - len(end) - len(_CLOSE) - len(_CUT) - 4
-    if len(text) > room:
-        text = text[:room].rpartition("\n")[0]
+    text, limit = _join_sections(*sections), MAX_MESSAGE - len(end) - len(_CLOSE) - len(_CUT) - 4
+    if len(text) > limit:
+        text = text[:limit].rpartition("\n")[0]
         is_open = text.count(_OPEN) > text.count(_CLOSE)
         text = "\n".join([text, *([_CLOSE] if is_open else []), _CUT])
     return _join_sections(text, end)

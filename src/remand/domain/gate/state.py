@@ -16,7 +16,7 @@ from remand.domain.text.visible import remove_invisible, shorten
 GATE_QUESTION = "gate"
 """The kind of question that a broken gate puts to the user. It is about the gate, whichever task carries it."""
 RETRY = "retry"
-"""The answer to it: agents go on, one at a time until the gate is measured."""
+"""The answer to it: agents continue, one at a time until the gate is measured."""
 SAID_LAST = "It said last:"
 """What stands between our own words and the end of a command's output."""
 SAME_CAUSE = 2

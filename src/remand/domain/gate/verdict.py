@@ -94,7 +94,7 @@ class Verdict(Record, kw_only=True):
     commit: str
     tree: str
     base: str = ""
-    """The commit it was held against."""
+    """The commit it was compared with."""
     policy: str = ""
     """The digest of the rules."""
     tools: str = ""
@@ -112,7 +112,7 @@ class Verdict(Record, kw_only=True):
 
     @property
     def is_release(self) -> bool:
-        """True when work may be handed in with it."""
+        """True when work may be submitted with it."""
         return self.status in RELEASING
 
     @property
@@ -144,7 +144,7 @@ class Verdict(Record, kw_only=True):
 def overall_status(gates: tuple[GateResult, ...]) -> GateStatus:
     """The status of a verdict: of its required gates, the one that matters most.
 
-    A failure is told before what could not be measured, since the agent can go on with it.
+    A failure is told before what could not be measured, since the agent can continue with it.
     """
     found = {gate.status for gate in gates if gate.is_required}
     return next((status for status in _ORDER if status in found), GateStatus.PASSED)

@@ -195,7 +195,7 @@ def test_of_more_commands_than_there_is_room_for_the_rest_is_counted() -> None:
     ids = tuple(f"{number:012x}" for number in range(300))
     task = held_task(held=ids, aliases=("#1",))
 
-    rows = settle_lines(task, THE_USER, ids, room=1000).splitlines()
+    rows = settle_lines(task, THE_USER, ids, limit=1000).splitlines()
 
     assert rows[:-1] == [f"  remand gate accept '#1' {name}" for name in ids[: len(rows) - 1]]
     assert rows[-1] == f"  and {300 - len(rows) + 1} more: remand task show '#1'"
