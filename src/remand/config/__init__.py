@@ -178,7 +178,7 @@ def parse(content: str, source: str = "") -> Settings:
     try:
         data = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{NAME} is not TOML: {error}. Mend that line.") from None
+        raise ConfigError(f"{NAME} is not TOML: {error}. Fix that line.") from None
     require_known_keys(data, _TOP, "")
     project = table(data, "project")
     require_known_keys(project, ("base", "id", "hosts"), "project.")

@@ -24,13 +24,13 @@ def look_up_evidence(
     policy = settings.settings().gate_policy
     base = settings.base_branch()
     with GitSources(place, base) as sources:
-        witness = EvidenceChecker(
+        checker = EvidenceChecker(
             sources,
             commands=_probes(place, ledger_id, policy) if policy.probes else None,
             pages=HostPages(policy.hosts) if policy.hosts else None,
             journal=journal_reader(ledger_id, task, settings),
         )
-        return witness.check_rejection(
+        return checker.check_rejection(
             rejection, f"{task.title}\n{task.details.scope}", task.id, _holder(task)
         )
 

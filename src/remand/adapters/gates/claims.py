@@ -45,15 +45,15 @@ class CommandClaims:
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def submit(self, workplace: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
+    def submit(self, worktree: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
         """Claims that a task is done at a commit."""
         command = (
             *(sys.executable, "-P", "-c", BOUND, str(os.getpid()), self._module, "--json"),
             *("-C", self._root),
-            *("task", "submit", workplace.task_id, f"--agent={agent}", f"--commit={commit}"),
-            f"--branch={workplace.branch}",
+            *("task", "submit", worktree.task_id, f"--agent={agent}", f"--commit={commit}"),
+            f"--branch={worktree.branch}",
         )
-        identity = {"REMAND_TASK": workplace.task_id, "REMAND_ACTOR": agent}
+        identity = {"REMAND_TASK": worktree.task_id, "REMAND_ACTOR": agent}
         try:
             return _parse_answer(self._run(command, identity))
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,1 +1,1 @@
-"""The journal of what agents really ran, and their hosts' transcripts as its second witness."""
+"""The journal of what agents really ran, and their hosts' transcripts, which confirm it."""

@@ -42,8 +42,8 @@ MAX_READ_ALONG_BYTES = 32 << 10
 class Examination:
     """A tree beside its base: what differs, whether it is honest, and which tree is measured in its place."""
 
-    def __init__(self, workshop: GateEnvironment, policy: GatePolicy, tree: str, base_tree: str) -> None:
-        self._mirror = workshop.mirror
+    def __init__(self, environment: GateEnvironment, policy: GatePolicy, tree: str, base_tree: str) -> None:
+        self._mirror = environment.mirror
         self._policy = policy
         self._tree = tree
         self._base_tree = base_tree
@@ -292,11 +292,13 @@ def _plain_line(text: str) -> str:
 class CommitMeasurement:
     """Measures commits by the gates of one policy."""
 
-    def __init__(self, workshop: GateEnvironment, policy: GatePolicy) -> None:
-        self._workshop = workshop
+    def __init__(self, environment: GateEnvironment, policy: GatePolicy) -> None:
+        self._environment = environment
         self._policy = policy
-        self._runner = GateRunner(workshop, policy)
-        self._known = KnownVerdicts(workshop.tree, workshop.cache, workshop.tools, self._runner.path, policy)
+        self._runner = GateRunner(environment, policy)
+        self._known = KnownVerdicts(
+            environment.tree, environment.cache, environment.tools, self._runner.path, policy
+        )
         self._gates = tuple(self._with_defaults(gate) for gate in policy.gates or ())
 
     def verdict(self, terms: MeasurementTerms) -> VerdictResult:
@@ -314,26 +316,26 @@ class CommitMeasurement:
             base=terms.base,
             policy=policy_digest(self._policy),
             tools=asked.tools,
-            tier=self._workshop.sandbox.tier,
+            tier=self._environment.sandbox.tier,
             gates=gates,
         )
         name = asked.key[:16]
         verdict = replace(
-            verdict, report=self._workshop.reports.write(name, render_report(verdict, run.found))
+            verdict, report=self._environment.reports.write(name, render_report(verdict, run.found))
         )
         self._known.store(asked, verdict)
         return verdict
 
     def _with_defaults(self, gate: Gate) -> Gate:
-        parser = self._workshop.parser(gate.parser)
+        parser = self._environment.parser(gate.parser)
         return gate if gate.require or parser is None else replace(gate, require=dict(parser.defaults))
 
     def _gate_results(self, run: GateRun, tree: str, base_tree: str) -> tuple[GateResult, ...]:
         """Every gate's result, all of them run at once."""
-        examination = Examination(self._workshop, self._policy, tree, base_tree)
+        examination = Examination(self._environment, self._policy, tree, base_tree)
         judged_tree = examination.judged_tree
         touched = [gate for gate in self._gates if examination.touches(_patterns(gate))]
-        preparing = Preparation(self._workshop, self._policy, self._runner)
+        preparing = Preparation(self._environment, self._policy, self._runner)
         with (
             preparing.folders(touched, judged_tree, base_tree) as run.prepared,
             ThreadPoolExecutor(6 * len(touched) + 1) as pool,

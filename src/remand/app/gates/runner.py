@@ -193,18 +193,18 @@ _decode = msgspec.json.Decoder(GateMeasurement).decode
 class GateRunner:
     """Runs gates by one policy; what was measured before is not measured again."""
 
-    def __init__(self, workshop: GateEnvironment, policy: GatePolicy) -> None:
-        self._workshop = workshop
+    def __init__(self, environment: GateEnvironment, policy: GatePolicy) -> None:
+        self._environment = environment
         self._policy = policy
-        self.path = search_path(workshop.root, workshop.path, policy)
+        self.path = search_path(environment.root, environment.path, policy)
 
     def run(self, gate: Gate, tree: str, prepared: str = "", *, is_fresh: bool = False) -> GateMeasurement:
         """Measures a gate on a tree, or takes what was measured on it before, unless it is to be measured afresh."""
-        parser = self._workshop.parser(gate.parser)
+        parser = self._environment.parser(gate.parser)
         if parser is None:
             return GateMeasurement(status=GateStatus.ERRORED, why=f"There is no parser `{gate.parser}`.")
         key = self._key(gate, tree, prepared)
-        known = None if is_fresh else self._workshop.cache.get(key)
+        known = None if is_fresh else self._environment.cache.get(key)
         if known is not None:
             return replace(_decode(known), is_known=True)
         try:
@@ -212,7 +212,7 @@ class GateRunner:
         except OSError as fault:
             return GateMeasurement(status=GateStatus.ERRORED, why=f"It failed to run: {fault}.")
         if measured.found is not None:
-            self._workshop.cache.put(key, _encode(measured))
+            self._environment.cache.put(key, _encode(measured))
         return measured
 
     def _key(self, gate: Gate, tree: str, prepared: str) -> str:
@@ -222,7 +222,7 @@ class GateRunner:
             tree,
             plain,
             os.path.basename(prepared),
-            self._workshop.tools.digest([gate.command], self.path),
+            self._environment.tools.digest([gate.command], self.path),
         )
         return sha256(_encode(parts)).hexdigest()
 
@@ -244,13 +244,13 @@ class GateRunner:
         return replace(again, flaky=tuple(name for name in failing_ids(first.found) if name not in bad))
 
     def _run_once(self, gate: Gate, parser: ReportParser, tree: str, prepared: str) -> GateMeasurement:
-        with self._workshop.checkouts.lend(tree) as folder, self._workshop.reports.folder() as report:
-            ended = self._workshop.sandbox.run(self._job(gate, folder, report, prepared))
+        with self._environment.checkouts.lend(tree) as folder, self._environment.reports.folder() as report:
+            ended = self._environment.sandbox.run(self._job(gate, folder, report, prepared))
             ran = ToolOutput(
                 status=ended.status,
                 output=ended.output,
                 errors=ended.errors,
-                report=self._workshop.reports.read(os.path.join(report, "report")),
+                report=self._environment.reports.read(os.path.join(report, "report")),
                 root=folder,
                 is_cut=ended.is_cut,
             )
@@ -274,7 +274,7 @@ class GateRunner:
             report=report,
             cache=prepared,
             read=self._policy.read,
-            hide=self._workshop.hide,
+            hide=self._environment.hide,
             path=tuple(fill_placeholders(self.path, fill)),
             limits=JobLimits(seconds=gate.timeout),
         )
@@ -332,8 +332,8 @@ class PreparationFault(Exception):  # noqa: N818 - a state of the dependencies
 class Preparation:
     """Runs prepare steps, and finds again what they left."""
 
-    def __init__(self, workshop: GateEnvironment, policy: GatePolicy, runner: GateRunner) -> None:
-        self._workshop = workshop
+    def __init__(self, environment: GateEnvironment, policy: GatePolicy, runner: GateRunner) -> None:
+        self._environment = environment
         self._policy = policy
         self._path = runner.path
 
@@ -362,20 +362,20 @@ class Preparation:
     def _prepared_folder(
         self, prepare: GatePreparation, tree: str, base_tree: str
     ) -> AbstractContextManager[str]:
-        files = [self._workshop.mirror.file(tree, path) for path in prepare.key]
+        files = [self._environment.mirror.file(tree, path) for path in prepare.key]
         content = [b"-" if content is None else sha256(content).digest() for content in files]
         name = sha256(_encode_step((prepare, content, self._path))).hexdigest()[:24]
 
         def make(folder: str) -> None:
-            seen = self._workshop.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree
+            seen = self._environment.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree
             self._run_step(prepare, seen, folder)
 
-        return PreparedFolders(self._workshop.prepared).lend(name, make)
+        return PreparedFolders(self._environment.prepared).lend(name, make)
 
     def _run_step(self, prepare: GatePreparation, tree: str, folder: str) -> None:
         fill = {CACHE: folder}
-        with self._workshop.checkouts.lend(tree) as checkout:
-            ended = self._workshop.sandbox.run(
+        with self._environment.checkouts.lend(tree) as checkout:
+            ended = self._environment.sandbox.run(
                 Job(
                     command=fill_placeholders(prepare.command, fill),
                     folder=checkout,
@@ -383,7 +383,7 @@ class Preparation:
                     may_write_cache=True,
                     has_network=True,
                     read=self._policy.read,
-                    hide=self._workshop.hide,
+                    hide=self._environment.hide,
                     path=self._path,
                     limits=JobLimits(seconds=prepare.timeout),
                 )

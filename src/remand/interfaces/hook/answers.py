@@ -45,17 +45,17 @@ NO_VERDICT = "The gates for task {task} ended without a verdict, so the work was
 
 
 def answer_session(
-    words: SessionCall,
+    call: SessionCall,
     place: LedgerLocation,
     *,
     deadline: float,
     opened: OpenLedger | None = None,
-    look: repository.WorktreeStatus | None = None,
+    status: repository.WorktreeStatus | None = None,
 ) -> HookAnswer:
     """The answer to a call, in our own form; within a coordinator no gate is run."""
     own = opened or open_at(place)
     own.ledger.refresh()
-    session = _Session(own, place, words, look)
+    session = _Session(own, place, call, status)
     return session.answer(deadline=0.0 if opened else deadline)
 
 
@@ -66,21 +66,21 @@ class _Session:
         self,
         opened: OpenLedger,
         place: LedgerLocation,
-        words: SessionCall,
-        look: repository.WorktreeStatus | None,
+        call: SessionCall,
+        status: repository.WorktreeStatus | None,
     ) -> None:
         self._opened = opened
         self._place = place
-        self._words = words
-        self._look = look
+        self._call = call
+        self._status = status
         self._task = self._find()
         self._gates = make_gates(opened)
 
     def answer(self, *, deadline: float) -> HookAnswer:
         """The answer to whatever the call is about."""
-        task, event = self._task, self._words.event
+        task, event = self._task, self._call.event
         if event == hook_calls.CONFIG_CHANGE:
-            return tool_guard.settings_answer(self._words, self._place)
+            return tool_guard.settings_answer(self._call, self._place)
         if self._gates.current_pause is not None:
             return HookAnswer.allow()
         if task is None:
@@ -108,35 +108,35 @@ class _Session:
 
     def _answer_unknown_task(self) -> HookAnswer:
         """The answer to a session whose task the ledger does not know: it is gone, or was never there."""
-        name, event = self._words.task_id, self._words.event
-        if not name or self._words.earlier or event not in hook_calls.ENDINGS:
+        name, event = self._call.task_id, self._call.event
+        if not name or self._call.earlier or event not in hook_calls.ENDINGS:
             return HookAnswer.allow()
-        if self._gates.sessions.count(name, self._words.session, self._words.firing) > MAX_UNKNOWN_BLOCKS:
+        if self._gates.sessions.count(name, self._call.session, self._call.firing) > MAX_UNKNOWN_BLOCKS:
             return HookAnswer.allow(TASK_UNKNOWN.format(task=name))
         return HookAnswer.block(TASK_UNKNOWN.format(task=name))
 
     def _find(self) -> Task | None:
         """The task by its name, or the one that is held on the branch of this worktree."""
-        name, branch = self._words.task_id, self._words.branch
+        name, branch = self._call.task_id, self._call.branch
         with self._opened.store.read() as view:
             if not name:
                 held = (task for task in view.tasks.every() if task.branch == branch and task.claim)
                 return next(held, None)
             found = view.tasks.get(find_task_id(view, name))
-            before = (view.tasks.get(line.partition(" ")[0]) for line in self._words.earlier)
+            before = (view.tasks.get(line.partition(" ")[0]) for line in self._call.earlier)
             open_before = [task for task in before if task is not None and self._holds(task)]
             return found if found is None or self._holds(found) or not open_before else open_before[-1]
 
     def _holds(self, task: Task) -> bool:
         """True when the session's agent still holds a task that the session claimed."""
-        claims = {f"{self._words.task_id} {self._words.agent}", *self._words.earlier}
+        claims = {f"{self._call.task_id} {self._call.agent}", *self._call.earlier}
         return task.claim is not None and f"{task.id} {task.claim.agent}" in claims
 
     def _agent(self, task: Task) -> str:
         """The agent whose session this is, by its own name whatever alias it goes by; empty when nobody says."""
-        lines = (f"{self._words.task_id} {self._words.agent}", *self._words.earlier)
+        lines = (f"{self._call.task_id} {self._call.agent}", *self._call.earlier)
         said = next((who for line in lines for name, _, who in [line.partition(" ")] if name == task.id), "")
-        name = said or self._words.agent
+        name = said or self._call.agent
         with self._opened.store.read() as view:
             team = self._opened.settings.rules().team.with_task_names(Lineage(view).participant_names(task))
         return team.actor(name).name if name else ""
@@ -145,7 +145,7 @@ class _Session:
         """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
         agent = self._agent(task) or (task.claim.agent if task.claim else "")
         why = self._lockout_reason(task, agent)
-        if why and not tool_guard.is_read_only(self._words):
+        if why and not tool_guard.is_read_only(self._call):
             return self._deny(
                 f"{agent} may no longer work on task {task.id}. Reason: “{' '.join(why.split())[:300]}”. Claim another task: `remand task claim`."
             )
@@ -157,24 +157,22 @@ class _Session:
         )
 
     def _guarded_paths(self) -> list[str]:
-        """What a tool is about to touch that is not an agent's. What it may call is for its door to say, if it has one."""
-        place, worktree = self._place, self._words.worktree.folder
+        """What a tool is about to touch that is not an agent's. What it may call is for its socket to say, if it has one."""
+        place, worktree = self._place, self._call.worktree.folder
         if worktree:
             place = LedgerLocation(
                 root=place.root, worktree=worktree, git_dir=place.git_dir, common_dir=place.common_dir
             )
         protected = self._opened.settings.settings().gate_policy.protected
-        found = tool_guard.find_guarded(self._words, place, self._base(), protected)
+        found = tool_guard.find_guarded(self._call, place, self._base(), protected)
         return [name for name in found if not worktree or name != tool_calls.USER_COMMANDS]
 
     @property
     def _head(self) -> str:
-        return (
-            self._words.worktree.head if self._words.worktree.folder else repository.head_commit(self._place)
-        )
+        return self._call.worktree.head if self._call.worktree.folder else repository.head_commit(self._place)
 
     def _lockout_reason(self, task: Task, agent: str) -> str:
-        """Why the agent is locked out of the task, or of one it was cut from; empty when it is not."""
+        """Why the agent is locked out of the task, or of one it was split from; empty when it is not."""
         own = next((one.reason or "rejected" for one in task.active_lockouts if one.agent == agent), "")
         if own or not task.links.parent or agent in task.people.unlocked:
             return own
@@ -196,7 +194,7 @@ class _Session:
         """What the session should know of its task before it begins."""
         if task.claim is None or task.status != Status.CLAIMED:
             return HookAnswer.allow()
-        is_start = self._words.event == hook_calls.SESSION_START
+        is_start = self._call.event == hook_calls.SESSION_START
         with self._opened.store.read() as view:
             events = task_events(view, task.id)
         agent = self._agent(task)
@@ -215,7 +213,7 @@ class _Session:
 
     @property
     def _known_by(self) -> KnownBy:
-        return KnownBy.SOCKET if self._words.worktree.folder else KnownBy.WORD
+        return KnownBy.SOCKET if self._call.worktree.folder else KnownBy.WORD
 
     def _receipt(self, task: Task) -> None:
         """Notes that the agent was given its feedback."""
@@ -231,23 +229,23 @@ class _Session:
         """True when something was rejected since this session was last told."""
         kind = f"told-{count}"
         has_feedback = task.reviews.feedback or task.gates.rejection_count
-        return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._words.session, 1e9)
+        return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._call.session, 1e9)
 
     def _stop(self, task: Task, deadline: float) -> HookAnswer:
-        commit, words = self._head, self._words
-        number = self._gates.sessions.occurrence(task.id, self._words.firing)
+        commit, call = self._head, self._call
+        number = self._gates.sessions.occurrence(task.id, call.firing)
         stop = Stop(
             task_id=task.id,
-            session=self._words.session or "unnamed",
-            key=f"hook-{sha256(self._words.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}",
+            session=call.session or "unnamed",
+            key=f"hook-{sha256(call.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}",
             agent=self._agent(task),
             commit=commit,
-            branch=words.branch if words.worktree.folder else current_branch(self._place.git_dir),
-            uncommitted=words.worktree.uncommitted if words.worktree.folder else self._uncommitted_paths(),
-            has_background_work=words.has_background_work,
-            is_broken=words.is_broken,
-            fault=words.worktree.fault,
-            is_through_socket=bool(words.worktree.folder),
+            branch=call.branch if call.worktree.folder else current_branch(self._place.git_dir),
+            uncommitted=call.worktree.uncommitted if call.worktree.folder else self._uncommitted_paths(),
+            has_background_work=call.has_background_work,
+            is_broken=call.is_broken,
+            fault=call.worktree.fault,
+            is_through_socket=bool(call.worktree.folder),
         )
         stopping = self._gates.stop_responder()
         reply = stopping.reply(stop)
@@ -257,8 +255,8 @@ class _Session:
 
     def _uncommitted_paths(self) -> tuple[str, ...]:
         return (
-            self._look.uncommitted_files(_own_files)
-            if self._look
+            self._status.uncommitted_files(_own_files)
+            if self._status
             else repository.uncommitted_files(self._place, _own_files)
         )
 
@@ -269,7 +267,7 @@ class _Session:
         """
         runs, until = self._gates.runs, monotonic() + deadline
         for _ in range(2):
-            runs.start(stop.task_id, self._call(stop), _environment(stop.task_id))
+            runs.start(stop.task_id, self._submit_command(stop), _environment(stop.task_id))
             if not runs.wait(stop.task_id, until - monotonic()):
                 return StopReply(may_stop=False, text=WAIT.format(task=stop.task_id, commit=stop.commit[:12]))
             reply = stopping.reply(stop)
@@ -279,10 +277,10 @@ class _Session:
         said = (runs.take(stop.task_id) or b"nothing")[:1000].decode("utf-8", "replace")
         return stopping.send_back(task, stop, NO_VERDICT.format(task=task.id, said=said))
 
-    def _call(self, stop: Stop) -> list[str]:
+    def _submit_command(self, stop: Stop) -> list[str]:
         claim = self._task.claim if self._task else None
         # The branch of an agent's own worktree is the task's. One that is only checked out may be another task's.
-        branch = ("--branch", stop.branch) if self._words.worktree.folder else ()
+        branch = ("--branch", stop.branch) if self._call.worktree.folder else ()
         module = "agent_socket.runner" if stop.is_through_socket else "entry"
         return [
             *(sys.executable, "-m", f"remand.interfaces.cli.{module}", "-C", self._place.worktree, "--json"),

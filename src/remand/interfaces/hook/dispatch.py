@@ -27,18 +27,20 @@ def answer_call(
         return HookAnswer.allow()
     if bound is None or call.is_aborted:
         return HookAnswer.allow()
-    words = session_call_fields(call, bound)
-    forwarded = _ask_coordinator(place, words, environment)
+    fields = session_call_fields(call, bound)
+    forwarded = _ask_coordinator(place, fields, environment)
     if forwarded is not None:
         return forwarded
     load_msgspec()
-    look = startup.repository.start_worktree_status(place) if call.event == hook_calls.STOP else None
+    status = startup.repository.start_worktree_status(place) if call.event == hook_calls.STOP else None
     try:
-        known = session.SessionCall(**words)
-        return answers.answer_session(known, place, deadline=_deadline(call.event, environment), look=look)
+        known = session.SessionCall(**fields)
+        return answers.answer_session(
+            known, place, deadline=_deadline(call.event, environment), status=status
+        )
     finally:
-        if look is not None:
-            look.close()
+        if status is not None:
+            status.close()
 
 
 def _deadline(event: str, environment: dict[str, str]) -> float:
@@ -61,7 +63,6 @@ def session_call_fields(call: HookCall, bound: SessionTask) -> dict[str, Any]:
         "agent": bound.agent,
         "branch": bound.branch,
         "earlier": list(bound.earlier),
-        "subagent": call.subagent,
         "has_background_work": call.has_background_work,
         "is_broken": call.is_broken,
         "tool": tool.name if tool else "",
@@ -69,13 +70,12 @@ def session_call_fields(call: HookCall, bound: SessionTask) -> dict[str, Any]:
         "cwd": call.cwd,
         "paths": list(tool.paths[:200]) if tool else [],
         "config_source": call.config_source,
-        "config_file": call.config_file,
         "host": call.host,
     }
 
 
 def _ask_coordinator(
-    place: LedgerLocation, words: dict[str, object], environment: dict[str, str]
+    place: LedgerLocation, fields: dict[str, object], environment: dict[str, str]
 ) -> HookAnswer | None:
     """The coordinator's answer; None when none runs, or a gate has to be run."""
     path = startup.find_socket(place)
@@ -84,7 +84,7 @@ def _ask_coordinator(
     settings = ["", environment.get("REMAND_TASK", "") or "hook", "", "", "", "", ""]
     try:
         code, output, _ = startup.forward_call(
-            path, place.worktree, settings, ["--json", "hook relay", hook_calls.compose(words)]
+            path, place.worktree, settings, ["--json", "hook relay", hook_calls.compose(fields)]
         )
     except startup.CoordinatorUnavailable:
         return None

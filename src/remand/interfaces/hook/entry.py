@@ -17,7 +17,7 @@ from remand.wiring import hosts, startup
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
 FAILED = 3
-"""The exit code of a call that a door could not carry out, which no host takes for a no."""
+"""The exit code of a call that an agent socket could not carry out, which no host takes for a no."""
 LATE = "Remand did not decide in time whether this session may stop. Continue your task and stop again later; if this persists, tell the user."
 WATCH_MARGIN = 2.0
 """So much later than our own deadlines, and still before the host's."""
@@ -39,35 +39,35 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
     if environment.get("REMAND_HOOK_PROBE"):
         return _write_rendered(module.render(event, HookAnswer.block(PROBE)))
     project = environment.get(module.SETUP.project, "") if module.SETUP.project else ""
-    door, kind = find_agent_socket(environment), event
+    agent_socket, kind = find_agent_socket(environment), event
     try:
         payload = sys.stdin.buffer.read(MAX_PAYLOAD + 1)
         call = module.read(event, payload)
         kind = call.event
         late = HookAnswer.block(LATE) if kind in hook_calls.ENDINGS else HookAnswer.allow()
         _start_watchdog(hook_calls.deadline(kind) + WATCH_MARGIN, module.render(event, late))
-        if door:
-            return _forward_to_socket(door, arguments, call, payload, environment)
+        if agent_socket:
+            return _forward_to_socket(agent_socket, arguments, call, payload, environment)
         said = answer(call, [call.cwd, project, folder or os.getcwd()], environment)
         if said.kind not in hook_calls.KINDS:
             said = late
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
         why = HOOK_FAILED.format(why=f"{type(error).__name__}: {error}"[:600])
-        is_ours = environment.get("REMAND_TASK", "") or door
+        is_ours = environment.get("REMAND_TASK", "") or agent_socket
         may_block = is_ours and kind in hook_calls.ENDINGS and startup.may_block_again("broken", is_ours)
         said = HookAnswer.block(why) if may_block else HookAnswer.allow(why if is_ours else "")
     return _write_rendered(module.render(event, said))
 
 
 def _forward_to_socket(
-    door: str, arguments: list[str], call: HookCall, payload: bytes, environment: dict[str, str]
+    agent_socket: str, arguments: list[str], call: HookCall, payload: bytes, environment: dict[str, str]
 ) -> int:
-    """Has the call answered at the agent's door, where all that counts of it is looked up. Raises `Lost`."""
+    """Has the call answered through the agent's own socket, where all that counts of it is looked up. Raises CoordinatorUnavailable."""
     settings = [environment.get("REMAND_ACTOR", ""), environment.get("REMAND_TASK", ""), "", "", "", "", ""]
     patience = hook_calls.deadline(call.event) + 2 * WATCH_MARGIN
     try:
         code, out, errors = startup.forward_call(
-            door,
+            agent_socket,
             "",
             [*settings, call.firing_key],
             ["hook", *arguments],

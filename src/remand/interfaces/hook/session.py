@@ -31,7 +31,6 @@ class SessionCall(Record, kw_only=True):
     branch: str = ""
     earlier: tuple[str, ...] = ()
     """Tasks that the session claimed before, each with its agent behind a space."""
-    subagent: str = ""
     has_background_work: bool = False
     is_broken: str = ""
     """Why the host's payload could not be read."""
@@ -41,7 +40,6 @@ class SessionCall(Record, kw_only=True):
     """Where the session is."""
     paths: tuple[str, ...] = ()
     config_source: str = ""
-    config_file: str = ""
     worktree: SocketWorktree = SocketWorktree()
     patience: float = 0.0
     """How many seconds the gates may take, where they may be run at all."""

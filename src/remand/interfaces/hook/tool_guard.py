@@ -129,26 +129,26 @@ def _next_folder(words: tuple[str, ...], patterns: tuple[str, ...], folder: str,
 MANY_WORDS = 200
 
 
-def is_read_only(words: SessionCall) -> bool:
+def is_read_only(call: SessionCall) -> bool:
     """True for a use of a tool that only looks around, or calls us; what cannot be told is not."""
-    if words.paths:
+    if call.paths:
         return False
-    if not words.command:
-        return hosts.is_reading_tool(words.tool)
+    if not call.command:
+        return hosts.is_reading_tool(call.tool)
     return all(
         is_read_only_command(command.split())
-        for command in COMMAND_SEPARATOR.split(words.command)
+        for command in COMMAND_SEPARATOR.split(call.command)
         if command.strip()
     )
 
 
 def find_guarded(
-    words: SessionCall, place: LedgerLocation, base: str = "", protected: tuple[str, ...] = ()
+    call: SessionCall, place: LedgerLocation, base: str = "", protected: tuple[str, ...] = ()
 ) -> list[str]:
     """The guarded things that a tool is about to touch, as far as its input shows."""
     patterns = [PathPattern(text) for text in protected]
-    found = [path for path in words.paths if _is_guarded_path(path, place, patterns)]
-    for command in simple_commands(words.command, words.cwd or place.worktree):
+    found = [path for path in call.paths if _is_guarded_path(path, place, patterns)]
+    for command in simple_commands(call.command, call.cwd or place.worktree):
         found += _find_touched(command, place, base)
     return list(dict.fromkeys(found))
 
@@ -204,15 +204,15 @@ def _matches_parts(parts: list[str], names: list[str]) -> bool:
     )
 
 
-def settings_answer(words: SessionCall, place: LedgerLocation) -> HookAnswer:
+def settings_answer(call: SessionCall, place: LedgerLocation) -> HookAnswer:
     """Keeps a change of the host's settings from taking hold that would take our hooks out."""
-    if words.config_source in ("policy_settings", "skills"):
+    if call.config_source in ("policy_settings", "skills"):
         return HookAnswer.allow()
-    lost = hosts.missing_hooks(words.host, (place.worktree, place.root))
+    lost = hosts.missing_hooks(call.host, (place.worktree, place.root))
     if not lost:
         return HookAnswer.allow()
     return HookAnswer.block(
-        f"This change would remove Remand's hooks from {words.host}: {lost}. Remand did not allow it."
+        f"This change would remove Remand's hooks from {call.host}: {lost}. Remand did not allow it."
     )
 
 

@@ -26,20 +26,22 @@ class Stage:
         self.mirror = FakeMirror()
         self.mirror.commit("base", {"a.py": b"1"})
         self.mirror.commit("head", {"a.py": b"2"}, parent="base")
-        self.workshop = a_gate_environment(self.mirror, lambda job: script(job.command[0], self._side(job)))
+        self.environment = a_gate_environment(
+            self.mirror, lambda job: script(job.command[0], self._side(job))
+        )
         self.policy = GatePolicy(**{"gates": (LINT, TESTS), "integrity": False, **policy})
 
     def _side(self, job: Job) -> str:
         return next((name for name, tree in self.mirror.commits.items() if tree == job.folder), "other")
 
     def verdict(self, base: str = "base"):
-        return CommitMeasurement(self.workshop, self.policy).verdict(
+        return CommitMeasurement(self.environment, self.policy).verdict(
             MeasurementTerms(commit="head", base=base)
         )
 
     @property
     def jobs(self) -> list[Job]:
-        sandbox = self.workshop.sandbox
+        sandbox = self.environment.sandbox
         assert isinstance(sandbox, FakeSandbox)
         return sandbox.jobs
 
@@ -66,7 +68,7 @@ def test_an_unchanged_tree_is_not_measured_again() -> None:
 def test_other_tools_or_other_rules_make_it_measured_anew() -> None:
     stage = Stage(clean)
     stage.verdict()
-    tools = stage.workshop.tools
+    tools = stage.environment.tools
     assert isinstance(tools, FixedTools)
     tools.version = "2"
     assert not stage.verdict().is_cached
@@ -176,7 +178,7 @@ def test_the_full_report_holds_every_finding() -> None:
     many = "\n".join(f"fail t::{number}" for number in range(60))
     stage = Stage(lambda command, side: said(many), gates=(TESTS,))
     found = stage.verdict(base="").verdict
-    reports = stage.workshop.reports
+    reports = stage.environment.reports
     assert isinstance(reports, MemoryReports)
     assert len(found.gates[0].findings) == 20
     assert "t::59" in reports.written[found.report]
@@ -184,7 +186,7 @@ def test_the_full_report_holds_every_finding() -> None:
 
 def test_no_gate_sees_what_is_hidden_and_each_has_a_checkout_of_its_own() -> None:
     stage = Stage(clean)
-    stage.workshop = stage.workshop._replace(hide=("ledger",))
+    stage.environment = stage.environment._replace(hide=("ledger",))
     stage.verdict()
     assert {job.hide for job in stage.jobs} == {("ledger",)}
     assert not any(job.has_network for job in stage.jobs)
