@@ -5,31 +5,26 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
 
 from remand.adapters.forges.client import (
-    CHECK_NAME,
     MAX_TEXT,
     MAX_TITLE,
-    ForgeClient,
     ForgeService,
     RestClient,
     parse_time,
-    review_text,
-    submit_review,
     try_each,
 )
-from remand.adapters.forges.transport import WORDS, Transport, printable_text
-from remand.app.errors import UsageError
-from remand.app.forge.ports import (
-    AnswerCache,
-    CheckState,
-    ForgeFault,
-    ForgeFaultKind,
-    ForgeIssue,
-    OpenPull,
+from remand.adapters.forges.owner_repository import (
+    OwnerRepositoryClient,
+    RepositoryComment,
+    RepositoryName,
+    RepositoryPull,
+    RepositoryUser,
 )
+from remand.adapters.forges.transport import WORDS, Transport, printable_text
+from remand.app.forge.ports import AnswerCache, ForgeFault, ForgeFaultKind, OpenPull
 from remand.app.ports import Clock
 from remand.domain.pull_request.records import (
     Account,
@@ -47,7 +42,6 @@ TOKEN_NAME = "GITHUB_TOKEN"  # noqa: S105 - the name of the variable
 VERSION = "2022-11-28"
 KIND = "github:"
 BOT = "[bot]"
-MAX_STATUS = 140
 MAX_NUMBER = (1 << 31) - 1
 PER_PAGE = 100
 MERGE_METHODS = ("merge", "squash", "rebase")
@@ -65,83 +59,14 @@ mutation Ready($id: ID!) {
 GH_SECONDS = 30.0
 
 
-class GitHubUser(Record, kw_only=True):
-    id: int
-    login: str
-    type: str = "User"
-
-    def account(self) -> Account:
-        is_bot = self.type == "Bot"
-        name = self.login if not is_bot or self.login.endswith(BOT) else self.login + BOT
-        return Account(id=f"{KIND}{self.id}", login=f"{KIND}{name}", is_bot=is_bot)
-
-
-class GitHubRepositoryName(Record, kw_only=True):
-    full_name: str | None = None
-
-
-class GitHubBranch(Record, kw_only=True):
-    """One end of a pull request."""
-
-    sha: str
-    ref: str = ""
-    repo: GitHubRepositoryName | None = None
-
-
-class GitHubPull(Record, kw_only=True):
-    number: int
-    state: str
-    head: GitHubBranch
-    updated_at: str
-    base: GitHubBranch | None = None
-    id: int
-    node_id: str = ""
-    draft: bool = False
-    html_url: str = ""
-    user: GitHubUser | None = None
-    merged_at: str | None = None
-    merged_by: GitHubUser | None = None
-
-    def open_pull(self) -> OpenPull:
-        return OpenPull(number=self.number, head=self.head.sha, url=self.html_url, is_draft=self.draft)
-
-    @property
-    def change_mark(self) -> str:
-        return " ".join((self.updated_at, self.head.sha, self.state, self.merged_at or ""))
-
-    @property
-    def pull_state(self) -> PullState:
-        if self.merged_at is not None:
-            return PullState.MERGED
-        try:
-            return PullState(self.state.lower())
-        except ValueError:
-            raise ForgeFault(
-                ForgeFaultKind.GARBLED, "GitHub returned an unknown state of a pull request."
-            ) from None
-
-
 class GitHubReview(Record, kw_only=True):
     id: int
     state: str
-    user: GitHubUser | None = None
+    user: RepositoryUser | None = None
     body: str | None = ""
     commit_id: str | None = ""
     submitted_at: str | None = ""
     html_url: str = ""
-
-    def review(self, comments: Sequence[ForgeComment]) -> ForgeReview:
-        return ForgeReview(
-            id=str(self.id),
-            state=self.review_state,
-            author=_account(self.user),
-            text=self.body or "",
-            commit=self.commit_id or "",
-            submitted_at=parse_time(self.submitted_at),
-            updated_at=parse_time(self.submitted_at),
-            comments=tuple(comments),
-            url=self.html_url,
-        )
 
     @property
     def review_state(self) -> ReviewState:
@@ -152,29 +77,7 @@ class GitHubReview(Record, kw_only=True):
             return ReviewState.COMMENTED
 
 
-class GitHubComment(Record, kw_only=True):
-    """A comment in the discussion of a pull request or an issue."""
-
-    id: int
-    body: str | None = ""
-    user: GitHubUser | None = None
-    created_at: str = ""
-    updated_at: str = ""
-    html_url: str = ""
-
-    def comment(self) -> ForgeComment:
-        return ForgeComment(
-            id=str(self.id),
-            text=self.body or "",
-            author=_account(self.user),
-            created_at=parse_time(self.created_at),
-            updated_at=parse_time(self.updated_at),
-            is_edited=self.updated_at != self.created_at,
-            url=self.html_url,
-        )
-
-
-class GitHubLineComment(GitHubComment, kw_only=True):
+class GitHubLineComment(RepositoryComment, kw_only=True):
     """A comment on a line, or on a file."""
 
     path: str
@@ -183,21 +86,6 @@ class GitHubLineComment(GitHubComment, kw_only=True):
     subject_type: str = "line"
     in_reply_to_id: int | None = None
     pull_request_review_id: int | None = None
-
-    def comment(self) -> ForgeComment:
-        """The comment at its line; at the one it was on when that is gone, and at none for a whole file."""
-        is_on_file = self.subject_type.lower() == "file"
-        return ForgeComment(
-            id=str(self.id),
-            text=self.body or "",
-            author=_account(self.user),
-            path=self.path,
-            line=0 if is_on_file else self.line or self.original_line or 0,
-            created_at=parse_time(self.created_at),
-            updated_at=parse_time(self.updated_at),
-            reply_to=str(self.in_reply_to_id or ""),
-            url=self.html_url,
-        )
 
 
 class CommentUpdate(Record, kw_only=True):
@@ -215,39 +103,7 @@ class CommentUpdate(Record, kw_only=True):
 class GitHubPermission(Record, kw_only=True):
     permission: str = ""
     role_name: str = ""
-    user: GitHubUser | None = None
-
-
-class GitHubLabel(Record, kw_only=True):
-    name: str | None = None
-
-
-class GitHubIssue(Record, kw_only=True):
-    """An issue, or a pull request, which GitHub lists as one too."""
-
-    id: int
-    number: int
-    title: str
-    state: str
-    body: str | None = None
-    user: GitHubUser | None = None
-    labels: tuple[GitHubLabel | str, ...] = ()
-    created_at: str = ""
-    html_url: str = ""
-    pull_request: dict[str, object] | None = None
-
-    def issue(self) -> ForgeIssue:
-        names = (label if isinstance(label, str) else label.name for label in self.labels)
-        return ForgeIssue(
-            number=self.number,
-            title=self.title,
-            text=self.body or "",
-            author=_account(self.user),
-            labels=tuple(name for name in names if name),
-            opened_at=parse_time(self.created_at),
-            is_open=self.state == "open",
-            url=self.html_url,
-        )
+    user: RepositoryUser | None = None
 
 
 class GraphqlError(Record, kw_only=True):
@@ -260,12 +116,11 @@ class GraphqlAnswer(Record, kw_only=True):
     errors: tuple[GraphqlError, ...] = ()
 
 
-def _account(user: GitHubUser | None) -> Account | None:
-    return user.account() if user is not None else None
-
-
-class GitHub(ForgeClient):
+class GitHub(OwnerRepositoryClient):
     """Implements `Forge`. It keeps its connections until it is closed."""
+
+    _max_status = 140
+    _issue_query = "state=open"
 
     def __init__(
         self,
@@ -277,17 +132,13 @@ class GitHub(ForgeClient):
         token: str = "",
         transport: Transport | None = None,
     ) -> None:
-        owner, _, name = repository.partition("/")
-        if not owner or not name or "/" in name:
-            raise UsageError(f"{repository} is not a repository on GitHub. Write it as OWNER/NAME.")
+        super().__init__(repository, "GitHub")
         if not token.isascii() or not token.isprintable():
             raise ForgeFault(
                 ForgeFaultKind.DENIED,
                 f"{TOKEN_NAME} contains no token: it has characters that cannot be sent.",
             )
-        self._owner, self._full_name, self._token = owner, repository.casefold(), token
-        self._api = (api or API).rstrip("/")
-        self._repository = f"/repos/{quote(owner, safe='')}/{quote(name, safe='')}"
+        self._token, self._api = token, (api or API).rstrip("/")
         service = ForgeService(
             forge="GitHub",
             api=self._api,
@@ -316,18 +167,20 @@ class GitHub(ForgeClient):
         latest_first = f"sort=updated&direction=desc&per_page={PER_PAGE}"
         pulls = {
             pull.number: pull
-            for pull in self._rest.get(f"{self._repository}/pulls?state=all&{latest_first}", list[GitHubPull])
+            for pull in self._rest.get(
+                f"{self._repository}/pulls?state=all&{latest_first}", list[RepositoryPull]
+            )
         }
         for number in wanted:
             if number not in pulls:
-                pull = self._rest.get_if_present(self._pull(number), GitHubPull)
+                pull = self._rest.get_if_present(self._pull(number), RepositoryPull)
                 pulls |= {number: pull} if pull is not None else {}
         edits: dict[int, str] = {}
         comments = self._rest.get(f"{self._repository}/pulls/comments?{latest_first}", list[CommentUpdate])
         for comment in comments:
             edits[comment.number] = max(edits.get(comment.number, ""), comment.updated_at)
         return {
-            number: f"{pulls[number].change_mark} {edits.get(number, '')}"
+            number: f"{_change_mark(pulls[number])} {edits.get(number, '')}"
             for number in wanted
             if number in pulls
         }
@@ -335,29 +188,46 @@ class GitHub(ForgeClient):
     def pull_request(self, number: int) -> PullRequest:
         """A pull request with every page."""
         place = self._pull(number)
-        pull = self._rest.get(place, GitHubPull)
+        pull = self._rest.get(place, RepositoryPull)
         # Reviews come first: when one is listed, its comments are there too.
         reviews = self._rest.list_all(f"{place}/reviews", GitHubReview)
         line_comments: dict[int | None, list[ForgeComment]] = defaultdict(list)
         for comment in self._rest.list_all(f"{place}/comments", GitHubLineComment):
-            line_comments[comment.pull_request_review_id].append(comment.comment())
-        discussion = self._rest.list_all(f"{self._issue(number)}/comments", GitHubComment)
-        return PullRequest(
-            number=pull.number,
-            head=pull.head.sha,
-            state=pull.pull_state,
-            branch=pull.head.ref,
-            author=_account(pull.user),
-            merged_by=_account(pull.merged_by),
-            merged_at=parse_time(pull.merged_at),
-            url=pull.html_url,
-            reviews=tuple(
-                review.review(line_comments[review.id])
-                for review in reviews
-                if review.review_state is not ReviewState.PENDING
-            ),
-            remarks=(*(comment.comment() for comment in discussion), *line_comments[None]),
-        )
+            is_on_file = comment.subject_type.lower() == "file"
+            # A line that is gone is told as the one it was.
+            line = 0 if is_on_file else comment.line or comment.original_line or 0
+            line_comments[comment.pull_request_review_id].append(
+                self._make_comment(comment, comment.path, line, str(comment.in_reply_to_id or ""))
+            )
+        discussion = self._rest.list_all(f"{self._issue(number)}/comments", RepositoryComment)
+        found = [
+            ForgeReview(
+                id=str(review.id),
+                state=review.review_state,
+                author=self._account(review.user),
+                text=review.body or "",
+                commit=review.commit_id or "",
+                submitted_at=parse_time(review.submitted_at),
+                updated_at=parse_time(review.submitted_at),
+                comments=tuple(line_comments[review.id]),
+                url=review.html_url,
+            )
+            for review in reviews
+            if review.review_state is not ReviewState.PENDING
+        ]
+        try:
+            state = PullState.MERGED if pull.merged_at is not None else PullState(pull.state.lower())
+        except ValueError:
+            raise self._rest.garbled_fault("returned an unknown state of a pull request") from None
+        remarks = [*map(self._make_comment, discussion), *line_comments[None]]
+        return self._make_pull_request(pull, state, found, remarks)
+
+    def _account(self, user: RepositoryUser | None) -> Account | None:
+        if user is None:
+            return None
+        is_bot = user.type == "Bot"
+        name = user.login if not is_bot or user.login.endswith(BOT) else user.login + BOT
+        return Account(id=f"{KIND}{user.id}", login=f"{KIND}{name}", is_bot=is_bot)
 
     def may_write(self, account: Account) -> bool:
         """True when this account, and not another by its login, may write now."""
@@ -366,49 +236,27 @@ class GitHub(ForgeClient):
             return False
         path = f"{self._repository}/collaborators/{quote(login, safe='')}/permission"
         found = self._rest.get_if_present(path, GitHubPermission)
-        if found is None or found.user is None or found.user.account().id != account.id:
+        holder = self._account(found.user) if found is not None else None
+        if found is None or holder is None or holder.id != account.id:
             return False
         # A custom role has a name of its own; `permission` says which right it includes.
         return found.permission in WRITERS and found.role_name not in READERS
 
-    def set_status(self, commit: str, state: CheckState, text: str) -> None:
-        data = {"state": state.value, "context": CHECK_NAME, "description": shorten(text, MAX_STATUS)}
-        self._rest.send(f"{self._repository}/statuses/{quote(commit, safe='')}", data)
-
-    def request_changes(
-        self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
-    ) -> ReviewState:
-        def submit(event: str, placed: Sequence[ForgeComment]) -> None:
-            others = [comment for comment in comments if comment not in placed]
-            review = {
-                "commit_id": commit,
-                "event": event,
-                "body": shorten(review_text(text, others), MAX_TEXT),
-                "comments": [
-                    {
-                        "path": comment.path,
-                        "line": comment.line,
-                        "side": "RIGHT",
-                        "body": shorten(comment.text, MAX_TEXT),
-                    }
-                    for comment in placed
-                ],
-            }
-            self._rest.send(f"{self._pull(number)}/reviews", review)
-
-        return submit_review(comments, submit)
-
-    def comment(self, number: int, text: str) -> None:
-        self._rest.send(f"{self._issue(number)}/comments", {"body": shorten(text, MAX_TEXT)})
+    def _line_data(self, comment: ForgeComment) -> dict[str, object]:
+        return {"path": comment.path, "line": comment.line, "side": "RIGHT"}
 
     def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
         """The open pull request of a branch; those of other repositories' branches by that name do not count."""
         ends = f"head={quote(f'{self._owner}:{branch}', safe='')}&base={quote(base, safe='')}"
-        for pull in self._rest.list_all(f"{self._repository}/pulls?state=open&{ends}", GitHubPull):
-            home = ((pull.head.repo or GitHubRepositoryName()).full_name or "").casefold()
-            into = pull.base.ref if pull.base is not None else ""
-            if (home, pull.head.ref, into, pull.state) == (self._full_name, branch, base, "open"):
-                return pull.open_pull()
+        for pull in self._rest.list_all(f"{self._repository}/pulls?state=open&{ends}", RepositoryPull):
+            home = ((pull.source.repo or RepositoryName()).full_name or "").casefold()
+            if (home, pull.source.ref, pull.target.ref, pull.state) == (
+                self._full_name,
+                branch,
+                base,
+                "open",
+            ):
+                return _open_pull(pull)
         return None
 
     def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
@@ -427,11 +275,11 @@ class GitHub(ForgeClient):
             if fault.kind is not ForgeFaultKind.REFUSED or NO_DRAFTS not in str(fault).casefold():
                 raise
             reply = self._rest.send(path, {**data, "draft": False})
-        return self._rest.read(reply, GitHubPull).open_pull()
+        return _open_pull(self._rest.read(reply, RepositoryPull))
 
     def mark_ready(self, number: int) -> None:
         """Makes a draft ready for review, which only GraphQL can; its answer to an error has the status 200."""
-        pull = self._rest.get(self._pull(number), GitHubPull)
+        pull = self._rest.get(self._pull(number), RepositoryPull)
         if not pull.draft:
             return
         try:
@@ -470,36 +318,24 @@ class GitHub(ForgeClient):
             NOT_ALLOWED,
         )
 
-    def issue(self, number: int) -> ForgeIssue:
-        return self._rest.get(self._issue(number), GitHubIssue).issue()
-
     def _ask_reviewers(self, number: int, names: Sequence[str]) -> None:
         logins = [
-            self._rest.get(f"/user/{name}", GitHubUser).login if name.isdecimal() else name for name in names
+            self._rest.get(f"/user/{name}", RepositoryUser).login if name.isdecimal() else name
+            for name in names
         ]
         self._rest.send(f"{self._pull(number)}/requested_reviewers", {"reviewers": logins})
-
-    def _issues(self, label: str) -> Iterator[ForgeIssue]:
-        path = f"{self._repository}/issues?state=open&labels={quote(label, safe='')}"
-        found = self._rest.list_all(path, GitHubIssue)
-        return (issue.issue() for issue in found if issue.pull_request is None)
-
-    def _issue_comments(self, number: int) -> list[str]:
-        found = self._rest.list_all(f"{self._issue(number)}/comments", GitHubComment)
-        return [comment.body or "" for comment in found]
-
-    def _comment_on_issue(self, number: int, text: str) -> None:
-        self.comment(number, text)
 
     def _close_issue(self, number: int, *, is_done: bool) -> None:
         data = {"state": "closed", "state_reason": "completed" if is_done else "not_planned"}
         self._rest.send(self._issue(number), data, "PATCH")
 
-    def _pull(self, number: int) -> str:
-        return f"{self._repository}/pulls/{number}"
 
-    def _issue(self, number: int) -> str:
-        return f"{self._repository}/issues/{number}"
+def _change_mark(pull: RepositoryPull) -> str:
+    return " ".join((pull.updated_at or "", pull.source.sha, pull.state, pull.merged_at or ""))
+
+
+def _open_pull(pull: RepositoryPull) -> OpenPull:
+    return OpenPull(number=pull.number, head=pull.source.sha, url=pull.html_url or "", is_draft=pull.draft)
 
 
 def graphql_address(api: str) -> str:
