@@ -46,12 +46,12 @@ test-more: $(STAMP)  ## run what is larger: real agents, recorded data, medium c
 	@scripts/forge-descriptions || $(SKIPPED)
 	@$(PYTHON) -m pytest $(SPREAD) -m "more or campaign" $(ARGS)
 
-# The parts run side by side, two at a time; the output of each comes in one piece when it has ended.
+# The parts run side by side, two at a time; where make can, the output of each comes in one piece when it has ended.
 CHECKS := check-tests check-types check-imports check-style
 .PHONY: $(CHECKS)
 
 check: $(STAMP)  ## lint, format, types, import contracts and unit tests: one to two minutes on two idle cores
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target $(CHECKS)
+	@$(MAKE) --no-print-directory -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) $(CHECKS)
 
 check-tests:
 	@$(PYTHON) -m pytest -q -n 2 -m "not more" $(wildcard tests/unit) tests/architecture $(ARGS)

@@ -171,7 +171,11 @@ _LINE_BUILDERS: dict[type[Event], Callable[[Any, Task], LineParts]] = {
     TaskSubmitted: lambda event, _: ("", event.agent, f"submitted {event.commit[:8]}: the gates pass it"),
     LockoutSet: lambda event, _: ("", event.agent, "is locked out of it"),
     TaskReassigned: lambda event, _: ("", event.target, f"takes over: {event.reason}"),
-    RejectionAnswered: lambda event, _: ("", "director", _decision_text(event)),
+    RejectionAnswered: lambda event, _: (
+        "",
+        "director",
+        f"{event.decision.decision_type}: {event.decision.rationale}",
+    ),
     TaskDeferred: lambda event, _: ("", "", event_text(event)),
     TaskWoken: lambda event, _: ("", "", event_text(event)),
     EscalationOpened: lambda event, _: ("asked", "", event.reason),
@@ -180,11 +184,6 @@ _LINE_BUILDERS: dict[type[Event], Callable[[Any, Task], LineParts]] = {
     TaskCancelled: lambda event, _: ("cancelled", "", event.reason),
 }
 """How events are told that are told in one line."""
-
-
-def _decision_text(event: RejectionAnswered) -> str:
-    decision = event.decision
-    return f"{decision.decision_type}: {decision.rationale}"
 
 
 ENTRY = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
@@ -232,7 +231,8 @@ class DemoEnvironment:
     def remand(self, *arguments: str, folder: str = "", is_quiet: bool = False) -> Any:
         """Runs the command line, says so, and returns its answer."""
         if not is_quiet:
-            self._say("$ remand " + " ".join(map(_quote, arguments)))
+            words = (f'"{word}"' if " " in word or "#" in word else word for word in arguments)
+            self._say("$ remand " + " ".join(words))
         done = subprocess.run(
             [*ENTRY, *arguments, "--json"],
             cwd=folder or self.repository,
@@ -315,7 +315,3 @@ class DemoEnvironment:
         """Ends everything that still runs."""
         self.stop_scheduler()
         shutil.rmtree(self._sockets, ignore_errors=True)
-
-
-def _quote(word: str) -> str:
-    return f'"{word}"' if " " in word or "#" in word else word

@@ -107,8 +107,18 @@ class DirectorRejectionHandler:
         fields = {**task_context, "id": rejection.task_id}
         drawn = director.plan_decision(director.AUTOMATIC[reason], rejection, fields, facts)
         # Before tasks are created: none may get the id of one that was named and is no node yet.
-        _ensure_named(manager.graph, rejection.task_id, drawn)
-        created = _create(manager, drawn)
+        others = (other for sketch in drawn.sketches for other in sketch.tasks)
+        for name in (rejection.task_id, *drawn.waits_for, *others):
+            ensure_node(manager.graph, name)
+        created = [
+            manager.create_task(
+                title=sketch.title,
+                description=sketch.description,
+                priority=sketch.priority,
+                category=sketch.category,
+            )
+            for sketch in drawn.sketches
+        ]
         _link(manager.graph, rejection.task_id, drawn, created)
         status = status_after(drawn.decision, rejection.reason)
         manager.update_task(
@@ -140,24 +150,6 @@ class DirectorRejectionHandler:
             override_message=director.slip_message(issues) if is_formal else message,
             reassign_to="" if is_last else rejection.agent_id,
         )
-
-
-def _ensure_named(graph: ThoughtGraph, task_id: str, drawn: director.DecisionPlan) -> None:
-    others = (other for sketch in drawn.sketches for other in sketch.tasks)
-    for name in (task_id, *drawn.waits_for, *others):
-        ensure_node(graph, name)
-
-
-def _create(manager: TaskManager, drawn: director.DecisionPlan) -> list[str]:
-    return [
-        manager.create_task(
-            title=sketch.title,
-            description=sketch.description,
-            priority=sketch.priority,
-            category=sketch.category,
-        )
-        for sketch in drawn.sketches
-    ]
 
 
 def _link(graph: ThoughtGraph, task_id: str, drawn: director.DecisionPlan, created: list[str]) -> None:

@@ -109,37 +109,34 @@ NOTHING_MEASURED = "No gates have run for this task yet."
 
 
 def add_resources(server: MCPServer[Any], runner: CommandRunner) -> None:
-    """Adds every resource to a server."""
-    reading = ResourceReader(runner)
-    add = server.resource
-    add(
-        "board://tasks",
-        name="board",
-        title="Board",
-        description="every task and its status",
-        mime_type="application/json",
-    )(reading.board)
-    add(
-        "task://{task}/prompt",
-        name="prompt",
-        title="Prompt of a task",
-        description="the prompt for the agent that holds the task",
-        mime_type="text/markdown",
-    )(reading.prompt)
-    add(
-        "task://{task}/feedback",
-        name="feedback",
-        title="Feedback on a task",
-        description="feedback from reviewers and gates, with every finding marked as blocking or not",
-        mime_type="text/markdown",
-    )(reading.feedback)
-    add(
-        "task://{task}/report",
-        name="report",
-        title="Gate report of a task",
-        description="the latest gate results: figures, findings, failing tests",
-        mime_type="application/json",
-    )(reading.report)
+    reader, json_type, text_type = ResourceReader(runner), "application/json", "text/markdown"
+    for read, address, title, description, mime_type in (
+        (reader.board, "board://tasks", "Board", "every task and its status", json_type),
+        (
+            reader.prompt,
+            "task://{task}/prompt",
+            "Prompt of a task",
+            "the prompt for the agent that holds the task",
+            text_type,
+        ),
+        (
+            reader.feedback,
+            "task://{task}/feedback",
+            "Feedback on a task",
+            "feedback from reviewers and gates, with every finding marked as blocking or not",
+            text_type,
+        ),
+        (
+            reader.report,
+            "task://{task}/report",
+            "Gate report of a task",
+            "the latest gate results: figures, findings, failing tests",
+            json_type,
+        ),
+    ):
+        server.resource(
+            address, name=read.__name__, title=title, description=description, mime_type=mime_type
+        )(read)
 
 
 class ResourceReader:
