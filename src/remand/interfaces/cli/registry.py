@@ -17,7 +17,7 @@ class CommandEntry:
 COMMANDS: dict[str, CommandEntry] = {
     "init": CommandEntry("setup", "set up Remand in this repository; safe to repeat", False),
     "demo": CommandEntry(
-        "demo", "play a complete example on a real git repository in a temporary folder", False
+        "demo", "run a complete example on a real git repository in a temporary folder", False
     ),
     "doctor": CommandEntry("doctor", "check the set-up and show the tier of enforcement", False),
     "task add": CommandEntry("tasks.changes", "add a task"),
@@ -94,7 +94,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "hook relay": CommandEntry("hosts", "handle a forwarded hook call"),
     "top": CommandEntry("top", "show a live view of the team, and answer questions with one key", False),
-    "pause": CommandEntry("hosts", "let every session stop without gates for a while, as the user", False),
+    "pause": CommandEntry("hosts", "let sessions stop without gates for a while, as the user", False),
     "resume": CommandEntry("hosts", "end the pause, as the user", False),
     "log tail": CommandEntry("log", "show the latest events", False),
     "log verify": CommandEntry("log", "check every line, chain and signature of the log", False),
@@ -123,7 +123,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "whoami": CommandEntry("help", "show who acts from here, and with which roles"),
     "mcp": CommandEntry("hosts", "serve tools, resources and prompts to agent hosts over MCP", False),
     "explain": CommandEntry("help", "explain what a refusal or an issue means and what to do"),
-    "completion": CommandEntry("help", "print the completion script of a shell", False),
+    "completion": CommandEntry("help", "print the completion script for a shell", False),
     "sync": CommandEntry(
         "serve", "import what is new on the forge, and take the actions there that the policy allows", False
     ),

@@ -104,8 +104,8 @@ def render_poll(polled: PollResult) -> str:
     argument("--no-http", action="store_true", help="serve only the coordinator's socket"),
     argument("--until-closed", action="store_true", help="exit when stdin closes (used by `remand run`)"),
     argument("--webhooks", action="store_true", help="listen for the forge's webhooks, and poll it"),
-    argument("--host", default="127.0.0.1", help="the port for webhooks"),
-    argument("--port", type=int, default=8787),
+    argument("--host", default="127.0.0.1", help="the address to listen on for webhooks"),
+    argument("--port", type=int, default=8787, help="the port for webhooks"),
 )
 def _serve(context: Context) -> Result:
     if context.arguments.webhooks:

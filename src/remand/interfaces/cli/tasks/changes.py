@@ -108,7 +108,7 @@ _CLAIM_COMMANDS: dict[str, type[c.ClaimCommand]] = {
 _CLAIM = (
     argument("id"),
     argument("--agent"),
-    argument("--handoff", default="", metavar="H", help="the epoch of the claim"),
+    argument("--handoff", default="", metavar="H", help="the handoff of the claim"),
 )
 _REASON = argument("--reason", default="", metavar="TEXT")
 
@@ -142,7 +142,7 @@ def _handoff(context: Context) -> str:
     argument("--commit", required=True, metavar="SHA"),
     argument("--branch", default="", help="the branch that contains the commit, if it is not the task's"),
     argument("--pr", type=int, default=0, metavar="N"),
-    argument("--handoff", default="", metavar="H", help="the epoch of the claim"),
+    argument("--handoff", default="", metavar="H", help="the handoff of the claim"),
 )
 def _submit(context: Context) -> Result:
     options, agent = context.arguments, context.agent()

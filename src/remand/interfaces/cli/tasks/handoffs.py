@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     argument("task"),
     argument("--to", required=True, metavar="AGENT"),
     argument("--from", dest="source", default="", metavar="NAME"),
-    argument("--instructions", default="", metavar="TEXT", help="@file and - are read"),
+    argument("--instructions", default="", metavar="TEXT", help="instructions for the agent (@file, -)"),
 )
 def _initiate(context: Context) -> Result:
     options = context.arguments

@@ -191,7 +191,9 @@ def _approve(context: Context) -> Result:
 @command(
     "review reject",
     *_REVIEW,
-    argument("--finding", action="append", default=[], metavar="'path:line: text'", help="blocks"),
+    argument(
+        "--finding", action="append", default=[], metavar="'path:line: text'", help="a finding that blocks"
+    ),
     argument("--suggestion", action="append", default=[], metavar="'path:line: text'"),
 )
 def _reject(context: Context) -> Result:
