@@ -54,7 +54,7 @@ class FileView:
         self._places[real] = visibility
 
     def cover(self, path: str, source: str, visibility: Visibility) -> None:
-        """Puts something else in a path's place: what is said about anything below it no longer holds."""
+        """Puts something else in a path's place: rules for anything below it are dropped."""
         links, real = self.trails.follow(path)
         self._links.update(links)
         below = real + "/"
@@ -64,11 +64,9 @@ class FileView:
         self._sources[real] = source
 
     def source(self, path: str) -> str:
-        """What is seen at a path: itself, unless something else was put in its place."""
         return self._sources.get(path, path)
 
     def at(self, path: str) -> Visibility:
-        """How a path without links is seen."""
         while path not in self._places:
             path = os.path.dirname(path)
         return self._places[path]
@@ -93,7 +91,7 @@ class FileView:
         return found
 
     def links(self) -> list[tuple[str, str]]:
-        """The links that have to be made anew, as what holds them is masked."""
+        """The links that have to be made again, as what holds them is masked."""
         return sorted(
             (path, target)
             for path, target in self._links.items()
@@ -149,7 +147,6 @@ def job_file_view(job: Job, program: str, *, own: Iterable[str] = (), hide: Iter
 
 
 def _writable(job: Job) -> list[str]:
-    """The folders a job is given to write."""
     given = (job.folder, job.report, job.cache if job.may_write_cache else "")
     return [path for path in given if path]
 

@@ -37,7 +37,6 @@ def search_path(job: Job) -> list[str]:
 
 
 def find_program(job: Job) -> str:
-    """The absolute path of a job's program."""
     if not os.path.isabs(job.folder) or not os.path.isdir(job.folder):
         raise CannotStart(f"The folder {job.folder} was not found. Create the checkout again, then repeat.")
     if not job.command:
@@ -74,7 +73,6 @@ def job_environment(job: Job, *, home: str, temporary: str) -> dict[str, str]:
 
 
 def encode_arguments(texts: list[str]) -> list[bytes]:
-    """Arguments as the system takes them."""
     try:
         given = [os.fsencode(text) for text in texts]
     except UnicodeEncodeError as fault:
@@ -137,7 +135,7 @@ def is_system_folder(folder: str) -> bool:
 
 
 def shared_folders() -> Iterator[str]:
-    """Folders that every job gets anew."""
+    """Folders of which every job gets an empty one of its own."""
     yield from SHARED
     if not is_system_folder(tempfile.gettempdir()):
         yield tempfile.gettempdir()
@@ -184,7 +182,6 @@ class Trails:
         self._targets: dict[str, str] = {}
 
     def follow(self, path: str) -> Trail:
-        """Where an absolute path leads."""
         links: list[tuple[str, str]] = []
         done, rest = "", _parts(path)
         while rest:
@@ -274,7 +271,6 @@ class RequiredPaths:
 
 
 def _targets(folder: str) -> Iterator[str]:
-    """The links in a folder of programs."""
     try:
         with os.scandir(folder) as entries:
             yield from [entry.path for entry in entries if entry.is_symlink()]

@@ -295,7 +295,6 @@ class ResourceLimits:
 
 
 def set_limits(pid: int, limits: Mapping[int, int]) -> None:
-    """Sets limits of a process that has yet to start its job."""
     for kind, value in limits.items():
         resource.prlimit(pid, kind, (value, value))
 

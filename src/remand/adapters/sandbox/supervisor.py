@@ -156,10 +156,16 @@ class WatchThread:
             is_ready(self._woken, PACE_SECONDS)
 
 
-@cache
+_watch_threads: list[WatchThread] = []
+_starting = threading.Lock()
+
+
 def watch_thread() -> WatchThread:
-    """That of this process."""
-    return WatchThread()
+    """That of this process: it has one, however many gates and agents start at once."""
+    with _starting:
+        if not _watch_threads:
+            _watch_threads.append(WatchThread())
+        return _watch_threads[0]
 
 
 @cache
