@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.adapters.stores.sqlite_statements import Statements
+from remand.adapters.stores.sqlite_schema import Statements
 from remand.ledger.store import Store
 from remand.testing.builders import Session, a_task, task_added
 

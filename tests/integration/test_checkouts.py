@@ -23,8 +23,9 @@ from remand.adapters.git.checkouts import (
     overlay_options,
     unmount,
 )
-from remand.adapters.git.files import Trash, acquire_lock, file_signature, load_contents, save_contents
+from remand.adapters.git.files import Trash, file_signature, load_contents, save_contents
 from remand.adapters.git.mirror import GitMirror
+from remand.adapters.system.files import acquire_lock
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import Checkouts
 from tests.integration.agents_repository import PATIENCE, AgentsRepository, held

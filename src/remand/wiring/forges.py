@@ -10,8 +10,8 @@ from remand.adapters.forges import gitea, github, gitlab
 from remand.adapters.forges.poll_memory import StoredAnswers, StoredMarks
 from remand.adapters.forges.webhooks import SECRET, WebhookListener
 from remand.adapters.gates.results import FileCache
-from remand.adapters.git.files import try_lock
 from remand.adapters.git.remote import Access, GitRemote
+from remand.adapters.system.files import try_lock
 from remand.adapters.system.folders import state_folder
 from remand.app.forge.actions import waits_of_tasks
 from remand.app.forge.ports import Forge, Remote

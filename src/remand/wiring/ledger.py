@@ -15,6 +15,7 @@ from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.segments import Segments
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.clock import RandomIds, SystemClock
+from remand.adapters.system.files import atomic_write
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.adapters.system.high_water_marks import FileMarks
 from remand.adapters.system.keys import FileKeys
@@ -246,14 +247,9 @@ def prepare_folder(place: LedgerLocation) -> None:
 
 def _write_atomically(path: str, text: str) -> None:
     """Writes a small file whole or not at all, whatever the disk or a signal does."""
-    draft = f"{path}.{os.getpid()}.draft"
     try:
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(draft, path)
+        atomic_write(path, text.encode())
     except OSError as error:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
         raise EnvironmentFault(
             f"{path} cannot be written ({error.strerror}). Mend that, then repeat."
         ) from None

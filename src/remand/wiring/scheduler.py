@@ -18,8 +18,9 @@ from remand.adapters.sandbox.agent_launchers import own_program
 from remand.adapters.sandbox.self_test import make_agent_launcher
 from remand.adapters.system.clock import RandomIds
 from remand.adapters.system.executor import ThreadExecutor
+from remand.adapters.system.files import acquire_lock
 from remand.adapters.system.folders import runtime_folder, state_folder
-from remand.adapters.system.scheduler_files import ProcessLock, RunLogs, StatusFile
+from remand.adapters.system.scheduler_files import RunLogs, StatusFile
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler import chores
 from remand.app.scheduler.ledger_client import LedgerClient
@@ -71,9 +72,9 @@ def build_scheduler(
     """The scheduler. There is one at a time; a coordinator is started with it where none runs."""
     settings, place, id_ = opened.settings, opened.place, opened.store.value("id")
     folder = os.path.join(state_folder(), id_)
-    lock = ProcessLock(os.path.join(folder, "scheduler.lock"))
-    if not lock.take():
-        lock.close()
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    lock = acquire_lock(os.path.join(folder, "scheduler.lock"))
+    if lock < 0:
         raise EnvironmentFault("A scheduler of this ledger is already running; see `remand top`.")
     launcher = make_agent_launcher(settings.settings().run.sandbox)
     is_confined = launcher.tier != "plain"
@@ -134,7 +135,7 @@ def build_scheduler(
         status.clear()
         if coordinator is not None:
             coordinator.close()
-        lock.close()
+        os.close(lock)
 
     return SchedulerHandle(scheduler, writer.chores, launcher, close)
 

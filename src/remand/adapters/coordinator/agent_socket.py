@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import resource
 import selectors
@@ -21,6 +20,7 @@ from hashlib import sha256
 
 from remand.adapters.coordinator import protocol
 from remand.adapters.coordinator.server import FrameConnection, accept, listen
+from remand.adapters.system.files import acquire_lock
 from remand.app.scheduler.ports import (
     AgentCall,
     AgentCaller,
@@ -432,13 +432,9 @@ MAX_DESCRIPTORS = 4096
 
 def _remove_stale_sockets(folder: str) -> None:
     """Takes away the sockets of schedulers that are gone; while another one lives, its sockets stay."""
-    lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return
     # The lock is held, and its descriptor open, for as long as this process lives.
+    if acquire_lock(os.path.join(folder, "lock")) < 0:
+        return
     for name in os.listdir(folder):
         if name.endswith(".sock"):
             with suppress(OSError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import selectors
 import socket
@@ -17,6 +16,7 @@ import msgspec
 
 from remand.adapters.coordinator import protocol, remote_ledger
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
+from remand.adapters.system.files import acquire_lock
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger
 from remand.app.requests import Acceptance, Answer, Request
@@ -268,12 +268,9 @@ def _has_rejection(answer: Acceptance) -> bool:
 
 def _listen_alone(path: str) -> tuple[socket.socket, int]:
     """The socket, and the lock that keeps a second coordinator of the same ledger away."""
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise EnvironmentFault("A coordinator of this ledger is already running.") from None
+    lock = acquire_lock(f"{path}.lock")
+    if lock < 0:
+        raise EnvironmentFault("A coordinator of this ledger is already running.")
     return listen(path, BACKLOG), lock
 
 

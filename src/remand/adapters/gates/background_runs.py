@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
+
+from remand.adapters.system.files import acquire_lock, lock_handle
 
 LOOK_AGAIN_SECONDS = 0.02
 
@@ -22,11 +23,8 @@ class BackgroundRuns:
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Starts a run in a session of its own, unless one of that name is going on."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        lock = os.open(self._path(name, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
+        lock = acquire_lock(self._path(name, "lock"))
+        if lock < 0:
             return
         os.set_inheritable(lock, True)
         try:
@@ -50,12 +48,9 @@ class BackgroundRuns:
         except OSError:
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not lock_handle(lock, is_shared=True, waits=False)
         finally:
             os.close(lock)
-        return False
 
     def wait(self, name: str, seconds: float) -> bool:
         """Waits for a run to end; False when it still goes on after that time."""

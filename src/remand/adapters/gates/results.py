@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 
+from remand.adapters.system.files import atomic_write
+
 KEPT_RESULTS = 2000
 _RESULT_KEY = re.compile(r"[0-9a-f]{64}")
 _SEAL = 32
@@ -35,17 +37,10 @@ class FileCache:
     def put(self, key: str, value: bytes) -> None:
         """Keeps something under a key, whole or not at all. A full disk only means that it is not kept."""
         path = self._path(key)
-        draft = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.draft"
         with suppress(OSError):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._make_room()
-            try:
-                with open(draft, "xb") as file:
-                    file.write(self._seal(key, value) + value)
-                os.replace(draft, path)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(draft)
+            atomic_write(path, self._seal(key, value) + value)
 
     def _path(self, key: str) -> str:
         if not _RESULT_KEY.fullmatch(key):

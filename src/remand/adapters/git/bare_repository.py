@@ -16,6 +16,7 @@ from itertools import islice
 from typing import IO, NamedTuple
 
 from remand.adapters.git.command import SAFE, SECONDS, end_process, finish_process, git_error, start_process
+from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
 
 COSMETIC = (
@@ -295,9 +296,9 @@ def _write_once(folder: str, name: str, content: bytes) -> None:
         os.utime(path)
     except FileNotFoundError:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix="tmp_obj_", delete=False) as draft:
-            draft.write(content)
-        os.replace(draft.name, path)
+        # git takes drafts of that name away when it cleans up.
+        draft = os.path.join(folder, f"tmp_obj_{os.urandom(6).hex()}")
+        atomic_write(path, content, mode=0o600, draft=draft)
 
 
 MAX_TREE = 64 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import secrets
 import shutil
@@ -23,14 +22,13 @@ from remand.adapters.git.files import (
     CheckoutWriter,
     Inspection,
     Trash,
-    acquire_lock,
     has_content,
-    hold_lock,
     load_contents,
     recorded_tree,
     save_contents,
 )
 from remand.adapters.git.mirror import GitMirror
+from remand.adapters.system.files import acquire_lock, hold_lock, lock_handle
 from remand.app.errors import EnvironmentFault
 
 
@@ -57,7 +55,7 @@ class CheckoutSlot:
         os.close(self._handle)
 
     def share(self) -> None:
-        fcntl.flock(self._handle, fcntl.LOCK_SH)
+        lock_handle(self._handle, is_shared=True)
 
     def switch_to(self, tree: str, *, is_untouched: bool = False) -> None:
         """Switches the folder to a tree; one that cannot be switched is made again.

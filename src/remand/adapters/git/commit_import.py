@@ -23,6 +23,7 @@ from remand.adapters.git.bare_repository import (
 )
 from remand.adapters.git.command import git_error, one_per_line, parse_batch, parse_batch_check
 from remand.adapters.git.files import list_below, open_folder_below
+from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
 
 SECONDS = 900.0
@@ -134,10 +135,8 @@ def _record_shallow(own: BareRepository, path: str) -> None:
         own, os.path.join(own.path, "objects"), [parent for named in parents.values() for parent in named]
     )
     ends = sorted(commit for commit, named in parents.items() if not here.issuperset(named))
-    draft = os.path.join(own.path, "shallow.new")
-    with open(draft, "w", encoding="ascii") as file:
-        file.writelines(f"{commit}\n" for commit in ends)
-    os.replace(draft, os.path.join(own.path, "shallow"))
+    path = os.path.join(own.path, "shallow")
+    atomic_write(path, "".join(f"{commit}\n" for commit in ends).encode("ascii"), draft=f"{path}.new")
 
 
 def _parents(own: BareRepository, commits: set[str]) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ from remand.adapters.git.command import (
 )
 from remand.adapters.git.location import LedgerLocation, current_branch, locate
 from remand.adapters.git.repository import head_commit
+from remand.adapters.system.files import atomic_write
 
 _FOLDER = ".got/events"
 
@@ -161,7 +162,4 @@ class GitPublisher:
 def _write_whole(path: str, content: bytes) -> None:
     """Writes a file that is there whole or not at all, wherever we are killed."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    part = f"{path}.{os.getpid()}"
-    with open(part, "wb") as file:
-        file.write(content)
-    os.replace(part, path)
+    atomic_write(path, content)

@@ -10,14 +10,15 @@ import stat
 import struct
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import IO
 
 import msgspec
 
 from remand.adapters.git.bare_repository import Objects, TreeEntry, new_hash
+from remand.adapters.system.files import acquire_lock, atomic_write
 from remand.app.errors import EnvironmentFault
 from remand.domain.record import Record
 
@@ -93,40 +94,6 @@ def is_real_folder(path: str | bytes) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
-
-
-def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> int:
-    """Takes the lock on a file and returns its descriptor; -1 when another holds it. Closing it lets go."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
-    try:
-        fcntl.flock(handle, kind if waits else kind | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return -1
-    return handle
-
-
-@contextmanager
-def hold_lock(path: str) -> Iterator[None]:
-    """Waits for the lock on a file and holds it."""
-    handle = acquire_lock(path, waits=True)
-    try:
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def try_lock(path: str) -> Iterator[bool]:
-    """Holds the lock on a file if it is free; False when another process has it."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    handle = acquire_lock(path)
-    try:
-        yield handle >= 0
-    finally:
-        if handle >= 0:
-            os.close(handle)
 
 
 _SET_FLAGS = 0x40086602
@@ -276,10 +243,8 @@ def load_contents(path: str) -> CheckoutContents | None:
 
 def save_contents(path: str, contents: CheckoutContents) -> None:
     """Writes contents to a file atomically."""
-    draft = f"{path}.new"
-    with open(draft, "wb") as file:
-        file.write(contents.tree.ljust(_ID_WIDTH).encode() + msgspec.msgpack.encode(contents))
-    os.replace(draft, path)
+    content = contents.tree.ljust(_ID_WIDTH).encode() + msgspec.msgpack.encode(contents)
+    atomic_write(path, content, draft=f"{path}.new")
 
 
 class Inspection:

@@ -17,6 +17,7 @@ import msgspec
 from remand.adapters.git.bare_repository import new_hash
 from remand.adapters.git.command import OUR_IDENTITY, git_error, run_git, temporary_git_folder
 from remand.adapters.git.files import Trash, is_real_folder, read_below, read_line_below
+from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
 from remand.domain.record import Record
 
@@ -192,13 +193,7 @@ def _replace(path: str, text: str) -> None:
     """Writes a file atomically, whatever stands there."""
     if is_real_folder(path):
         shutil.rmtree(path)
-    draft = _draft_name(path)
-    try:
-        _write(draft, text)
-        os.replace(draft, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
+    atomic_write(path, f"{text}\n".encode("utf-8", "surrogateescape"), draft=_draft_name(path))
 
 
 def _remove(path: str) -> None:
@@ -545,7 +540,5 @@ def read_note(folder: str) -> WorktreeNote:
 
 def write_note(folder: str, note: WorktreeNote) -> None:
     """Writes the note of a folder atomically."""
-    draft = os.path.join(folder, "note.new")
-    with open(draft, "wb") as file:
-        file.write(msgspec.json.encode(note))
-    os.replace(draft, os.path.join(folder, "note"))
+    path = os.path.join(folder, "note")
+    atomic_write(path, msgspec.json.encode(note), draft=f"{path}.new")

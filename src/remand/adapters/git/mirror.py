@@ -27,7 +27,8 @@ from remand.adapters.git.bare_repository import (
     write_tree,
 )
 from remand.adapters.git.commit_import import has_grown, receive_commit
-from remand.adapters.git.files import hold_lock, require_private
+from remand.adapters.git.files import require_private
+from remand.adapters.system.files import atomic_write, hold_lock
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import TreeChange
 
@@ -57,9 +58,8 @@ class MirroredCommits:
         """Remembers a commit with its code tree. The tree comes last, and makes it count."""
         os.makedirs(os.path.join(self._folder, commit), mode=0o700, exist_ok=True)
         for name, object_id in (("commit", commit), ("tree", tree)):
-            with open(self._draft, "w", encoding="ascii") as file:
-                file.write(f"{object_id}\n")
-            os.replace(self._draft, os.path.join(self._folder, commit, name))
+            path = os.path.join(self._folder, commit, name)
+            atomic_write(path, f"{object_id}\n".encode("ascii"), draft=self._draft)
 
     def commits(self) -> list[str]:
         return [commit for _, commit in sorted(self._commits_by_use(), reverse=True)]

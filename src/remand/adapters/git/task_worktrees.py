@@ -15,7 +15,7 @@ import msgspec
 
 from remand.adapters.git.command import user_identity
 from remand.adapters.git.commit_import import FULL, StagedCommit, stage_commit
-from remand.adapters.git.files import Trash, hold_lock, is_real_folder, read_line_below, require_private
+from remand.adapters.git.files import Trash, is_real_folder, read_line_below, require_private
 from remand.adapters.git.linked_worktree import (
     NO_ROOM,
     ChangedPath,
@@ -45,6 +45,7 @@ from remand.adapters.git.refs import (
     read_worktree_state,
     require_valid_branch,
 )
+from remand.adapters.system.files import hold_lock
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
 from remand.domain import ids

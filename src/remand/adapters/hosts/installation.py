@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
@@ -12,6 +11,7 @@ from remand.adapters.hosts import mcp_entries, settings
 from remand.adapters.hosts.settings import UnusableSettings
 from remand.adapters.hosts.setup import Setup
 from remand.adapters.hosts.table import HOSTS
+from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.ports import Installation
 
@@ -115,12 +115,9 @@ def write_settings(path: str, text: str) -> None:
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o644
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=os.path.dirname(target), prefix=".remand-", delete=False
-        ) as draft:
-            draft.write(text)
-        os.chmod(draft.name, mode)
-        os.replace(draft.name, target)
+        draft = os.path.join(os.path.dirname(target), f".remand-{os.urandom(6).hex()}")
+        atomic_write(target, text.encode(), mode=0o600, draft=draft)
+        os.chmod(target, mode)  # as it was, whatever the umask
     except OSError as error:
         raise EnvironmentFault(f"{path} cannot be written: {error.strerror}.") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import time
@@ -10,6 +9,7 @@ from _json import encode_basestring_ascii as quoted
 from contextlib import suppress
 from hashlib import sha256
 
+from remand.adapters.system.files import lock_handle
 from remand.domain.text import redaction
 from remand.domain.text.visible import remove_invisible
 
@@ -190,13 +190,11 @@ def _is_locked(handle: int) -> bool:
     """Waits its turn, but not for ever: a process that was stopped may hold the lock."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock_handle(handle, waits=False):
             return True
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.002)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
 
 
 def _last(handle: int, size: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import time
@@ -14,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from remand.adapters.notices.addresses import read_addresses
+from remand.adapters.system.files import hold_lock
 from remand.app.notices import Channel
 
 
@@ -99,12 +99,8 @@ class FilePace:
     def turn(self) -> Iterator[None]:
         """One process at a time: two would send the same."""
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-        lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with hold_lock(f"{self._path}.lock"):
             yield
-        finally:
-            os.close(lock)
 
     def note(self) -> None:
         at, step = self._last()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
 from remand.app.record_files import RecordKind
 
@@ -112,24 +113,10 @@ def _append(path: str, more: bytes) -> None:
 
 
 def _replace(path: str, content: bytes) -> None:
-    """Writes a file whole or not at all. Its draft has a fixed name: only one at a time writes, under the lock.
-
-    Whatever somebody has put there under that name (a pipe, a link, another's file) is taken away and not opened.
-    """
-    draft = f"{path}.draft"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    """Writes a file whole or not at all. Its draft has a fixed name: only one at a time writes, under the lock."""
     if os.path.isdir(path) and not os.path.islink(path):
         raise EnvironmentFault(f"{path} is a folder. Take it away, then repeat.")
-    try:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
-        with open(os.open(draft, flags, 0o644), "wb") as file:
-            file.write(content)
-        os.replace(draft, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
+    atomic_write(path, content, mode=0o644, draft=f"{path}.draft")
 
 
 def _stamp(folder: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -17,7 +16,7 @@ from remand.adapters.stores import sqlite_migrations
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_audit import SqliteAudit
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteTraces, SqliteUnconfirmed
-from remand.adapters.stores.sqlite_statements import Row, Statements, StoredText, Table
+from remand.adapters.stores.sqlite_schema import Row, Statements, StoredText, Table
 from remand.adapters.stores.sqlite_tasks import (
     SqliteDependencies,
     SqliteNames,
@@ -28,6 +27,7 @@ from remand.adapters.stores.sqlite_tasks import (
     decode_task,
 )
 from remand.adapters.stores.sqlite_views import VERSION
+from remand.adapters.system.files import lock_handle, open_lock, unlock_handle
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.events.event import Event
 from remand.domain.events.log import MissingLines
@@ -286,9 +286,7 @@ class SqliteStore:
         self._lock_file = (
             -1  # no other process can reach it
             if self.path == MEMORY
-            else os.open(
-                f"{os.path.splitext(self.path)[0]}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
+            else open_lock(f"{os.path.splitext(self.path)[0]}.lock")
         )
         try:
             self.connection = self._open()
@@ -370,15 +368,13 @@ class SqliteStore:
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         with self._thread_lock:
-            self._flock(fcntl.LOCK_EX)
+            if self._lock_file >= 0:
+                lock_handle(self._lock_file)
             try:
                 yield
             finally:
-                self._flock(fcntl.LOCK_UN)
-
-    def _flock(self, operation: int) -> None:
-        if self._lock_file >= 0:
-            fcntl.flock(self._lock_file, operation)
+                if self._lock_file >= 0:
+                    unlock_handle(self._lock_file)
 
     def write(self) -> WriteTransaction:
         """Opens a change, alone among all writers."""
@@ -387,7 +383,8 @@ class SqliteStore:
     def begin(self) -> SqliteTransaction:
         """Takes the lock and begins a change."""
         self._thread_lock.acquire()
-        self._flock(fcntl.LOCK_EX)
+        if self._lock_file >= 0:
+            lock_handle(self._lock_file)
         self.require_same_file()
         self._db.run("BEGIN IMMEDIATE")
         return SqliteTransaction(self._db)
@@ -399,7 +396,8 @@ class SqliteStore:
 
     def release(self) -> None:
         """Lets others write."""
-        self._flock(fcntl.LOCK_UN)
+        if self._lock_file >= 0:
+            unlock_handle(self._lock_file)
         self._thread_lock.release()
 
     def fault(self, error: Exception) -> EnvironmentFault:

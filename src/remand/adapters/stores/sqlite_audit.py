@@ -10,7 +10,7 @@ from typing import Any
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import ADD_GROUP_TASK, named_tasks
-from remand.adapters.stores.sqlite_statements import Row, Table
+from remand.adapters.stores.sqlite_schema import Row, Table
 from remand.adapters.stores.sqlite_tasks import task_row
 from remand.app.tasks import queue
 from remand.domain.decisions.forge_actions import due_kinds

@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_statements import Row, Statements, StoredText, Table
+from remand.adapters.stores.sqlite_schema import Row, Statements, StoredText, Table
 from remand.domain.events.tasks import HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
 from remand.ledger import codec, signatures

@@ -8,7 +8,7 @@ import msgspec
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_audit import SqliteAudit
 from remand.adapters.stores.sqlite_events import SqliteTraces
-from remand.adapters.stores.sqlite_statements import Statements
+from remand.adapters.stores.sqlite_schema import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected
 from remand.adapters.stores.sqlite_views import VERSION
 from remand.app.tasks.lookup import participants

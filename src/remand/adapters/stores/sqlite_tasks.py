@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_statements import Row, Statements, Table
+from remand.adapters.stores.sqlite_schema import Row, Statements, Table
 from remand.app.tasks import queue
 from remand.app.tasks.lookup import participants
 from remand.app.tasks.similarity import all_words_of, best_matches, was_rejected

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+
+from remand.adapters.system.files import atomic_write, lock_handle, unlock_handle
 
 _SEQ_WIDTH, _TIP_WIDTH = 20, 32
 
@@ -35,13 +36,13 @@ class FileMarks:
             if marks.get(session, (0, ""))[0] < seq:
                 self._write(self._others, marks | {session: (seq, tip)})
             return
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        lock_handle(self._file)
         try:
             known = os.pread(self._file, _SEQ_WIDTH, len(session) + 1)
             if not known.isdigit() or int(known) < seq:
                 os.pwrite(self._file, _line(session, seq, tip).encode(), 0)
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            unlock_handle(self._file)
 
     def all(self) -> dict[str, tuple[int, str]]:
         """Every session's number and tip as last seen."""
@@ -53,10 +54,7 @@ class FileMarks:
 
     def _write(self, path: str, marks: dict[str, tuple[int, str]]) -> None:
         rows = [_line(session, *mark) for session, mark in sorted(marks.items())]
-        draft = f"{path}.{os.getpid()}"
-        with open(draft, "w", encoding="ascii") as file:
-            file.write("".join([*rows, f"root {json.dumps(self._root)}\n"]))
-        os.replace(draft, path)
+        atomic_write(path, "".join([*rows, f"root {json.dumps(self._root)}\n"]).encode("ascii"))
 
 
 def _line(session: str, seq: int, tip: str) -> str:

@@ -1,36 +1,15 @@
-"""Files of a running scheduler: the lock that only one process holds, its status, and the logs of its runs."""
+"""Files of a running scheduler: its status, and the logs of its runs."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from remand.adapters.system.files import atomic_write
 from remand.domain.instant import Instant, format_instant
 from remand.domain.text.visible import remove_invisible
-
-
-class ProcessLock:
-    """Held by the first who takes it; the kernel lets it go with the process."""
-
-    def __init__(self, path: str) -> None:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def take(self) -> bool:
-        """True when nobody else holds it; it is this process's from then on."""
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def close(self) -> None:
-        """Lets it go."""
-        os.close(self._handle)
-
 
 MAX_SIZE = 1 << 20
 
@@ -43,15 +22,10 @@ class StatusFile:
 
     def write(self, content: bytes) -> bool:
         """Puts it in the place of what was there, whole or not at all; False when it cannot be written."""
-        draft = f"{self.path}.{os.getpid()}"
         try:
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-            with open(draft, "wb", opener=_for_us_alone) as file:
-                file.write(content)
-            os.replace(draft, self.path)
+            atomic_write(self.path, content, mode=0o600)
         except OSError:
-            with suppress(OSError):
-                os.unlink(draft)
             return False
         return True
 
@@ -89,10 +63,6 @@ def is_alive(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
-
-
-def _for_us_alone(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 MANY = 1000

@@ -1,0 +1,86 @@
+"""Files that several processes share: replaced in one step, and locks that end with whoever holds them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+_DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def atomic_write(path: str, content: bytes, *, mode: int = 0o666, draft: str = "") -> None:
+    """Puts content in the place of a file: who reads it, or is killed meanwhile, leaves or finds a whole one.
+
+    Whatever somebody has put under the draft's name (a pipe, a link, another's file) is taken away and never opened. Who
+    writes under a lock gives the draft a fixed name, so that the next writer replaces what a killed one left. The mode is
+    subject to the umask. Nothing is synced: a file that must survive a power cut is no file for this function.
+    Raises OSError, and leaves no draft then.
+    """
+    draft = draft or f"{path}.{os.getpid()}.{os.urandom(4).hex()}.draft"
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+        with open(os.open(draft, _DRAFT_FLAGS, mode), "wb") as file:
+            file.write(content)
+        os.replace(draft, path)
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)  # it is there only if something failed
+
+
+def lock_handle(handle: int, *, is_shared: bool = False, waits: bool = True) -> bool:
+    """Takes the lock on an open file, or changes its kind; False when another holds it and it is not to be waited for.
+
+    The kernel frees it when the last descriptor of that opening is closed, so with the process, however that ends.
+    """
+    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(handle, kind if waits else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlock_handle(handle: int) -> None:
+    """Frees the lock on a file that stays open."""
+    fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def open_lock(path: str) -> int:
+    """The descriptor of a lock file, which is made where there is none; a link is not followed."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> int:
+    """Takes the lock on a file and returns its descriptor; -1 when another holds it. Closing it lets go."""
+    handle, is_held = open_lock(path), False
+    try:
+        is_held = lock_handle(handle, is_shared=is_shared, waits=waits)
+    finally:
+        if not is_held:
+            os.close(handle)
+    return handle if is_held else -1
+
+
+@contextmanager
+def hold_lock(path: str) -> Iterator[None]:
+    """Waits for the lock on a file and holds it."""
+    handle = acquire_lock(path, waits=True)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def try_lock(path: str) -> Iterator[bool]:
+    """Holds the lock on a file if it is free; False when another process has it."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    handle = acquire_lock(path)
+    try:
+        yield handle >= 0
+    finally:
+        if handle >= 0:
+            os.close(handle)

@@ -1,0 +1,92 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from remand.adapters.system.files import (
+    acquire_lock,
+    atomic_write,
+    hold_lock,
+    lock_handle,
+    try_lock,
+    unlock_handle,
+)
+
+
+def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old and longer")
+
+    atomic_write(str(path), b"new")
+
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_somebody_put_under_the_name_of_the_draft_is_never_opened(tmp_path: Path) -> None:
+    path, draft, precious = tmp_path / "file", tmp_path / "draft", tmp_path / "precious"
+    precious.write_bytes(b"mine")
+
+    draft.symlink_to(precious)
+    atomic_write(str(path), b"one", draft=str(draft))
+    os.mkfifo(draft)
+    atomic_write(str(path), b"two", draft=str(draft))
+
+    assert (path.read_bytes(), precious.read_bytes()) == (b"two", b"mine")
+    assert sorted(os.listdir(tmp_path)) == ["file", "precious"]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    path, precious = tmp_path / "file", tmp_path / "precious"
+    precious.write_bytes(b"mine")
+    path.symlink_to(precious)
+
+    atomic_write(str(path), b"new")
+
+    assert not path.is_symlink()
+    assert precious.read_bytes() == b"mine"
+
+
+def test_what_cannot_be_put_in_its_place_leaves_no_draft(tmp_path: Path) -> None:
+    (tmp_path / "file" / "below").mkdir(parents=True)
+
+    with pytest.raises(OSError, match="directory"):
+        atomic_write(str(tmp_path / "file"), b"new")
+
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_private_file_is_nobody_elses_at_any_time(tmp_path: Path) -> None:
+    atomic_write(str(tmp_path / "file"), b"secret", mode=0o600)
+
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
+
+
+def test_a_lock_has_one_holder(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    with hold_lock(path), try_lock(path) as is_free:
+        assert not is_free
+        assert acquire_lock(path) == -1
+    with try_lock(path) as is_free:
+        assert is_free
+
+
+def test_a_shared_lock_keeps_only_writers_away(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    first, second = acquire_lock(path, is_shared=True), acquire_lock(path, is_shared=True)
+    assert second >= 0
+    assert not lock_handle(first, waits=False)
+    unlock_handle(second)
+    assert lock_handle(first, waits=False)
+    os.close(first)
+    os.close(second)
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError, match="symbolic links"):
+        acquire_lock(str(tmp_path / "lock"))
+
+    assert not (tmp_path / "elsewhere").exists()
