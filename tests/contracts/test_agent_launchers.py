@@ -196,7 +196,7 @@ def test_its_door_can_be_reached(bench: Bench) -> None:
             "    door.connect(os.environ['REMAND_SOCKET'])\n"
             "    door.sendall(b'who am I?')\n"
             "    print(door.recv(100).decode())",
-            door=path,
+            socket=path,
         )
         visitor, _ = door.accept()
         with visitor:
@@ -438,7 +438,7 @@ def test_a_prompt_that_is_no_text_is_given_all_the_same(bench: Bench) -> None:
 
 
 def test_a_worktree_that_vanished_is_said(own: Bench) -> None:
-    without(own.stand.workplace.folder)
+    without(own.stand.worktree.folder)
 
     with pytest.raises(CannotRun, match="worktree") as caught:
         own.start("true")
@@ -446,7 +446,7 @@ def test_a_worktree_that_vanished_is_said(own: Bench) -> None:
 
 
 def test_a_worktree_that_is_a_link_is_not_used(own: Bench) -> None:
-    place = own.stand.workplace
+    place = own.stand.worktree
     os.rename(place.folder, f"{place.folder}.real")
     os.symlink("/etc", place.folder)
 
@@ -458,7 +458,7 @@ def test_a_worktree_that_is_a_link_is_not_used(own: Bench) -> None:
 def test_a_door_that_is_not_there_is_said(bench: Bench) -> None:
     for door in ("/nonexistent", bench.stand.key, "a\x00b"):
         with pytest.raises(CannotRun) as caught:
-            bench.start("true", door=door)
+            bench.start("true", socket=door)
         assert caught.value.cause == "door"
 
 
@@ -517,16 +517,16 @@ def test_a_log_that_cannot_be_begun_is_said(bench: Bench) -> None:
 
 
 def test_a_workplace_of_another_kind_is_no_mystery(bench: Bench) -> None:
-    place = bench.stand.workplace
+    place = bench.stand.worktree
     plain = TaskWorktree(
         task_id=place.task_id, folder=place.folder, branch=place.branch, common_dir=place.common_dir
     )
 
     if bench.crew.tier == "plain":
-        assert bench.shell("git log --format=%s", workplace=plain).output == "Begin\n"
+        assert bench.shell("git log --format=%s", worktree=plain).output == "Begin\n"
         return
     with pytest.raises(CannotRun) as caught:
-        bench.start("true", workplace=plain)
+        bench.start("true", worktree=plain)
     assert caught.value.cause == "git"
 
 

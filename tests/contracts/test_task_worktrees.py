@@ -1,4 +1,4 @@
-"""Holds workplaces to their contract, for agents that are confined and for those that are not."""
+"""Holds worktrees to their contract, for agents that are confined and for those that are not."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TestPrepare:
         worker.write("build.log")
         (worker.folder / "src/b.py").unlink()
         again = worker.again()
-        assert again.workplace == worker.workplace
+        assert again.worktree == worker.worktree
         assert worker.look() == (site.start, {"new.py", "a.py", "src/b.py"})
         assert files(again) == (HELD | {"new.py", "build.log"}) - {"src/b.py"}
         assert site.kept() == []
@@ -181,15 +181,15 @@ class TestPrepare:
             with pytest.raises(CannotRun, match="not a task id"):
                 site.prepare(task=task)
             with pytest.raises(CannotRun, match="not a task id"):
-                site.workplaces.remove(task)
+                site.worktrees.remove(task)
 
     def test_a_branch_needs_a_commit_to_begin_at(self, site: Site) -> None:
         for start in ("", "main", "0" * 40, "e" * 40, "-x"):
             with pytest.raises(CannotRun, match=r"no commit to create it from|cannot begin at") as told:
-                site.workplaces.prepare(TASK, BRANCH, start, is_confined=False)
+                site.worktrees.prepare(TASK, BRANCH, start, is_confined=False)
             assert told.value.cause == "git"
         assert site.left() == [".own/T-1"]
-        assert site.workplaces.remove_others(()) == ["T-1"]
+        assert site.worktrees.remove_others(()) == ["T-1"]
 
 
 class TestLook:
@@ -214,7 +214,7 @@ class TestLook:
         worker.commit()
         worker.write("left.py")
         assert worker.look() == worker.look()
-        assert site.tip() == (site.start if worker.workplace.private_dir else worker.look()[0])
+        assert site.tip() == (site.start if worker.worktree.private_dir else worker.look()[0])
 
 
 class TestBring:
@@ -234,7 +234,7 @@ class TestBring:
 
     def test_other_branches_stay_where_they_are(self, site: Site, worker: Worker) -> None:
         worker.git("branch", "other")
-        if worker.workplace.private_dir:
+        if worker.worktree.private_dir:
             worker.git("update-ref", "refs/heads/main", worker.commit())
             worker.git("tag", "v1")
         before = site.git("rev-parse", "main")
@@ -249,7 +249,7 @@ class TestLeave:
         for planted in (lambda path: None, Path.mkdir, lambda path: path.write_text("gitdir: /tmp\n")):
             (worker.folder / ".git").unlink()
             planted(worker.folder / ".git")
-            site.workplaces.restore_git_links(worker.workplace)
+            site.worktrees.restore_git_links(worker.worktree)
             assert site.git("rev-parse", "--git-common-dir", folder=worker.folder) == site.common_dir
             assert worker.status() == ["?? left.py"]
 
@@ -258,13 +258,13 @@ class TestLeave:
         worker.git("-c", "core.logAllRefUpdates=false", "checkout", "-q", "--detach")
         worker.git("config", "core.logAllRefUpdates", "false")
         worker.commit("detached.py")
-        site.workplaces.restore_git_links(worker.workplace)
+        site.worktrees.restore_git_links(worker.worktree)
         worker.again()
         assert site.kept_file("detached.py") == "work"
 
     def test_where_there_is_nothing_there_is_nothing_to_do(self, site: Site, worker: Worker) -> None:
-        site.workplaces.remove(TASK)
-        site.workplaces.restore_git_links(worker.workplace)
+        site.worktrees.remove(TASK)
+        site.worktrees.restore_git_links(worker.worktree)
         assert site.worktrees() == []
 
 
@@ -272,11 +272,11 @@ class TestRetire:
     def test_everything_is_taken_down_and_the_branch_stays(self, site: Site, worker: Worker) -> None:
         commit = worker.commit()
         worker.bring()
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         assert site.left() == []
         assert site.worktrees() == []
         assert (site.tip(), site.kept()) == (commit, [])
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
 
     def test_a_branch_on_which_nothing_was_done_goes_too_if_it_was_made_for_the_task(
         self, site: Site, worker: Worker
@@ -285,9 +285,9 @@ class TestRetire:
         site.prepare(task="T-2", branch="theirs")
         ahead = site.repository.commit({"new.py": b"1\n"}, site.start)
         for task in (TASK, "T-2"):
-            site.workplaces.remove(task)
+            site.worktrees.remove(task)
         assert (site.tip(), site.tip("theirs")) == ("", site.start)
-        again = site.workplaces.prepare(TASK, BRANCH, ahead, is_confined=bool(worker.workplace.private_dir))
+        again = site.worktrees.prepare(TASK, BRANCH, ahead, is_confined=bool(worker.worktree.private_dir))
         assert Worker(site, again).look() == (ahead, set())
 
     def test_uncommitted_work_is_kept(self, site: Site, worker: Worker) -> None:
@@ -301,7 +301,7 @@ class TestRetire:
         (worker.folder / "link").symlink_to("/etc/passwd")
         (worker.folder / "run").write_text("#!/bin/sh\n")
         (worker.folder / "run").chmod(0o755)
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         ref = f"refs/remand/kept/{TASK}"
         assert site.kept() == [ref]
         assert site.git("rev-parse", f"{ref}^") == commit
@@ -314,14 +314,14 @@ class TestRetire:
     def test_commits_that_were_never_brought_are_kept(self, site: Site) -> None:
         worker = site.prepare(is_confined=True)
         commit = worker.commit()
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         assert site.git("rev-parse", f"refs/remand/kept/{TASK}") == commit
         assert site.tip() == ""
 
     def test_what_was_kept_before_stays(self, site: Site) -> None:
         for text in ("one\n", "two\n", "three\n"):
             site.prepare().write("x.py", text)
-            site.workplaces.remove(TASK)
+            site.worktrees.remove(TASK)
         assert [site.git("cat-file", "blob", f"{ref}:x.py") for ref in site.kept()] == ["one", "two", "three"]
 
     def test_a_repository_inside_is_kept_with_its_files(self, site: Site, worker: Worker) -> None:
@@ -332,7 +332,7 @@ class TestRetire:
             (inner / "deep/x.py").write_text("inner\n")
         site.git("add", "-A", folder=worker.folder / "with")
         site.git("commit", "-q", "-m", "x", folder=worker.folder / "with")
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         assert site.kept_file("with/deep/x.py") == site.kept_file("without/deep/x.py") == "inner"
 
 
@@ -341,10 +341,10 @@ class TestSweep:
         for number in range(5):
             worker = site.prepare(task=f"T-{number}", branch=f"b{number}", is_confined=bool(number % 2))
             worker.write("x.py", f"{number}\n")
-        assert site.workplaces.remove_others(["T-1", "T-3", "T-9"]) == ["T-0", "T-2", "T-4"]
+        assert site.worktrees.remove_others(["T-1", "T-3", "T-9"]) == ["T-0", "T-2", "T-4"]
         assert sorted(Path(path).name for path in site.worktrees()) == ["T-1", "T-3"]
         assert site.kept() == [f"refs/remand/kept/T-{number}" for number in (0, 2, 4)]
-        assert site.workplaces.remove_others(()) == ["T-1", "T-3"]
+        assert site.worktrees.remove_others(()) == ["T-1", "T-3"]
         assert site.left() == []
 
     def test_the_users_own_worktrees_are_none_of_its_business(self, site: Site) -> None:
@@ -352,8 +352,8 @@ class TestSweep:
             site.git("worktree", "add", "-q", "-b", name, str(site.folder / name))
         other = site.opened(str(site.folder / "elsewhere"))
         other.prepare("T-9", "nine", site.start, is_confined=False)
-        assert site.workplaces.remove_others(()) == []
+        assert site.worktrees.remove_others(()) == []
         assert len(site.worktrees()) == 4
 
     def test_nothing_at_all_is_nothing_to_sweep(self, site: Site) -> None:
-        assert site.workplaces.remove_others(()) == []
+        assert site.worktrees.remove_others(()) == []

@@ -50,7 +50,7 @@ class Bench:
     def __init__(self, crew: AgentLauncher, stand: AgentTestbed) -> None:
         self.crew = crew
         self.stand = stand
-        self.folder = Path(stand.workplace.folder)
+        self.folder = Path(stand.worktree.folder)
         self.mark = secrets.token_hex(16)
 
     def order(self, *command: str, **more: object) -> AgentLaunch:

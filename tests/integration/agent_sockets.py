@@ -1,4 +1,4 @@
-"""A repository with a coordinator and doors, and agents that work there, each in a workplace and through a door of its own."""
+"""A repository with a coordinator and doors, and agents that work there, each in a worktree and through a door of its own."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Yard:
             added = self.user("task", "add", f"Task {self.count}", "--branch", branch, "--alias", alias)
             task = str(added["task_id"])
             self.user("task", "claim", task, "--agent", name)
-        folder = self.machine.folder / f"workplace-{self.count}"
+        folder = self.machine.folder / f"worktree-{self.count}"
         self.machine.git(
             self.machine.folder, "clone", "-q", "--shared", str(self.repository.path), str(folder)
         )
         self.machine.git(folder, "checkout", "-q", "-b", branch)
-        workplace = TaskWorktree(
+        worktree = TaskWorktree(
             task_id=task,
             folder=str(folder),
             branch=branch,
@@ -71,7 +71,7 @@ class Yard:
             private_dir=str(folder / ".git"),
         )
         run_id = f"R-{self.count}"
-        door = self.doors.open(run_id, name, task, workplace)
+        door = self.doors.open(run_id, name, task, worktree)
         return Agent(self, name, task, folder=folder, run_id=run_id, door=door)
 
     def user(self, *arguments: str) -> Any:
@@ -83,19 +83,19 @@ class Yard:
         assert code == 0, f"remand {' '.join(arguments)} → {code}: {out!r} {err!r}"
         return json.loads(out)
 
-    def _bring(self, workplace: TaskWorktree) -> str:
+    def _bring(self, worktree: TaskWorktree) -> str:
         """Takes an agent's commits over as simply as can be."""
         if self.fault:
             raise CannotRun("git", self.fault)
-        branch = workplace.branch
-        self.repository.git("fetch", "-q", workplace.private_dir, f"+{branch}:refs/heads/{branch}")
+        branch = worktree.branch
+        self.repository.git("fetch", "-q", worktree.private_dir, f"+{branch}:refs/heads/{branch}")
         return self.repository.head(f"refs/heads/{branch}")
 
-    def _look(self, workplace: TaskWorktree) -> WorktreeState:
+    def _look(self, worktree: TaskWorktree) -> WorktreeState:
         rows = self.machine.git(
             self.machine.folder,
-            f"--git-dir={workplace.private_dir}",
-            f"--work-tree={workplace.folder}",
+            f"--git-dir={worktree.private_dir}",
+            f"--work-tree={worktree.folder}",
             *("status", "--porcelain"),
         ).splitlines()
         return WorktreeState(head="", uncommitted=tuple(row[3:] for row in rows))

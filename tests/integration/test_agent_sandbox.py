@@ -105,7 +105,7 @@ def contents(folder: str) -> dict[str, bytes]:
 
 
 def test_a_commit_touches_nothing_of_the_repository_and_runs_none_of_its_hooks(bench: Bench) -> None:
-    common = bench.stand.workplace.common_dir
+    common = bench.stand.worktree.common_dir
     for name in ("pre-commit", "post-commit", "reference-transaction"):
         script(Path(common, "hooks", name), f"#!/bin/sh\ntouch {bench.folder}/hooked\n")
     before = contents(bench.stand.repository)
@@ -141,7 +141,7 @@ def test_a_repository_that_borrows_objects_is_no_way_to_the_other_one(bench: Ben
 
 
 def test_what_an_agent_put_in_place_of_a_folder_of_ours_is_not_followed(bench: Bench) -> None:
-    base = Path(bench.stand.workplace.private_dir, "base-objects")
+    base = Path(bench.stand.worktree.private_dir, "base-objects")
     base.rmdir()
     base.symlink_to("/etc")
 
@@ -154,17 +154,15 @@ def test_work_is_prepared_done_and_brought_home(bench: Bench) -> None:
     stand = bench.stand
     place = locate(stand.repository)
     assert place is not None
-    workplaces = GitWorktrees(place, stand.path("state/workplaces"))
+    worktrees = GitWorktrees(place, stand.path("state/worktrees"))
     start = stand.git(stand.repository, "rev-parse", "main")
 
-    workplace = workplaces.prepare("T-7", "task/seven", start, is_confined=True)
-    ended = bench.shell(
-        "echo a > a && git add a && git commit -q -m Seven && echo b > b", workplace=workplace
-    )
+    worktree = worktrees.prepare("T-7", "task/seven", start, is_confined=True)
+    ended = bench.shell("echo a > a && git add a && git commit -q -m Seven && echo b > b", worktree=worktree)
 
     assert (ended.status, ended.errors) == (0, "")
-    assert workplaces.inspect(workplace).uncommitted == ("b",)
-    assert workplaces.import_commits(workplace) == stand.git(stand.repository, "rev-parse", "task/seven")
+    assert worktrees.inspect(worktree).uncommitted == ("b",)
+    assert worktrees.import_commits(worktree) == stand.git(stand.repository, "rev-parse", "task/seven")
     assert stand.git(stand.repository, "show", "task/seven:a") == "a"
 
 

@@ -18,7 +18,7 @@ from tests.integration.sandboxes import sandbox_of
 
 
 class Cell:
-    """A workplace of a confined agent, and a door."""
+    """A worktree of a confined agent, and a door."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -28,19 +28,17 @@ class Cell:
         place = locate(str(repository.path))
         assert place is not None
         places = GitWorktrees(place, str(machine.folder / "places"), base="main")
-        self.workplace: TaskWorktree = places.prepare(
-            self.task, "task/1", repository.head(), is_confined=True
-        )
+        self.worktree: TaskWorktree = places.prepare(self.task, "task/1", repository.head(), is_confined=True)
         self.doors = make_sockets(str(repository.path), bring=places.import_commits, look=places.inspect)
-        self.door = self.doors.open("R-1", "Alice", self.task, self.workplace)
+        self.door = self.doors.open("R-1", "Alice", self.task, self.worktree)
 
     def run(self, *command: str, stdin: str = "") -> Said:
         """Runs a command where the agent is."""
-        machine, folder, common = self.repository.machine, self.workplace.folder, self.workplace.common_dir
+        machine, folder, common = self.repository.machine, self.worktree.folder, self.worktree.common_dir
         view = [
             *("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--die-with-parent"),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", str(machine.folder)),
-            *("--bind", folder, folder, "--bind", self.workplace.private_dir, common),
+            *("--bind", folder, folder, "--bind", self.worktree.private_dir, common),
             *("--ro-bind", f"{common}/objects", f"{common}/base-objects"),
             *("--bind", self.door, self.door, "--chdir", folder),
         ]

@@ -82,7 +82,7 @@ print(json.dumps({folder: dict(seen(folder)) for folder in sys.argv[1:]}))
 
 
 class ConfinedCell(Cell):
-    """The workplace of an agent that the scheduler's own sandbox holds."""
+    """The worktree of an agent that the scheduler's own sandbox holds."""
 
     def start(self, *command: str, stdin: str = "", **bounds: Any) -> RunEnd:
         """Runs a command as the agent, to its end."""
@@ -91,8 +91,8 @@ class ConfinedCell(Cell):
             agent="Alice",
             command=command,
             prompt=stdin,
-            workplace=self.workplace,
-            door=self.door,
+            worktree=self.worktree,
+            socket=self.door,
             log=str(self.repository.machine.folder / "R-1.log"),
             bounds=Bounds(hide=(str(self.repository.path),), has_network=False, **bounds),
         )

@@ -17,7 +17,8 @@ from remand.adapters.hosts.setup import Setup
 from remand.app import hook_calls as hook
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.hook_calls import HookAnswer
-from remand.domain.hosts import HOSTS, HookCheck
+from remand.app.ports import HookCheck
+from remand.domain.hosts import HOSTS
 from remand.wiring import hosts
 from remand.wiring.hosts import installed_hosts, load_host
 from tests.integration.processes import LONGER, is_gone

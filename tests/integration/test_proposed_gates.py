@@ -83,7 +83,7 @@ class Workplace:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path) -> Workplace:
+def worktree(tmp_path: Path) -> Workplace:
     root = tmp_path / "project"
     root.mkdir()
     return Workplace(root)
@@ -93,16 +93,16 @@ def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
 
 
-def test_a_python_projects_gates_run_and_are_read(workplace: Workplace) -> None:
-    (workplace.root / ".venv").symlink_to(sys.prefix)
+def test_a_python_projects_gates_run_and_are_read(worktree: Workplace) -> None:
+    (worktree.root / ".venv").symlink_to(sys.prefix)
 
-    assert workplace.figures(PYTHON) == {
+    assert worktree.figures(PYTHON) == {
         "tests": {"tests": 1, "failures": 0, "skipped": 0},
         "lint": {"errors": 0, "warnings": 0},
         "types": {"errors": 0, "notes": 0},
     }
     broken = "import os\n\n\ndef add(a: int, b: int) -> str:\n    return a - b\n"
-    assert workplace.figures({**PYTHON, "src/sums/__init__.py": broken}) == {
+    assert worktree.figures({**PYTHON, "src/sums/__init__.py": broken}) == {
         "tests": {"tests": 1, "failures": 1, "skipped": 0},
         "lint": {"errors": 1, "warnings": 0},
         "types": {"errors": 1, "notes": 0},
@@ -110,35 +110,35 @@ def test_a_python_projects_gates_run_and_are_read(workplace: Workplace) -> None:
 
 
 def test_tests_import_the_code_beside_them_and_not_what_is_installed(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    worktree: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workplace.root / ".venv").symlink_to(sys.prefix)
-    elsewhere = workplace.root.parent / "elsewhere"
+    (worktree.root / ".venv").symlink_to(sys.prefix)
+    elsewhere = worktree.root.parent / "elsewhere"
     (elsewhere / "sums").mkdir(parents=True)
     (elsewhere / "sums" / "__init__.py").write_text("def add(a, b):\n    return 0\n")
     monkeypatch.setenv("PYTHONPATH", str(elsewhere))
 
     files = {**PYTHON, "pyproject.toml": "[tool.pytest]\n"}
-    assert workplace.figures(files)["tests"]["failures"] == 0
+    assert worktree.figures(files)["tests"]["failures"] == 0
 
 
 @needs("node")
-def test_a_node_projects_gates_run_and_are_read(workplace: Workplace) -> None:
-    assert workplace.figures(NODE) == {"tests": {"tests": 1, "failures": 0, "skipped": 0}}
+def test_a_node_projects_gates_run_and_are_read(worktree: Workplace) -> None:
+    assert worktree.figures(NODE) == {"tests": {"tests": 1, "failures": 0, "skipped": 0}}
     broken = {**NODE, "sums.js": "export const add = (a, b) => a - b;\n"}
-    assert workplace.figures(broken) == {"tests": {"tests": 1, "failures": 1, "skipped": 0}}
+    assert worktree.figures(broken) == {"tests": {"tests": 1, "failures": 1, "skipped": 0}}
 
 
 @needs("cargo")
 @needs("cargo-clippy")
-def test_a_rust_projects_gates_run_and_are_read(workplace: Workplace) -> None:
-    assert workplace.figures(RUST) == {
+def test_a_rust_projects_gates_run_and_are_read(worktree: Workplace) -> None:
+    assert worktree.figures(RUST) == {
         "build": {"errors": 0, "warnings": 0},
         "lint": {"errors": 0, "warnings": 0},
         "tests": {"tests": 1, "failures": 0, "skipped": 0, "errors": 0},
     }
     returning = RUST["src/lib.rs"].replace("a + b", "return a - b;")
-    assert workplace.figures({**RUST, "src/lib.rs": returning}) == {
+    assert worktree.figures({**RUST, "src/lib.rs": returning}) == {
         "build": {"errors": 0, "warnings": 0},
         "lint": {"errors": 0, "warnings": 1},
         "tests": {"tests": 1, "failures": 1, "skipped": 0, "errors": 0},

@@ -1,4 +1,4 @@
-"""Whatever becomes of a workplace, the next run finds it whole, and no work is lost."""
+"""Whatever becomes of a worktree, the next run finds it whole, and no work is lost."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def merge_left(worker: Worker) -> None:
     worker.git("stash", "-q", "-u")
     worker.git("checkout", "-q", "-b", "side")
     worker.commit("a.py", "side\n")
-    worker.git("checkout", "-q", worker.workplace.branch)
+    worker.git("checkout", "-q", worker.worktree.branch)
     worker.commit("a.py", "here\n")
     worker.bring()
     worker.git("merge", "side", check=False)
@@ -105,7 +105,7 @@ def rebase_left(worker: Worker) -> None:
     worker.commit("a.py", "here\n")
     worker.git("checkout", "-q", "side")
     worker.commit("a.py", "side\n")
-    worker.git("checkout", "-q", worker.workplace.branch)
+    worker.git("checkout", "-q", worker.worktree.branch)
     worker.git("rebase", "side", check=False)
     worker.git("checkout", "stash@{0}^3", "--", PRECIOUS)
     assert (worker.git_dir / "rebase-merge").exists()
@@ -157,17 +157,17 @@ def closed_folders(worker: Worker) -> None:
 
 
 def branch_deleted(worker: Worker) -> None:
-    worker.site.git("update-ref", "-d", f"refs/heads/{worker.workplace.branch}")
+    worker.site.git("update-ref", "-d", f"refs/heads/{worker.worktree.branch}")
 
 
 def branch_moved_on(worker: Worker) -> None:
     ahead = worker.site.repository.commit({"theirs.py": b"1\n"}, worker.site.tip())
-    worker.site.git("update-ref", f"refs/heads/{worker.workplace.branch}", ahead)
+    worker.site.git("update-ref", f"refs/heads/{worker.worktree.branch}", ahead)
 
 
 def branch_moved_into_the_work(worker: Worker) -> None:
     ahead = worker.site.repository.commit({PRECIOUS: b"theirs\n"}, worker.site.tip())
-    worker.site.git("update-ref", f"refs/heads/{worker.workplace.branch}", ahead)
+    worker.site.git("update-ref", f"refs/heads/{worker.worktree.branch}", ahead)
 
 
 def branch_moved_back(worker: Worker) -> None:
@@ -175,7 +175,7 @@ def branch_moved_back(worker: Worker) -> None:
     worker.commit("gone.py")
     worker.bring()
     worker.git("stash", "pop", "-q")
-    worker.site.git("update-ref", f"refs/heads/{worker.workplace.branch}", worker.site.start)
+    worker.site.git("update-ref", f"refs/heads/{worker.worktree.branch}", worker.site.start)
 
 
 def note_gone(worker: Worker) -> None:
@@ -183,7 +183,7 @@ def note_gone(worker: Worker) -> None:
 
 
 def all_we_know_gone(worker: Worker) -> None:
-    worker.site.workplaces._trash.wait()
+    worker.site.worktrees._trash.wait()
     shutil.rmtree(worker.folder.parent / ".own")
 
 
@@ -210,7 +210,7 @@ def check_whole(worker: Worker) -> None:
     site = worker.site
     said = worker.git("status", "--porcelain", "--branch")
     assert said == site.git("status", "--porcelain", "--branch", folder=worker.folder)
-    assert said.split("\n")[0] == f"## {worker.workplace.branch}"
+    assert said.split("\n")[0] == f"## {worker.worktree.branch}"
     assert "UU" not in said
     assert site.worktrees() == [str(worker.folder)]
     assert worker.look()[0] == site.tip() == worker.git("rev-parse", "HEAD")
@@ -265,7 +265,7 @@ class TestMending:
         assert site.kept_file("side.py") == site.kept_file("more.py") == "work"
         assert site.git("tag", "--list") + site.git("branch", "--list", "side/*") == ""
         before = site.kept()
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         assert site.kept() == before
 
     def test_work_goes_on_from_where_somebody_else_left_the_branch(self, site: Site) -> None:
@@ -340,8 +340,8 @@ def _gets_on(home: Path) -> int:
         if again.look() != (site.start, {"src/new.py", "src/deep/more.py"}):
             return 2
         closed_folders(worker)
-        site.workplaces.remove(TASK)
-    site.workplaces.remove_others(())
+        site.worktrees.remove(TASK)
+    site.worktrees.remove_others(())
     return 3 if site.left() or site.kept_file("src/new.py") != "work" else 0
 
 
@@ -353,8 +353,8 @@ class TestSpeed:
         worker = site.prepare(is_confined=is_confined)
         worker.write(PRECIOUS)
         monkeypatch.setenv("PATH", "/nowhere")
-        assert worker.again().workplace == worker.workplace
-        assert site.workplaces.import_commits(worker.workplace) == site.start
+        assert worker.again().worktree == worker.worktree
+        assert site.worktrees.import_commits(worker.worktree) == site.start
         with pytest.raises(CannotRun, match="git is not installed"):
             site.prepare(task="T-2", branch="two")
 
@@ -369,7 +369,7 @@ class TestRepositories:
         assert worker.look() == (commit, set())
         assert worker.bring() == commit == site.tip()
         worker.write(PRECIOUS)
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         assert site.kept_file(PRECIOUS) == "work"
 
     @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ class TestRepositories:
         source = str(site.repository.path) if option == "--shared" else f"file://{site.repository.path}"
         site.git("clone", "-q", option, source, str(clone))
         site.repository.path = clone
-        site.workplaces = site.opened()
+        site.worktrees = site.opened()
         site.start = site.git("rev-parse", "HEAD")
         worker = site.prepare(is_confined=is_confined)
         commit = worker.commit("n.py", "mine\n")
@@ -396,17 +396,17 @@ class TestRepositories:
         assert worker.bring() == commit == site.tip()
         assert worker.git("log", "--format=%s", "-n", "1") == "work on n.py"
         assert worker.again().status() == [""]
-        site.workplaces.remove_others(())
+        site.worktrees.remove_others(())
         assert site.left() == []
         assert site.git("fsck", "--full", "--connectivity-only") == ""
 
     def test_the_git_folder_may_be_a_link(self, site: Site, tmp_path: Path) -> None:
         (site.repository.path / ".git").rename(tmp_path / "apart")
         (site.repository.path / ".git").symlink_to(tmp_path / "apart")
-        site.workplaces = site.opened()
+        site.worktrees = site.opened()
         site.git("tag", "v1", site.start)
         worker = site.prepare(is_confined=True)
-        assert worker.workplace.common_dir == str(tmp_path / "apart")
+        assert worker.worktree.common_dir == str(tmp_path / "apart")
         assert worker.git("describe", "--tags") == "v1"
         assert worker.commit() == worker.bring() == site.tip()
         assert worker.again().look() == (site.tip(), set())
@@ -416,7 +416,7 @@ class TestRepositories:
         site.repository.path = tmp_path / "bare"
         site.git("branch", "trunk", "main")
         site.git("symbolic-ref", "HEAD", "refs/heads/trunk")
-        site.workplaces = site.opened()
+        site.worktrees = site.opened()
         assert site.prepare(branch="trunk").commit() == site.tip("trunk")
 
     def test_files_come_as_they_were_committed_and_the_users_git_agrees(self, site: Site) -> None:
@@ -437,7 +437,7 @@ class TestRepositories:
         worker.write("a.txt", "1\r\n2\r\n3\r\n")
         worker.write("e.u16", "not UTF-16")
         assert worker.look() == (site.start, {"a.txt", "e.u16"})
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         assert site.kept_file("e.u16") == "not UTF-16"
         assert "3" in site.kept_file("a.txt")
 
@@ -488,7 +488,7 @@ class TestMany:
         assert faults == []
         assert len(site.worktrees()) == count
         assert len(site.git("branch", "--list", "b/*").split("\n")) == count
-        assert len(site.workplaces.remove_others(())) == count
+        assert len(site.worktrees.remove_others(())) == count
         assert site.left() == []
         assert site.kept() == []
 
@@ -500,16 +500,16 @@ from remand.adapters.git.location import locate
 from remand.adapters.git.task_worktrees import GitWorktrees as GitWorkplaces
 from tests.integration.killed_clients import Point, dies_at
 count, event, name = sys.argv[4:7]
-workplaces = GitWorkplaces(locate(sys.argv[2]), sys.argv[3], base="main")
+worktrees = GitWorkplaces(locate(sys.argv[2]), sys.argv[3], base="main")
 print("ready", flush=True)
 if int(count):
     dies_at(Point(int(count), event.strip(), name.strip()))
 for turn in range(3):
     for number in (1, 2):
-        place = workplaces.prepare(f"T-{number}", f"b{number}", sys.argv[7], is_confined=bool(turn % 2))
-        workplaces.inspect(place)
-        workplaces.import_commits(place)
-    workplaces.remove("T-2")
+        place = worktrees.prepare(f"T-{number}", f"b{number}", sys.argv[7], is_confined=bool(turn % 2))
+        worktrees.inspect(place)
+        worktrees.import_commits(place)
+    worktrees.remove("T-2")
 """
 TENDER = ("rename", "replace", "mkdir", "unlink", "rmdir", "write", "link", "fork_exec", "flock", "open")
 
@@ -579,7 +579,7 @@ def test_whatever_a_killed_scheduler_leaves_is_mended_and_swept(
             assert worker.look() == (site.start, set()), f"turn {turn}: {point}"
             assert worker.status() == [""], f"turn {turn}: {point}"
         if chance.random() < 0.5:
-            assert site.workplaces.remove_others(()) == ["T-1", "T-2"]
+            assert site.worktrees.remove_others(()) == ["T-1", "T-2"]
             assert site.left() == [], f"turn {turn}: {point}"
             assert site.worktrees() == []
     assert site.kept() == [], "nothing that was half made counts as work"
@@ -613,7 +613,7 @@ class TestFullDisk:
     ) -> None:
         site.start = site.repository.commit({f"f{n}": os.urandom(9000) for n in range(60)}, site.start)
         folder = disk / "worktrees"
-        site.workplaces = site.opened(str(folder))
+        site.worktrees = site.opened(str(folder))
         causes = set()
         for free in range(0, 1 << 20, campaign(250, 8) << 10):
             fill(disk, free)
@@ -621,7 +621,7 @@ class TestFullDisk:
                 site.prepare(is_confined=is_confined)
             except CannotRun as told:
                 causes.add(told.cause)
-                site.workplaces._trash.wait()
+                site.worktrees._trash.wait()
                 assert (
                     not (folder / TASK).exists()
                     or site.git("status", "--porcelain", folder=folder / TASK) == ""
@@ -631,32 +631,32 @@ class TestFullDisk:
             (disk / "filler").unlink()
             worker = site.prepare(is_confined=is_confined)
             assert worker.look() == (site.start, set())
-            site.workplaces.remove(TASK)
-            site.workplaces._trash.wait()
+            site.worktrees.remove(TASK)
+            site.worktrees._trash.wait()
         assert causes == {"disk"}
 
     def test_no_work_is_thrown_away_for_want_of_room(self, site: Site, disk: Path) -> None:
         moved = disk / "repo"
         shutil.copytree(site.repository.path, moved, symlinks=True)
         site.repository.path = moved
-        site.workplaces = site.opened()
+        site.worktrees = site.opened()
         worker = site.prepare()
         worker.write("precious.bin", os.urandom(200_000).hex())
         fill(disk, 16 << 10)
         with pytest.raises(CannotRun) as told:
-            site.workplaces.remove(TASK)
+            site.worktrees.remove(TASK)
         assert told.value.cause == "disk"
-        assert site.workplaces.remove_others(()) == []
+        assert site.worktrees.remove_others(()) == []
         assert worker.folder.exists()
         (disk / "filler").unlink()
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         assert len(site.kept_file("precious.bin")) == 400_000
 
     def test_commits_that_find_no_room_are_brought_later(self, site: Site, disk: Path) -> None:
         moved = disk / "repo"
         shutil.copytree(site.repository.path, moved, symlinks=True)
         site.repository.path = moved
-        site.workplaces = site.opened()
+        site.worktrees = site.opened()
         worker = site.prepare(is_confined=True)
         commit = worker.commit("large.bin", os.urandom(200_000).hex())
         fill(disk, 16 << 10)
@@ -674,10 +674,10 @@ class TestSandbox:
 
     def inside(self, worker: Worker, script: str) -> tuple[int, str]:
         sandbox_of("bubblewrap")
-        common = worker.workplace.common_dir
+        common = worker.worktree.common_dir
         binds = (
             *("--ro-bind", "/", "/", "--tmpfs", str(worker.site.repository.path), "--dev", "/dev"),
-            *("--bind", worker.workplace.private_dir, common),
+            *("--bind", worker.worktree.private_dir, common),
             *("--ro-bind", f"{common}/objects", f"{common}/base-objects"),
             *("--bind", str(worker.folder), str(worker.folder), "--chdir", str(worker.folder)),
             *("--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL"),

@@ -67,15 +67,15 @@ def settings(run: str) -> str:
 
 
 def life(worker: Worker) -> None:
-    """All that is ever asked of a workplace."""
+    """All that is ever asked of a worktree."""
     site = worker.site
     worker.look()
     worker.bring()
     again = worker.again()
     again.look()
-    worker.again(is_confined=not worker.workplace.private_dir)
-    site.workplaces.remove(TASK)
-    site.workplaces.remove_others(())
+    worker.again(is_confined=not worker.worktree.private_dir)
+    site.worktrees.remove(TASK)
+    site.worktrees.remove_others(())
 
 
 class TestPlantedPrograms:
@@ -131,7 +131,7 @@ class TestPlantedPrograms:
             site.git("config", key, value)
         canary.require_alive(lambda: site.git("cat-file", "-t", "e" * 40, check=False))
         with pytest.raises(CannotRun, match="cannot begin at"):
-            site.workplaces.prepare(TASK, BRANCH, "e" * 40, is_confined=True)
+            site.worktrees.prepare(TASK, BRANCH, "e" * 40, is_confined=True)
         worker = site.prepare(is_confined=True)
         (worker.private / "refs" / "heads" / BRANCH).write_text("e" * 40 + "\n")
         with pytest.raises(CannotRun):
@@ -141,7 +141,7 @@ class TestPlantedPrograms:
         with pytest.raises(CannotRun, match="git read-tree failed"):
             site.prepare(task="T-2", branch="two")
         assert not canary.trace.exists()
-        assert site.workplaces.remove_others(()) == ["T-1", "T-2"]
+        assert site.worktrees.remove_others(()) == ["T-1", "T-2"]
 
     @pytest.mark.parametrize("is_confined", [False, True], ids=["open", "confined"])
     def test_no_repository_inside_the_worktree_is_asked(
@@ -504,7 +504,7 @@ class TestKept:
         worker = site.prepare()
         worker.write("large.bin", "0" * 2000)
         worker.write("small.py", "small\n")
-        site.workplaces.remove(TASK)
+        site.worktrees.remove(TASK)
         (ref,) = site.kept()
         assert site.kept_file("small.py") == "small"
         assert site.kept_file("large.bin") == ""
@@ -516,8 +516,8 @@ class TestKept:
         with monkeypatch.context() as patched:
             patched.setattr("remand.adapters.git.files.Trash.throw", _killed)
             with pytest.raises(KeyboardInterrupt):
-                site.workplaces.remove(TASK)
-        site.workplaces.remove(TASK)
+                site.worktrees.remove(TASK)
+        site.worktrees.remove(TASK)
         assert site.kept() == [f"refs/remand/kept/{TASK}"]
 
 

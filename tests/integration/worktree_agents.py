@@ -1,4 +1,4 @@
-"""A user's repository with workplaces, and agents at work in them."""
+"""A user's repository with worktrees, and agents at work in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES: Files = {
 
 
 class Site:
-    """A repository as its user has it, on `main`, and the workplaces of its tasks."""
+    """A repository as its user has it, on `main`, and the worktrees of its tasks."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -33,10 +33,10 @@ class Site:
         made, self.start = template(*options)
         shutil.copytree(made, folder / "repo", symlinks=True)
         self.repository = AgentsRepository(folder / "repo", "--template=", *options)
-        self.workplaces = self.opened()
+        self.worktrees = self.opened()
 
     def opened(self, folder: str = "") -> GitWorktrees:
-        """The workplaces, as another process has them."""
+        """The worktrees, as another process has them."""
         place = locate(str(self.repository.path))
         assert place is not None
         self.common_dir = place.common_dir
@@ -56,8 +56,8 @@ class Site:
         return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
 
     def prepare(self, *, is_confined: bool = False, task: str = TASK, branch: str = BRANCH) -> Worker:
-        """Has a workplace prepared, and an agent in it."""
-        return Worker(self, self.workplaces.prepare(task, branch, self.start, is_confined=is_confined))
+        """Has a worktree prepared, and an agent in it."""
+        return Worker(self, self.worktrees.prepare(task, branch, self.start, is_confined=is_confined))
 
     def tip(self, branch: str = BRANCH) -> str:
         return self.git("rev-parse", "--verify", "-q", f"refs/heads/{branch}", check=False)
@@ -77,8 +77,8 @@ class Site:
         return next((text for text in found if text), "")
 
     def left(self) -> list[str]:
-        """All that is still there of workplaces, but for locks, once the trash is empty."""
-        self.workplaces._trash.wait()
+        """All that is still there of worktrees, but for locks, once the trash is empty."""
+        self.worktrees._trash.wait()
         root = self.folder / "worktrees"
         names = {str(path.relative_to(root)) for path in root.rglob("*")} if root.exists() else set()
         common = Path(self.common_dir)
@@ -104,19 +104,19 @@ def template(*options: str) -> tuple[str, str]:
 class Worker:
     """An agent at work: its git is the repository's, or where it is confined a git folder of its own."""
 
-    def __init__(self, site: Site, workplace: TaskWorktree) -> None:
+    def __init__(self, site: Site, worktree: TaskWorktree) -> None:
         self.site = site
-        self.workplace = workplace
-        self.folder = Path(workplace.folder)
-        entry = os.path.join("worktrees", f"remand-{workplace.task_id}")
-        self.git_dir = Path(workplace.private_dir or workplace.common_dir) / entry
+        self.worktree = worktree
+        self.folder = Path(worktree.folder)
+        entry = os.path.join("worktrees", f"remand-{worktree.task_id}")
+        self.git_dir = Path(worktree.private_dir or worktree.common_dir) / entry
         self.environment = dict(site.repository.environment)
-        if workplace.private_dir:
-            self.environment |= {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": workplace.folder}
+        if worktree.private_dir:
+            self.environment |= {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": worktree.folder}
 
     @property
     def private(self) -> Path:
-        return Path(self.workplace.private_dir)
+        return Path(self.worktree.private_dir)
 
     def git(self, *arguments: str, check: bool = True, stdin: bytes = b"") -> str:
         done = subprocess.run(
@@ -145,17 +145,17 @@ class Worker:
         return self.git("rev-parse", "HEAD")
 
     def look(self) -> tuple[str, set[str]]:
-        found = self.site.workplaces.inspect(self.workplace)
+        found = self.site.worktrees.inspect(self.worktree)
         return found.head, set(found.uncommitted)
 
     def bring(self) -> str:
-        return self.site.workplaces.import_commits(self.workplace)
+        return self.site.worktrees.import_commits(self.worktree)
 
     def again(self, *, is_confined: bool | None = None) -> Worker:
         """The agent of the task's next run."""
-        confined = bool(self.workplace.private_dir) if is_confined is None else is_confined
+        confined = bool(self.worktree.private_dir) if is_confined is None else is_confined
         return self.site.prepare(
-            is_confined=confined, task=self.workplace.task_id, branch=self.workplace.branch
+            is_confined=confined, task=self.worktree.task_id, branch=self.worktree.branch
         )
 
     def status(self) -> list[str]:

@@ -1,1 +1,1 @@
-"""Doors: they translate outside words to asks and queries, and hold no rules."""
+"""Interfaces: they translate what comes from outside into commands and queries, and hold no rules."""

@@ -84,16 +84,16 @@ class FakeTaskWorktrees:
         self.looks.setdefault(task_id, WorktreeState(head=start))
         return TaskWorktree(task_id=task_id, folder=f"/w/{task_id}", branch=branch, common_dir="/r/.git")
 
-    def inspect(self, workplace: TaskWorktree) -> WorktreeState:
+    def inspect(self, worktree: TaskWorktree) -> WorktreeState:
         if self.hindrance is not None:
             raise self.hindrance
-        return self.looks.get(workplace.task_id, WorktreeState())
+        return self.looks.get(worktree.task_id, WorktreeState())
 
-    def import_commits(self, workplace: TaskWorktree) -> str:
-        return self.inspect(workplace).head
+    def import_commits(self, worktree: TaskWorktree) -> str:
+        return self.inspect(worktree).head
 
-    def restore_git_links(self, workplace: TaskWorktree) -> None:
-        self.left.append(workplace.task_id)
+    def restore_git_links(self, worktree: TaskWorktree) -> None:
+        self.left.append(worktree.task_id)
 
     def remove(self, task_id: str, *, is_kept: bool = True) -> None:
         self.retired.append(task_id)
@@ -201,13 +201,13 @@ class FakeScheduler:
         """What the test says that the output tells."""
         return SessionResult(text=output)
 
-    def submit(self, workplace: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
+    def submit(self, worktree: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
         """Hands the work in, unless the test has another answer ready."""
         self.meanwhile()
         if self.answers:
             return self.answers.pop(0)
         self.world.repository.add(commit)
-        answer = self.world.ask(c.SubmitTask(task_id=workplace.task_id, agent=agent, commit=commit), agent)
+        answer = self.world.ask(c.SubmitTask(task_id=worktree.task_id, agent=agent, commit=commit), agent)
         return ClaimAnswer("" if answer.task.submission else "gate_rejected")
 
     def close(self) -> None:
@@ -232,7 +232,7 @@ class _FakeSockets:
     def __init__(self, sockets: set[str]) -> None:
         self._sockets = sockets
 
-    def open(self, run_id: str, agent: str, task_id: str, workplace: TaskWorktree) -> str:
+    def open(self, run_id: str, agent: str, task_id: str, worktree: TaskWorktree) -> str:
         self._sockets.add(run_id)
         return f"/d/{run_id}"
 
@@ -251,7 +251,7 @@ def committing_agent(name: str) -> Script:
     """An agent that commits once and is done."""
 
     def script(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
-        shop.worktrees.looks[order.workplace.task_id] = WorktreeState(head=name)
+        shop.worktrees.looks[order.worktree.task_id] = WorktreeState(head=name)
         return WORKED
 
     return script

@@ -204,7 +204,7 @@ class AgentSocketListener:
         self._thread = threading.Thread(target=self._serve, name="agent-sockets", daemon=True)
         self._thread.start()
 
-    def open(self, run_id: str, agent: str, task_id: str, workplace: TaskWorktree) -> str:
+    def open(self, run_id: str, agent: str, task_id: str, worktree: TaskWorktree) -> str:
         """A socket for one run; gives its path. Raises `CannotRun`."""
         if run_id in self._by_run or self._is_ending:
             raise CannotRun(
@@ -215,7 +215,7 @@ class AgentSocketListener:
             listener = listen(path, BACKLOG)
         except OSError as error:
             raise CannotRun("door", f"The socket {path} cannot be made: {error}.") from None
-        agent_socket = AgentSocket(AgentCaller(run_id, agent, task_id, workplace), path, listener)
+        agent_socket = AgentSocket(AgentCaller(run_id, agent, task_id, worktree), path, listener)
         self._by_run[run_id] = agent_socket
         self._run_in_loop(partial(self._add_socket, agent_socket))
         return path

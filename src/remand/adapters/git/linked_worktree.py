@@ -519,7 +519,7 @@ _MAX_NOTE = 1 << 16
 
 
 class WorktreeNote(Record, kw_only=True):
-    """What a workplace was when we last had a hand in it."""
+    """What a worktree was when we last had a hand in it."""
 
     branch: str = ""
     tip: str = ""

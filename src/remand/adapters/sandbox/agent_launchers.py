@@ -142,7 +142,7 @@ class ConfinedAgentLauncher(_AgentLauncher):
     def _connect(
         self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
     ) -> LaunchConnection:
-        socket = AGENT_SOCKET_PATH if order.door else ""
+        socket = AGENT_SOCKET_PATH if order.socket else ""
         # Each try reads the prompt from its start.
         os.lseek(prompt, 0, os.SEEK_SET)
         view = _agent_file_view(order, setting)
@@ -188,7 +188,7 @@ class PlainAgentLauncher(_AgentLauncher):
         mark = secrets.token_hex(16)
         home, temporary = os.path.expanduser("~"), tempfile.gettempdir()
         environment = _agent_environment(
-            order, setting.job, home=home, temporary=temporary, socket=order.door
+            order, setting.job, home=home, temporary=temporary, socket=order.socket
         )
         each_process = limits.of_each_process(has_own_users=False)
         plan = launcher_plan(setting.job, setting.program, environment | {MARK: mark}, each_process)
@@ -223,13 +223,13 @@ class AgentSetting(NamedTuple):
 
 def _agent_setting(order: AgentLaunch, processes: int) -> AgentSetting:
     """The program and the job of a run, both checked to be there; raises CannotRun."""
-    folder = order.workplace.folder
+    folder = order.worktree.folder
     if not os.path.isabs(folder) or not os.path.isdir(folder) or os.path.islink(folder):
         raise CannotRun("git", f"The worktree {folder} was not found. It must be created again.")
     if is_full(folder):
         raise CannotRun("disk", f"The disk of {folder} is nearly full. Free some space there.")
-    if order.door and not is_socket(order.door):
-        raise CannotRun("door", f"The agent's socket {order.door} was not found. It must be opened again.")
+    if order.socket and not is_socket(order.socket):
+        raise CannotRun("door", f"The agent's socket {order.socket} was not found. It must be opened again.")
     path = tuple(_search_path(order))
     bounds = order.bounds
     job = Job(
@@ -260,7 +260,7 @@ def _agent_environment(
 
 def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> FileView:
     """What a confined agent sees; raises CannotRun."""
-    place = order.workplace
+    place = order.worktree
     for folder in (place.private_dir, os.path.join(place.private_dir, BASE_OBJECTS)):
         if not os.path.isabs(folder) or os.path.islink(folder) or not os.path.isdir(folder):
             raise CannotRun(
@@ -277,14 +277,14 @@ def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> FileView:
         empty = os.path.join(place.private_dir, BASE_OBJECTS)
         view.cover(os.path.join(place.common_dir, BASE_OBJECTS, "info"), empty, Visibility.READ)
     view.show(place.folder, Visibility.WRITE)
-    if order.door:
-        view.cover(AGENT_SOCKET_PATH, order.door, Visibility.WRITE)
+    if order.socket:
+        view.cover(AGENT_SOCKET_PATH, order.socket, Visibility.WRITE)
     return view
 
 
 def _siblings(order: AgentLaunch) -> list[str]:
     """Where the worktrees and git folders of other agents are: beside this one's."""
-    own = (order.workplace.folder, order.workplace.private_dir)
+    own = (order.worktree.folder, order.worktree.private_dir)
     above = {os.path.dirname(os.path.realpath(path)) for path in own if path}
     return [folder for folder in above if not is_system_folder(folder)]
 
@@ -317,7 +317,7 @@ def _program(order: AgentLaunch, path: str) -> str:
     if any(len(word.encode("utf-8", "replace")) >= LONGEST for word in order.command):
         raise CannotRun("program", f"The command of {order.agent} is too long for the system. Shorten it.")
     name = order.command[0]
-    found = shutil.which(os.path.join(order.workplace.folder, name) if "/" in name else name, path=path)
+    found = shutil.which(os.path.join(order.worktree.folder, name) if "/" in name else name, path=path)
     if found is None:
         raise CannotRun(
             "program",
@@ -331,7 +331,7 @@ def _program(order: AgentLaunch, path: str) -> str:
 
 def _search_path(order: AgentLaunch) -> Iterator[str]:
     """Where an agent finds programs: the project's own, the user's as the scheduler was started with, and ours."""
-    common = order.workplace.common_dir
+    common = order.worktree.common_dir
     root = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
     if root and os.path.isfile(os.path.join(root, ".venv", "pyvenv.cfg")):
         yield os.path.join(root, ".venv", "bin")

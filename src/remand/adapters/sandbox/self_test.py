@@ -209,7 +209,7 @@ class AgentTestbed:
         self.ledger = _put(f"{self.repository}/.got/ledger.db", self.word)
         self.key = _put(self.path("state/keys/own"), self.word)
         self.secret = _plant_secret(stack, self.root, self.word)
-        self.workplace = self._workplace()
+        self.worktree = self._workplace()
         self.other = _put(self.path(f"work/{OTHER}/notes"), self.word)
         self.coordinator = self._coordinator()
         os.makedirs(self.path("run"))
@@ -233,8 +233,8 @@ class AgentTestbed:
             agent="probe",
             command=command,
             prompt=prompt,
-            workplace=self.workplace,
-            door=self.door,
+            worktree=self.worktree,
+            socket=self.door,
             log=self.path("logs/R-1"),
             bounds=Bounds(seconds=SECONDS, has_network=has_network, read=(self.root,), hide=hide),
         )
@@ -357,7 +357,7 @@ def attack_launcher(agents: AgentLauncher) -> tuple[AttackResult, ...]:
 
 def _read_attempts(target: AgentTestbed) -> dict[str, list[str]]:
     """Nothing of this is to be read."""
-    common = target.workplace.common_dir
+    common = target.worktree.common_dir
     paths = {
         "read a key": target.key,
         "read the ledger": target.ledger,
@@ -371,7 +371,7 @@ def _read_attempts(target: AgentTestbed) -> dict[str, list[str]]:
 
 def _write_attempts(target: AgentTestbed) -> dict[str, list[str]]:
     """Nothing of this is to be changed. What an agent has in the repository's place it may write to."""
-    common = target.workplace.common_dir
+    common = target.worktree.common_dir
     paths = {
         "write to the ledger": target.ledger,
         "write to another worktree": target.other,

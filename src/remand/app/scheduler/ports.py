@@ -38,10 +38,10 @@ class TaskWorktree(Record, kw_only=True):
 
 
 class WorktreeState(NamedTuple):
-    """What is in a workplace."""
+    """What is in a worktree."""
 
     head: str = ""
-    """The commit at the tip of the task's branch, as the workplace has it; empty when there is none."""
+    """The commit at the tip of the task's branch, as the worktree has it; empty when there is none."""
     uncommitted: tuple[str, ...] = ()
     """Files outside `.got` that differ from it."""
 
@@ -50,29 +50,29 @@ class TaskWorktrees(Protocol):
     """The worktrees of tasks. Nothing that an agent can configure is run in any of them."""
 
     def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> TaskWorktree:
-        """A task's workplace, the one it had if it is still there, its uncommitted work kept.
+        """A task's worktree, the one it had if it is still there, its uncommitted work kept.
 
         A branch that is not there begins at the commit `start`. What vanished or cannot be used is made anew, and
         what can be saved of it is. Raises `CannotRun`.
         """
 
-    def inspect(self, workplace: TaskWorktree) -> WorktreeState:
+    def inspect(self, worktree: TaskWorktree) -> WorktreeState:
         """What is there now."""
 
-    def import_commits(self, workplace: TaskWorktree) -> str:
+    def import_commits(self, worktree: TaskWorktree) -> str:
         """Takes the commits of a confined agent into the repository's own branch; gives the commit at its tip.
 
         Commits that the agent took back are kept at `refs/remand/kept/ID`. Raises `CannotRun`.
         """
 
-    def restore_git_links(self, workplace: TaskWorktree) -> None:
+    def restore_git_links(self, worktree: TaskWorktree) -> None:
         """Puts right, once its agent has gone, what leads git from the folder to the repository. Raises `CannotRun`.
 
         Whoever uses git there afterwards is to find the repository, and not what the agent put in its place.
         """
 
     def remove(self, task_id: str, *, is_kept: bool = True) -> None:
-        """Takes down the workplace of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
+        """Takes down the worktree of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
 
 
 class WorktreeCleanup(Protocol):
@@ -82,10 +82,10 @@ class WorktreeCleanup(Protocol):
         """Removes the worktree of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
 
     def names(self) -> list[str]:
-        """The tasks that have a workplace now; whatever else lies there is named as well."""
+        """The tasks that have a worktree now; whatever else lies there is named as well."""
 
     def remove_others(self, kept: Collection[str]) -> list[str]:
-        """Takes down every workplace of other tasks than these, and what a killed scheduler left; gives their ids."""
+        """Takes down every worktree of other tasks than these, and what a killed scheduler left; gives their ids."""
 
 
 class Bounds(Record, kw_only=True):
@@ -98,7 +98,7 @@ class Bounds(Record, kw_only=True):
     write: tuple[str, ...] = ()
     """Further paths it may write, such as its host's own folder in the user's home."""
     hide: tuple[str, ...] = ()
-    """What it may not see: the repository, the ledger, keys, other workplaces."""
+    """What it may not see: the repository, the ledger, keys, other worktrees."""
 
 
 class AgentLaunch(Record, kw_only=True):
@@ -109,8 +109,8 @@ class AgentLaunch(Record, kw_only=True):
     command: tuple[str, ...]
     prompt: str
     """Given on standard input."""
-    workplace: TaskWorktree
-    door: str
+    worktree: TaskWorktree
+    socket: str
     """The socket that is this agent's identity."""
     log: str
     """The file that what it says is written to, head and tail of it when it is long."""
@@ -174,12 +174,12 @@ class AgentCaller(NamedTuple):
     run_id: str
     agent: str
     task_id: str
-    workplace: TaskWorktree
+    worktree: TaskWorktree
 
     @property
     def is_worker(self) -> bool:
         """True for the agent of the task itself. One that judges has a place of its own, with others' code in it."""
-        return self.workplace.task_id == self.task_id
+        return self.worktree.task_id == self.task_id
 
 
 class AgentCall(NamedTuple):
@@ -211,7 +211,7 @@ class CallHandler(Protocol):
 class AgentSockets(Protocol):
     """Sockets through which agents speak. Who speaks through one is settled by which one it is."""
 
-    def open(self, run_id: str, agent: str, task_id: str, workplace: TaskWorktree) -> str:
+    def open(self, run_id: str, agent: str, task_id: str, worktree: TaskWorktree) -> str:
         """A socket for one run; gives its path. Raises `CannotRun`."""
 
     def close(self, run_id: str) -> None:
@@ -306,7 +306,7 @@ class ClaimAnswer(NamedTuple):
 class ClaimSubmitter(Protocol):
     """Done claims, measured."""
 
-    def submit(self, workplace: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
+    def submit(self, worktree: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
         """Claims that a task is done at a commit, for the agent that holds it. Raises `CannotRun`."""
 
     def close(self) -> None:

@@ -390,7 +390,7 @@ def request_from_answer(
 ) -> Request | UnclearAnswer | None:
     """What follows from the last words of a run, given the task as it is now; None when nothing is left to say.
 
-    That is so when the agent has spoken already, through its own door, or somebody else has settled the matter.
+    That is so when the agent has spoken already, through its own socket, or somebody else has settled the matter.
     `repository` is the address of the project's own repository: links into it stay in findings.
     """
     match run.purpose:

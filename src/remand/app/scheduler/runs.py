@@ -158,8 +158,8 @@ class AgentRuns:
                     agent=member.name,
                     command=config.command,
                     prompt="" if config.has_prompt else prompt,
-                    workplace=worktree,
-                    door=socket,
+                    worktree=worktree,
+                    socket=socket,
                     log=env.log(run_id),
                     environment={**env.environment(), **config.environment, **identity},
                     bounds=Bounds(

@@ -33,11 +33,11 @@ class BrokenShop(FakeScheduler):
         for name in names or ("Alice",):
             self.scripts[name] = committing_agent("work")
 
-    def submit(self, workplace: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
-        self.submissions.append(workplace.task_id)
+    def submit(self, worktree: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
+        self.submissions.append(worktree.task_id)
         if self.unsubmitted is not None:
             raise self.unsubmitted
-        task = self.world.task(workplace.task_id)
+        task = self.world.task(worktree.task_id)
         assert task.claim is not None
         verdict = a_verdict(self.result, commit=commit)
         ask = c.RecordVerdict(task_id=task.id, agent=agent, handoff_id=task.claim.handoff_id, verdict=verdict)
@@ -45,7 +45,7 @@ class BrokenShop(FakeScheduler):
         assert isinstance(answer, Acceptance)
         note_measured_gates(self.world.ledger, find_measured_gates(verdict))
         if verdict.status is GateStatus.PASSED:
-            return super().submit(workplace, agent, commit)
+            return super().submit(worktree, agent, commit)
         return ClaimAnswer("gate_errored" if verdict.status is GateStatus.ERRORED else "gate_rejected")
 
     def asked(self) -> list[str]:
@@ -94,7 +94,7 @@ def test_those_at_work_may_finish_and_are_measured_once() -> None:
 
     shop.scripts["Carol"] = slow  # type: ignore[assignment]
     shop.tick(10)
-    (late,) = [order.workplace.task_id for order in shop.orders if order.agent == "Carol"]
+    (late,) = [order.worktree.task_id for order in shop.orders if order.agent == "Carol"]
     assert shop.world.task(late).runs, "it is not ended"
 
     is_done = True
@@ -208,8 +208,8 @@ def test_a_rejection_is_not_counted_again_when_its_agent_could_not_be_started_at
     )
     submit = shop.submit
 
-    def submit_at_the_end(workplace: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
-        answer = submit(workplace, agent, commit)
+    def submit_at_the_end(worktree: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
+        answer = submit(worktree, agent, commit)
         shop.scheduler.stop()
         return answer
 

@@ -143,7 +143,7 @@ def test_rejected_work_comes_before_new_work_and_goes_to_another_on_the_same_bra
 
     last = {order.agent: order for order in shop.orders}
     assert last["Bob"].environment["REMAND_TASK"] == rejected
-    assert last["Bob"].workplace.branch == "roof"
+    assert last["Bob"].worktree.branch == "roof"
     assert last["Bob"].prompt.startswith("## Review Feedback (rejection #1)")
     assert last["Alice"].environment["REMAND_TASK"] != rejected
 
@@ -216,7 +216,7 @@ def test_uncommitted_work_is_sent_back_with_its_names() -> None:
     shop = FakeScheduler(agent(), escalate_after_gates=3)
 
     def forgets(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
-        shop.worktrees.looks[order.workplace.task_id] = WorktreeState(head="base", uncommitted=("roof.py",))
+        shop.worktrees.looks[order.worktree.task_id] = WorktreeState(head="base", uncommitted=("roof.py",))
         return WORKED
 
     shop.scripts["Alice"] = forgets
@@ -238,7 +238,7 @@ def test_an_agent_that_waits_is_not_started_again() -> None:
     shop = FakeScheduler(agent())
 
     def waits(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
-        ask = c.WaitTask(task_id=order.workplace.task_id, agent="Alice", reason="the key from ops")
+        ask = c.WaitTask(task_id=order.worktree.task_id, agent="Alice", reason="the key from ops")
         shop.world.ask(ask, "Alice", confined=True)
         return WORKED
 
@@ -462,7 +462,7 @@ def test_an_agent_may_say_a_few_words_after_it_has_handed_in() -> None:
     shop = FakeScheduler(agent())
 
     def hands_in(shop: FakeScheduler, order: AgentLaunch) -> None:
-        task = shop.world.task(order.workplace.task_id)
+        task = shop.world.task(order.worktree.task_id)
         if task.status == Status.CLAIMED:
             shop.world.submit(task.id)
 
@@ -611,7 +611,7 @@ def test_what_was_handed_in_stays_as_it_is() -> None:
     shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
     shop.tick()
-    books, place = shop.scheduler._ledger, shop.orders[0].workplace
+    books, place = shop.scheduler._ledger, shop.orders[0].worktree
     shop.worktrees.looks[task_id] = WorktreeState(head="work")
     assert import_agent_commits(books, shop.worktrees, place) == "work"
     shop.tick(2)

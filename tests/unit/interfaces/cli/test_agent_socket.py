@@ -186,7 +186,7 @@ def test_the_doors_own_agent_and_task_are_forced() -> None:
 def test_nothing_is_decided_at_the_door_of_one_who_judges(arguments: tuple[str, ...]) -> None:
     """What it looks at is another's code, which can speak there as well."""
     place = msgspec.structs.replace(WORKPLACE, task_id="T-1-review")
-    judge = CALLER._replace(agent="Rita", workplace=place)
+    judge = CALLER._replace(agent="Rita", worktree=place)
 
     with pytest.raises(Refused, match="final message"):
         server.require_permitted(asked(*arguments)._replace(caller=judge), parse_call(list(arguments)))

@@ -14,11 +14,11 @@ LOCAL = ("", "help", "--version", "completion", "mcp")
 """What needs no ledger, or has each of its calls come by here."""
 MAX_VALUE = 4 << 20
 LONGEST = 7200.0
-"""Seconds that a call which is measured may take; a door that closes is noticed at once."""
+"""Seconds that a call which is measured may take; a socket that closes is noticed at once."""
 SHORT = 120.0
 USAGE, ENVIRONMENT = 2, 3
 _VALUED = ("-C", "--as", "--key")
-SOCKET_CLOSED = "The agent socket of this run is closed ({why}): {door}. The run has ended, or its scheduler has stopped, so calls have no effect any more. Stop; commits are kept."
+SOCKET_CLOSED = "The agent socket of this run is closed ({why}): {socket}. The run has ended, or its scheduler has stopped, so calls have no effect any more. Stop; commits are kept."
 
 
 class UnusableValue(Exception):  # noqa: N818 - it is the value that cannot be used
@@ -26,23 +26,25 @@ class UnusableValue(Exception):  # noqa: N818 - it is the value that cannot be u
 
 
 def is_local(call: CommandCall) -> bool:
-    """True for a call that is carried out here, though there is a door."""
+    """True for a call that is carried out here, although there is an agent socket."""
     return call.command in LOCAL or call.wants_help
 
 
-def run(door: str, call: CommandCall, arguments: list[str], settings: list[str]) -> int:
-    """Has a call carried out at the door, and says what was said there."""
+def run(socket: str, call: CommandCall, arguments: list[str], settings: list[str]) -> int:
+    """Sends a call to the agent socket, and prints the answer."""
     entry = COMMANDS.get(call.command)
     patience = SHORT if entry is None or entry.may_be_forwarded else LONGEST
     try:
         arguments, given = _resolve_arguments(call, arguments)
         code, output, errors = startup.forward_call(
-            door, _working_folder(), settings, arguments, given=given, patience=patience
+            socket, _working_folder(), settings, arguments, given=given, patience=patience
         )
     except UnusableValue as error:
         return _report_failure(call, "usage", str(error), USAGE)
     except startup.CoordinatorUnavailable as error:
-        return _report_failure(call, "environment", SOCKET_CLOSED.format(why=error, door=door), ENVIRONMENT)
+        return _report_failure(
+            call, "environment", SOCKET_CLOSED.format(why=error, socket=socket), ENVIRONMENT
+        )
     sys.stdout.buffer.write(output)
     sys.stderr.buffer.write(errors)
     sys.stderr.buffer.flush()

@@ -86,9 +86,9 @@ def require_permitted(asked: AgentCall, call: CommandCall) -> PermittedCall:
 
 
 def _require_own_place(asked: AgentCall, call: CommandCall) -> None:
-    """Refuses a folder outside the workplace. It is not looked at: inside, there is but one ledger to speak to."""
+    """Refuses a folder outside the worktree. It is not looked at: inside, there is but one ledger to speak to."""
     if call.folder != ".":
-        own = os.path.normpath(asked.caller.workplace.folder)
+        own = os.path.normpath(asked.caller.worktree.folder)
         meant = os.path.normpath(os.path.join(asked.folder or own, call.folder))
         agent_calls.require_own_folder(own, meant, call.folder)
 
@@ -144,7 +144,7 @@ class AgentCallRunner(Protocol):
 
 
 def is_hook(arguments: list[str]) -> bool:
-    """True for a call of a host's hook; one that is handed on is none, and goes through no door."""
+    """True for a call of a host's hook; a relayed call is none, and comes through no agent socket."""
     return arguments[:1] == ["hook"] and arguments[1:2] != ["relay"]
 
 
@@ -156,7 +156,7 @@ def is_stop(arguments: list[str]) -> bool:
 
 
 class SocketHooks:
-    """Answers hooks. Whose session it is and which task it is about is settled by the door."""
+    """Answers hooks. Whose session it is and which task it is about is settled by the socket."""
 
     def __init__(
         self, place: LedgerLocation, carrying: AgentCallRunner, look: Callable[[TaskWorktree], WorktreeState]
@@ -214,17 +214,17 @@ class SocketHooks:
         own: dict[str, object] = {
             "session": caller.run_id,
             "firing": f"{caller.run_id} {told}",
-            "branch": caller.workplace.branch,
+            "branch": caller.worktree.branch,
         }
-        worktree = {"folder": caller.workplace.folder, "head": coordinator.branch_tip(caller.workplace)}
+        worktree = {"folder": caller.worktree.folder, "head": coordinator.branch_tip(caller.worktree)}
         found = self._worktree_fields(caller) if call.event == hook_calls.STOP else {}
         return own | {"worktree": worktree | found}
 
     def _worktree_fields(self, caller: AgentCaller) -> dict[str, object]:
-        """What is in the workplace of an agent that wants to stop, its commits taken over."""
+        """What is in the worktree of an agent that wants to stop, its commits taken over."""
         try:
             head = self._carrying.import_commits(caller)
-            return {"head": head, "uncommitted": list(self._look(caller.workplace).uncommitted)}
+            return {"head": head, "uncommitted": list(self._look(caller.worktree).uncommitted)}
         except CannotRun as why:
             return {"fault": IMPORT_FAILED.format(task=caller.task_id, why=why)}
 
@@ -265,7 +265,7 @@ LookAt = Callable[[TaskWorktree], WorktreeState]
 
 
 def make_sockets(root: str, bring: ImportCommits, look: LookAt) -> AgentSockets:
-    """Doors for the agents of the ledger in a repository. Its `end` closes them all."""
+    """Sockets for the agents of the ledger in a repository. Its `end` closes them all."""
     return coordinator.make_agent_sockets(find_place(root), AgentCallHandler(root, bring=bring, look=look))
 
 
@@ -289,7 +289,7 @@ class AgentCallHandler:
         return permission is not None and permission.is_long
 
     def answer(self, asked: AgentCall) -> CallResult:
-        """Answers a call through a door."""
+        """Answers a call through an agent socket."""
         if is_hook(asked.arguments):
             return self._hooks.answer(asked)
         call = parse_call(asked.arguments)
@@ -305,7 +305,7 @@ class AgentCallHandler:
 
     def import_commits(self, caller: AgentCaller) -> str:
         """The tip of the caller's branch, with all that it has committed. Raises `CannotRun`."""
-        return self._bring(caller.workplace)
+        return self._bring(caller.worktree)
 
     def _answer(self, asked: AgentCall, found: PermittedCall) -> CallResult:
         caller, call = asked.caller, found.call
@@ -343,16 +343,16 @@ class AgentCallHandler:
 
     def _submission_options(self, caller: AgentCaller, found: PermittedCall) -> dict[str, str]:
         """The commit and branch of a done claim: what the agent has committed, and nothing else it could name."""
-        workplace = caller.workplace
-        agent_calls.require_own_branch(workplace.branch, getattr(found.options, "branch", "") or "")
+        worktree = caller.worktree
+        agent_calls.require_own_branch(worktree.branch, getattr(found.options, "branch", "") or "")
         tip = self.import_commits(caller)
-        commit = agent_calls.require_tip(str(found.options.commit), tip, workplace.branch)
-        return {"--commit": commit, "--branch": workplace.branch}
+        commit = agent_calls.require_tip(str(found.options.commit), tip, worktree.branch)
+        return {"--commit": commit, "--branch": worktree.branch}
 
     def _reviewed_commit(self, caller: AgentCaller, name: str) -> str:
         """The commit that a reviewer speaks of."""
-        if agent_calls.is_tip_by_name(name, caller.workplace.branch):
-            return self._look(caller.workplace).head or name
+        if agent_calls.is_tip_by_name(name, caller.worktree.branch):
+            return self._look(caller.worktree).head or name
         agent_calls.require_commit_id(name)
         return name
 
@@ -390,7 +390,7 @@ class AgentCallHandler:
 
 
 def call_settings(asked: AgentCall) -> list[str]:
-    """What a call is carried out under: the door's own agent and task, and how wide the agent's screen is."""
+    """What a call is carried out under: the socket's own agent and task, and how wide the agent's screen is."""
     said = dict(zip((*FORWARDED_VARIABLES, "is_terminal", "width"), asked.settings, strict=False))
     forced = {"REMAND_ACTOR": asked.caller.agent, "REMAND_TASK": asked.caller.task_id}
     width = said.get("width", "")
