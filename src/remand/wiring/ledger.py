@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import pwd
-import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 from remand.adapters.git.event_files import GitControl, GitHistory
@@ -16,9 +13,10 @@ from remand.adapters.stores.segments import Segments
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.files import atomic_write
-from remand.adapters.system.folders import runtime_folder, state_folder
+from remand.adapters.system.folders import state_folder
 from remand.adapters.system.high_water_marks import FileMarks
 from remand.adapters.system.keys import FileKeys
+from remand.adapters.system.machine_paths import MachinePathSource
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.events import control_files
 from remand.app.facts import GateTerms
@@ -29,100 +27,8 @@ from remand.config import inherited_environment
 from remand.domain.gate.control_files import NO_CHANGE, ControlChange
 from remand.domain.ids import make_session_name
 from remand.domain.task import Task
-from remand.domain.text.redaction import MachinePaths
 from remand.wiring import evidence, gates, reminders
 from remand.wiring.open_ledger import OpenLedger
-
-BASE_FOLDERS = (
-    ("XDG_STATE_HOME", ".local/state", "$STATE"),
-    ("XDG_CACHE_HOME", ".cache", "$CACHE"),
-    ("XDG_CONFIG_HOME", ".config", "$CONFIG"),
-    ("XDG_DATA_HOME", ".local/share", "$DATA"),
-)
-CHECKOUTS = (
-    "*/worktrees/*",
-    "*/gates/checkouts/pooled/slots/*/tree",
-    "*/gates/checkouts/overlay/leases/*/merged",
-)
-"""Where our state folder holds files of the repository."""
-SYSTEM = ("/usr", "/bin", "/lib")
-"""Where programs are that every machine has in the same place."""
-
-
-class MachinePathSource:
-    """Looks the folders up, and again when a worktree was added or removed."""
-
-    def __init__(self, place: LedgerLocation) -> None:
-        self._place = place
-        self._linked = os.path.join(place.common_dir, "worktrees") if place.common_dir else ""
-        self._changed = -1
-        self._paths: MachinePaths | None = None
-
-    def paths(self) -> MachinePaths:
-        """The folders as they are now."""
-        changed = _change_time(self._linked)
-        if self._paths is None or changed != self._changed:
-            self._changed = changed
-            own = [self._place.root, self._place.worktree, *_worktrees(self._linked)]
-            self._paths = MachinePaths([*_machine_folders(), *_with_real_paths((path, "") for path in own)])
-        return self._paths
-
-
-def _machine_folders() -> list[tuple[str, str]]:
-    """The folders of the user and of this machine, whatever the repository."""
-    environment = inherited_environment()
-    home = os.path.expanduser("~")
-    folders = [
-        (home, "~"),
-        (_account_home(), "~"),
-        ("/tmp", "$TMP"),  # noqa: S108 - only named
-        (environment.get("TMPDIR", ""), "$TMP"),
-    ]
-    for variable, usual, symbol in BASE_FOLDERS:
-        named = environment.get(variable, "")
-        folders.append((named if os.path.isabs(named) else os.path.join(home, usual), symbol))
-    folders.append((runtime_folder(), "$RUNTIME"))
-    prefixes = (sys.prefix, sys.base_prefix)
-    folders += [(prefix, "$PYTHON") for prefix in prefixes if not prefix.startswith(SYSTEM)]
-    folders += [(os.path.join(state_folder(), place), "") for place in CHECKOUTS]
-    return _with_real_paths(folders)
-
-
-def _account_home() -> str:
-    """The home that the system knows of the user, where gates look for programs; empty where it is a system folder."""
-    try:
-        home = pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return ""
-    return "" if home.startswith(SYSTEM) else home
-
-
-def _with_real_paths(folders: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Each folder by its name, and as it is without links."""
-    return [
-        (path, symbol)
-        for folder, symbol in folders
-        if os.path.isabs(folder)
-        for path in dict.fromkeys((folder, os.path.realpath(folder)))
-    ]
-
-
-def _change_time(folder: str) -> int:
-    try:
-        return os.stat(folder).st_mtime_ns if folder else 0
-    except OSError:
-        return 0
-
-
-def _worktrees(folder: str) -> list[str]:
-    """The linked worktrees of a repository, wherever they are."""
-    found = []
-    with suppress(OSError):
-        for name in os.listdir(folder):
-            with suppress(OSError), open(os.path.join(folder, name, "gitdir"), encoding="utf-8") as file:
-                found.append(os.path.dirname(file.read(4096).strip()))
-    return found
-
 
 IGNORED = "# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n!.gitattributes\n!events/\n!events/**\n"
 _MAX_ID = 4096
@@ -184,7 +90,9 @@ def _open_at(place: LedgerLocation) -> OpenLedger:
         look_up=_evidence_lookup(place, settings, ledger_id),
         gate_terms=lambda task, commit: _gate_terms(opened, task, commit),
         control=lambda before, commit: _control_change(opened, repository, before, commit),
-        machine_paths=MachinePathSource(place).paths,
+        machine_paths=MachinePathSource(
+            place.root, place.worktree, place.common_dir, inherited_environment()
+        ).paths,
         keep_files=lambda: reminders.update_record_files(opened),
         history=GitHistory(place, settings.base_ref),
     )
