@@ -112,7 +112,7 @@ def test_a_ledger_of_version_6_finds_what_is_to_be_done_on_the_forge(tmp_path: P
 
     store = opened(tmp_path / "ledger.db")
     with store.read() as view:
-        assert [task.id for task in view.task_lists.with_errand([ForgeAction.CLOSE])] == [numbered(1)]
+        assert [task.id for task in view.task_lists.with_due([ForgeAction.CLOSE])] == [numbered(1)]
     store.close()
 
 

@@ -171,7 +171,7 @@ class _PendingNotices:
         """The overrides in the user's name that the channel has not taken, the oldest first."""
         found = [
             (notice.at, task.id, notice, task)
-            for task in self._view.task_lists.with_errand([NOTICE_DUE])
+            for task in self._view.task_lists.with_due([NOTICE_DUE])
             for notice in task.inbox.notices
             if self._is_new(notice.notified)
         ]

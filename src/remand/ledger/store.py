@@ -113,7 +113,7 @@ class TaskLists(Protocol):
     def with_outages(self) -> list[Task]:
         """The tasks for which a gate could not be measured, and that was not measured since."""
 
-    def with_errand(self, names: Collection[str]) -> list[Task]:
+    def with_due(self, names: Collection[str]) -> list[Task]:
         """The tasks that may have one of these due on the forge (`domain/decisions/forge_actions.due_kinds`)."""
 
 

@@ -195,10 +195,10 @@ class OutstandingWorkContract:
             for task in (BEGUN, DONE, UNDER_REVIEW):
                 tx.tasks.put(task)
 
-            assert tx.task_lists.with_errand([ForgeAction.PUSH]) == [UNDER_REVIEW]
-            assert tx.task_lists.with_errand([ForgeAction.PUSH, ForgeAction.MERGE]) == [UNDER_REVIEW, DONE]
-            assert tx.task_lists.with_errand([PLANNED]) == [BEGUN]
-            assert tx.task_lists.with_errand([ForgeAction.CLOSE]) == tx.task_lists.with_errand([]) == []
+            assert tx.task_lists.with_due([ForgeAction.PUSH]) == [UNDER_REVIEW]
+            assert tx.task_lists.with_due([ForgeAction.PUSH, ForgeAction.MERGE]) == [UNDER_REVIEW, DONE]
+            assert tx.task_lists.with_due([PLANNED]) == [BEGUN]
+            assert tx.task_lists.with_due([ForgeAction.CLOSE]) == tx.task_lists.with_due([]) == []
 
     def test_a_task_is_found_by_what_the_user_has_yet_to_be_told(self, store: Store) -> None:
         notice = OverrideNotice(id="N-1", text="owner unlocked Alice", at=NOW)
@@ -206,11 +206,11 @@ class OutstandingWorkContract:
         with store.write() as tx:
             tx.tasks.put(untold)
             tx.tasks.put(a_task(T2))
-            assert tx.task_lists.with_errand([NOTICE_DUE]) == [untold]
-            assert tx.task_lists.with_errand([*ForgeAction, PLANNED]) == []
+            assert tx.task_lists.with_due([NOTICE_DUE]) == [untold]
+            assert tx.task_lists.with_due([*ForgeAction, PLANNED]) == []
 
             tx.tasks.put(a_task(T1, status=Status.DONE))
-            assert tx.task_lists.with_errand([NOTICE_DUE]) == []
+            assert tx.task_lists.with_due([NOTICE_DUE]) == []
 
     def test_a_task_for_which_all_is_done_is_not_found_any_more(self, store: Store) -> None:
         with store.write() as tx:
@@ -220,11 +220,11 @@ class OutstandingWorkContract:
                 a_task(T2, status=Status.DONE, approved_commit=SHA, pr=7, forge=TaskForgeState(merged=SHA))
             )
 
-            assert tx.task_lists.with_errand([*ForgeAction, PLANNED]) == []
+            assert tx.task_lists.with_due([*ForgeAction, PLANNED]) == []
 
-    def test_errands_are_made_anew_with_the_tasks(self, store: Store) -> None:
+    def test_what_is_due_is_made_anew_with_the_tasks(self, store: Store) -> None:
         with store.write() as tx:
             tx.tasks.put(DONE)
             tx.tasks.replace_all([UNDER_REVIEW, a_task(T2)], [])
 
-            assert tx.task_lists.with_errand([*ForgeAction, PLANNED]) == [UNDER_REVIEW]
+            assert tx.task_lists.with_due([*ForgeAction, PLANNED]) == [UNDER_REVIEW]

@@ -182,7 +182,7 @@ class SqliteTaskLists(Table):
     def with_outages(self) -> list[Task]:
         return read_tasks(self._db, sql.WITH_OUTAGES)
 
-    def with_errand(self, names: Collection[str]) -> list[Task]:
+    def with_due(self, names: Collection[str]) -> list[Task]:
         return read_tasks(self._db, sql.WITH_ERRAND, (json.dumps(sorted(names)),))
 
 

@@ -295,7 +295,7 @@ class ForgeActions:
         """
         now = self._ledger.clock.now()
         with self._ledger.store.read() as view:
-            tasks = view.task_lists.with_errand([*self._actions, PLANNED])
+            tasks = view.task_lists.with_due([*self._actions, PLANNED])
             if is_again:
                 tasks += [task for task in view.tasks.every() if task.forge.given_up]
         if not is_again:

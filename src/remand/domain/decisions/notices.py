@@ -34,7 +34,7 @@ def ask_user(task: Task, kind: str, reason: str, context: c.CommandContext) -> E
 MAX_STALLED = 2
 """So many rejections in a row without progress, after the alert, and a human has to look."""
 NOTICE_DUE = "tell"
-"""The errand of a task with something that the user has yet to be told of."""
+"""What is due for a task with a notice that the user has not got yet."""
 MAX_NOTICES = 20
 """How many untold overrides of one task are kept, the latest."""
 _MAX_WORDS = 200
