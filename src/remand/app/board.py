@@ -171,7 +171,7 @@ def _task_alert(task: Task, text: str, since: Instant = "") -> BoardAlert:
 MAX_TASKS = 200
 """How many tasks of one status are read."""
 MAX_WITH_HISTORY = 20
-"""Of how many questions it is told what was tried."""
+"""For how many questions the history is read."""
 RECENT = 15
 
 
@@ -243,7 +243,7 @@ class Board(Record, kw_only=True, omit_defaults=False):
 
 
 def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Board:
-    """The board as the ledger has it. `focus` names a question whose whole story is told, however many there are."""
+    """The board as the ledger has it. `focus` names a question whose history is always read."""
     active = {
         status: view.task_lists.with_status(status, MAX_TASKS)
         for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED, Status.FAILED, Status.BLOCKED)

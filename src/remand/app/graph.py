@@ -62,7 +62,7 @@ def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = Non
 
 
 def _handoff_tasks(events: Iterable[Event]) -> dict[str, str]:
-    """The task of each handoff. What our own events say of one goes before what GoT tools wrote."""
+    """The task of each handoff. Our own events take precedence over lines of GoT tools."""
     found: dict[str, str] = {}
     imported: dict[str, str] = {}
     for event in events:

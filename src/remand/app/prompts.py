@@ -35,7 +35,7 @@ MAX_SECTION = 16 * 1024
 MAX_GENERATIONS = 3
 """How many tasks up it goes: what the task was split from, what that was split from, and so on."""
 MAX_OWN = 3
-"""How many rejections of the task itself are told, the newest first."""
+"""How many rejections of the task itself are shown, the newest first."""
 MAX_WAITERS = 10
 """How many tasks that wait for this one are looked at for their rejections."""
 MAX_RELATIVES = 20
@@ -45,7 +45,7 @@ MAX_ITEMS = 6
 MAX_LINES = 24
 _MOST_READ = 200
 _TITLE, _LINE, _ITEM, _TEXT = 240, 400, 400, 1200
-"""How many bytes of a text are told. In brief, a rejection fits into the section whatever is written in it."""
+"""How many bytes of a text are shown. In brief, a rejection fits into the section whatever its texts are."""
 _READ_AHEAD = 4
 _ID = 80
 _ROOM_FOR_REST = 200
@@ -230,7 +230,7 @@ def _outcome_rows(task: Task, events: list[Event]) -> Iterator[str]:
 
 
 def _own_rejections(task: Task, events: list[Event]) -> list[RejectionView]:
-    """The rejections of the task that whoever holds it should know of, the newest first."""
+    """The rejections of the task that its holder should know of, the newest first."""
     holder = task.claim.agent if task.claim else ""
     useful = []
     for view in task_rejections(events):
@@ -298,7 +298,7 @@ def _own_entry(
     *,
     is_brief: bool = False,
 ) -> str:
-    """A rejection of the task itself. Of an invalid one nothing is told that could pass for a fact."""
+    """A rejection of the task itself. Of an invalid one nothing is shown that could pass for a fact."""
     heading = f"### {inline_name(view.agent, _ID)} rejected this task ({_reason_name(view)})"
     if not view.is_valid and not _is_accepted(view):
         rows = [f"{heading}: invalid", ""]

@@ -1,4 +1,4 @@
-"""Commands and questions in plain English, carried out as whoever wrote them."""
+"""Commands and questions in plain English, carried out as their author."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ _TEMPLATES: dict[type[Event], str] = {
     work.ActFailed: "on the forge: {0.act}, failed: {0.why}",
     Unknown: "{0.kind}, which this version does not know",
 }
-"""How most events are told; their reason is added where they have one."""
+"""The text of most events; their reason is added where they have one."""
 
 
 def _longer_text(event: Event) -> str | None:  # noqa: C901, PLR0912 - one case for each kind of event

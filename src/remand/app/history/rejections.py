@@ -240,7 +240,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def director_brief(task: Task | None, events: Sequence[Event], handoff_id: str) -> dict[str, Any]:
-    """What a director is told: the task, the last rejection of a handoff with its grades, and the earlier ones."""
+    """What a director reads: the task, the last rejection of a handoff with its grades, and the earlier ones."""
     found = task_rejections(list(events))
     latest = [view for view in found if view.handoff_id == handoff_id][-1:]
     return {

@@ -253,7 +253,7 @@ def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
 
 
 def _question_changes(known: QuestionView, event: Event, guidance: dict[str, str]) -> dict[str, Any]:
-    """What an event changes about the question it names. What an unlocked agent was told stands with its unlock."""
+    """What an event changes about the question it names. The guidance of an unlock is in the unlock's own event."""
     match event:
         case reviews.EscalationAnswered():
             return {

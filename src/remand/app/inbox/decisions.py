@@ -125,7 +125,7 @@ def decision_options(
 
 
 def command_for_answer(question: Question, key: str, guidance: str) -> AnswerCommand:
-    """What an option says to a question; with it comes what whoever goes on should know."""
+    """The command that an option of a question stands for, with guidance for the agent that continues."""
     if isinstance(question, ObjectionQuestion):
         return dismissal_command(question.task_id, question.signer, key, guidance)
     if isinstance(question, HeldQuestion):

@@ -1,4 +1,4 @@
-"""Work that the gates hold, for whoever may settle it: each finding with the commands that accept and refuse it."""
+"""Work that the gates hold: each finding with the commands by which an actor may accept or refuse it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class HeldWork(Record, kw_only=True, omit_defaults=False):
 
 
 class HeldQuestion(Question, kw_only=True, omit_defaults=False):
-    """A held finding as a question to whoever may settle it; what it is asked under names the task and the finding."""
+    """A held finding as a question to those who may settle it; its id names the task and the finding."""
 
     agent: str
     finding: str

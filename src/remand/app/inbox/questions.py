@@ -50,7 +50,7 @@ class Question(Record, kw_only=True, omit_defaults=False):
     question: str
     options: tuple[EscalationOption, ...]
     deadline: Instant
-    """When the user is told again."""
+    """When the user is notified again."""
     default: str = WAIT
     tried: tuple[str, ...] = ()
     """What was tried by whom, and why it did not do: one line each."""
@@ -202,7 +202,7 @@ def _attempt_line(event: Event, reviews: dict[str, tuple[str, bool]]) -> str:
 
 ALERT_KIND = "alert"
 ALERT_DEFAULT = "continue"
-"""What happens without an answer: the agent goes on."""
+"""What happens without an answer: the agent continues."""
 
 
 class AlertQuestion(Question, kw_only=True, omit_defaults=False):

@@ -167,7 +167,7 @@ def lost_names(tx: Transaction, team: Team) -> list[str]:
 
 
 class People:
-    """Everyone the ledger knows: the team, and whoever has a part in any of its tasks."""
+    """Everyone the ledger knows: the team, and all who have a part in one of its tasks."""
 
     def __init__(self, tx: Transaction, team: Team) -> None:
         self._tx = tx

@@ -23,7 +23,7 @@ DUE_NOW: Instant = ""
 
 
 def queue_rank(task: Task, open_blockers: Collection[str]) -> str | None:
-    """Where the task stands in the queue: lane, priority, age, id. None when it cannot be claimed."""
+    """The task's place in the queue: lane, priority, age, id. None when it cannot be claimed."""
     if task.status not in CLAIMABLE or open_blockers:
         return None
     return f"{_LANES[task.status]}{_LEVELS[task.details.priority]}{task.details.created_at}{task.id}"

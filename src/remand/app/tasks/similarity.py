@@ -23,7 +23,7 @@ FEW = 3
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Thai, Lao, Burmese, Khmer, Chinese, Japanese; Korean too, whose particles stick to the words."""
 _MARKS = "\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
-"""Marks that stand inside words, as in Arabic and in the scripts of India."""
+"""Marks inside words, as in Arabic and in the scripts of India."""
 _HUMPS = re.compile(r"[A-Z]*[a-z0-9]+|[A-Z]+")
 _WORD = rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[^\W_]|[{_MARKS}])+)"
 """Compiled with the first text that is not all ASCII, and kept by `re`: it takes a while."""
@@ -127,7 +127,7 @@ def stem(word: str) -> str:
 STOP_WORDS = word_set(_STOP_WORD_TEXT)
 """Words that say nothing."""
 COMMON_WORDS = frozenset(map(stem, _COMMON_WORD_TEXT.split()))
-"""Words that stand in the titles of all kinds of tasks: they count little, and alone they make no two tasks alike."""
+"""Words in the titles of all kinds of tasks: they count little, and alone they make no two tasks alike."""
 
 
 THRESHOLD = 0.62

@@ -33,7 +33,7 @@ _NEXT_STEPS = (
 )
 _TITLE = 26
 _LEAST, _MOST = 40, 300
-"""How many characters of what is told stand on a line, and how many there are at all."""
+"""The least width of a line's text, and the longest text that is shown."""
 _KINDS = {
     "agent": ("✗", "AGENT NO", "yellow"),
     "gate": ("✗", "GATE NO", "red"),

@@ -64,7 +64,7 @@ def console(write: Any, *, is_terminal: bool, width: int, has_color: bool) -> Co
     from rich.console import Console as RichConsole
 
     class PlainConsole(RichConsole):
-        """Leaves a reader that has gone to whoever called."""
+        """Leaves a closed pipe to the caller."""
 
         def on_broken_pipe(self) -> None:
             """Raises, instead of leaving the program."""

@@ -172,7 +172,7 @@ class _ForgePoller:
         return forge_sync(self._opened, inherited_environment())
 
     def poll(self, only: set[int]) -> None:
-        """Polls once, and says what came of it; trouble that goes on is said once."""
+        """Polls once, and prints the result; a fault that persists is printed once."""
         try:
             self._opened = reopen_if_replaced(self._opened)
             polled = self.forge.sync(only).polled

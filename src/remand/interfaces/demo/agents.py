@@ -60,7 +60,7 @@ FEEDBACK = "## Review Feedback"
 
 
 def _sum_up_order(agent: DemoAgent) -> None:
-    """Guesses, guesses again, and does as it is told once it is."""
+    """Guesses, guesses again, and follows the guidance once there is some."""
     guess = SECOND_GUESS if FEEDBACK in agent.prompt else FIRST_GUESS
     agent.write({ORDER_FILE: RIGHT_ORDER if GUIDANCE in agent.prompt else guess})
     agent.commit("Sum up an order")

@@ -183,7 +183,7 @@ _LINE_BUILDERS: dict[type[Event], Callable[[Any, Task], LineParts]] = {
     TaskSettled: lambda *_: ("done", "", "all of its sub-tasks are"),
     TaskCancelled: lambda event, _: ("cancelled", "", event.reason),
 }
-"""How events are told that are told in one line."""
+"""The events that are told in one line, and how."""
 
 
 ENTRY = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")

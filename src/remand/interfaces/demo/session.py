@@ -36,7 +36,7 @@ class DemoAgent:
         sys.stdout.flush()
 
     def quote(self, first: str, last: str) -> None:
-        """Says what it was told, from a line to a line."""
+        """Prints a part of its prompt, from one line to another."""
         lines = [line.removeprefix(">").removeprefix(" ") for line in self.prompt.splitlines()]
         start = next((at for at, line in enumerate(lines) if line.startswith(first)), len(lines))
         for line in lines[start:]:
@@ -74,7 +74,7 @@ class DemoAgent:
         return answer
 
     def submit(self) -> dict[str, Any]:
-        """Claims done, in the words it was told to use."""
+        """Claims done, as its prompt says."""
         return self.remand("task", "submit", self.task_id, "--commit", git("rev-parse", "HEAD"))
 
     def reject(self, record: Mapping[str, object]) -> dict[str, Any]:

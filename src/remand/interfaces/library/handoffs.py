@@ -27,7 +27,7 @@ _ENDED = ("completed", "done", "cancelled", "infeasible")
 
 
 class TaskManager(Protocol):
-    """What the director asks of whoever keeps the tasks."""
+    """What the director needs of a program that keeps its own tasks."""
 
     @property
     def graph(self) -> ThoughtGraph:

@@ -44,7 +44,7 @@ class CommandRunner(Protocol):
 
 
 class CommandLineRunner:
-    """Carries calls out as whoever this server speaks for."""
+    """Runs calls as the member that this server acts for."""
 
     def __init__(self, folder: str, actor: str, environment: Mapping[str, str]) -> None:
         self._folder = folder

@@ -44,7 +44,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve_http(runner: CommandLineRunner, listening: socket.socket, token: str) -> None:
-    """Serves whoever has the token, until a signal ends it."""
+    """Serves clients that have the token, until a signal ends it."""
     asyncio.run(_serve_http(runner, listening, token))
 
 

@@ -154,7 +154,7 @@ class ResourceReader:
         return str((await self._read("task prompt", task)).data["prompt"])
 
     async def feedback(self, task: str) -> str:
-        """What stands in the prompt before the task and the rejections behind it: no feedback can make their headings."""
+        """The part of the prompt before the task and the rejections that led to it; no feedback can forge their headings."""
         answer = (await self._read("task prompt", task)).data
         before, _, _ = f"\n{answer['prompt']}".partition(f"\n## Task {answer['task_id']}: ")
         before, _, _ = before.partition(f"\n{HEADING}\n")

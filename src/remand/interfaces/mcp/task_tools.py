@@ -220,7 +220,7 @@ class AgentTools:
         )
 
     async def continue_later(self, task: TaskName, reason: Reason = "") -> tools.TaskToolResult:
-        """Stop in the middle; another session goes on with what is on the branch. Commit first. Once for each task."""
+        """Pause the task; another session continues with what is on the branch. Commit first. Once for each task."""
         return _task_result(await self._runner.call("task continue", task, reason=reason), "You may stop.")
 
     async def heartbeat(self, task: TaskName) -> tools.TaskToolResult:
@@ -247,7 +247,7 @@ class AgentTools:
 
 
 async def _await_with_progress(ctx: Context[Any, Any], call: asyncio.Future[CommandResult]) -> CommandResult:
-    """Waits for a call, and tells whoever wants to know that it goes on."""
+    """Waits for a call, and reports progress to the client."""
     seconds = 0.0
     try:
         while not (await asyncio.wait({call}, timeout=PROGRESS_SECONDS))[0]:

@@ -113,5 +113,5 @@ def status_lines(before: SchedulerStatus | None, now: SchedulerStatus | None) ->
 
 
 def plain_line(at: Instant, label: str, text: str) -> str:
-    """When, what it is about, and what there is to say, on one line."""
+    """Time, subject and text on one line."""
     return f"{safe_line(at[:19], 19)}Z  {full_label(label)}  {safe_line(text)}".rstrip()

@@ -83,7 +83,7 @@ def problems_section(board: Board, now: Instant, name_of: NameOf = lines.short_l
 
 
 def inbox_section(board: Board, now: Instant, selected: str, width: int) -> Section:
-    """The questions; the one that is looked at with its options and what was tried."""
+    """The questions; the selected one with its options and what was tried."""
     rows: list[Text] = []
     focus = (0, 0)
     for question in board.questions:

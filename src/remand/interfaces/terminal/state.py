@@ -68,7 +68,7 @@ class Keyboard:
         return found
 
     def rest(self) -> list[KeyPress]:
-        """What is left once nothing more has come for a moment: an escape key. A paste goes on being waited for."""
+        """What is left when no more input has come for a moment: an escape key. An unfinished paste is kept."""
         if not self._pending or self._pending.startswith(_PASTE):
             return []
         is_escape, self._pending = self._pending == _ESC, ""
@@ -143,7 +143,7 @@ class ViewState(Record, kw_only=True):
     option: str = ""
     """The answer that is confirmed, or guidance is typed for; empty when it is not chosen yet."""
     guidance: str = ""
-    """What is typed, or was typed for the question that is looked at."""
+    """The guidance typed for the selected question."""
     message: str = ""
     """What came of the last key."""
     steady_at: float = 0.0
@@ -185,7 +185,7 @@ def update_questions(
 
 
 def _interrupt(state: ViewState, now: float, why: str) -> ViewState:
-    """The state after the question has changed under whoever looks: what was begun is given up."""
+    """The state after the selected question has changed by itself: an unfinished answer is dropped."""
     is_busy = state.mode in (ViewMode.CONFIRM, ViewMode.TYPE)
     message = why if is_busy else state.message or why
     mode = ViewMode.LOOK if is_busy else state.mode
@@ -238,7 +238,7 @@ def _move_selection(state: ViewState, questions: Sequence[Question], by: int) ->
 def _handle_answer_key(
     state: ViewState, question: Question | None, key: str, now: float
 ) -> tuple[ViewState, ViewRequest | None]:
-    """An answer to the question that is looked at, or the wish to say more."""
+    """An answer to the selected question, or the start of typing guidance."""
     option = option_of_key(question, key) if question else None
     if option is None and key != "g":
         return state, None
@@ -266,8 +266,8 @@ def option_of_key(question: Question, key: str) -> EscalationOption | None:
 
 
 def _request_answer(state: ViewState, question: Question, option: str) -> tuple[ViewState, ViewRequest]:
-    wish = ViewRequest("answer", question, option, state.guidance.strip())
-    return replace(state, mode=ViewMode.LOOK, option="", guidance=""), wish
+    request = ViewRequest("answer", question, option, state.guidance.strip())
+    return replace(state, mode=ViewMode.LOOK, option="", guidance=""), request
 
 
 def _handle_confirm_key(

@@ -175,7 +175,7 @@ class BoardSource(Protocol):
         """The board as it is; thoroughly, files that came from outside are read in first."""
 
     def answer(self, question: Question, option: str, guidance: str) -> str:
-        """Answers a question, and says what came of it, or why it was refused."""
+        """Answers a question, and returns the outcome or the refusal as text."""
 
 
 class Terminal(NamedTuple):
@@ -205,7 +205,7 @@ def show_view(
 
 
 class _View:
-    """A board on a screen, with whoever looks at it."""
+    """A board on a screen, and the state of its viewer."""
 
     def __init__(self, source: BoardSource, terminal: Terminal) -> None:
         self._source = source
@@ -249,7 +249,7 @@ class _View:
         self._terminal.write.flush()
 
     def _draw(self, live: Live) -> None:
-        """Draws what is new: the board, what was typed, the size, or the second that ages are told by."""
+        """Draws when something is new: the board, the typed text, the size, or the second by which ages are shown."""
         now, size = self._source.now(), self._console.size
         drawn = (now[:19], self._board, self._state, size)
         if drawn != self._drawn:
@@ -257,25 +257,25 @@ class _View:
             self._drawn = drawn
 
     def _handle_keys(self, presses: Sequence[KeyPress], live: Live) -> bool:
-        """Carries out what was pressed; True when whoever looks wants to leave."""
+        """Handles key presses; True when the viewer quits."""
         for press in presses:
             was = self._state.selected
-            self._state, wish = handle_key(self._state, self._board.questions, press, time.monotonic())
+            self._state, request = handle_key(self._state, self._board.questions, press, time.monotonic())
             if self._state.selected != was and len(self._board.questions) > MAX_WITH_HISTORY:
                 self._read_board()
-            if wish is not None and wish.kind == "quit":
+            if request is not None and request.kind == "quit":
                 return True
-            if wish is not None:
-                self._handle_request(wish, live)
+            if request is not None:
+                self._handle_request(request, live)
         return False
 
-    def _handle_request(self, wish: ViewRequest, live: Live) -> None:
-        if wish.question is not None:
+    def _handle_request(self, request: ViewRequest, live: Live) -> None:
+        if request.question is not None:
             self._state = replace(self._state, message="Asking …")
             self._draw(live)
-            message = self._source.answer(wish.question, wish.option, wish.guidance)
+            message = self._source.answer(request.question, request.option, request.guidance)
             self._state = replace(self._state, message=message)
-        self._read_board(is_thorough=wish.kind == "refresh")
+        self._read_board(is_thorough=request.kind == "refresh")
 
     def _refresh_if_due(self) -> None:
         """Looks again when something has changed, or nothing was heard for a while."""
@@ -300,7 +300,7 @@ class _View:
 
 
 class _Console(Console):
-    """A console that leaves a reader that has gone to whoever called."""
+    """A console that leaves a closed pipe to the caller."""
 
     def on_broken_pipe(self) -> None:
         """Raises, instead of leaving the program."""

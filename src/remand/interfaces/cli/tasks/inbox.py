@@ -181,7 +181,7 @@ def _ask_each(context: Context, questions: list[Question]) -> str:
 
 
 def give_answer(context: Context, request: AnswerCommand, key: str, *, step: int = 0) -> str:
-    """Gives an answer, and returns what came of it."""
+    """Gives an answer, and returns the outcome as text."""
     name = context.actor()
     if isinstance(request, c.SettleFinding):
         return str(settlement_result(context, settle_held(context, request, name, step=step), name).show)

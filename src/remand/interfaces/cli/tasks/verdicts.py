@@ -47,7 +47,7 @@ def held_work_for(context: Context, who: Actor) -> list[HeldWork]:
 
 
 def task_held_work(context: Context, task: Task) -> HeldWork | None:
-    """All that is held of a task, with commands for what whoever acts may settle; None when nothing is."""
+    """The held findings of a task, with commands for those that the actor may settle; None when there are none."""
     if not findings.open_findings(task):
         return None
     team = context.opened_ledger.settings.rules().team

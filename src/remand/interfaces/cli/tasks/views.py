@@ -87,7 +87,7 @@ def _list(context: Context) -> Result:
 
 
 def _settle_commands(held: Iterable[HeldWork]) -> str:
-    """One command for each held finding that whoever acts may settle; for tasks without any, who may."""
+    """One command for each held finding that the actor may settle; for tasks without any, who may settle them."""
     found = [finding for work in held for finding in work.findings if finding.accept]
     rows = [row for finding in found[:MOST_COMMANDS] for row in finding_rows(finding)]
     if len(found) > MOST_COMMANDS:
