@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -72,8 +73,12 @@ def run(arguments: list[str]) -> int:
             sys.stderr.write(views.read_remarks(call.folder, is_users=not os.environ.get("REMAND_TASK")))
             return 0
     environment = {name: os.environ.get(name, "") for name in FORWARDED_VARIABLES}
+    gc.disable()  # what is loaded lasts as long as the process; looking for garbage in it takes a twentieth of the start
     load_msgspec()
-    return cli.run(arguments, context.CallOrigin.of_this_process(environment))
+    run_here = cli.run
+    gc.freeze()
+    gc.enable()
+    return run_here(arguments, context.CallOrigin.of_this_process(environment))
 
 
 def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | None:
