@@ -158,7 +158,7 @@ class HookAnswer:
 
     @classmethod
     def allow(cls, notice: str = "") -> HookAnswer:
-        """Lets it happen."""
+        """Allows it."""
         return cls(ALLOW, notice=notice)
 
     @classmethod
@@ -168,7 +168,7 @@ class HookAnswer:
 
     @classmethod
     def context(cls, text: str, notice: str = "") -> HookAnswer:
-        """Lets it happen, and puts a text before the agent."""
+        """Allows it, and shows the agent a text."""
         return cls(CONTEXT, text, notice=notice)
 
     @classmethod
@@ -178,7 +178,6 @@ class HookAnswer:
 
     @property
     def is_no(self) -> bool:
-        """Whether something is kept from happening."""
         return self.kind in {BLOCK, DENY}
 
 
@@ -237,7 +236,6 @@ class Payload:
         self.is_broken = is_broken
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
         return self._fields.get(name) is not None
 
     def first(self, *names: str) -> object:
@@ -285,12 +283,10 @@ class Payload:
         return Payload(value if isinstance(value, dict) else {})
 
     def parts(self, *names: str) -> list[Payload]:
-        """The objects of a list."""
         value = self.first(*names)
         return [Payload(one) for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
     def each(self) -> list[Payload]:
-        """The objects inside, whatever their names."""
         return [Payload(one) for one in self._fields.values() if isinstance(one, dict)]
 
     def texts(self, *names: str) -> list[str]:

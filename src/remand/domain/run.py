@@ -56,7 +56,7 @@ class RunCosts(Record, kw_only=True):
 
 
 class Budget(Record, kw_only=True):
-    """What the runs of one task may cost before the user is asked; 0 is no bound."""
+    """What the runs of one task may cost before the user is asked; 0 is no limit."""
 
     runs: int = 0
     turns: int = 0
@@ -80,7 +80,7 @@ class Budget(Record, kw_only=True):
 
 
 def _time_row(used: float, most: float) -> tuple[float, float, str]:
-    """Two times in the unit that suits the bound."""
+    """Two times in the unit that suits the limit."""
     return (
         (used, most, "{:.0f} seconds") if most < _SHORT_SECONDS else (used / 60, most / 60, "{:.0f} minutes")
     )
@@ -145,8 +145,6 @@ class Breach(NamedTuple):
 
 
 class BreakerSnapshot(Record, kw_only=True):
-    """What a breaker leaves for the next."""
-
     failing: dict[str, list[str]] = msgspec.field(default_factory=dict)
     breaches: tuple[Breach, ...] = ()
 
@@ -163,11 +161,11 @@ class Breaker:
         self._open: dict[str, Breach] = {}
 
     def allows(self, *scopes: str, now: float) -> bool:
-        """True when nothing that is known to be wrong stands in the way of a run."""
-        return all(_is_passable(self._open.get(scope), now) for scope in scopes)
+        """True when no known fault prevents a run."""
+        return all(now >= self._open[scope].until for scope in scopes if scope in self._open)
 
     def record_start(self, *scopes: str, now: float) -> None:
-        """Notes that a run is begun; of a scope that is open, it is the one that finds out.
+        """Records that a run starts; of a scope that is open, it is the one that finds out.
 
         Should it end without having found out anything, another is let through after the same while.
         """
@@ -179,7 +177,7 @@ class Breaker:
     def record_failure(
         self, scope: str, task_id: str, message: str, *, now: float, is_certain: bool = False
     ) -> bool:
-        """Notes a failure; True when that opens the breaker. A certain one needs no second."""
+        """Records a failure; True when that opens the breaker. A certain one needs no second."""
         failing = self._failing.setdefault(scope, set())
         failing.add(task_id)
         before = self._open.get(scope)
@@ -191,18 +189,18 @@ class Breaker:
         return before is None
 
     def record_success(self, *scopes: str) -> None:
-        """Notes that something went well there: what was wrong is not wrong any more."""
+        """Records a success: what was wrong is not wrong any more."""
         for scope in scopes:
             self._failing.pop(scope, None)
             self._open.pop(scope, None)
 
     def is_open(self, *scopes: str) -> bool:
-        """True when something is known to be wrong: whoever is begun all the same is let through to try."""
+        """True when a fault is known: a run that starts all the same is let through to try."""
         return any(scope in self._open for scope in scopes)
 
     @property
     def is_closed(self) -> bool:
-        """True when nothing at all is known to be wrong."""
+        """True when no fault is known."""
         return not self._open
 
     def snapshot(self) -> BreakerSnapshot:
@@ -211,7 +209,7 @@ class Breaker:
         return BreakerSnapshot(failing=failing, breaches=self.breaches)
 
     def restore(self, kept: BreakerSnapshot, *, now: float) -> None:
-        """Takes up what another has kept. Times that cannot be, as after a restart of the machine, are left out."""
+        """Restores what another breaker saved. Impossible times, as after a restart of the machine, are left out."""
         self._failing = {scope: set(tasks) for scope, tasks in kept.failing.items()}
         for breach in kept.breaches:
             if breach.since <= now and breach.until <= now + LONGEST_SECONDS:
@@ -222,10 +220,6 @@ class Breaker:
         """What is wrong now, the oldest first."""
         found = list(self._open.values())
         return tuple(sorted(found, key=lambda breach: breach.since))
-
-
-def _is_passable(breach: Breach | None, now: float) -> bool:
-    return breach is None or now >= breach.until
 
 
 SYSTEM_CAUSES = ("disk", "sandbox", "door")

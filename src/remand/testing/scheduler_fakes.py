@@ -50,7 +50,6 @@ class FakeRunningAgent:
         self._on_end: Callable[[], None] = lambda: None
 
     def poll(self) -> RunEnd | None:
-        """How it ended."""
         return RunEnd("stopped", 15, 1.0) if self.is_stopped else self._script(self._shop, self.order)
 
     def notify_end(self, ended: Callable[[], None]) -> None:
@@ -59,7 +58,6 @@ class FakeRunningAgent:
         ended()
 
     def stop(self) -> None:
-        """Ends it."""
         self.is_stopped = True
         self._on_end()
 
@@ -179,11 +177,9 @@ class FakeScheduler:
     # The ports that are a line each.
 
     def execute(self, work: Callable[[], None]) -> None:
-        """Does it at once."""
         work()
 
     def start(self, order: AgentLaunch) -> FakeRunningAgent:
-        """Starts an agent's script."""
         if self.fault is not None:
             raise self.fault
         self.orders.append(order)
@@ -191,7 +187,6 @@ class FakeScheduler:
         return self.running[-1]
 
     def launch_config(self, command: tuple[str, ...], run_id: str, prompt: str) -> LaunchConfig:
-        """The command as it is."""
         return LaunchConfig(command=command)
 
     def drop(self, run_id: str) -> None:

@@ -59,7 +59,6 @@ class AgentConnection(FrameConnection):
         )
 
     def queue_answer(self, answer: CallResult, now: float) -> None:
-        """Takes an answer to be sent."""
         code, output, errors = answer
         if len(output) + len(errors) > protocol.MAX_FRAME - 64:
             code, output, errors = TOO_LONG
@@ -87,7 +86,6 @@ class AgentSocket:
 
     @property
     def is_busy(self) -> bool:
-        """True while a call is under way."""
         return bool(self.sorted) or any(self.running.values()) or any(self.waiting.values())
 
     @property
@@ -205,7 +203,6 @@ class AgentSocketListener:
         self._thread.start()
 
     def open(self, run_id: str, agent: str, task_id: str, worktree: TaskWorktree) -> str:
-        """A socket for one run; gives its path. Raises `CannotRun`."""
         if run_id in self._by_run or self._is_ending:
             raise CannotRun(
                 "door", f"The run {run_id} already has an agent socket, or the scheduler is stopping."
@@ -229,7 +226,7 @@ class AgentSocketListener:
             self._run_in_loop(partial(self._close_socket, agent_socket))
 
     def end(self, seconds: float = 10.0) -> None:
-        """Closes every agent_socket, and ends what is under way when it takes longer than that."""
+        """Closes every agent socket, and ends what is under way when it takes longer than that."""
         for run_id in list(self._by_run):
             self.close(run_id)
         self._is_ending = True
@@ -292,7 +289,7 @@ class AgentSocketListener:
         agent_socket.is_listening = is_wanted
 
     def _accept(self, agent_socket: AgentSocket) -> None:
-        """Lets connections in while there is room; without room, or descriptors, the others wait outside."""
+        """Accepts connections up to the limit; beyond it, or without descriptors, the others wait."""
         while len(agent_socket.connections) < MAX_CONNECTIONS:
             try:
                 connection = accept(agent_socket.listener)
@@ -314,7 +311,7 @@ class AgentSocketListener:
             self._read_call(client)
 
     def _read_call(self, client: AgentConnection) -> None:
-        """Takes the client's call, when it is whole. What is no call is not answered."""
+        """Takes the client's call when it is complete. What is no call is not answered."""
         try:
             asked = client.next_call(time.monotonic())
         except (ValueError, IndexError):
@@ -331,7 +328,7 @@ class AgentSocketListener:
         )
 
     def _queue_call(self, client: AgentConnection, asked: AgentCall, done: Future[bool]) -> None:
-        """Puts a call with the short or the long ones. What is said there is not looked at in the loop itself."""
+        """Puts a call with the short or the long ones. The loop itself does not look into calls."""
         client.agent_socket.sorted -= 1
         if client.is_gone:
             return
@@ -340,7 +337,7 @@ class AgentSocketListener:
         self._start_next_calls(client.agent_socket, is_long)
 
     def _start_next_calls(self, agent_socket: AgentSocket, is_long: bool) -> None:
-        """Has the next calls carried out, as far as the agent_socket may have them."""
+        """Runs the next calls, as many as the socket may run at a time."""
         while agent_socket.waiting[is_long] and agent_socket.running[is_long] < AT_ONCE[is_long]:
             client, asked = agent_socket.waiting[is_long].popleft()
             agent_socket.running[is_long] += 1
@@ -387,7 +384,7 @@ class AgentSocketListener:
             self._set_listening(client.agent_socket)
 
     def _close_socket(self, agent_socket: AgentSocket) -> None:
-        """Closes a agent_socket to whoever is not waiting for an answer."""
+        """Closes an agent socket to whoever is not waiting for an answer."""
         agent_socket.closes_at = time.monotonic() + self._grace
         self._set_listening(agent_socket, is_wanted=False)
         agent_socket.listener.close()
@@ -396,7 +393,7 @@ class AgentSocketListener:
         self._check_socket(agent_socket)
 
     def _check_socket(self, agent_socket: AgentSocket) -> None:
-        """Sends away who takes too long, lets others in again, and gives a closed agent_socket up."""
+        """Disconnects who takes too long, lets others in again, and gives up a closed socket."""
         now = time.monotonic()
         for client in [one for one in agent_socket.connections if not one.is_waiting]:
             if now - client.since > self._patience:

@@ -19,7 +19,6 @@ ANSWER = b"R"
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:
-    """One frame."""
     return (len(payload) + 1).to_bytes(HEADER, "big") + kind + payload
 
 
@@ -127,7 +126,6 @@ class Connection:
         return found[1]
 
     def close(self) -> None:
-        """Ends the conversation."""
         self._socket.close()
 
 

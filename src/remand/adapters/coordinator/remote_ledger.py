@@ -27,22 +27,11 @@ class WireAnswer(Record, kw_only=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode_requests = msgspec.json.Decoder(list[Request]).decode
+decode_requests = msgspec.json.Decoder(list[Request]).decode
 _decode_answers = msgspec.json.Decoder(list[WireAnswer]).decode
 
 
-def encode_requests(requests: list[Request]) -> bytes:
-    """Asks on their way to the coordinator."""
-    return _encode(requests)
-
-
-def decode_requests(payload: bytes) -> list[Request]:
-    """Asks from anyone; raises msgspec's errors on what is none."""
-    return _decode_requests(payload)
-
-
 def encode_answers(answers: list[Answer | EnvironmentFault]) -> bytes:
-    """Answers on their way back."""
     return _encode([_encode_answer(answer) for answer in answers])
 
 
@@ -80,14 +69,11 @@ class RemoteLedger:
         self._connection = Connection(path)
 
     def ask(self, request: Request) -> Answer:
-        """Answers one ask."""
         return self.ask_all([request])[0]
 
     def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
-        """Answers asks in their order."""
-        frame = protocol.pack(protocol.ASKS, encode_requests(list(requests)))
+        frame = protocol.pack(protocol.ASKS, _encode(list(requests)))
         return decode_answers(self._connection.exchange(frame))
 
     def close(self) -> None:
-        """Ends the conversation."""
         self._connection.close()

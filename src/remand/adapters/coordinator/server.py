@@ -129,7 +129,6 @@ class Coordinator:
             self._wakeup[1].send(b"x")
 
     def serve(self) -> None:
-        """Answers until it is told to stop."""
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._selector.register(self._wakeup[0], selectors.EVENT_READ, "stop")
         try:
@@ -143,7 +142,7 @@ class Coordinator:
             self._close()
 
     def _apply_due(self) -> None:
-        """Lets happen what happens by itself, though nobody asks for anything."""
+        """Applies what is due, although nobody sends a request."""
         try:
             self._ledger.ask_all([])
             self._look_after()
@@ -234,7 +233,8 @@ class Coordinator:
         """Has the user's commands asked about the rejections that were just filed."""
         for answer in answers:
             filed = answer.task.rejections.last_rejection if isinstance(answer, Acceptance) else None
-            if filed is not None and isinstance(answer, Acceptance) and _has_rejection(answer):
+            names = {event.name for event in answer.events} if isinstance(answer, Acceptance) else set()
+            if filed is not None and names & {"handoff.reject", "handoff.reject.invalid"}:
                 self._consult(filed.handoff_id)
 
     def _reply(self, client: FrameConnection, payload: bytes) -> None:
@@ -260,10 +260,6 @@ class Coordinator:
         self._listener.close()
         self._selector.close()
         os.close(self._lock)
-
-
-def _has_rejection(answer: Acceptance) -> bool:
-    return any(event.name in ("handoff.reject", "handoff.reject.invalid") for event in answer.events)
 
 
 def _listen_alone(path: str) -> tuple[socket.socket, int]:
@@ -302,7 +298,6 @@ class CoordinatorProcess:
 
     @property
     def is_alive(self) -> bool:
-        """True while it runs."""
         return self._process.poll() is None
 
     def wait_for(self, path: str) -> bool:
@@ -315,7 +310,7 @@ class CoordinatorProcess:
         return True
 
     def close(self) -> None:
-        """Lets it end, and makes it when it stays."""
+        """Lets it end, and kills it if it does not."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:

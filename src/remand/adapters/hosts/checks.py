@@ -41,8 +41,6 @@ MAX_OUTPUT = 64 * 1024
 
 
 class HookCallResult:
-    """How a called hook has answered."""
-
     __slots__ = ("code", "errors", "output")
 
     def __init__(self, code: int | None, output: str, errors: str) -> None:
@@ -212,7 +210,6 @@ def _server_note(name: str, worktree: HostWorktree) -> str:
 
 
 def _missing_events(setup: Setup, there: set[str]) -> list[str]:
-    """The events that no entry of ours is for."""
     return [
         own for own in setup.events.values() if own not in there and setup.other_names.get(own) not in there
     ]

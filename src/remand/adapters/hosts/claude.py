@@ -52,7 +52,6 @@ def read(event: str, data: bytes) -> HookCall:
 
 
 def render(event: str, answer: HookAnswer) -> Rendered:
-    """The answer as Claude Code reads it."""
     known = EVENTS.our_name(event)
     if known in SPOKEN:
         return ("", f"{answer_text(answer)}\n", 2) if answer.is_no else SILENCE
@@ -137,7 +136,6 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
 
 
 def prints_json(words: list[str]) -> bool:
-    """Whether the user or we asked for JSON."""
     return launch.has_option(words, "-p", "--print")
 
 

@@ -57,7 +57,6 @@ def read(event: str, data: bytes) -> HookCall:
 
 
 def render(event: str, answer: HookAnswer) -> Rendered:
-    """The answer as Codex reads it."""
     known = EVENTS.our_name(event)
     return render_claude_answer(EVENTS.host_name(known), known, answer)
 
@@ -71,7 +70,6 @@ PREFIXES = ("OPENAI_", "AZURE_OPENAI_", "CODEX_API_", "CODEX_ACCESS_")
 
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
-    """What Codex is started with."""
     source = run.own_folder(FOLDER, ".codex")
     settings = [
         word
@@ -98,12 +96,11 @@ ACTS = frozenset({"agent_message", "command_execution", "file_change", "mcp_tool
 
 
 def prints_json(words: list[str]) -> bool:
-    """Whether the user or we asked for JSON."""
     return not {*SUBCOMMANDS}.isdisjoint(words)
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """Codex: a line for each thing it does; a turn is what it calls a whole session of them."""
+    """A line for each thing it does; a turn is what it calls a whole session of them."""
     items = [line.part("item") for line in lines if line.text("type") == "item.completed"]
     ends = [line.part("usage") for line in lines if line.text("type") == "turn.completed"]
     failed = [line.part("error").text("message") for line in lines if line.text("type") == "turn.failed"]

@@ -135,7 +135,6 @@ PREFIX = "COPILOT_"
 
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
-    """What Copilot is started with."""
     source, tools = run.own_folder(FOLDER, ".copilot"), run.path("mcp.json")
     options = (
         *("--additional-mcp-config", f"@{tools}", f"--allow-tool={SERVER_NAME}"),
@@ -159,12 +158,11 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
 
 
 def prints_json(_: list[str]) -> bool:
-    """Whether the user or we asked for JSON."""
     return True
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """Copilot: a line for each event. It tells no tokens there, and its cost in requests of a plan, not in money."""
+    """A line for each event. It tells no tokens there, and its cost in requests of a plan, not in money."""
     said = [line.part("data") for line in lines if line.text("type") == "assistant.message"]
     failed = [line.part("data").text("message") for line in lines if line.text("type") == "session.error"]
     ends = [line for line in lines if line.text("type") == "result"]

@@ -53,7 +53,6 @@ EVENTS = EventNames({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SES
 
 
 def read(event: str, data: bytes) -> HookCall:
-    """What Cursor says."""
     given = parse(data)
     known = EVENTS.our_name(event)
     rounds = given.number("loop_count") or 0
@@ -94,7 +93,6 @@ def _tool(event: str, given: Payload) -> HookToolUse | None:
 
 
 def render(event: str, answer: HookAnswer) -> Rendered:
-    """The answer as Cursor reads it."""
     fields = _fields(EVENTS.our_name(event), answer, answer_text(answer))
     return (compose(fields), "", 0) if fields else SILENCE
 
@@ -150,7 +148,6 @@ def _confined_config(run: launch.HostRun) -> launch.HostLaunchConfig:
 
 
 def prints_json(words: list[str]) -> bool:
-    """Whether the user or we asked for JSON."""
     return launch.has_option(words, "-p", "--print")
 
 

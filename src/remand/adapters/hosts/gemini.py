@@ -55,7 +55,6 @@ EVENTS = EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
-    """What Gemini CLI says."""
     given = parse(data)
     known = EVENTS.our_name(event)
     answered = given.part("tool_response")
@@ -88,7 +87,6 @@ def gemini_exit_code(output: str) -> int | None:
 
 
 def render(event: str, answer: HookAnswer) -> Rendered:
-    """The answer as Gemini CLI reads it."""
     known = EVENTS.our_name(event)
     fields = _fields(known, answer, answer_text(answer)) if known in SETUP.events else {}
     if answer.notice and known in SETUP.events:
@@ -131,7 +129,6 @@ PREFIXES = ("GEMINI_API_", "GEMINI_MODEL", "GEMINI_DEFAULT_", "GOOGLE_", "CLOUD_
 
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
-    """What Gemini CLI is started with."""
     own, source = os.path.join(run.state, ".gemini"), os.path.join(run.own_folder(FOLDER), ".gemini")
     extension = os.path.join(own, EXTENSIONS, SERVER_NAME)
     manifest = {
@@ -170,26 +167,25 @@ STEPS = frozenset({"message", "tool_use", "tool_result", "error"})
 
 
 def prints_json(_: list[str]) -> bool:
-    """Whether the user or we asked for JSON."""
     return True
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """Gemini CLI: a line for each piece of a message, or one object at the end."""
+    """A line for each piece of a message, or one object at the end."""
     results = [line for line in lines if line.text("type") == "result" or line.has("stats")]
     last = results[-1] if results else Payload({})
     failed = [line.part("error") for line in lines if line.has("error")]
-    whole = last.part("stats").part("models")
+    models = last.part("stats").part("models").each()
     steps = [line for line in lines if line.text("type") in STEPS]
     return ports.SessionResult(
-        text=last.text("response") or _last_gemini_message(steps),
-        turns=_requests(whole) or _steps(steps),
-        tokens=max((_gemini_tokens(one.part("stats")) for one in results), default=0),
+        text=last.text("response") or _last_message(steps),
+        turns=sum(launch.figure(one.part("api"), "totalRequests") for one in models) or _steps(steps),
+        tokens=max((_tokens(one.part("stats")) for one in results), default=0),
         error=launch.error_text(failed[-1].text("message") or "an error") if failed else "",
     )
 
 
-def _last_gemini_message(steps: list[Payload]) -> str:
+def _last_message(steps: list[Payload]) -> str:
     """The last message, which comes in pieces."""
     pieces: list[str] = []
     for step in reversed(steps):
@@ -206,11 +202,7 @@ def _steps(steps: list[Payload]) -> int:
     return messages + sum(step.text("type") == "tool_use" for step in steps)
 
 
-def _requests(models: Payload) -> int:
-    return sum(launch.figure(one.part("api"), "totalRequests") for one in models.each())
-
-
-def _gemini_tokens(stats: Payload) -> int:
+def _tokens(stats: Payload) -> int:
     models = stats.part("models").each()
     return launch.figure(stats, "total_tokens") or sum(
         launch.figure(one.part("tokens"), "total") for one in models

@@ -84,11 +84,9 @@ class SettingsChanges:
 
     @property
     def paths(self) -> list[str]:
-        """The files that will change."""
         return list(self._planned)
 
     def carry_out(self) -> None:
-        """Writes what was planned."""
         for path, text in self._planned.items():
             if text is not None:
                 write_settings(path, text)
@@ -147,8 +145,6 @@ def find_setup(name: str) -> Setup:
 
 
 class HostHooks:
-    """Our hooks in the settings of one host."""
-
     def __init__(self, name: str) -> None:
         self._setup = find_setup(name)
         self.shared = self._setup.path
@@ -157,7 +153,6 @@ class HostHooks:
         self.has_variable = bool(self._setup.project)
 
     def install(self, text: str | None, program: str) -> str:
-        """The settings with our hooks."""
         return settings.install_hooks(self._setup, text, [program])
 
     def uninstall(self, text: str) -> str | None:
@@ -165,7 +160,6 @@ class HostHooks:
         return settings.uninstall_hooks(self._setup, text)
 
     def commands(self, text: str) -> list[str]:
-        """The lines by which our hooks are called."""
         return [entry.command for entry in settings.find_hooks(self._setup, text)]
 
 
@@ -180,7 +174,6 @@ class HostServer:
         """Hosts start a server in the project's folder."""
 
     def install(self, text: str | None, program: str) -> str:
-        """The settings with our server."""
         return mcp_entries.install_server(self._entry, text, program)
 
     def uninstall(self, text: str) -> str | None:

@@ -73,11 +73,9 @@ class HostRun(NamedTuple):
         return os.path.join(self.folder, "state")
 
     def path(self, *names: str) -> str:
-        """A path in the run's folder."""
         return os.path.join(self.folder, *names)
 
     def has(self, *names: str) -> bool:
-        """Whether the user's command has an option."""
         return has_option(self.words, *names)
 
     def own_folder(self, variable: str, *usual: str) -> str:
@@ -136,7 +134,6 @@ def mcp_server(run: HostRun, setup: Setup, **more: object) -> dict[str, object]:
 
 
 def dump_json(value: object) -> str:
-    """JSON for a file."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -186,6 +183,7 @@ def passed_folder(run: HostRun, variable: str) -> HostLaunchConfig:
 MAX_FIGURE = 1e12
 EXHAUSTED = ("error_max_turns", "error_max_budget_usd", "error_max_tokens", "error_max_session_turns")
 MAX_ERROR = 500
+TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def json_lines(output: str) -> Iterator[Payload]:
@@ -219,14 +217,16 @@ def read_claude(lines: list[Payload]) -> SessionResult:
     results = [line for line in lines if line.text("type") == "result"]
     said = [line.part("message") for line in lines if line.text("type") == "assistant"]
     last = results[-1] if results else Payload({})
+    costs = (one.number("total_cost_usd") for one in results)
     subtype = last.text("subtype")
     is_error = last.flag("is_error") or subtype.startswith("error")
     text = _together(one.text("result") for one in results) or last_text(map(message_text, said))
     return SessionResult(
         text=text,
-        turns=_highest(results, "num_turns") or len({one.text("id") or str(n) for n, one in enumerate(said)}),
-        tokens=max((_tokens(one.part("usage")) for one in results), default=0),
-        cost=_most(results, "total_cost_usd"),
+        turns=max((figure(one, "num_turns") for one in results), default=0)
+        or len({one.text("id") or str(n) for n, one in enumerate(said)}),
+        tokens=max((sum(figure(one.part("usage"), name) for name in TOKENS) for one in results), default=0),
+        cost=max((cost for cost in costs if cost is not None and 0 <= cost <= MAX_FIGURE), default=0.0),
         is_exhausted=subtype in EXHAUSTED,
         error=error_text(_problem(last) or text or subtype) if is_error else "",
     )
@@ -245,11 +245,6 @@ def message_text(message: Payload) -> str:
     return "\n".join(part.text("text") for part in message.parts("content") if part.text("type") == "text")
 
 
-def _tokens(usage: Payload) -> int:
-    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return sum(figure(usage, name) for name in names)
-
-
 def last_text(texts: Iterable[str]) -> str:
     """The last of several that says anything."""
     return next((text for text in reversed(list(texts)) if text.strip()), "")
@@ -263,12 +258,3 @@ def figure(given: Payload, name: str) -> int:
     """A figure that can be true; 0 for any other."""
     value = given.number(name)
     return int(value) if value is not None and 0 <= value <= MAX_FIGURE else 0
-
-
-def _highest(lines: list[Payload], name: str) -> int:
-    return max((figure(line, name) for line in lines), default=0)
-
-
-def _most(lines: list[Payload], name: str) -> float:
-    values = (line.number(name) for line in lines)
-    return max((value for value in values if value is not None and 0 <= value <= MAX_FIGURE), default=0.0)

@@ -66,11 +66,6 @@ def find_host(command: Sequence[str]) -> HostProgram:
     return HostProgram()
 
 
-def host_of(command: Sequence[str]) -> str:
-    """The host that a command starts; empty for a plain script."""
-    return find_host(command).host
-
-
 def _started_program(command: Sequence[str], place: int, valued: tuple[str, ...]) -> int:
     """Where the program stands that another one starts."""
     is_value = False

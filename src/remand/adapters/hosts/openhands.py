@@ -40,7 +40,6 @@ EVENTS = EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
-    """What OpenHands says."""
     given = parse(data)
     known = EVENTS.our_name(event)
     return HookCall(
@@ -69,7 +68,6 @@ def _tool(event: str, given: Payload) -> HookToolUse | None:
 
 
 def render(event: str, answer: HookAnswer) -> Rendered:
-    """The answer as OpenHands reads it."""
     fields = _fields(EVENTS.our_name(event), answer, answer_text(answer))
     return (compose(fields), "", 0) if fields else SILENCE
 
@@ -117,12 +115,11 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
 
 
 def prints_json(words: list[str]) -> bool:
-    """Whether the user or we asked for JSON."""
     return launch.has_option(words, "--headless")
 
 
 def read_output(lines: list[Payload]) -> ports.SessionResult:
-    """OpenHands: a line for each event; what it does, it gives a kind, and finishing is one of these."""
+    """A line for each event; what it does, it gives a kind, and finishing is one of these."""
     own = [line for line in lines if line.text("source") == "agent"]
     spoken = [
         line.part("action").text("message") or launch.message_text(line.part("llm_message")) for line in own

@@ -109,7 +109,6 @@ def patched_paths(asked: Payload) -> list[str]:
 
 
 def tool_output(answered: Payload) -> str:
-    """What a tool has answered."""
     text = answered.text("stdout", "output", "llmContent", "content", "text")
     if not text:
         text = "\n".join(part.text("text") for part in answered.parts("llmContent", "content", "output"))

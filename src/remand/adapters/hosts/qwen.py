@@ -54,7 +54,6 @@ def read(event: str, data: bytes) -> HookCall:
 
 
 def render(event: str, answer: HookAnswer) -> Rendered:
-    """The answer as Qwen Code reads it."""
     known = EVENTS.our_name(event)
     return render_claude_answer(EVENTS.host_name(known), known, answer)
 
@@ -78,7 +77,6 @@ PREFIXES = (
 
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
-    """What Qwen Code is started with."""
     settings = run.path("settings.json")
     own = launch.HostLaunchConfig(
         arguments=() if run.has("-o", "--output-format") else STREAM,
@@ -100,7 +98,6 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
 
 
 def prints_json(_: list[str]) -> bool:
-    """Whether the user or we asked for JSON."""
     return True
 
 

@@ -164,7 +164,6 @@ class BreakerFile:
         self._last = self._breaker.snapshot()
 
     def write(self) -> str:
-        """Writes it down when it has changed."""
         kept = self._breaker.snapshot()
         if kept == self._last:
             return ""
@@ -173,7 +172,6 @@ class BreakerFile:
 
 
 def remove_ended_worktrees(ledger: LedgerClient, worktrees: WorktreeCleanup) -> None:
-    """Removes the worktrees of tasks that have ended."""
     for name in worktrees.names():
         task = ledger.task(name)
         if task is not None and task.is_terminal and not task.runs:

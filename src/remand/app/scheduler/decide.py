@@ -211,7 +211,6 @@ class CandidateTasks:
 
     @property
     def is_empty(self) -> bool:
-        """True when there is nothing left to be given."""
         if not self._passed:
             next(self._in_order(), None)
         return not self._passed and not self.has_more

@@ -42,7 +42,6 @@ class LedgerClient:
 
     @property
     def rules(self) -> Rules:
-        """The team and its policy, as they are now."""
         with self._lock:
             return self._rules()
 
@@ -54,12 +53,11 @@ class LedgerClient:
 
     @property
     def home(self) -> str:
-        """The address of the project's own repository."""
         with self._lock:
             return self._home()
 
     def with_ledger(self, look: Callable[[], T]) -> T:
-        """Looks at something that the ledger's own means are needed for."""
+        """Runs something that reads the ledger outside of this class."""
         with self._lock:
             return look()
 
@@ -72,7 +70,7 @@ class LedgerClient:
         return found.paths if found else None
 
     def barred_agents(self, task: Task) -> tuple[str, ...]:
-        """Who is locked out of a task that this one was cut from, or may be locked out under a former name."""
+        """Who is locked out of a task that this one was split from, or may be locked out under a former name."""
         if not (task.links.parent or task.people.lockouts):
             return ()
         with self._lock, self._ledger.store.read() as view:
@@ -88,11 +86,9 @@ class LedgerClient:
             return bool(blocking_objections(view, task))
 
     def now(self) -> str:
-        """The time."""
         return self._ledger.clock.now()
 
     def new_run_id(self) -> str:
-        """An id for a run."""
         return ids.make_id("RUN", self.now(), self._fresh())
 
     def ask(self, ask: c.Command) -> Answer:
@@ -106,17 +102,17 @@ class LedgerClient:
             return self._ledger.ask(request)
 
     def settle_due(self) -> None:
-        """Lets happen what is due: leases end, deferred tasks wake, questions are repeated."""
+        """Applies what is due: leases end, deferred tasks wake, questions are repeated."""
         with self._lock:
             self._ledger.ask_all([])
 
     def skip_news(self) -> None:
-        """Begins to tell news from here on: what was before is looked at as it is."""
+        """Has `changed_tasks` start from here: what was before is looked at as it is."""
         with self._lock, self._ledger.store.read() as view:
             self._seen = view.head.seq
 
     def changed_tasks(self) -> set[str]:
-        """The tasks that something has happened to here since this was last asked; what git brought is not among it."""
+        """The tasks that were changed here since the last call; changes that came through git are not among them."""
         with self._lock, self._ledger.store.read() as view:
             head, first = view.head, self._seen + 1
             lines = list(view.events.lines(head.session, first)) if head.seq >= first else []
@@ -124,17 +120,14 @@ class LedgerClient:
         return {_decode_subject(line).task_id for line in lines}
 
     def task(self, task_id: str) -> Task | None:
-        """A task as it is now."""
         with self._lock, self._ledger.store.read() as view:
             return view.tasks.get(task_id)
 
     def running_tasks(self) -> list[Task]:
-        """The tasks with runs under way, by whichever ledger."""
         with self._lock, self._ledger.store.read() as view:
             return view.task_lists.running_tasks()
 
     def active_tasks(self, status: Status) -> list[Task]:
-        """The tasks of a status."""
         with self._lock, self._ledger.store.read() as view:
             return view.task_lists.with_status(status)
 
@@ -149,43 +142,33 @@ class LedgerClient:
         return found
 
     def waiting_for_review(self) -> int:
-        """How many submissions nobody has looked at yet."""
         with self._lock, self._ledger.store.read() as view:
             return view.queue.count(Status.PROVISIONAL)
 
     def open_tasks(self) -> set[str]:
-        """The tasks whose worktrees are kept: all that somebody may go on with."""
+        """The tasks whose worktrees are kept: all that somebody may continue."""
         with self._lock, self._ledger.store.read() as view:
             return {task.id for task in view.tasks.every() if not task.is_terminal}
 
     def ready_ids(self) -> list[str]:
-        """Every task that could be claimed now."""
         with self._lock, self._ledger.store.read() as view:
             return view.queue.ready()
 
     def ready_tasks(self) -> Iterator[Task]:
-        """The tasks that could be claimed now, in the queue's order; each is read when it is come to."""
+        """The tasks that could be claimed now, in the queue's order; each is read when it is needed."""
         found = map(self.task, self.ready_ids())
         return (task for task in found if task is not None)
 
     def first_for(self, agent: Actor, *, has_team: bool) -> Task | None:
-        """The first task of the whole queue that suits an agent."""
         with self._lock, self._ledger.store.read() as view:
             return view.tasks.get(view.queue.next(agent, has_team=has_team))
 
     def prompt_for_agent(self, task_id: str, agent: str) -> str:
-        """What the agent that holds a task is told; that it was given its feedback is noted first."""
+        """What the agent that holds a task is told; that it has fetched its feedback is recorded first."""
         with self._lock:
-            task = self._require(task_id)
+            task = require_task(self.task(task_id), task_id)
             if task.reviews.feedback or task.people.lockouts or task.links.parent:
-                fetched = self.ask_as(
-                    Request(
-                        command=c.FetchFeedback(task_id=task.id, agent=agent),
-                        actor=agent,
-                        confined=True,
-                        known_by=KnownBy.SOCKET,
-                    )
-                )
+                fetched = self._send_for(agent, c.FetchFeedback(task_id=task.id, agent=agent))
                 if isinstance(fetched, Refused):
                     raise fetched
                 task = fetched.task
@@ -194,25 +177,19 @@ class LedgerClient:
                 return render_prompt(task, events, read_rejection_context(view, task, events), self.home)
 
     def task_events(self, task_id: str) -> list[Event]:
-        """A task's story."""
         with self._lock, self._ledger.store.read() as view:
             return list(task_events(view, task_id))
 
     def renew_lease(self, task: Task) -> None:
-        """Says that the agent of a run is still at work."""
+        """Renews the lease of the agent that holds the task."""
         claim = task.claim
         if claim is not None:
-            self.ask_as(
-                Request(
-                    command=c.Heartbeat(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id),
-                    actor=claim.agent,
-                    confined=True,
-                    known_by=KnownBy.SOCKET,
-                )
-            )
+            heartbeat = c.Heartbeat(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id)
+            self._send_for(claim.agent, heartbeat)
 
-    def _require(self, task_id: str) -> Task:
-        return require_task(self.task(task_id), task_id)
+    def _send_for(self, agent: str, command: c.FetchFeedback | c.Heartbeat) -> Answer:
+        """Sends a command for an agent that we started, by its rights alone."""
+        return self.ask_as(Request(command=command, actor=agent, confined=True, known_by=KnownBy.SOCKET))
 
 
 class _EventSubject(msgspec.Struct):

@@ -15,7 +15,7 @@ from remand.domain.task import Submission, Task
 
 
 class CannotRun(RemandError):  # noqa: N818 - a state of affairs of the system, never an agent's fault
-    """A run cannot begin or go on because of the system: no room, no repository, no such program."""
+    """A run cannot start or continue because of the system: no space, no repository, no such program."""
 
     def __init__(self, cause: str, message: str) -> None:
         super().__init__(message)
@@ -38,8 +38,6 @@ class TaskWorktree(Record, kw_only=True):
 
 
 class WorktreeState(NamedTuple):
-    """What is in a worktree."""
-
     head: str = ""
     """The commit at the tip of the task's branch, as the worktree has it; empty when there is none."""
     uncommitted: tuple[str, ...] = ()
@@ -304,7 +302,7 @@ class ClaimAnswer(NamedTuple):
 
 
 class ClaimSubmitter(Protocol):
-    """Done claims, measured."""
+    """Makes done claims and has them measured."""
 
     def submit(self, worktree: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
         """Claims that a task is done at a commit, for the agent that holds it. Raises `CannotRun`."""
@@ -314,7 +312,7 @@ class ClaimSubmitter(Protocol):
 
 
 class Executor(Protocol):
-    """Threads that do what takes long."""
+    """Threads for what takes long."""
 
     def execute(self, work: Callable[[], None]) -> None:
         """Has it done soon; nothing it raises is lost."""

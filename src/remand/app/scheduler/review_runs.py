@@ -318,7 +318,6 @@ class ReviewRuns:
         self._last = {Purpose.REVIEW: "", Purpose.DIRECT: ""}
 
     def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
-        """Who is asked about a task; None when a person has to look."""
         rules, last = self._ledger.rules, self._last[purpose]
         if purpose == Purpose.DIRECT:
             is_asked_elsewhere = rules.policy.has_director_command
@@ -338,7 +337,6 @@ class ReviewRuns:
         return found
 
     def prompt(self, assignment: RunAssignment) -> str:
-        """What the agent that reviews or directs is told."""
         return (
             self._review_brief(assignment)
             if assignment.purpose == Purpose.REVIEW

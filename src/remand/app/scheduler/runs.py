@@ -49,8 +49,6 @@ class RunAssignment(Record, kw_only=True):
 
 
 class ActiveRun(NamedTuple):
-    """A run that is under way."""
-
     assignment: RunAssignment
     worktree: TaskWorktree
     process: ports.RunningAgent
@@ -71,8 +69,6 @@ class EndedRun(NamedTuple):
 
 
 class StopAnswer(NamedTuple):
-    """What follows from a stop."""
-
     task: Task
     note: str | None = None
     """What the agent is told in its next run; None when there is none now."""
@@ -122,11 +118,9 @@ class AgentRuns:
 
     @property
     def tier(self) -> str:
-        """What confines agents."""
         return self._env.launcher.tier
 
     def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
-        """Which agent is asked to review or to direct."""
         return self._env.opinions.choose(purpose, task, load)
 
     def close(self) -> None:
@@ -207,7 +201,6 @@ class AgentRuns:
         return f"{text}\n\n## What an earlier run left\n\nUncommitted in this worktree: {names}. Go on from there."
 
     def record_not_started(self, assignment: RunAssignment, fault: CannotRun, *, is_systems: bool) -> None:
-        """Records that a run could not start."""
         self._ledger.ask(
             c.EndRun(
                 task_id=assignment.task.id,
@@ -358,7 +351,6 @@ class AgentRuns:
 
 
 def task_branch(task: Task) -> str:
-    """The branch that a task is worked on."""
     return task.branch or f"remand/{task.id}"
 
 

@@ -53,12 +53,10 @@ class Chore:
             self._thread.start()
 
     def run_now(self) -> None:
-        """Does it here and now."""
         self._next = time.monotonic() + self._seconds
         self._run()
 
     def wait(self, seconds: float) -> None:
-        """Waits for the end of what is under way."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -273,7 +271,6 @@ class Scheduler:
         self._workers.submit(RunJob(task.id, member, work, since=self.clock(), is_slow=True))
 
     def _start_run(self, task: Task, member: Member, purpose: Purpose, note: str = "") -> None:
-        """Starts a further run on a task."""
         run_id = self._ledger.new_run_id()
         after = accepted_task(
             self._ledger.ask(
@@ -319,7 +316,11 @@ class Scheduler:
 
     def _may_assign(self, task: Task, now: Instant) -> bool:
         is_taken = task.runs or any(run.assignment.task.id == task.id for run in self._active.values())
-        return not is_taken and not self._is_busy(task.id) and not d.is_backing_off(task, now)
+        return (
+            not is_taken
+            and all(job.task_id != task.id for job in self._workers.jobs)
+            and not d.is_backing_off(task, now)
+        )
 
     def _assign_first(self, member: Member, candidates: d.CandidateTasks) -> None:
         """Gives a member the first task that it may have: the queue does not know all that the rules do."""
@@ -540,6 +541,3 @@ class Scheduler:
         return Load(
             Counter(name for _, name in runs | {(job.task_id, job.member.name) for job in self._workers.jobs})
         )
-
-    def _is_busy(self, task_id: str) -> bool:
-        return any(job.task_id == task_id for job in self._workers.jobs)

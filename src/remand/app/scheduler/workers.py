@@ -67,7 +67,6 @@ class Workers:
         return not self._jobs and self._inbox.empty()
 
     def submit(self, job: RunJob) -> None:
-        """Has a job done by a thread."""
         self._jobs[job] = None
         (self._slow_executor if job.is_slow else self._executor).execute(partial(self._work, job))
 

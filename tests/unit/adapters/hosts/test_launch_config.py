@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remand.adapters.hosts.launch import has_option, option_value
-from remand.adapters.hosts.launcher import find_host, host_of
+from remand.adapters.hosts.launcher import find_host
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_a_host_is_found_where_it_stands(command: str, host: str, at: int) -> No
     ],
 )
 def test_anything_else_is_a_plain_script(command: str) -> None:
-    assert host_of(command.split()) == ""
+    assert find_host(command.split()).host == ""
 
 
 def test_a_command_line_for_a_shell_is_a_plain_script() -> None:
-    assert host_of(["sh", "-c", "claude -p < prompt"]) == ""
+    assert find_host(["sh", "-c", "claude -p < prompt"]).host == ""
 
 
 def test_options_are_those_before_the_dashes() -> None:

@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -130,26 +130,12 @@ def _without_options(words: Sequence[str], options: Mapping[str, str]) -> list[s
     return kept
 
 
-class AgentCallRunner(Protocol):
-    """Carries calls out in an agent's name."""
-
-    def import_commits(self, caller: AgentCaller) -> str:
-        """The tip of the caller's branch, with all that it has committed. Raises `CannotRun`."""
-
-    def run_call(self, asked: AgentCall, arguments: list[str]) -> CallResult:
-        """Carries a call out."""
-
-    def run_measured_call(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
-        """Carries out a call that may run the gates."""
-
-
 def is_hook(arguments: list[str]) -> bool:
     """True for a call of a host's hook; a relayed call is none, and comes through no agent socket."""
     return arguments[:1] == ["hook"] and arguments[1:2] != ["relay"]
 
 
 def is_stop(arguments: list[str]) -> bool:
-    """True for a hook's call that says that the agent wants to stop."""
     found = entry.parse_arguments(arguments[1:])
     module = hosts.load_host(found[0]) if found else None
     return found is not None and module is not None and module.read(found[1], b"{}").event == hook_calls.STOP
@@ -159,10 +145,10 @@ class SocketHooks:
     """Answers hooks. Whose session it is and which task it is about is settled by the socket."""
 
     def __init__(
-        self, place: LedgerLocation, carrying: AgentCallRunner, look: Callable[[TaskWorktree], WorktreeState]
+        self, place: LedgerLocation, handler: AgentCallHandler, look: Callable[[TaskWorktree], WorktreeState]
     ) -> None:
         self._place = place
-        self._carrying = carrying
+        self._handler = handler
         self._look = look
 
     def answer(self, asked: AgentCall) -> CallResult:
@@ -196,7 +182,7 @@ class SocketHooks:
         if not call.event or call.event == hook_calls.SUBAGENT_STOP or call.is_aborted or is_broken:
             return HookAnswer.allow()
         words = dispatch.session_call_fields(call, bound) | self._fixed_fields(asked, call)
-        relayed = self._carrying.run_call(asked, _relay_arguments(words))
+        relayed = self._handler.run_call(asked, _relay_arguments(words))
         if call.event == hook_calls.STOP and dispatch.parse_relayed_answer(*relayed[:2]) is None:
             relayed = self._run_gates(asked, words)
         return _parse_relayed_answer(relayed)
@@ -205,7 +191,7 @@ class SocketHooks:
         """Writes down what was run, and renews the lease now and then."""
         activity.append_to_journal(call, self._place, bound)
         if activity.is_heartbeat_due(self._place, bound.task_id):
-            self._carrying.run_call(asked, ["--json", "task", "heartbeat", bound.task_id])
+            self._handler.run_call(asked, ["--json", "task", "heartbeat", bound.task_id])
 
     def _fixed_fields(self, asked: AgentCall, call: HookCall) -> dict[str, object]:
         """What of a call is not the agent's to say: one run is one session, and its work is as we find it."""
@@ -221,9 +207,9 @@ class SocketHooks:
         return own | {"worktree": worktree | found}
 
     def _worktree_fields(self, caller: AgentCaller) -> dict[str, object]:
-        """What is in the worktree of an agent that wants to stop, its commits taken over."""
+        """The state of the worktree of an agent that wants to stop, after its commits are imported."""
         try:
-            head = self._carrying.import_commits(caller)
+            head = self._handler.import_commits(caller)
             return {"head": head, "uncommitted": list(self._look(caller.worktree).uncommitted)}
         except CannotRun as why:
             return {"fault": IMPORT_FAILED.format(task=caller.task_id, why=why)}
@@ -232,7 +218,7 @@ class SocketHooks:
         """Runs the gates, for as long as the host waits."""
         spent = time.monotonic() - asked.at
         patience = max(MIN_GATE_SECONDS, hook_calls.deadline(hook_calls.STOP) - MARGIN - spent)
-        return self._carrying.run_measured_call(
+        return self._handler.run_measured_call(
             asked, _relay_arguments(words | {"patience": patience}), patience + MARGIN
         )
 
@@ -242,7 +228,7 @@ def _relay_arguments(words: dict[str, object]) -> list[str]:
 
 
 def _parse_relayed_answer(relayed: CallResult) -> HookAnswer:
-    """The answer to a call that was handed on; raises when there is none."""
+    """The answer to a relayed call; raises when there is none."""
     code, output, errors = relayed
     found = dispatch.parse_relayed_answer(code, output)
     if found is None:
@@ -270,7 +256,7 @@ def make_sockets(root: str, bring: ImportCommits, look: LookAt) -> AgentSockets:
 
 
 class AgentCallHandler:
-    """Carries out what may be carried out, in the agent's name; all else is refused."""
+    """Runs what an agent may call, in its name; all else is refused."""
 
     def __init__(self, root: str, *, bring: ImportCommits, look: LookAt) -> None:
         self._place = find_place(root)
@@ -289,7 +275,6 @@ class AgentCallHandler:
         return permission is not None and permission.is_long
 
     def answer(self, asked: AgentCall) -> CallResult:
-        """Answers a call through an agent socket."""
         if is_hook(asked.arguments):
             return self._hooks.answer(asked)
         call = parse_call(asked.arguments)
@@ -299,12 +284,10 @@ class AgentCallHandler:
             return _render_failure(call, error)
 
     def leave(self, caller: AgentCaller) -> None:
-        """Ends what still goes on for a run."""
         self._left.add(caller.run_id)
         self._outside.end(caller.run_id)
 
     def import_commits(self, caller: AgentCaller) -> str:
-        """The tip of the caller's branch, with all that it has committed. Raises `CannotRun`."""
         return self._bring(caller.worktree)
 
     def _answer(self, asked: AgentCall, found: PermittedCall) -> CallResult:
@@ -350,7 +333,7 @@ class AgentCallHandler:
         return {"--commit": commit, "--branch": worktree.branch}
 
     def _reviewed_commit(self, caller: AgentCaller, name: str) -> str:
-        """The commit that a reviewer speaks of."""
+        """The commit that a review is about."""
         if agent_calls.is_tip_by_name(name, caller.worktree.branch):
             return self._look(caller.worktree).head or name
         agent_calls.require_commit_id(name)
@@ -366,7 +349,7 @@ class AgentCallHandler:
             time.sleep(LOOK_AGAIN)
 
     def run_measured_call(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
-        """Carries out a call that measures, when its turn has come."""
+        """Runs a call that measures, when its turn has come."""
         while not self._room.acquire(timeout=LOOK_AGAIN):
             if asked.caller.run_id in self._left:
                 raise EnvironmentFault("The run is over.")
@@ -376,7 +359,7 @@ class AgentCallHandler:
             self._room.release()
 
     def run_call(self, asked: AgentCall, arguments: list[str]) -> CallResult:
-        """Carries a call out, by the coordinator where it can."""
+        """Runs a call, through the coordinator where that is possible."""
         call = parse_call(arguments)
         path = startup.find_socket(self._place)
         if path and not asked.given and COMMANDS[call.command].may_be_forwarded and call.is_self_contained:
@@ -400,7 +383,6 @@ def call_settings(asked: AgentCall) -> list[str]:
 
 
 def _render_failure(call: CommandCall, error: Refused | RemandError | OSError) -> CallResult:
-    """A failure as the command line says it."""
     out, errors = io.StringIO(), io.StringIO()
     code = main.report_failure(call, CallOrigin("", {}, out, errors), error)
     return code, _encode_stream(out), _encode_stream(errors)
