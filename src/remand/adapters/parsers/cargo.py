@@ -82,5 +82,4 @@ def parse(ran: ToolOutput) -> Measurement:
             "cargo did not say that the build finished; does it run with --message-format json?"
         )
     require_complaint(ran, "cargo", build.found.errors)
-    figures = {"errors": float(build.found.errors), "warnings": float(build.found.warnings)}
-    return Measurement(figures=figures, findings=build.found.kept_findings)
+    return build.found.measurement(FIGURES)

@@ -48,5 +48,4 @@ def parse(ran: ToolOutput) -> Measurement:
                 severity="error" if message.severity >= _ERROR else "warning",
             )
     require_complaint(ran, "eslint", found.errors + found.warnings)
-    figures = {"errors": float(found.errors), "warnings": float(found.warnings)}
-    return Measurement(figures=figures, findings=found.kept_findings)
+    return found.measurement(FIGURES)

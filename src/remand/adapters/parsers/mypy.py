@@ -79,8 +79,7 @@ def parse(ran: ToolOutput) -> Measurement:
     require_complaint(ran, "mypy", found.errors)
     if not (found.errors or reader.is_success or _is_silent_json(content)):
         raise UnreadableReport("mypy reported neither issues nor success")
-    figures = {"errors": float(found.errors), "notes": float(found.notes)}
-    return Measurement(figures=figures, findings=found.kept_findings)
+    return found.measurement(FIGURES)
 
 
 def _is_silent_json(content: bytes) -> bool:

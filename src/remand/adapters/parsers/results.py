@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from urllib.parse import unquote
 
@@ -118,6 +118,11 @@ class Findings:
     def notes(self) -> int:
         """How many notes there were."""
         return self._count["note"]
+
+    def measurement(self, figures: Sequence[str]) -> Measurement:
+        """The findings, with how many there were of each severity that a linter's figures name in the plural."""
+        counts = {figure: float(self._count[figure.removesuffix("s")]) for figure in figures}
+        return Measurement(figures=counts, findings=self.kept_findings)
 
     @property
     def kept_findings(self) -> tuple[GateFinding, ...]:

@@ -47,8 +47,7 @@ def parse(ran: ToolOutput) -> Measurement:
             severity=_SEVERITIES.get(violation.severity or "", "error"),
         )
     require_complaint(ran, "ruff", found.errors + found.warnings)
-    figures = {"errors": float(found.errors), "warnings": float(found.warnings)}
-    return Measurement(figures=figures, findings=found.kept_findings)
+    return found.measurement(FIGURES)
 
 
 def _violations(content: bytes) -> Iterator[_Violation]:

@@ -116,12 +116,7 @@ def parse(ran: ToolOutput) -> Measurement:
             if result.is_counted:
                 _add(result, run, levels, found)
     require_complaint(ran, log.runs[0].tool.driver.name[:40], found.errors + found.warnings + found.notes)
-    figures = {
-        "errors": float(found.errors),
-        "warnings": float(found.warnings),
-        "notes": float(found.notes),
-    }
-    return Measurement(figures=figures, findings=found.kept_findings)
+    return found.measurement(FIGURES)
 
 
 def _require_whole(run: _Run) -> None:

@@ -32,8 +32,7 @@ def parse(ran: ToolOutput) -> Measurement:
     require_complaint(ran, "tsc", complaints)
     if not complaints and (content.strip() or error_output(ran).strip()):
         raise UnreadableReport("this is not the output of tsc, which says nothing when all is well")
-    figures = {"errors": float(found.errors), "warnings": float(found.warnings)}
-    return Measurement(figures=figures, findings=found.kept_findings)
+    return found.measurement(FIGURES)
 
 
 def _read(line: str, found: Findings) -> None:
