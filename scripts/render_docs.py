@@ -37,13 +37,13 @@ def lifecycle() -> str:
         "An `escalation.answer` that accepts a merge leads to provisional; its approval comes with it.",
         "",
     ]
-    rows += ["## Who may ask", "", "| ask | roles |", "|---|---|"]
+    rows += ["## Who may give which command", "", "| command | roles |", "|---|---|"]
     for command, roles in {kind: rule.roles for kind, rule in RULES.items() if rule.roles}.items():
         rows.append(f"| {command.__name__} | {', '.join(sorted(roles))} |")
     rows += [
         "",
-        "AddTask is open to all. What is not listed asks for the agent that holds the claim or handoff; EscalateTask",
-        "may also be asked by the user, directors and reviewers.",
+        "AddTask is open to all. A command that is not listed is for the agent that holds the claim or handoff;",
+        "EscalateTask is also open to the user, directors and reviewers.",
     ]
     return "\n".join(rows) + "\n"
 
