@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from remand.adapters.git import ledger_folder
 from remand.adapters.git.event_files import GitControl, GitHistory
-from remand.adapters.git.location import ROOT_NOTE, LedgerLocation, locate
+from remand.adapters.git.location import LedgerLocation, locate
 from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.segments import Segments
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.clock import RandomIds, SystemClock
-from remand.adapters.system.files import atomic_write
 from remand.adapters.system.folders import state_folder
 from remand.adapters.system.high_water_marks import FileMarks
 from remand.adapters.system.keys import FileKeys
@@ -29,12 +29,6 @@ from remand.domain.ids import make_session_name
 from remand.domain.task import Task
 from remand.wiring import evidence, gates, reminders
 from remand.wiring.open_ledger import OpenLedger
-
-IGNORED = "# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n!.gitattributes\n!events/\n!events/**\n"
-_MAX_ID = 4096
-ATTRIBUTES = "# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n"
-OWN_FILES = {".got/.gitignore": IGNORED.encode(), ".got/.gitattributes": ATTRIBUTES.encode()}
-"""What Remand writes into its folder, besides events, for git to track."""
 
 
 def find_place(folder: str) -> LedgerLocation:
@@ -67,13 +61,14 @@ def open_at(place: LedgerLocation) -> OpenLedger:
 
 
 def _open_at(place: LedgerLocation) -> OpenLedger:
-    prepare_folder(place)
+    ledger_folder.prepare_folder(place)
     store = SqliteStore(os.path.join(place.got, "ledger.db"))
     clock, ids = SystemClock(), RandomIds()
     segments = Segments(
         place.event_folders, os.path.join(place.got, "quarantine"), GitIndex(place), clock, ids
     )
-    ledger_id = _ensure_ledger_id(store, segments, clock, ids, place)
+    ledger_id = store.ensure_id(make_session_name(clock.now(), ids.hex()), segments.rename)
+    ledger_folder.note_ledger_id(place, ledger_id)
     repository = GitRepository(place)
     settings = SettingsSource(repository, place.root, place.common_dir)
     ledger = Ledger(
@@ -120,7 +115,7 @@ def _control_change(opened: OpenLedger, repository: GitRepository, before: str, 
     source = GitControl(opened.place)
     with opened.store.read() as view:
         verifier = opened.ledger.verifier(view)
-    return control_files.ControlCheck(source, verifier, OWN_FILES).check(tip, before, commit)
+    return control_files.ControlCheck(source, verifier, ledger_folder.OWN_FILES).check(tip, before, commit)
 
 
 def machine_keys() -> FileKeys:
@@ -140,51 +135,8 @@ def _evidence_lookup(
 
 
 def prepare_folder(place: LedgerLocation) -> None:
-    """Makes `.got` with what keeps git from tracking anything but events."""
-    os.makedirs(place.events, exist_ok=True)
-    lies_apart = place.common_dir == place.git_dir != os.path.join(place.root, ".git")
-    if place.git_dir and lies_apart and place.root != place.git_dir:
-        note = os.path.join(place.git_dir, ROOT_NOTE)
-        if not os.path.exists(note):
-            _write_atomically(note, place.root)
-    for name, text in ((".gitignore", IGNORED), (".gitattributes", ATTRIBUTES)):
-        path = os.path.join(place.got, name)
-        if not os.path.exists(path) or not os.path.getsize(path):
-            _write_atomically(path, text)
-
-
-def _write_atomically(path: str, text: str) -> None:
-    """Writes a small file whole or not at all, whatever the disk or a signal does."""
-    try:
-        atomic_write(path, text.encode())
-    except OSError as error:
-        raise EnvironmentFault(
-            f"{path} cannot be written ({error.strerror}). Mend that, then repeat."
-        ) from None
-
-
-def _read_small_file(path: str) -> str:
-    """What a small file holds; empty when it cannot be read, or is damaged."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(_MAX_ID)
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _ensure_ledger_id(
-    store: SqliteStore, segments: Segments, clock: SystemClock, ids: RandomIds, place: LedgerLocation
-) -> str:
-    """The ledger's id. A copied ledger file is another ledger and gets an id of its own."""
-    body = store.file_identity()
-    known = store.value("file")
-    ledger_id = store.value("id")
-    if not ledger_id or known != body:
-        ledger_id = store.adopt(body, make_session_name(clock.now(), ids.hex()), segments.rename)
-    path = os.path.join(place.got, "ledger.id")
-    if _read_small_file(path) != ledger_id:
-        _write_atomically(path, ledger_id)
-    return ledger_id
+    """Makes the ledger's folder where there is none; nothing is opened yet."""
+    ledger_folder.prepare_folder(place)
 
 
 def reopen_if_replaced(opened: OpenLedger) -> OpenLedger:

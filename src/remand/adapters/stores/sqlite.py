@@ -344,6 +344,11 @@ class SqliteStore:
             raise self.fault(error) from error
         return found or ""
 
+    def ensure_id(self, session: str, let_go: Callable[[str], None]) -> str:
+        """The ledger's id. A copied ledger file is another ledger, and begins the given session under that id."""
+        body, known = self.file_identity(), self.value("id")
+        return known if known and self.value("file") == body else self.adopt(body, session, let_go)
+
     def adopt(self, body: str, session: str, let_go: Callable[[str], None]) -> str:
         """Gives the ledger a new id and session, unless another process just did.
 
