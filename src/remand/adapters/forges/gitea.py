@@ -87,8 +87,6 @@ class GiteaReview(Record, kw_only=True):
     dismissed: bool | None = None
     comments_count: int | None = None
     submitted_at: str | None = None
-    updated_at: str | None = None
-    html_url: str | None = None
 
 
 class GiteaPermission(Record, kw_only=True):
@@ -227,9 +225,7 @@ class Gitea(OwnerRepositoryClient):
             text=review.body or "",
             commit=review.commit_id or "",
             submitted_at=parse_time(review.submitted_at),
-            updated_at=parse_time(review.updated_at) or parse_time(review.submitted_at),
             comments=tuple(found),
-            url=review.html_url or "",
         )
 
     def _account(self, user: RepositoryUser | None) -> Account | None:

@@ -66,7 +66,6 @@ class GitHubReview(Record, kw_only=True):
     body: str | None = ""
     commit_id: str | None = ""
     submitted_at: str | None = ""
-    html_url: str = ""
 
     @property
     def review_state(self) -> ReviewState:
@@ -208,9 +207,7 @@ class GitHub(OwnerRepositoryClient):
                 text=review.body or "",
                 commit=review.commit_id or "",
                 submitted_at=parse_time(review.submitted_at),
-                updated_at=parse_time(review.submitted_at),
                 comments=tuple(line_comments[review.id]),
-                url=review.html_url,
             )
             for review in reviews
             if review.review_state is not ReviewState.PENDING

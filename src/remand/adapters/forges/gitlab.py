@@ -138,7 +138,6 @@ class GitLab(ForgeClient):
         request = self._rest.get(place, shapes.MergeRequest)
         approvals = self._rest.get(f"{place}/approvals", shapes.Approvals)
         reviews = shapes.GitLabReviews(
-            request,
             discussions=self._rest.list_all(f"{place}/discussions", shapes.Discussion),
             versions=self._rest.list_all(f"{place}/versions", shapes.Version),
             reviewers=self._rest.get(f"{place}/reviewers", list[shapes.Reviewer]),

@@ -175,14 +175,13 @@ class GitLabReviews:
 
     def __init__(
         self,
-        request: MergeRequest,
         *,
         discussions: Sequence[Discussion],
         versions: Sequence[Version],
         reviewers: Sequence[Reviewer],
         approvals: Sequence[Approval],
     ) -> None:
-        self._request, self._versions = request, versions
+        self._versions = versions
         self._reviewers, self._approvals = reviewers, approvals
         self._opinions = sorted(_opinions(discussions), key=lambda opinion: (opinion.time, opinion.note))
         plain = [note for one in discussions for note in one.notes if one.individual_note and not note.system]
@@ -209,7 +208,7 @@ class GitLabReviews:
     def remarks(self) -> tuple[ForgeComment, ...]:
         """Comments outside of reviews and threads."""
         used = {note.id for note in self._texts.values()}
-        return tuple(_comment(self._request, note) for note in self._plain if note.id not in used)
+        return tuple(_comment(note) for note in self._plain if note.id not in used)
 
     def _notes_with(self, opinion: Opinion) -> list[GitLabNote]:
         """The one note that its author wrote next to an opinion, if any."""
@@ -233,7 +232,7 @@ class GitLabReviews:
         return (one for one in self._opinions if author is not None and one.author.id == author.id)
 
     def _review(self, opinion: Opinion) -> ForgeReview:
-        text, url = self._texts.get(opinion.note), self._request.web_url
+        text = self._texts.get(opinion.note)
         return ForgeReview(
             id=f"{opinion.state}-{opinion.author.id}-{opinion.note}",
             state=opinion.state if self._is_in_force(opinion) else ReviewState.DISMISSED,
@@ -241,9 +240,7 @@ class GitLabReviews:
             text=text.body or "" if text is not None else "",
             commit=head_at(self._versions, opinion.time),
             submitted_at=opinion.time,
-            updated_at=max(opinion.time, parse_time(text.updated_at) if text is not None else ""),
             comments=self._comments(self._threads.get(opinion.note, ())),
-            url=f"{url}#note_{opinion.note}" if url else "",
         )
 
     def _is_in_force(self, opinion: Opinion) -> bool:
@@ -273,7 +270,6 @@ class GitLabReviews:
                     author=account(first.author),
                     commit=head,
                     submitted_at=parse_time(first.created_at),
-                    updated_at=parse_time(first.created_at),
                     comments=self._comments(threads),
                 )
 
@@ -298,12 +294,11 @@ class GitLabReviews:
             author=account(author),
             commit=head_at(self._versions, time),
             submitted_at=time,
-            updated_at=time,
         )
 
     def _comments(self, threads: Iterable[Thread]) -> tuple[ForgeComment, ...]:
         return tuple(
-            _comment(self._request, note, reply_to=str(thread[0].id) if note is not thread[0] else "")
+            _comment(note, reply_to=str(thread[0].id) if note is not thread[0] else "")
             for thread in threads
             for note in thread
         )
@@ -329,7 +324,7 @@ def _seconds_between(one: Instant, other: Instant) -> float:
     return abs((parse_moment(one) - parse_moment(other)).total_seconds()) if one and other else inf
 
 
-def _comment(request: MergeRequest, note: GitLabNote, reply_to: str = "") -> ForgeComment:
+def _comment(note: GitLabNote, reply_to: str = "") -> ForgeComment:
     place = note.position or Position()
     return ForgeComment(
         id=str(note.id),
@@ -341,5 +336,4 @@ def _comment(request: MergeRequest, note: GitLabNote, reply_to: str = "") -> For
         updated_at=parse_time(note.updated_at),
         is_edited=_seconds_between(parse_time(note.created_at), parse_time(note.updated_at)) > 1,
         reply_to=reply_to,
-        url=f"{request.web_url}#note_{note.id}" if request.web_url else "",
     )

@@ -85,7 +85,6 @@ class RepositoryComment(Record, kw_only=True):
     body: str | None = None
     created_at: str | None = None
     updated_at: str | None = None
-    html_url: str | None = None
 
 
 class RepositoryLabel(Record, kw_only=True):
@@ -203,7 +202,6 @@ class OwnerRepositoryClient(ForgeClient):
             updated_at=parse_time(comment.updated_at),
             is_edited=not path and comment.updated_at != comment.created_at,
             reply_to=reply_to,
-            url=comment.html_url or "",
         )
 
     def _make_pull_request(

@@ -37,23 +37,21 @@ class ForgeComment(Record, kw_only=True):
     """None when the account is gone."""
     path: str = ""
     line: int = 0
-    """0 when it is about the file, or the line is not there any more and was never told."""
+    """0 when it is about the file, or the line is gone and was never reported."""
     created_at: Instant = ""
     updated_at: Instant = ""
     is_edited: bool = False
     """Changed since it was made; on some forges by others than its author."""
     reply_to: str = ""
-    """The id of the comment that its thread begins with; empty when it begins one."""
-    url: str = ""
+    """The id of the first comment of its thread; empty for that comment itself."""
 
     @property
     def is_reply(self) -> bool:
-        """True when it answers in a thread that another comment began."""
         return bool(self.reply_to)
 
 
 class ForgeReview(Record, kw_only=True):
-    """A review as the forge tells it now; forges may bind it to another commit later."""
+    """A review as the forge reports it now; forges may bind it to another commit later."""
 
     id: str
     state: ReviewState
@@ -61,9 +59,7 @@ class ForgeReview(Record, kw_only=True):
     text: str = ""
     commit: str = ""
     submitted_at: Instant = ""
-    updated_at: Instant = ""
     comments: tuple[ForgeComment, ...] = ()
-    url: str = ""
 
 
 class PullState(StrEnum):
@@ -75,7 +71,7 @@ class PullState(StrEnum):
 
 
 class PullRequest(Record, kw_only=True):
-    """A pull request with everything said about it."""
+    """A pull request with its reviews and comments."""
 
     number: int
     head: str
@@ -89,7 +85,7 @@ class PullRequest(Record, kw_only=True):
     reviews: tuple[ForgeReview, ...] = ()
     """Oldest first, every page of them."""
     remarks: tuple[ForgeComment, ...] = ()
-    """What was said in its discussion, outside of reviews; oldest first."""
+    """The comments of its discussion, outside of reviews; oldest first."""
 
 
 def is_listed_account(name: str, account: Account, first_id: str) -> bool:

@@ -48,7 +48,7 @@ class TestRejections:
                 [
                     {"text": f"edited {number}"},
                     {"commit": forged.world.repository.add(f"push {number}")},
-                    {"updated_at": f"2026-11-16T10:{number % 60:02}:00.000000Z"},
+                    {"submitted_at": f"2026-11-16T10:{number % 60:02}:00.000000Z"},
                     {"state": ReviewState.DISMISSED},
                     {"state": ReviewState.CHANGES_REQUESTED},
                 ]
