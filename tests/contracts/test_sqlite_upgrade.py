@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.domain import commands as c
 from remand.domain.access.team import look_keys, name_key
@@ -11,6 +13,7 @@ from remand.domain.events.reviews import Finding, ReviewApproved, ReviewRejected
 from remand.domain.forge_state import ForgeAction, TaskForgeState
 from remand.domain.task import Status, Task
 from remand.ledger.signatures import Doubt
+from remand.ledger.task_state import flat_state
 from remand.testing.builders import FakeLedger, Session, a_task
 from remand.testing.builders import task_id as numbered
 
@@ -64,11 +67,19 @@ def opened(path: Path) -> SqliteStore:
     return store
 
 
+def flatten_states(store: SqliteStore) -> None:
+    """Has the states of tasks in the form that they had before version 16."""
+    with store.read() as view:
+        flat = [(task.id, msgspec.json.encode(flat_state(task)).decode()) for task in view.tasks.every()]
+    store.connection.executemany("UPDATE task SET state = ?2 WHERE id = ?1", flat).fetchall()
+
+
 def test_a_ledger_without_the_index_is_given_one_when_it_is_opened(tmp_path: Path) -> None:
     store = opened(tmp_path / "ledger.db")
     with store.write() as tx:
         tx.tasks.put(rejected(1, "Mend roof"))
         tx.tasks.put(a_task(numbered(2), title="Mend roof"))
+    flatten_states(store)
     store.connection.execute(OLD).fetchall()
     store.close()
 
@@ -135,6 +146,7 @@ def test_a_ledger_of_version_11_knows_the_names_on_its_tasks(tmp_path: Path) -> 
     store = opened(tmp_path / "ledger.db")
     with store.write() as tx:
         tx.tasks.put(a_task(numbered(1), holders=("Fenster",), created_by="user"))
+    flatten_states(store)
     store.connection.execute(f"{VERSION_11} PRAGMA user_version = 11").fetchall()
     store.close()
 
