@@ -1,4 +1,8 @@
-"""Runs the benchmarks: `python -m benchmarks [name ...] [--quick | --full]`."""
+"""Runs the benchmarks: `python -m benchmarks [name ...] [--quick | --full] [--compare]`.
+
+A run keeps its figures in `baseline.json` and writes them into `docs/benchmarks.md`. With `--compare` it keeps nothing:
+it names every figure that is worse than the one kept by more than 15 %, and then ends with 1.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from benchmarks import (
     agents,
     analyze,
     append,
+    baseline,
     checkout,
     claims,
     cli,
@@ -52,11 +57,14 @@ SUBJECTS = {
 
 def main() -> None:
     """Runs what was asked for, then prints all goals."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(SUBJECTS)}; all by default")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="scale", action="store_const", const=QUICK, help="a first look")
     size.add_argument("--full", dest="scale", action="store_const", const=FULL, help="at full size")
+    parser.add_argument("--compare", action="store_true", help="compare with baseline.json; keep nothing")
     parser.set_defaults(scale=USUAL)
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in SUBJECTS]
@@ -65,12 +73,29 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _leave)
     start = time.monotonic()
     with scratch_folder() as folder:
-        report = Report(folder, arguments.scale)
+        report = Report(folder, arguments.scale, baseline.current_commit())
         report.machine()
         for name in arguments.names or SUBJECTS:
+            report.start(name)
             SUBJECTS[name](report)
         report.summary()
     print(f"{time.monotonic() - start:.0f} s in all")
+    if arguments.compare:
+        sys.exit(_compare(report))
+    baseline.keep(report.runs)
+    print("Kept in benchmarks/baseline.json and docs/benchmarks.md.")
+
+
+def _compare(report: Report) -> int:
+    """Says what slipped since the figures were kept; 1 when something did."""
+    known = baseline.load()
+    found = baseline.slips(report.runs, known)
+    print(
+        f"\n## Compared with benchmarks/baseline.json: {len(found) or 'nothing'} worse by more than 15 %, or new\n"
+    )
+    for sentence in found:
+        print(f"- {sentence}")
+    return 1 if found else 0
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

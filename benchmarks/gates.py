@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Report, figure, millis
+from remand.app.gates.gates import Gates
 from remand.app.gates.known_results import MeasurementTerms
 from remand.app.gates.measurement import CommitMeasurement
 from remand.domain.gate.gate import Gate, GatePolicy
-from remand.wiring.gates import Gates
+from remand.wiring.gates import make_gates
 from remand.wiring.ledger import open_ledger
 
 ROUNDS = 7
@@ -23,7 +24,7 @@ def run(report: Report) -> None:
     repo = os.path.join(report.folder, "gates-repo")
     os.makedirs(repo)
     _git(repo, "init", "-q", "-b", "main")
-    gates = Gates(open_ledger(repo))
+    gates = make_gates(open_ledger(repo))
     rows = {
         "sleep 0.5, by itself": _median([_timed(lambda: _sleep(0.5)) for _ in range(ROUNDS)]),
         "gate: sleep 0.5": _median([_measured(gates, repo, n, _sleeping(1, 0.5)) for n in range(ROUNDS)]),
@@ -34,7 +35,7 @@ def run(report: Report) -> None:
     }
     report.table(("what", "median ms"), [(name, millis(found)) for name, found in rows.items()])
     overhead = rows["gate: sleep 0.5"] - rows["sleep 0.5, by itself"]
-    print(f"kept apart by {gates.workshop.sandbox.tier}; overhead {figure(overhead * 1000)} ms")
+    print(f"kept apart by {gates.environment.sandbox.tier}; overhead {figure(overhead * 1000)} ms")
     report.goal("runner overhead, ms", overhead * 1000, most=150)
     report.goal("8 gates of 1 s, s", rows["8 gates: sleep 1"], most=1.3)
 
@@ -50,13 +51,13 @@ def _sleeping(count: int, seconds: float) -> GatePolicy:
 def _measured(gates: Gates, repo: str, number: int, policy: GatePolicy) -> float:
     """The time of one run on a commit that was never measured."""
     commit = _commit(repo, f"{number} {len(policy.gates or ())}")
-    measuring = CommitMeasurement(gates.workshop, policy)
+    measuring = CommitMeasurement(gates.environment, policy)
     return _timed(lambda: measuring.verdict(MeasurementTerms(commit=commit, policy=policy)))
 
 
 def _known(gates: Gates, repo: str) -> float:
     commit, policy = _commit(repo, "known"), _sleeping(1, 0.01)
-    measuring = CommitMeasurement(gates.workshop, policy)
+    measuring = CommitMeasurement(gates.environment, policy)
     measuring.verdict(MeasurementTerms(commit=commit, policy=policy))
     return _timed(lambda: measuring.verdict(MeasurementTerms(commit=commit, policy=policy)))
 

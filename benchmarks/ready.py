@@ -20,7 +20,8 @@ from remand.domain.access.team import USER, Actor, Role
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import EdgeCreated, TaskCancelled
 from remand.domain.ids import task_node_id
-from remand.wiring.ledger import OpenLedger, open_ledger
+from remand.wiring.ledger import open_ledger
+from remand.wiring.open_ledger import OpenLedger
 
 EPICS = 50
 _REACH = 200

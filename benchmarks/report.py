@@ -7,16 +7,16 @@ import os
 import platform
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import apsw
+import msgspec
 
 from benchmarks.measure import Quiet, Times, probe
 from benchmarks.scale import Scale
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """A figure we want to reach, and the one we have."""
 
     what: str
@@ -44,23 +44,61 @@ class Goal:
         return f"{'≤' if self.is_upper else '≥'} {figure(self.bound)} {self.unit}"
 
 
-@dataclass(slots=True)
-class Report:
-    """Prints tables as they come and keeps the goals for the end."""
+class Table(msgspec.Struct, kw_only=True):
+    """A table as it was printed."""
 
-    folder: str
-    scale: Scale
-    goals: list[Goal] = field(default_factory=list)
-    probes: list[float] = field(default_factory=list)
+    title: str = ""
+    headers: list[str]
+    rows: list[list[str]]
+    note: str = ""
+
+
+class SubjectRun(msgspec.Struct, kw_only=True):
+    """What one run measured of one subject, on which commit and how busy a machine."""
+
+    subject: str
+    size: str
+    commit: str
+    at: str
+    load: float
+    machine: str
+    goals: list[Goal] = []
+    tables: list[Table] = []
+
+
+class Report:
+    """Prints tables as they come and keeps what was measured of each subject."""
+
+    def __init__(self, folder: str, scale: Scale, commit: str = "") -> None:
+        self.folder = folder
+        self.scale = scale
+        self.runs: list[SubjectRun] = []
+        self._commit = commit
+        self._probes: list[float] = []
+        self._title = ""
 
     def machine(self) -> None:
         """Says where this runs."""
         print(f"\n{facts(self.folder)}; {self.scale.name} run")
 
+    def start(self, subject: str) -> None:
+        """Keeps what follows under this subject."""
+        self.runs.append(
+            SubjectRun(
+                subject=subject,
+                size=self.scale.name,
+                commit=self._commit,
+                at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+                load=os.getloadavg()[0],
+                machine=facts(self.folder),
+            )
+        )
+
     def heading(self, text: str) -> None:
-        """Starts a subject, with a look at what the disk and the machine are like just now."""
+        """Starts a part of a subject, with a look at what the disk and the machine are like just now."""
         disk = probe(self.folder)
-        self.probes.append(disk.p50)
+        self._probes.append(disk.p50)
+        self._title = text
         print(f"\n## {text}\n")
         print(
             f"raw append + fdatasync: p50 {micros(disk.p50)} µs, p99 {micros(disk.p99)} µs; "
@@ -77,10 +115,15 @@ class Report:
     ) -> None:
         """Prints a table, and how the disk was meanwhile."""
         print(table(headers, rows))
+        note = ""
         if quiet is not None:
             loud = "; too loud for ratios" if quiet.is_loud else ""
-            print(f"\n(raw append + fdatasync meanwhile: {micros(quiet.raw)} µs{loud})")
+            note = f"(raw append + fdatasync meanwhile: {micros(quiet.raw)} µs{loud})"
+            print(f"\n{note}")
         print(flush=True)
+        cells = [[str(cell) for cell in row] for row in rows]
+        self.runs[-1].tables.append(Table(title=self._title, headers=list(headers), rows=cells, note=note))
+        self._title = ""
 
     def goal(
         self,
@@ -93,7 +136,7 @@ class Report:
         unit: str = "×",
     ) -> None:
         """Keeps a figure that should be at least, or at most, so much."""
-        self.goals.append(
+        self.runs[-1].goals.append(
             Goal(
                 what=what,
                 bound=most or least,
@@ -108,11 +151,12 @@ class Report:
         """Prints all goals."""
         rows = [
             (goal.what, goal.wanted, f"{figure(goal.measured)} {goal.unit}", goal.verdict)
-            for goal in self.goals
+            for run in self.runs
+            for goal in run.goals
         ]
-        probes = ", ".join(micros(seconds) for seconds in self.probes)
+        probes = ", ".join(micros(seconds) for seconds in self._probes)
         print(f"\n## Summary\n\n{facts(self.folder)}; {self.scale.name} run; raw fdatasync p50 {probes} µs\n")
-        self.table(("what", "goal", "measured", "met?"), rows)
+        print(table(("what", "goal", "measured", "met?"), rows), flush=True)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -15,7 +15,8 @@ from remand.app.ledger import Ledger
 from remand.app.requests import Acceptance, Answer, Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
-from remand.wiring.ledger import OpenLedger, find_place, open_ledger
+from remand.wiring.ledger import find_place, open_ledger
+from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
 
 SCOPE = (

@@ -29,7 +29,8 @@ from remand.domain.events.tasks import (
     TaskWaiting,
 )
 from remand.domain.task import Task, make_task
-from remand.wiring.ledger import OpenLedger, open_ledger
+from remand.wiring.ledger import open_ledger
+from remand.wiring.open_ledger import OpenLedger
 
 CLI = (sys.executable, "-m", "remand.interfaces.cli.entry")
 AGENT = "agent-07"

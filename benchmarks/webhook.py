@@ -85,7 +85,7 @@ class _Place:
         head = self._commit(task)
         pull = state.open(lead, head=head)
         self.said("task", "submit", task, "--agent", "Alice", "--commit", head, "--pr", str(pull.number))
-        state.review(pull, state.named("lead") or lead, ReviewState.CHANGES_REQUESTED, "BLOCKING: no")
+        state.review(pull, state.find_person("lead") or lead, ReviewState.CHANGES_REQUESTED, "BLOCKING: no")
         opened = open_ledger(self.repo)
         start = time.perf_counter()
         wake(pull.number)
