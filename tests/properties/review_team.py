@@ -228,8 +228,8 @@ def require_rightly_accepted(
             submission = known.submission
             require(submission is not None and commit.tree == submission.tree, "approved other code", ask)
             require(task.status == Status.DONE, "an approval that did nothing was accepted", task)
-            is_mender = actor.name == known.fixer
-            require(is_mender or actor.name not in known.authors, "the author approved", known)
+            is_mender = actor.name == known.people.fixer
+            require(is_mender or actor.name not in known.people.authors, "the author approved", known)
             paths = world.repository.differences[commit.sha].paths
             require(
                 not paths_outside_scope(actor, paths), "approved beyond the reviewer's scope", (ask, actor)
@@ -237,7 +237,7 @@ def require_rightly_accepted(
         case c.RejectReview() if answer.events and known.status == Status.PROVISIONAL and known.submission:
             author, after = known.submission.agent, world.rules.policy.lockout_after
             times = sum(one.agent == author for one in known.standing_rounds) + 1
-            is_due = bool(after) and times >= after and author != known.fixer
+            is_due = bool(after) and times >= after and author != known.people.fixer
             require(not is_due or task.is_locked_out(author), "a rejected author is not locked out", task)
         case _:
             pass
