@@ -28,17 +28,22 @@ _CANDIDATES = f"SELECT subject, line FROM event WHERE {_NAMED}"  # noqa: S608 - 
 _UNTRUSTED = "SELECT n, signer, line FROM unconfirmed JOIN event USING (n) WHERE doubt IN ('unknown_signer', 'revoked')"
 
 
+COMPOSED_STATES = 16
+"""The version whose states of tasks are in parts."""
+
+
 def migrate(connection: apsw.Connection, version: int) -> None:
     """Goes from an older version to this one, in one transaction. The caller keeps other writers away."""
     with connection:
-        _compose_states(connection)
+        if version < COMPOSED_STATES:
+            _compose_states(connection)
         for step in _STEPS[version - 1 :]:
             step(connection)
         connection.pragma("user_version", VERSION)
 
 
 def _compose_states(connection: apsw.Connection) -> None:
-    """Version 16 has the state of a task in parts. It comes first: the steps to the versions between read states."""
+    """Writes the states of tasks in parts. It comes first: the steps to the versions between read states."""
     rows = connection.execute("SELECT n, state FROM task").fetchall()
     states = ((n, compose_state(msgspec.json.decode(str(state)))) for n, state in rows)
     connection.executemany(
