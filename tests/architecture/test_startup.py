@@ -91,3 +91,20 @@ def test_the_command_line_starts_without_what_only_some_commands_need() -> None:
 
     assert not loaded & {"asyncio", "cryptography", "mcp", "pydantic", "rich", "ssl", "urllib.request"}
     assert not any(name.startswith(("remand.integrity", "remand.adapters.sandbox")) for name in loaded)
+
+
+def test_a_claim_that_no_terminal_shows_loads_nothing_for_terminals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    repository = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    run = f"import os; os.chdir({str(repository)!r}); from remand.interfaces.cli.entry import run; "
+
+    loaded_modules(run + "run(['init']); run(['task', 'add', 'x'])")
+    loaded = loaded_modules(run + "code = run(['task', 'claim', '--agent', 'Alice']); assert code == 0")
+
+    assert "remand.domain.registry" in loaded, "it was carried out here"
+    assert not {name for name in loaded if name.split(".")[0] == "rich"}

@@ -143,21 +143,23 @@ def write_unwrapped(out: Console, text: str) -> None:
     out.print(Text(clean(text)), soft_wrap=True)
 
 
-def facts(rows: Sequence[tuple[str, object]]) -> Callable[[Console], None]:
-    """Shows names and values, one a line; empty values are left out."""
+class Facts:
+    """Names and values, one a line; empty values are left out. As text it needs no rich, which takes long to load."""
 
-    def show(out: Console) -> None:
+    def __init__(self, rows: Sequence[tuple[str, object]]) -> None:
+        wide = max((len(name) for name, _ in rows), default=0)
+        self._rows = [
+            (f"{name:<{wide}}  ", clean(value)) for name, value in rows if value not in ("", None, [], ())
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(name + value for name, value in self._rows)
+
+    def __call__(self, out: Console) -> None:
         from rich.text import Text
 
-        wide = max((len(name) for name, _ in rows), default=0)
-        for name, value in rows:
-            if value not in ("", None, [], ()):
-                text = clean(value)
-                out.print(
-                    Text(f"{name:<{wide}}  ", style="dim") + Text(text, style=STATUS_STYLES.get(text, ""))
-                )
-
-    return show
+        for name, value in self._rows:
+            out.print(Text(name, style="dim") + Text(value, style=STATUS_STYLES.get(value, "")))
 
 
 class Page:
