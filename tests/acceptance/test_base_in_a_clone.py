@@ -150,7 +150,7 @@ def test_where_there_is_no_base_at_all_none_is_said_to_have_the_commit(machine: 
     assert (said.code, "There is no base: compared with nothing" in said.out) == (0, True), said
 
 
-class Desk:
+class Workspace:
     """A clone in which Alice has claimed a task."""
 
     def __init__(self, machine: Machine, config: str = CONFIG) -> None:
@@ -177,35 +177,38 @@ class Desk:
 def test_rules_on_a_ref_of_the_remotes_base_that_was_moved_here_are_a_reviewers_business(
     machine: Machine, is_sibling: bool
 ) -> None:
-    desk = Desk(machine)
-    commit(desk.clone, LAX, "remand.toml")
-    desk.clone.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    workspace = Workspace(machine)
+    commit(workspace.clone, LAX, "remand.toml")
+    workspace.clone.git("update-ref", "refs/remotes/origin/main", "HEAD")
     if is_sibling:
-        desk.clone.git("reset", "-q", "--hard", "main")
-    commit(desk.clone, "bad")
-    said = desk.submit()
+        workspace.clone.git("reset", "-q", "--hard", "main")
+    commit(workspace.clone, "bad")
+    said = workspace.submit()
     assert said["refused"] == "gate_held"
     assert "rules" in str(said["message"])
 
 
 @pytest.mark.parametrize("way", ["rebase", "merge"])
 def test_work_brought_up_to_a_base_that_others_have_moved_on_passes(machine: Machine, way: str) -> None:
-    desk = Desk(machine)
-    commit(desk.clone, "new", "own.txt")
-    commit(desk.origin, "theirs", "other.txt")
-    desk.clone.git("fetch", "-q", "origin")
-    desk.clone.git(way, "-q", *(["--no-edit"] if way == "merge" else []), "origin/main")
-    assert desk.submit()["status"] == "provisional"
-    assert desk.bases() == (True, "the base contains every commit that work was compared with (tasks: 1)")
+    workspace = Workspace(machine)
+    commit(workspace.clone, "new", "own.txt")
+    commit(workspace.origin, "theirs", "other.txt")
+    workspace.clone.git("fetch", "-q", "origin")
+    workspace.clone.git(way, "-q", *(["--no-edit"] if way == "merge" else []), "origin/main")
+    assert workspace.submit()["status"] == "provisional"
+    assert workspace.bases() == (
+        True,
+        "the base contains every commit that work was compared with (tasks: 1)",
+    )
 
 
 def test_work_held_against_a_commit_that_the_base_never_had_is_named(machine: Machine) -> None:
-    desk = Desk(machine)
-    moved = commit(desk.clone, "bad")
-    desk.clone.git("update-ref", "refs/remotes/origin/main", moved)
-    commit(desk.clone, "more", "own.txt")
-    assert desk.submit()["status"] == "provisional", "nothing tells it from work that others have merged"
-    desk.clone.git("fetch", "-q", "origin", "+main:refs/remotes/origin/main")
-    is_ok, detail = desk.bases()
+    workspace = Workspace(machine)
+    moved = commit(workspace.clone, "bad")
+    workspace.clone.git("update-ref", "refs/remotes/origin/main", moved)
+    commit(workspace.clone, "more", "own.txt")
+    assert workspace.submit()["status"] == "provisional", "nothing tells it from work that others have merged"
+    workspace.clone.git("fetch", "-q", "origin", "+main:refs/remotes/origin/main")
+    is_ok, detail = workspace.bases()
     assert not is_ok
-    assert f"{desk.task} at {moved[:12]}" in detail
+    assert f"{workspace.task} at {moved[:12]}" in detail

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_done_claims import CONFIG, Desk
+from tests.acceptance.test_done_claims import CONFIG, Workspace
 from tests.acceptance.test_hooks import Session
 from tests.integration.machine import Machine
 
@@ -31,19 +31,19 @@ CAUSES: dict[str, tuple[str, str]] = {
 }
 
 
-def claim(desk: Desk) -> None:
-    desk.repository.ok("task", "claim", desk.task, "--agent", "Alice")
+def claim(workspace: Workspace) -> None:
+    workspace.repository.ok("task", "claim", workspace.task, "--agent", "Alice")
 
 
-def broken(machine: Machine, gate: str = CAUSES["no program"][0], more: str = "") -> Desk:
-    """A desk whose gate could not be measured twice."""
-    desk = Desk(machine, CONFIG.replace(GATE, gate) + more)
-    desk.commit("good")
-    assert desk.submit()["refused"] == "gate_errored"
-    assert desk.repository.ok("inbox") == [], "once is no pattern"
-    claim(desk)
-    assert desk.submit()["refused"] == "gate_errored"
-    return desk
+def broken(machine: Machine, gate: str = CAUSES["no program"][0], more: str = "") -> Workspace:
+    """A workspace whose gate could not be measured twice."""
+    workspace = Workspace(machine, CONFIG.replace(GATE, gate) + more)
+    workspace.commit("good")
+    assert workspace.submit()["refused"] == "gate_errored"
+    assert workspace.repository.ok("inbox") == [], "once is no pattern"
+    claim(workspace)
+    assert workspace.submit()["refused"] == "gate_errored"
+    return workspace
 
 
 class Tool:
@@ -70,109 +70,111 @@ command = ["cp", "{self._report}", "{{report}}"]
 def test_the_user_is_asked_with_the_cause_whatever_keeps_a_gate_from_being_measured(
     machine: Machine, gate: str, cause: str
 ) -> None:
-    desk = broken(machine, gate)
+    workspace = broken(machine, gate)
 
-    (item,) = desk.repository.ok("inbox")
+    (item,) = workspace.repository.ok("inbox")
     assert {"escalation_id", "task_id", "question", "options", "deadline", "default", "tried"} <= set(item)
     assert "`words`" in item["question"]
     assert cause in item["question"]
     assert "remand gate run" in item["question"]
     assert [one["key"] for one in item["options"]] == ["retry"]
-    shown = desk.repository.ok("task", "show", desk.task)
+    shown = workspace.repository.ok("task", "show", workspace.task)
     assert (shown["status"], shown["gate_rejection_count"], shown["lockouts"]) == ("escalated", 0, [])
 
 
 def test_people_read_it_in_the_inbox_and_doctor_says_it(machine: Machine) -> None:
-    desk = broken(machine)
+    workspace = broken(machine)
 
-    page = desk.repository.people("inbox").out
+    page = workspace.repository.people("inbox").out
     assert "The gate `words` could not be measured" in page
     assert "1) Try again" in page
-    checks = {one["name"]: one for one in desk.repository.call("doctor").data["checks"]}
+    checks = {one["name"]: one for one in workspace.repository.call("doctor").data["checks"]}
     assert not checks["broken gate words"]["ok"]
     assert "no-such-program" in checks["broken gate words"]["detail"]
 
 
 def test_after_the_answer_the_same_cause_asks_again_at_once(machine: Machine) -> None:
-    desk = broken(machine)
-    (item,) = desk.repository.ok("inbox")
+    workspace = broken(machine)
+    (item,) = workspace.repository.ok("inbox")
 
-    answered = desk.repository.ok("inbox", "answer", item["escalation_id"], "1")
+    answered = workspace.repository.ok("inbox", "answer", item["escalation_id"], "1")
     assert (answered["option"], answered["status"]) == ("retry", "needs_continuation")
-    assert desk.repository.ok("inbox") == []
-    claim(desk)
-    desk.submit()
+    assert workspace.repository.ok("inbox") == []
+    claim(workspace)
+    workspace.submit()
 
-    (again,) = desk.repository.ok("inbox")
+    (again,) = workspace.repository.ok("inbox")
     assert again["escalation_id"] != item["escalation_id"]
 
 
 def test_an_agent_does_not_answer(machine: Machine) -> None:
-    desk = broken(machine)
-    (item,) = desk.repository.ok("inbox")
+    workspace = broken(machine)
+    (item,) = workspace.repository.ok("inbox")
     words = ("inbox", "answer", item["escalation_id"], "retry")
     assert (
-        desk.repository.refused(*words, env={"REMAND_TASK": desk.task, "REMAND_ACTOR": "Alice"})
+        workspace.repository.refused(*words, env={"REMAND_TASK": workspace.task, "REMAND_ACTOR": "Alice"})
         == "user_only"
     )
 
 
 def test_a_measurement_of_the_users_closes_the_question_and_an_agents_does_not(machine: Machine) -> None:
     tool = Tool(machine)
-    desk = broken(machine, tool.config, more=tool.more)
+    workspace = broken(machine, tool.config, more=tool.more)
     tool.install()
     words = ("gate", "run")
 
-    desk.repository.call(*words, env={"REMAND_TASK": desk.task, "REMAND_ACTOR": "Alice"})
-    assert len(desk.repository.ok("inbox")) == 1
-    assert desk.repository.call(*words, "--fresh").code == 0
+    workspace.repository.call(*words, env={"REMAND_TASK": workspace.task, "REMAND_ACTOR": "Alice"})
+    assert len(workspace.repository.ok("inbox")) == 1
+    assert workspace.repository.call(*words, "--fresh").code == 0
 
-    assert desk.repository.ok("inbox") == []
-    assert desk.status == "needs_continuation"
-    claim(desk)
-    assert desk.submit()["status"] == "provisional"
+    assert workspace.repository.ok("inbox") == []
+    assert workspace.status == "needs_continuation"
+    claim(workspace)
+    assert workspace.submit()["status"] == "provisional"
 
 
 def test_a_done_claim_that_is_measured_closes_the_question_of_another_task(machine: Machine) -> None:
     tool = Tool(machine)
-    desk = broken(machine, tool.config, more=tool.more)
+    workspace = broken(machine, tool.config, more=tool.more)
     tool.install()
-    other = desk.repository.add("Another", "--branch", "work")
-    desk.repository.ok("task", "claim", other, "--agent", "Bob")
-    desk.repository.ok("task", "submit", other, "--agent", "Bob", "--commit", desk.commit("good, too"))
+    other = workspace.repository.add("Another", "--branch", "work")
+    workspace.repository.ok("task", "claim", other, "--agent", "Bob")
+    workspace.repository.ok(
+        "task", "submit", other, "--agent", "Bob", "--commit", workspace.commit("good, too")
+    )
 
-    assert desk.repository.ok("inbox") == []
-    assert desk.status == "needs_continuation"
+    assert workspace.repository.ok("inbox") == []
+    assert workspace.status == "needs_continuation"
 
 
 def test_what_is_known_from_before_does_not_show_that_a_gate_works_now(machine: Machine) -> None:
     tool = Tool(machine)
     tool.install()
-    desk = Desk(machine, CONFIG.replace(GATE, tool.config) + tool.more)
-    known = desk.commit("good")
-    assert desk.repository.call("gate", "run").code == 0
+    workspace = Workspace(machine, CONFIG.replace(GATE, tool.config) + tool.more)
+    known = workspace.commit("good")
+    assert workspace.repository.call("gate", "run").code == 0
     tool.remove()
-    desk.commit("good again")
-    assert desk.submit()["refused"] == "gate_errored"
-    claim(desk)
-    assert desk.submit()["refused"] == "gate_errored"
+    workspace.commit("good again")
+    assert workspace.submit()["refused"] == "gate_errored"
+    claim(workspace)
+    assert workspace.submit()["refused"] == "gate_errored"
 
-    assert desk.repository.call("gate", "run", "--commit", known).data["cached"]
-    assert len(desk.repository.ok("inbox")) == 1
-    assert desk.repository.call("gate", "run", "--commit", known, "--fresh").code == 3
-    assert len(desk.repository.ok("inbox")) == 1
+    assert workspace.repository.call("gate", "run", "--commit", known).data["cached"]
+    assert len(workspace.repository.ok("inbox")) == 1
+    assert workspace.repository.call("gate", "run", "--commit", known, "--fresh").code == 3
+    assert len(workspace.repository.ok("inbox")) == 1
 
 
 def test_other_rules_on_the_base_let_the_task_go_on(machine: Machine) -> None:
-    desk = broken(machine)
-    desk.repository.git("checkout", "-q", "main")
-    desk.repository.configure(CONFIG)
-    desk.repository.git("checkout", "-q", "work")
-    (item,) = desk.repository.ok("inbox")
-    desk.repository.ok("inbox", "answer", item["escalation_id"], "retry")
-    claim(desk)
+    workspace = broken(machine)
+    workspace.repository.git("checkout", "-q", "main")
+    workspace.repository.configure(CONFIG)
+    workspace.repository.git("checkout", "-q", "work")
+    (item,) = workspace.repository.ok("inbox")
+    workspace.repository.ok("inbox", "answer", item["escalation_id"], "retry")
+    claim(workspace)
 
-    assert desk.submit()["status"] == "provisional"
+    assert workspace.submit()["status"] == "provisional"
 
 
 def test_a_stop_hook_without_a_scheduler_asks_the_user_too(machine: Machine) -> None:

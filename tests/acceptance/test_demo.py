@@ -163,7 +163,7 @@ def test_what_dies_dies_without_blame(played: Played) -> None:
     assert {event["agent"] for event in played.events("lockout.set")} == {"Fenster", "McManus", "Kobayashi"}
 
 
-def test_the_agents_speak_through_doors_and_one_is_refused_there(played: Played) -> None:
+def test_the_agents_speak_through_sockets_and_one_is_refused_there(played: Played) -> None:
     assert "Agents may not call `remand gate accept`" in played.said.out
     (tier,) = {event["tier"] for event in played.events("run.start")}
     assert {"bubblewrap": "(tier 1)", "plain": "(tier 0)"}[tier] in played.said.out

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_done_claims import CONFIG, Desk
+from tests.acceptance.test_done_claims import CONFIG, Workspace
 from tests.integration.machine import Machine, Said
 
 
-class Session(Desk):
+class Session(Workspace):
     """A host's session that works on the task."""
 
     turn = 0

@@ -184,7 +184,7 @@ def test_the_order_may_say_where_home_is(bench: Bench) -> None:
     assert ended.output == "/opt\n"
 
 
-def test_its_door_can_be_reached(bench: Bench) -> None:
+def test_its_socket_can_be_reached(bench: Bench) -> None:
     path = bench.stand.path(f"run/{bench.mark[:8]}")
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(path)
@@ -455,7 +455,7 @@ def test_a_worktree_that_is_a_link_is_not_used(own: Bench) -> None:
     assert caught.value.cause == "git"
 
 
-def test_a_door_that_is_not_there_is_said(bench: Bench) -> None:
+def test_a_socket_that_is_not_there_is_said(bench: Bench) -> None:
     for door in ("/nonexistent", bench.stand.key, "a\x00b"):
         with pytest.raises(CannotRun) as caught:
             bench.start("true", socket=door)

@@ -48,8 +48,8 @@ TOKEN = "a-token-of-the-tests-own"
 Asked = Callable[[Any, ElicitRequestParams], Awaitable[ElicitResult]]
 
 
-class NearDesk:
-    """A desk whose calls of the command line run inside this process."""
+class NearRunner:
+    """A runner whose calls of the command line run inside this process."""
 
     def __init__(self, repository: Repository, actor: str, environment: dict[str, str] | None = None) -> None:
         self._repository = repository
@@ -117,7 +117,7 @@ class Team:
 
     @asynccontextmanager
     async def _memory(self, name: str, environment: dict[str, str]) -> AsyncIterator[Any]:
-        yield RemandServer(NearDesk(self.repository, name, environment))
+        yield RemandServer(NearRunner(self.repository, name, environment))
 
     @asynccontextmanager
     async def _stdio(self, name: str, environment: dict[str, str]) -> AsyncIterator[Any]:
@@ -130,7 +130,7 @@ class Team:
 
     @asynccontextmanager
     async def _http(self, name: str, environment: dict[str, str]) -> AsyncIterator[Any]:
-        with served(NearDesk(self.repository, name, environment)) as url:
+        with served(NearRunner(self.repository, name, environment)) as url:
             async with httpx2.AsyncClient(
                 headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE
             ) as client:
@@ -138,11 +138,11 @@ class Team:
 
 
 @contextmanager
-def served(desk: CommandRunner) -> Iterator[str]:
+def served(runner: CommandRunner) -> Iterator[str]:
     """A server at a real port, in a thread of this process."""
     listening = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-    app = Guard(RemandServer(desk).streamable_http_app(), TOKEN)
+    app = Guard(RemandServer(runner).streamable_http_app(), TOKEN)
     config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=_run, args=(server, listening))

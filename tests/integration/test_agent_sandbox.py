@@ -186,7 +186,7 @@ def test_home_and_folders_for_temporary_files_are_its_own_and_new_each_time(benc
     assert not Path("/var/tmp/left").exists()
 
 
-def test_of_sockets_and_our_own_files_it_sees_its_door_and_its_prompt(bench: Bench) -> None:
+def test_of_sockets_and_our_own_files_it_sees_its_socket_and_its_prompt(bench: Bench) -> None:
     ended = bench.shell(
         "find /run | sort; echo x > /run/x; rm -f /run/remand/door.sock; echo x > /run/remand/prompt; cat",
         prompt="p",

@@ -101,17 +101,17 @@ def is_dropped(client: socket.socket) -> bool:
     return True
 
 
-def test_who_speaks_is_settled_by_the_door(doors: AgentSocketListener) -> None:
+def test_who_speaks_is_settled_by_the_socket(doors: AgentSocketListener) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
     assert said(one, "x", "y", given=b"\0payload") == (2, b"A T-A", b"\0payload")
     assert said(two, "x")[1] == b"B T-B"
 
 
-def test_a_door_is_for_its_user_alone(doors: AgentSocketListener) -> None:
+def test_a_socket_is_for_its_user_alone(doors: AgentSocketListener) -> None:
     assert os.stat(opened(doors)).st_mode & 0o077 == 0
 
 
-def test_a_run_has_one_door(doors: AgentSocketListener) -> None:
+def test_a_run_has_one_socket(doors: AgentSocketListener) -> None:
     opened(doors)
     with pytest.raises(CannotRun) as fault:
         opened(doors)
@@ -170,7 +170,7 @@ def test_half_a_call_is_not_waited_for_for_long(doors: AgentSocketListener) -> N
         assert is_dropped(client)
 
 
-def test_more_than_a_door_holds_is_not_kept(
+def test_more_than_a_socket_holds_is_not_kept(
     doors: AgentSocketListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_BUFFERED", 1 << 20)
@@ -219,7 +219,7 @@ def test_a_visitor_may_ask_again(doors: AgentSocketListener) -> None:
     assert codes == [1, 2]
 
 
-def test_a_thousand_connections_to_one_door_keep_no_other_waiting(doors: AgentSocketListener) -> None:
+def test_a_thousand_connections_to_one_socket_keep_no_other_waiting(doors: AgentSocketListener) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
     with ExitStack() as stack:
         refused = 0
@@ -237,7 +237,7 @@ def test_a_thousand_connections_to_one_door_keep_no_other_waiting(doors: AgentSo
     assert wait_for(lambda: said(one, "x")[0] == 1, "room at the door")
 
 
-def test_two_hundred_doors_are_answered_at_once(doors: AgentSocketListener) -> None:
+def test_two_hundred_sockets_are_answered_at_once(doors: AgentSocketListener) -> None:
     paths = [opened(doors, f"A{number}") for number in range(200)]
     found: dict[int, bytes] = {}
 
@@ -267,7 +267,7 @@ def asking(path: str, *arguments: str) -> tuple[threading.Thread, list[object]]:
     return thread, heard
 
 
-def test_one_door_has_only_so_many_calls_carried_out_at_once(
+def test_one_socket_has_only_so_many_calls_carried_out_at_once(
     doors: AgentSocketListener, answers: Answers
 ) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
@@ -293,7 +293,7 @@ def test_long_calls_keep_no_short_one_waiting(doors: AgentSocketListener, answer
     assert heard
 
 
-def test_a_closed_door_lets_a_call_under_way_end(doors: AgentSocketListener, answers: Answers) -> None:
+def test_a_closed_socket_lets_a_call_under_way_end(doors: AgentSocketListener, answers: Answers) -> None:
     path = opened(doors)
     thread, heard = asking(path, "long")
     wait_for(lambda: answers.begun, "the call")
@@ -310,7 +310,7 @@ def test_a_closed_door_lets_a_call_under_way_end(doors: AgentSocketListener, ans
     wait_for(lambda: answers.left == ["R-A"], "that the run is left")
 
 
-def test_what_takes_too_long_after_its_door_was_closed_is_ended(
+def test_what_takes_too_long_after_its_socket_was_closed_is_ended(
     doors: AgentSocketListener, answers: Answers
 ) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
@@ -324,7 +324,7 @@ def test_what_takes_too_long_after_its_door_was_closed_is_ended(
     assert said(two, "x")[0] == 1
 
 
-def test_in_the_end_every_door_is_closed_and_every_run_left(answers: Answers, tmp_path: Path) -> None:
+def test_in_the_end_every_socket_is_closed_and_every_run_left(answers: Answers, tmp_path: Path) -> None:
     with short_folder(tmp_path) as folder:
         doors = AgentSocketListener(folder, answers)
         paths = [opened(doors, str(number)) for number in range(3)]

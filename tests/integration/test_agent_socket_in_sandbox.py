@@ -80,7 +80,7 @@ def test_work_is_committed_and_handed_in_from_inside(cell: Cell) -> None:
     assert cell.repository.head("refs/heads/task/1") == tip
 
 
-def test_there_is_no_way_round_the_door(cell: Cell) -> None:
+def test_there_is_no_way_round_the_socket(cell: Cell) -> None:
     machine = cell.repository.machine
     listing = cell.run("sh", "-c", f"find {machine.folder} -name '*.sock' -o -name '.got' -o -name 'ledger*'")
     assert listing.out.split() == [cell.door]

@@ -52,7 +52,7 @@ def blocked(said: Said) -> str:
     return str(json.loads(said.out).get("reason", "")) if said.out else ""
 
 
-def test_an_agents_whole_day_goes_through_its_door(alice: Agent) -> None:
+def test_an_agents_whole_day_goes_through_its_socket(alice: Agent) -> None:
     assert alice.remand("whoami", "--json").data["name"] == "Alice"
     assert alice.task in alice.remand("task", "prompt", alice.task).out
     assert alice.remand("task", "heartbeat", alice.task, "--json").data["status"] == "claimed"
@@ -121,7 +121,7 @@ def test_what_the_environment_says_makes_nobody_another(yard: Yard, alice: Agent
     assert alice.remand("task", "heartbeat", bob.task, "--json", env=env).data["refused"] == "not_yours"
 
 
-def test_another_task_of_the_same_agent_is_another_doors(yard: Yard, alice: Agent) -> None:
+def test_another_task_of_the_same_agent_is_another_sockets(yard: Yard, alice: Agent) -> None:
     other = yard.agent("Alice")
     other.commit("good")
     alias, handoff = other.story["aliases"][0], other.handoff
@@ -209,7 +209,7 @@ def test_a_stop_is_judged_by_what_is_found_in_the_workplace(alice: Agent) -> Non
     assert alice.story["status"] == "provisional"
 
 
-def test_a_hook_is_about_the_doors_task_whatever_it_says(yard: Yard, alice: Agent) -> None:
+def test_a_hook_is_about_the_sockets_task_whatever_it_says(yard: Yard, alice: Agent) -> None:
     bob = yard.agent("Bob")
     bob.commit("good")
     env = {"REMAND_TASK": bob.task, "REMAND_ACTOR": "Bob"}
@@ -248,7 +248,7 @@ def test_commits_that_cannot_be_taken_over_are_said_to_be(yard: Yard, alice: Age
     assert alice.story["status"] == "claimed"
 
 
-def test_a_reviewer_has_a_say_through_its_own_door(yard: Yard, alice: Agent) -> None:
+def test_a_reviewer_has_a_say_through_its_own_socket(yard: Yard, alice: Agent) -> None:
     alice.commit("good")
     assert alice.says("--json", "task", "submit", alice.task, "--commit", "HEAD").code == 0
     lead = yard.agent("Lead", alice.task)
@@ -313,7 +313,7 @@ def outside_processes(agent: Agent) -> set[Any]:
     return found
 
 
-def test_a_closed_door_is_said_to_be_closed(yard: Yard, alice: Agent) -> None:
+def test_a_closed_socket_is_said_to_be_closed(yard: Yard, alice: Agent) -> None:
     yard.doors.close(alice.run_id)
     said = alice.remand("task", "list", "--json")
     assert (said.code, said.data["error"]) == (3, "environment")
@@ -323,7 +323,7 @@ def test_a_closed_door_is_said_to_be_closed(yard: Yard, alice: Agent) -> None:
     assert hook(alice, "post_tool", tool_name="Bash", tool_input={"command": "ls"}).code == 0
 
 
-def test_help_needs_no_door(yard: Yard, alice: Agent) -> None:
+def test_help_needs_no_socket(yard: Yard, alice: Agent) -> None:
     yard.doors.close(alice.run_id)
     assert "--commit" in alice.remand("task", "submit", "--help").out
     assert alice.remand("--version").code == 0
@@ -332,7 +332,7 @@ def test_help_needs_no_door(yard: Yard, alice: Agent) -> None:
 @pytest.mark.parametrize(
     "answer", [b"", b"\xff\xff\xff\xff", protocol.pack(protocol.ANSWER, b""), b"HTTP/1.1 200"]
 )
-def test_a_socket_that_is_no_door_gains_nothing(yard: Yard, tmp_path: Path, answer: bytes) -> None:
+def test_a_socket_of_another_kind_gains_nothing(yard: Yard, tmp_path: Path, answer: bytes) -> None:
     path = str(yard.machine.folder / f"s{os.urandom(3).hex()}")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)

@@ -217,7 +217,7 @@ def house(near_machine: Machine, campaign: Callable[[int, int], int]) -> Iterato
     made.opened.store.close()
 
 
-def test_no_door_lets_a_done_claim_through_that_nothing_has_passed(
+def test_no_interface_accepts_a_done_claim_that_no_gate_has_passed(
     house: House, campaign: Callable[[int, int], int]
 ) -> None:
     """10,000 in the full campaign; the slow doors, which start processes, get their share."""

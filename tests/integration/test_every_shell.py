@@ -151,7 +151,7 @@ def _is_installed(command: Sequence[str]) -> bool:
     return words[0].endswith("remand") or shutil.which(words[0]) is not None
 
 
-def test_what_every_shell_finds_is_the_agents_door_and_no_other(cell: ConfinedCell) -> None:
+def test_what_every_shell_finds_is_the_agents_socket_and_no_other(cell: ConfinedCell) -> None:
     bare = ["env", "-i", "remand", "--json"]
     answers = cell.answers(
         [

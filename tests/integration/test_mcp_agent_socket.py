@@ -21,7 +21,7 @@ def alice(near_machine: Machine) -> Iterator[Agent]:
     yard.close()
 
 
-def test_an_agent_works_on_its_own_task_through_its_door_and_on_no_other(alice: Agent) -> None:
+def test_an_agent_works_on_its_own_task_through_its_socket_and_on_no_other(alice: Agent) -> None:
     other = alice.yard.agent("Bob")
     asyncio.run(_work(alice, other))
     assert alice.story["status"] == "provisional"

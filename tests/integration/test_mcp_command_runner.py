@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.interfaces.mcp import command_runner as desks
+from remand.interfaces.mcp import command_runner
 from remand.interfaces.mcp.command_runner import CommandError, CommandLineRunner, CommandResult
 from tests.integration.machine import wait_for
 
@@ -24,8 +24,8 @@ print('{"made": %d}' % os.path.getsize(folder + '/made'))
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLineRunner:
-    """A desk whose calls take as long as a file is missing, and say how often they were made."""
-    monkeypatch.setattr(desks, "COMMAND_LINE", (sys.executable, "-c", PROGRAM))
+    """A runner whose calls take as long as a file is missing, and say how often they were made."""
+    monkeypatch.setattr(command_runner, "COMMAND_LINE", (sys.executable, "-c", PROGRAM))
     return CommandLineRunner(str(tmp_path), "", {})
 
 
@@ -49,7 +49,7 @@ def test_who_stops_waiting_does_not_end_the_call_and_who_asks_again_gets_its_ans
     assert asyncio.run(scene()).data == {"made": 1}
 
 
-def test_a_desk_that_closes_leaves_no_call_behind(slow: CommandLineRunner, tmp_path: Path) -> None:
+def test_a_runner_that_closes_leaves_no_call_behind(slow: CommandLineRunner, tmp_path: Path) -> None:
     async def scene() -> object:
         call = asyncio.create_task(slow.call("task submit", "T-1"))
         await begun(tmp_path)

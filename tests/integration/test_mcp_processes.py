@@ -168,7 +168,7 @@ class TestHttp:
         ("", {"REMAND_SOCKET": "/run/door"}, ""),
     ],
 )
-def test_a_server_speaks_for_who_was_named_and_at_a_door_for_whose_it_is(
+def test_a_server_speaks_for_who_was_named_and_at_a_socket_for_whose_it_is(
     named: str, environment: dict[str, str], speaks: str
 ) -> None:
     around = CallOrigin("/", environment, None, None)

@@ -17,7 +17,7 @@ from remand.interfaces.mcp.server import RemandServer
 from remand.interfaces.mcp.task_tools import NOT_AN_AGENT
 from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.machine import Machine, Repository
-from tests.integration.mcp_team import TEAM, Member, NearDesk, Team, User
+from tests.integration.mcp_team import TEAM, Member, NearRunner, Team, User
 
 FREE = (
     TEAM.replace('command = ["grep", "-q", "good", "work.txt"]\n', "")
@@ -110,9 +110,9 @@ class TestWhatIsShown:
         self, repository: Repository
     ) -> None:
         async def scene(_: Team) -> list[Any]:
-            async with Client(RemandServer(NearDesk(repository, "owner"))) as client:
+            async with Client(RemandServer(NearRunner(repository, "owner"))) as client:
                 listed = list((await client.list_tools()).tools)
-            async with Client(RemandServer(NearDesk(repository, "Fenster"))) as client:
+            async with Client(RemandServer(NearRunner(repository, "Fenster"))) as client:
                 return [*listed, *(await client.list_tools()).tools]
 
         for tool in played(repository, scene):
@@ -487,8 +487,8 @@ class TestResources:
 
 def test_where_there_is_no_repository_the_error_says_what_to_do(machine: Machine) -> None:
     async def scene() -> str:
-        desk = CommandLineRunner(str(machine.folder), "Fenster", machine.environment)
-        async with Client(RemandServer(desk)) as client:
+        runner = CommandLineRunner(str(machine.folder), "Fenster", machine.environment)
+        async with Client(RemandServer(runner)) as client:
             member = Member(client)
             assert "next_task" in await member.tools()
             return await member.fails("next_task")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.hosts import claude, codex, codex_settings, settings
-from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.setup import Rendered, Setup
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import HookAnswer, HookCall
 from tests.acceptance.real_agents.agents import Told, run_claude, run_codex, say, use
@@ -48,7 +48,7 @@ class Stage:
         path.write_text(settings.install_hooks(setup, None, [str(self.program)]))
         return path
 
-    def prepare(self, event: str, rendered: hook.Rendered) -> None:
+    def prepare(self, event: str, rendered: Rendered) -> None:
         """Has the hook give an answer when an event fires for the first time."""
         assert rendered[1:] == ("", 0)
         (self.answers / event).write_text(rendered[0])

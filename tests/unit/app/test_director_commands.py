@@ -195,7 +195,7 @@ def test_without_an_adviser_nobody_is_asked() -> None:
     assert scene.commands.calls == []
 
 
-def test_opinions_come_through_no_door() -> None:
+def test_no_interface_takes_opinions() -> None:
     scene = Scene()
     ask = c.GiveOpinion(handoff_id=scene.handoff, opinion="Accept it.")
 

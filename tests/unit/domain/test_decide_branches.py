@@ -39,7 +39,7 @@ def complete(branch: str = "", *, given: bool = True, pr: int = 0) -> c.Complete
     )
 
 
-each_door = pytest.mark.parametrize("ask", [submit, complete], ids=["submit", "complete"])
+each_interface = pytest.mark.parametrize("ask", [submit, complete], ids=["submit", "complete"])
 
 
 def after(task: Task, ask: c.Command, **facts: Any) -> Task:
@@ -55,14 +55,14 @@ def refusal(ask: c.Command, task: Task = HELD, **facts: Any) -> Refused:
     return answer
 
 
-@each_door
+@each_interface
 def test_a_branch_that_is_named_and_has_the_commit_is_the_tasks_from_then_on(ask: Any) -> None:
     task = after(HELD, ask("hockney-fix", pr=13), on_branch=True)
 
     assert (task.status, task.branch, task.pr) == (Status.PROVISIONAL, "hockney-fix", 13)
 
 
-@each_door
+@each_interface
 @pytest.mark.parametrize(
     ("branch", "facts", "code"),
     [
@@ -80,7 +80,7 @@ def test_a_branch_that_cannot_be_the_works_is_refused_with_its_name(
     assert (refused.code, branch in refused.message) == (code, True)
 
 
-@each_door
+@each_interface
 def test_without_a_name_the_work_is_handed_in_from_the_tasks_branch(ask: Any) -> None:
     assert after(HELD, ask("elsewhere", given=False), on_branch=True).branch == "task-42"
     assert after(HELD, ask("elsewhere", given=False), on_branch=None).branch == "task-42"

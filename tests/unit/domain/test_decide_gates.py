@@ -49,23 +49,23 @@ from tests.unit.domain.done_claims import (
 
 HELD_CLAIM = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1), attempt_count=1, epoch=1)
 COMPLETE = c.CompleteHandoff(handoff_id=H1, agent="Alice", commit="HEAD", branch="roof", pr=7)
-each_door = pytest.mark.parametrize("ask", [SUBMIT, COMPLETE], ids=lambda ask: type(ask).__name__)
+each_interface = pytest.mark.parametrize("ask", [SUBMIT, COMPLETE], ids=lambda ask: type(ask).__name__)
 
 
 # What has to be there before work is handed in.
 
 
-@each_door
+@each_interface
 def test_nothing_is_handed_in_that_was_not_measured(ask: c.Command) -> None:
     assert refusal_code(HELD_CLAIM, ask, ALICE, **WORK) == "not_measured"
 
 
-@each_door
+@each_interface
 def test_where_it_is_not_decided_what_to_measure_nothing_is_handed_in(ask: c.Command) -> None:
     assert refusal_code(HELD_CLAIM, ask, ALICE, **{**WORK, "gates": None}) == "no_gates"
 
 
-@each_door
+@each_interface
 def test_where_there_are_no_gates_an_empty_verdict_says_so(ask: c.Command) -> None:
     verdict, work = decide_events(HELD_CLAIM, ask, ALICE, **{**WORK, "gates": ()})
 
@@ -74,7 +74,7 @@ def test_where_there_are_no_gates_an_empty_verdict_says_so(ask: c.Command) -> No
     assert (work.commit, work.tree) == (SHA, TREE)
 
 
-@each_door
+@each_interface
 def test_released_work_is_handed_in(ask: c.Command) -> None:
     story = Story()
     story.ask(recording(passed()))
@@ -85,7 +85,7 @@ def test_released_work_is_handed_in(ask: c.Command) -> None:
     assert story.task.status == Status.PROVISIONAL
 
 
-@each_door
+@each_interface
 @pytest.mark.parametrize(
     "facts",
     [
@@ -104,7 +104,7 @@ def test_a_release_is_for_one_code_tree_by_the_rules_of_now(ask: c.Command, fact
     assert refusal_code(story.task, ask, ALICE, **facts) == "not_measured"
 
 
-@each_door
+@each_interface
 def test_what_has_no_code_tree_is_not_released_by_what_has_none(ask: c.Command) -> None:
     story = Story()
     story.ask(recording(passed(tree="")))
@@ -112,7 +112,7 @@ def test_what_has_no_code_tree_is_not_released_by_what_has_none(ask: c.Command) 
     assert refusal_code(story.task, ask, ALICE, **{**WORK, "tree": ""}) == "not_measured"
 
 
-@each_door
+@each_interface
 def test_another_commit_with_the_released_code_is_released_in_its_own_name(ask: c.Command) -> None:
     story = Story()
     story.ask(recording(passed()))

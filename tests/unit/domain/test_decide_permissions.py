@@ -142,7 +142,7 @@ def test_a_confined_user_keeps_its_other_roles() -> None:
     assert permission(c.Unlock(task_id=T1, agent="Alice", reason="x"), director) == "user_only"
 
 
-def test_the_table_knows_every_ask_that_comes_through_a_door() -> None:
+def test_the_table_has_every_command_that_an_interface_takes() -> None:
     assert set(REQUESTS) == set(TABLE) | BY_CLAIM
 
 

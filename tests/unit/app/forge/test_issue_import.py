@@ -21,7 +21,7 @@ ANN, EVE = an_account("ann"), an_account("eve")
 SOURCE = ForgeSettings(kind="github", repository="octo/demo", api="https://api.github.com")
 
 
-class Desk:
+class ImportSetup:
     """A ledger, and a forge with issues."""
 
     def __init__(self, world: FakeLedger | None = None) -> None:
@@ -41,12 +41,12 @@ class Desk:
 
 
 def test_issues_with_the_label_become_tasks_the_oldest_first_and_once() -> None:
-    desk = Desk()
+    setup = ImportSetup()
     for number in (7, 3):
-        desk.report(number, text=f"Text {number}")
-    desk.report(5, labels=("bug",))
-    first, again = desk.bring_in(), desk.bring_in()
-    tasks = [desk.world.task(one.task_id) for one in first.imported]
+        setup.report(number, text=f"Text {number}")
+    setup.report(5, labels=("bug",))
+    first, again = setup.bring_in(), setup.bring_in()
+    tasks = [setup.world.task(one.task_id) for one in first.imported]
 
     assert [(task.details.aliases, task.title, task.details.scope) for task in tasks] == [
         (("#3",), "Issue 3", "Text 3"),
@@ -54,98 +54,101 @@ def test_issues_with_the_label_become_tasks_the_oldest_first_and_once() -> None:
     ]
     assert [task.forge.issue for task in tasks] == [3, 7]
     assert (again.imported, again.known) == ((), first.imported)
-    assert len(desk.world.tasks()) == 2
+    assert len(setup.world.tasks()) == 2
 
 
 def test_looking_first_writes_nothing_down() -> None:
-    desk = Desk()
-    desk.report(3)
-    shown = desk.bring_in(is_dry=True)
+    setup = ImportSetup()
+    setup.report(3)
+    shown = setup.bring_in(is_dry=True)
 
-    assert desk.world.tasks() == {}
-    assert shown == desk.bring_in()
+    assert setup.world.tasks() == {}
+    assert shown == setup.bring_in()
 
 
 def test_only_what_accounts_that_may_write_have_opened_becomes_a_task() -> None:
-    desk = Desk()
-    desk.report(1, EVE)
-    desk.report(2, None)
-    desk.report(3)
-    found = desk.bring_in()
+    setup = ImportSetup()
+    setup.report(1, EVE)
+    setup.report(2, None)
+    setup.report(3)
+    found = setup.bring_in()
 
     assert [one.alias for one in found.imported] == ["#3"]
     assert [(one.alias, "import_from" in one.why) for one in found.skipped] == [("#1", True), ("#2", False)]
-    assert [one.alias for one in desk.bring_in(import_from="anyone").imported] == ["#1", "#2"]
+    assert [one.alias for one in setup.bring_in(import_from="anyone").imported] == ["#1", "#2"]
 
 
 def test_when_the_forge_does_not_say_who_may_write_nothing_becomes_a_task() -> None:
-    desk = Desk()
-    desk.report(1)
-    desk.report(2, EVE)
+    setup = ImportSetup()
+    setup.report(1)
+    setup.report(2, EVE)
 
     def unknown(account: Account) -> bool:
         if account == EVE:
             raise ForgeFault(ForgeFaultKind.UNREACHABLE, "Away.")
         return True
 
-    desk.forge.may_write = unknown  # type: ignore[method-assign]
+    setup.forge.may_write = unknown  # type: ignore[method-assign]
     with pytest.raises(ForgeFault):
-        desk.bring_in()
+        setup.bring_in()
 
-    assert desk.world.tasks() == {}
+    assert setup.world.tasks() == {}
 
 
 def test_each_author_is_asked_about_once() -> None:
-    desk = Desk()
+    setup = ImportSetup()
     for number in range(1, 30):
-        desk.report(number)
-    desk.bring_in()
+        setup.report(number)
+    setup.bring_in()
 
-    assert desk.forge.usage.requests == 2
+    assert setup.forge.usage.requests == 2
 
 
 def test_a_task_that_somebody_wrote_down_by_hand_stays_theirs() -> None:
-    desk = Desk()
-    own = desk.world.add(aliases=("#3",))
-    desk.report(3)
-    found = desk.bring_in()
+    setup = ImportSetup()
+    own = setup.world.add(aliases=("#3",))
+    setup.report(3)
+    found = setup.bring_in()
 
     assert [one.task_id for one in found.known] == [own]
-    assert desk.world.task(own).forge.issue == 0
+    assert setup.world.task(own).forge.issue == 0
 
 
 def test_an_issue_is_known_although_its_task_lost_the_number() -> None:
-    desk = Desk()
-    desk.report(3)
-    (made,) = desk.bring_in().imported
-    desk.world.ask(c.EditTask(task_id=made.task_id, aliases=()))
+    setup = ImportSetup()
+    setup.report(3)
+    (made,) = setup.bring_in().imported
+    setup.world.ask(c.EditTask(task_id=made.task_id, aliases=()))
 
-    assert [one.task_id for one in desk.bring_in().known] == [made.task_id]
+    assert [one.task_id for one in setup.bring_in().known] == [made.task_id]
 
 
 def test_two_ledgers_make_the_same_task_of_an_issue() -> None:
-    one, two = Desk(), Desk(FakeLedger(session="20261115-090000-00000001", rules=Rules(gates=())))
-    for desk in (one, two):
-        desk.report(3)
+    one, two = (
+        ImportSetup(),
+        ImportSetup(FakeLedger(session="20261115-090000-00000001", rules=Rules(gates=()))),
+    )
+    for setup in (one, two):
+        setup.report(3)
 
     assert one.bring_in() == two.bring_in()
 
 
 def test_an_issue_that_is_said_to_be_of_tomorrow_is_one_of_now() -> None:
-    desk = Desk()
-    desk.report(3, opened_at=MUCH_LATER)
-    desk.report(4, opened_at="")
+    setup = ImportSetup()
+    setup.report(3, opened_at=MUCH_LATER)
+    setup.report(4, opened_at="")
 
-    assert len(desk.bring_in().imported) == 2
+    assert len(setup.bring_in().imported) == 2
 
 
 def test_a_forge_whose_clock_is_ahead_makes_the_same_task_all_the_same() -> None:
-    desk = Desk()
-    desk.report(3, opened_at=LATER)
-    shown = desk.bring_in(is_dry=True)
-    desk.world.clock.advance(60)
+    setup = ImportSetup()
+    setup.report(3, opened_at=LATER)
+    shown = setup.bring_in(is_dry=True)
+    setup.world.clock.advance(60)
 
-    assert desk.bring_in() == shown
+    assert setup.bring_in() == shown
 
 
 @pytest.mark.parametrize(
@@ -165,23 +168,23 @@ def test_labels_tell_priority_and_skills(
     labels: tuple[str, ...], priority: str, skills: tuple[str, ...]
 ) -> None:
     assert read_labels(labels) == (priority, skills)
-    desk = Desk()
-    desk.report(3, labels=("remand", *labels))
-    (made,) = desk.bring_in().imported
-    task = desk.world.task(made.task_id)
+    setup = ImportSetup()
+    setup.report(3, labels=("remand", *labels))
+    (made,) = setup.bring_in().imported
+    task = setup.world.task(made.task_id)
 
     assert (task.details.priority, set(task.details.skills)) == (Priority(priority), set(skills))
 
 
 def test_hostile_issues_are_text_and_no_more() -> None:
-    desk = Desk()
+    setup = ImportSetup()
     hidden = [one.text for one in hostile_comments() if one.is_hidden][::5]
     for number, text in enumerate(hidden, 1):
-        desk.report(number, title=text[:5000], text=text)
-    found = desk.bring_in()
+        setup.report(number, title=text[:5000], text=text)
+    found = setup.bring_in()
 
     assert (len(found.imported), found.skipped) == (len(hidden), ())
-    for task in desk.world.tasks().values():
+    for task in setup.world.tasks().values():
         assert MARKER not in f"{task.title} {task.details.scope}".lower()
         assert "\n" not in task.title
         assert len(task.title) <= 200
@@ -190,10 +193,10 @@ def test_hostile_issues_are_text_and_no_more() -> None:
 
 @pytest.mark.parametrize("title", ["", "   ", "\u200b\u202e", "<!-- hidden -->"])
 def test_an_issue_without_a_title_is_called_by_its_number(title: str) -> None:
-    desk = Desk()
-    desk.report(3, title=title)
+    setup = ImportSetup()
+    setup.report(3, title=title)
 
-    assert desk.bring_in().imported[0].title == "Issue #3"
+    assert setup.bring_in().imported[0].title == "Issue #3"
 
 
 def test_a_line_in_a_file_makes_no_task_an_issues() -> None:

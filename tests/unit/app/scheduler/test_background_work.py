@@ -45,7 +45,7 @@ class Logs:
         """Nothing is kept."""
 
 
-class Desk:
+class ChoreSetup:
     """A scheduler's chores on fakes."""
 
     def __init__(self, shop: FakeScheduler, memory: Kept | None = None) -> None:
@@ -79,45 +79,45 @@ def test_the_status_is_written_when_it_has_changed_and_now_and_then() -> None:
     shop = FakeScheduler(ALICE)
     shop.world.add()
     shop.tick()
-    desk = Desk(shop)
+    setup = ChoreSetup(shop)
 
-    assert desk.do("status") == ""
-    (agent,) = desk.told().agents
+    assert setup.do("status") == ""
+    (agent,) = setup.told().agents
     assert (agent.agent, agent.last_line) == ("Alice", "running the tests")
-    desk.do("status")
-    assert desk.file.times == 1
-    desk.logs.said = "all pass"
-    desk.do("status")
-    assert (desk.file.times, desk.told().agents[0].last_line) == (2, "all pass")
+    setup.do("status")
+    assert setup.file.times == 1
+    setup.logs.said = "all pass"
+    setup.do("status")
+    assert (setup.file.times, setup.told().agents[0].last_line) == (2, "all pass")
     shop.world.clock.advance(FRESH_SECONDS + 1)
-    desk.do("status")
-    assert desk.file.times == 3
+    setup.do("status")
+    assert setup.file.times == 3
 
 
 def test_what_keeps_a_chore_from_being_done_is_told() -> None:
-    desk = Desk(FakeScheduler(ALICE))
+    setup = ChoreSetup(FakeScheduler(ALICE))
     failing = Chore("forge", 1.0, lambda: "it does not answer")
-    desk.writer.chores = (failing,)
+    setup.writer.chores = (failing,)
     failing.run_now()
 
-    desk.do("status")
+    setup.do("status")
 
-    assert desk.told().forge == "forge: it does not answer"
+    assert setup.told().forge == "forge: it does not answer"
 
 
 def test_what_is_wrong_stays_wrong_for_the_next_scheduler() -> None:
     shop = FakeScheduler(ALICE)
     shop.fault = CannotRun("disk", "no room on the disk")
     shop.world.add()
-    desk = Desk(shop)
+    setup = ChoreSetup(shop)
     shop.tick(2)
-    desk.do("breaker")
-    desk.do("breaker")
-    assert desk.memory.times == 1
+    setup.do("breaker")
+    setup.do("breaker")
+    assert setup.memory.times == 1
 
     shop.restart()
     assert shop.scheduler.breaker.breaches == ()
-    Desk(shop, desk.memory)
+    ChoreSetup(shop, setup.memory)
 
     assert [one.message for one in shop.scheduler.breaker.breaches] == ["no room on the disk"]
 
@@ -126,16 +126,16 @@ def test_the_place_of_a_task_that_has_ended_is_taken_down() -> None:
     shop = FakeScheduler(ALICE)
     task_id = shop.world.add()
     shop.tick()
-    desk = Desk(shop)
-    desk.do("places")
+    setup = ChoreSetup(shop)
+    setup.do("places")
     assert shop.worktrees.retired == []
     shop.world.ask(c.CancelTask(task_id=task_id))
-    desk.do("places")
+    setup.do("places")
     assert shop.worktrees.retired == [], "somebody is still there"
     shop.tick(3)
     shop.worktrees.retired.clear()
 
-    desk.do("places")
+    setup.do("places")
 
     assert shop.worktrees.retired == [task_id]
 
@@ -143,12 +143,12 @@ def test_the_place_of_a_task_that_has_ended_is_taken_down() -> None:
 def test_the_user_is_asked_about_those_nobody_is_left_for_when_the_team_has_changed() -> None:
     shop = FakeScheduler(Member(name="Alice", command=("agent",), skills=("paint",)))
     task_id = shop.world.add(skills=("paint",))
-    desk = Desk(shop)
-    desk.do("staff")
+    setup = ChoreSetup(shop)
+    setup.do("staff")
     assert shop.world.task(task_id).status == Status.INCOMING
 
     shop.world.rules = FakeScheduler(ALICE).world.rules
-    desk.do("staff")
+    setup.do("staff")
 
     assert shop.world.task(task_id).status == Status.ESCALATED
 
@@ -157,13 +157,13 @@ def test_the_user_is_asked_about_a_task_that_its_agent_has_given_up() -> None:
     shop = FakeScheduler(ALICE)
     task_id = shop.world.add()
     shop.world.ask(c.ClaimTask(agent="Alice", task_id=task_id), "Alice")
-    desk = Desk(shop)
-    desk.do("staff")
+    setup = ChoreSetup(shop)
+    setup.do("staff")
     assert shop.world.task(task_id).status == Status.CLAIMED
     shop.world.ask(c.FailTask(task_id=task_id, agent="Alice", reason="tired"), "Alice")
 
-    desk.do("staff")
-    desk.do("staff")
+    setup.do("staff")
+    setup.do("staff")
 
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED

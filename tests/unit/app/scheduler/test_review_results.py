@@ -161,7 +161,7 @@ def test_an_answer_counts_once() -> None:
 
 
 @pytest.mark.parametrize("text", [yes(), no(), "nothing"])
-def test_who_spoke_through_its_door_is_not_heard_twice(text: str) -> None:
+def test_who_spoke_through_its_socket_is_not_heard_twice(text: str) -> None:
     for ask in (
         c.RejectReview(task_id="", commit="work", findings=(Finding(text="No"),)),
         c.ApproveReview(

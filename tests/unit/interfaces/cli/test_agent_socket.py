@@ -163,7 +163,7 @@ def test_a_key_counts_for_its_run_alone() -> None:
     assert "k" not in (own, others)
 
 
-def test_the_doors_own_agent_and_task_are_forced() -> None:
+def test_the_sockets_own_agent_and_task_are_forced() -> None:
     said = asked()._replace(settings=["Bob", "T-2", "H-1", "", "80", "1", "120"])
     assert call_settings(said) == ["Alice", "T-1", "H-1", "", "80", "1", "120", "socket"]
     assert call_settings(said._replace(settings=[])) == ["Alice", "T-1", "", "", "", "", "", "socket"]
@@ -183,7 +183,7 @@ def test_the_doors_own_agent_and_task_are_forced() -> None:
         ("task", "heartbeat", "T-1"),
     ],
 )
-def test_nothing_is_decided_at_the_door_of_one_who_judges(arguments: tuple[str, ...]) -> None:
+def test_nothing_is_decided_at_the_socket_of_one_who_judges(arguments: tuple[str, ...]) -> None:
     """What it looks at is another's code, which can speak there as well."""
     place = msgspec.structs.replace(WORKPLACE, task_id="T-1-review")
     judge = CALLER._replace(agent="Rita", worktree=place)

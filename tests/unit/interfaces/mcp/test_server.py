@@ -20,7 +20,7 @@ PASSED = {
 
 
 class HeldDesk:
-    """A desk whose done claims last until somebody lets them go."""
+    """A runner whose done claims last until somebody lets them go."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -41,16 +41,16 @@ def test_a_client_that_waits_for_gates_is_told_that_they_run_and_others_are_answ
     monkeypatch.setattr(task_tools, "PROGRESS_SECONDS", 0.01)
 
     async def scene() -> tuple[Any, list[str | None]]:
-        desk = HeldDesk()
+        runner = HeldDesk()
         told: list[str | None] = []
 
         async def progress(_: float, __: float | None, message: str | None) -> None:
             told.append(message)
             if len(told) == 2:
                 assert (await client.list_tools()).tools, "nobody waits for another's gates"
-                desk.go.set()
+                runner.go.set()
 
-        async with Client(RemandServer(desk), mode=mode) as client:
+        async with Client(RemandServer(runner), mode=mode) as client:
             result = await client.call_tool("submit", {"task": "T-1"}, progress_callback=progress)
         return result, told
 

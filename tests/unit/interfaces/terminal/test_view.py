@@ -18,8 +18,8 @@ from remand.testing.builders import NOW
 from tests.unit.interfaces.terminal.example_boards import a_board, a_question
 
 
-class FakeDesk:
-    """A desk one lays boards on; whoever looks is counted."""
+class FakeBoardSource:
+    """A source of boards that a test sets; whoever looks is counted."""
 
     name = "shop"
     why_not = ""
@@ -60,8 +60,8 @@ class Seat:
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def watch(self, desk: BoardSource, *steps: Callable[[], object]) -> ExitReason:
-        """Shows the desk; each step is taken again and again until it gives something true."""
+    def watch(self, source: BoardSource, *steps: Callable[[], object]) -> ExitReason:
+        """Shows the source; each step is taken again and again until it gives something true."""
         left = list(steps)
 
         def stop() -> bool:
@@ -70,7 +70,7 @@ class Seat:
                 left.pop(0)
             return not left
 
-        ending = show_view(desk, self.terminal, stop)
+        ending = show_view(source, self.terminal, stop)
         self._read()
         return ending
 
@@ -104,88 +104,92 @@ def pressing(seat: Seat, keys: str) -> Callable[[], bool]:
 
 
 def test_the_view_ends_when_whoever_started_it_says_so(seat: Seat) -> None:
-    assert seat.watch(FakeDesk(), seat.has_drawn("no scheduler")) is ExitReason.STOPPED
+    assert seat.watch(FakeBoardSource(), seat.has_drawn("no scheduler")) is ExitReason.STOPPED
 
 
 def test_the_board_is_read_once_more_when_something_has_changed(seat: Seat) -> None:
-    desk = FakeDesk()
+    source = FakeBoardSource()
 
     def change() -> bool:
-        desk.board = a_board(questions=(a_question(7),))
-        desk.is_changed = True
+        source.board = a_board(questions=(a_question(7),))
+        source.is_changed = True
         return True
 
-    seat.watch(desk, seat.has_drawn("no scheduler"), change, seat.has_drawn("Mend roof 7"))
+    seat.watch(source, seat.has_drawn("no scheduler"), change, seat.has_drawn("Mend roof 7"))
 
-    assert desk.looks == [("", False), ("", False)]
+    assert source.looks == [("", False), ("", False)]
 
 
 def test_what_a_key_asks_for_is_carried_out_and_what_came_of_it_said(seat: Seat) -> None:
-    desk = FakeDesk(a_question())
-    seat.watch(desk, seat.has_drawn("Mend roof 1"), pressing(seat, "3"), seat.has_drawn("reassign:Bob it is"))
+    source = FakeBoardSource(a_question())
+    seat.watch(
+        source, seat.has_drawn("Mend roof 1"), pressing(seat, "3"), seat.has_drawn("reassign:Bob it is")
+    )
 
-    assert desk.answers == [("E-000000000001", "reassign:Bob", "")]
+    assert source.answers == [("E-000000000001", "reassign:Bob", "")]
 
 
 def test_two_quick_keys_answer_one_question_and_not_the_next(seat: Seat) -> None:
-    desk = FakeDesk(a_question(1), a_question(2))
-    real = desk.answer
+    source = FakeBoardSource(a_question(1), a_question(2))
+    real = source.answer
 
     def answer(question: Question, option: str, guidance: str) -> str:
-        desk.board = a_board(questions=(a_question(2),))
+        source.board = a_board(questions=(a_question(2),))
         return real(question, option, guidance)
 
-    desk.answer = answer  # type: ignore[method-assign]
-    seat.watch(desk, seat.has_drawn("Mend roof 1"), pressing(seat, "11"), seat.has_drawn("has just changed"))
+    source.answer = answer  # type: ignore[method-assign]
+    seat.watch(
+        source, seat.has_drawn("Mend roof 1"), pressing(seat, "11"), seat.has_drawn("has just changed")
+    )
 
-    assert desk.answers == [("E-000000000001", "fix", "")]
+    assert source.answers == [("E-000000000001", "fix", "")]
 
 
 def test_a_ledger_that_cannot_be_read_is_said_and_the_last_board_stays(seat: Seat) -> None:
-    desk = FakeDesk(a_question())
+    source = FakeBoardSource(a_question())
 
     def fail() -> bool:
-        desk.fault = "The disk is full."
-        desk.is_changed = True
+        source.fault = "The disk is full."
+        source.is_changed = True
         return True
 
-    seat.watch(desk, seat.has_drawn("Mend roof 1"), fail, seat.has_drawn("! The disk is full."))
+    seat.watch(source, seat.has_drawn("Mend roof 1"), fail, seat.has_drawn("! The disk is full."))
 
     last = seat.drawn.rpartition("\x1b[H")[2]
     assert "Mend roof 1" in last
 
 
 def test_looking_again_is_thorough(seat: Seat) -> None:
-    desk = FakeDesk()
-    seat.watch(desk, seat.has_drawn("no scheduler"), pressing(seat, "r"), lambda: len(desk.looks) > 1)
+    source = FakeBoardSource()
+    seat.watch(source, seat.has_drawn("no scheduler"), pressing(seat, "r"), lambda: len(source.looks) > 1)
 
-    assert desk.looks[1] == ("", True)
+    assert source.looks[1] == ("", True)
 
 
 def test_of_many_questions_the_story_of_the_one_looked_at_is_read(seat: Seat) -> None:
-    desk = FakeDesk(*(a_question(number) for number in range(MAX_WITH_HISTORY + 1)))
-    seat.watch(desk, seat.has_drawn("Mend roof 0"), pressing(seat, "j"), lambda: len(desk.looks) > 1)
+    source = FakeBoardSource(*(a_question(number) for number in range(MAX_WITH_HISTORY + 1)))
+    seat.watch(source, seat.has_drawn("Mend roof 0"), pressing(seat, "j"), lambda: len(source.looks) > 1)
 
-    assert desk.looks[1] == ("E-000000000001", False)
+    assert source.looks[1] == ("E-000000000001", False)
 
 
 def test_the_view_is_left_by_its_key(seat: Seat) -> None:
-    assert seat.watch(FakeDesk(), pressing(seat, "q"), lambda: False) is ExitReason.QUIT
+    assert seat.watch(FakeBoardSource(), pressing(seat, "q"), lambda: False) is ExitReason.QUIT
 
 
 def test_where_the_terminal_has_gone_the_view_ends(seat: Seat) -> None:
     reader, writer = os.pipe()
     os.close(writer)
 
-    ending = show_view(FakeDesk(), seat.terminal._replace(keyboard=reader))
+    ending = show_view(FakeBoardSource(), seat.terminal._replace(keyboard=reader))
     os.close(reader)
 
     assert ending is ExitReason.GONE
 
 
 def test_a_ledger_that_cannot_be_read_at_all_is_left_to_whoever_called(seat: Seat) -> None:
-    desk = FakeDesk()
-    desk.fault = "The disk is full."
+    source = FakeBoardSource()
+    source.fault = "The disk is full."
 
     with pytest.raises(EnvironmentFault):
-        show_view(desk, seat.terminal)
+        show_view(source, seat.terminal)
