@@ -6,7 +6,7 @@ import os
 from hashlib import sha256
 from typing import BinaryIO
 
-from remand.adapters.coordinator import protocol
+from remand.adapters.coordinator import agent_socket, protocol
 from remand.adapters.coordinator.agent_socket import GRACE, PATIENCE, AgentSocketListener, CommandProcesses
 from remand.adapters.coordinator.server import CommandLineCall, ConsultationProcesses, Coordinator
 from remand.adapters.gates.background_runs import BackgroundRuns
@@ -60,6 +60,8 @@ def make_agent_sockets(
     """Agent sockets in a folder of the ledger's own."""
     name = f"doors-{sha256(ledger_id(place).encode()).hexdigest()[:8]}"
     folder = os.path.join(_require_socket_folder(), name)
+    agent_socket.prepare_socket_folder(folder)
+    agent_socket.allow_descriptors()
     return AgentSocketListener(folder, handler, patience=patience, grace=grace)
 
 

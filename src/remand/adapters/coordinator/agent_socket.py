@@ -177,9 +177,6 @@ class AgentSocketListener:
     def __init__(
         self, folder: str, answering: CallHandler, *, patience: float = PATIENCE, grace: float = GRACE
     ) -> None:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        _remove_stale_sockets(folder)
-        _allow_descriptors()
         self._folder = folder
         self._answering = answering
         self._patience = patience
@@ -427,8 +424,9 @@ MAX_DESCRIPTORS = 4096
 """What a scheduler with 200 agent sockets may have open, should all of them be flooded with connections."""
 
 
-def _remove_stale_sockets(folder: str) -> None:
-    """Takes away the sockets of schedulers that are gone; while another one lives, its sockets stay."""
+def prepare_socket_folder(folder: str) -> None:
+    """Makes the folder, and removes the sockets of schedulers that are gone; while another one lives, its sockets stay."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     # The lock is held, and its descriptor open, for as long as this process lives.
     if acquire_lock(os.path.join(folder, "lock")) < 0:
         return
@@ -438,7 +436,8 @@ def _remove_stale_sockets(folder: str) -> None:
                 os.unlink(os.path.join(folder, name))
 
 
-def _allow_descriptors() -> None:
+def allow_descriptors() -> None:
+    """Raises the limit on open files to what many agent sockets need."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(MAX_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
