@@ -6,8 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from remand.domain.task import Task
+from remand.ledger.task_state import flat_state
 from tests.integration.machine import HERE, PATIENCE, Machine, Repository, Said, end
 
 DAY = 86_400
@@ -189,6 +192,11 @@ def _age(path: Path) -> None:
     import apsw
 
     connection = apsw.Connection(str(path))
+    for name, state in connection.execute("SELECT id, state FROM task").fetchall():
+        flat = flat_state(msgspec.json.decode(str(state), type=Task))
+        connection.execute(
+            "UPDATE task SET state = ? WHERE id = ?", (msgspec.json.encode(flat).decode(), name)
+        )
     connection.execute("ALTER TABLE head DROP COLUMN bounded_from")
     connection.pragma("user_version", 13)
     connection.close()

@@ -64,8 +64,8 @@ def compose_state(flat: dict[str, Any]) -> dict[str, Any]:
     flat = dict(flat)
     gates, count = flat.pop("gating", None), flat.pop("gate_rejection_count", 0)
     state = _compose(flat, _TASK_LAYOUT)
-    if gates is not None:
-        state["gates"] = _compose(gates, _GATES_LAYOUT) | ({"rejection_count": count} if count else {})
+    if gates is not None or count:
+        state["gates"] = _compose(gates or {}, _GATES_LAYOUT) | ({"rejection_count": count} if count else {})
     return state
 
 

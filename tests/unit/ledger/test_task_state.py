@@ -31,6 +31,17 @@ def test_the_state_of_an_older_ledger_is_put_into_parts(task: Task) -> None:
     assert msgspec.convert(compose_state(flat), Task) == task
 
 
+def test_the_count_of_an_older_ledger_is_kept_where_nothing_else_is_known_of_the_gates() -> None:
+    flat = {
+        "id": "T-1",
+        "title": "Roof",
+        "created_at": "2026-01-01T00:00:00.000000Z",
+        "gate_rejection_count": 2,
+    }
+
+    assert msgspec.convert(compose_state(flat), Task).gates.rejection_count == 2
+
+
 def test_the_flat_form_has_the_names_of_the_first_release() -> None:
     task = a_task(lockouts=(a_lockout(),), gates=GATES, last_rejection=a_filed_rejection())
 
