@@ -70,7 +70,7 @@ class TestPrepare:
         assert worker.look() == (site.start, set())
 
     def test_it_is_a_worktree_as_git_itself_has_them(self, site: Site, worker: Worker) -> None:
-        assert site.worktrees() == [str(worker.folder)]
+        assert site.worktree_paths() == [str(worker.folder)]
         assert site.git("branch", "--show-current", folder=worker.folder) == BRANCH
         assert worker.status() == [""]
         assert site.git("worktree", "prune", "-v") == ""
@@ -113,7 +113,7 @@ class TestPrepare:
         again = worker.again()
         assert files(again) == HELD | {"work.py"}
         assert again.look() == (commit, set())
-        assert site.worktrees() == [str(again.folder)]
+        assert site.worktree_paths() == [str(again.folder)]
 
     @pytest.mark.parametrize("is_confined", [False, True], ids=["open", "confined"])
     def test_whatever_git_calls_a_branch_is_one(self, site: Site, is_confined: bool) -> None:
@@ -141,7 +141,7 @@ class TestPrepare:
                 site.prepare(branch=wanted)
             site.git("pack-refs", "--all")
         assert told.value.cause == "git"
-        assert site.worktrees() == []
+        assert site.worktree_paths() == []
 
     def test_a_branch_that_the_user_has_checked_out_is_refused(self, site: Site) -> None:
         site.git("switch", "-q", "-c", "here")
@@ -265,7 +265,7 @@ class TestLeave:
     def test_where_there_is_nothing_there_is_nothing_to_do(self, site: Site, worker: Worker) -> None:
         site.worktrees.remove(TASK)
         site.worktrees.restore_git_links(worker.worktree)
-        assert site.worktrees() == []
+        assert site.worktree_paths() == []
 
 
 class TestRetire:
@@ -274,7 +274,7 @@ class TestRetire:
         worker.bring()
         site.worktrees.remove(TASK)
         assert site.left() == []
-        assert site.worktrees() == []
+        assert site.worktree_paths() == []
         assert (site.tip(), site.kept()) == (commit, [])
         site.worktrees.remove(TASK)
 
@@ -342,7 +342,7 @@ class TestSweep:
             worker = site.prepare(task=f"T-{number}", branch=f"b{number}", is_confined=bool(number % 2))
             worker.write("x.py", f"{number}\n")
         assert site.worktrees.remove_others(["T-1", "T-3", "T-9"]) == ["T-0", "T-2", "T-4"]
-        assert sorted(Path(path).name for path in site.worktrees()) == ["T-1", "T-3"]
+        assert sorted(Path(path).name for path in site.worktree_paths()) == ["T-1", "T-3"]
         assert site.kept() == [f"refs/remand/kept/T-{number}" for number in (0, 2, 4)]
         assert site.worktrees.remove_others(()) == ["T-1", "T-3"]
         assert site.left() == []
@@ -353,7 +353,7 @@ class TestSweep:
         other = site.opened(str(site.folder / "elsewhere"))
         other.prepare("T-9", "nine", site.start, is_confined=False)
         assert site.worktrees.remove_others(()) == []
-        assert len(site.worktrees()) == 4
+        assert len(site.worktree_paths()) == 4
 
     def test_nothing_at_all_is_nothing_to_sweep(self, site: Site) -> None:
         assert site.worktrees.remove_others(()) == []

@@ -212,7 +212,7 @@ def check_whole(worker: Worker) -> None:
     assert said == site.git("status", "--porcelain", "--branch", folder=worker.folder)
     assert said.split("\n")[0] == f"## {worker.worktree.branch}"
     assert "UU" not in said
-    assert site.worktrees() == [str(worker.folder)]
+    assert site.worktree_paths() == [str(worker.folder)]
     assert worker.look()[0] == site.tip() == worker.git("rev-parse", "HEAD")
     worker.commit("after.py")
 
@@ -486,7 +486,7 @@ class TestMany:
         for thread in threads:
             thread.join()
         assert faults == []
-        assert len(site.worktrees()) == count
+        assert len(site.worktree_paths()) == count
         assert len(site.git("branch", "--list", "b/*").split("\n")) == count
         assert len(site.worktrees.remove_others(())) == count
         assert site.left() == []
@@ -581,7 +581,7 @@ def test_whatever_a_killed_scheduler_leaves_is_mended_and_swept(
         if chance.random() < 0.5:
             assert site.worktrees.remove_others(()) == ["T-1", "T-2"]
             assert site.left() == [], f"turn {turn}: {point}"
-            assert site.worktrees() == []
+            assert site.worktree_paths() == []
     assert site.kept() == [], "nothing that was half made counts as work"
 
 
@@ -627,7 +627,7 @@ class TestFullDisk:
                     or site.git("status", "--porcelain", folder=folder / TASK) == ""
                 )
                 assert not (folder / ".own" / TASK / "making").exists()
-                assert len(site.worktrees()) == (folder / TASK).exists()
+                assert len(site.worktree_paths()) == (folder / TASK).exists()
             (disk / "filler").unlink()
             worker = site.prepare(is_confined=is_confined)
             assert worker.look() == (site.start, set())

@@ -62,7 +62,7 @@ class Site:
     def tip(self, branch: str = BRANCH) -> str:
         return self.git("rev-parse", "--verify", "-q", f"refs/heads/{branch}", check=False)
 
-    def worktrees(self) -> list[str]:
+    def worktree_paths(self) -> list[str]:
         """The worktrees besides the main one, as git lists them."""
         rows = self.git("worktree", "list", "--porcelain").split("\n")
         return [row.removeprefix("worktree ") for row in rows if row.startswith("worktree ")][1:]
