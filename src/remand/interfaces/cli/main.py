@@ -13,7 +13,7 @@ from remand.app.reminders import key_warning, log_warning, reminder
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
-from remand.interfaces.cli.output import Facts, Result, as_json, clean, console
+from remand.interfaces.cli.output import NamedValues, Result, as_json, clean, console
 from remand.interfaces.cli.registry import COMMANDS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
 from remand.wiring.reminders import held_events_warning, read_unseen_at, run_after_call
@@ -57,7 +57,7 @@ def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
     if call.is_json:
         is_marked = bool(warnings.data) and type(result.data) is dict
         origin.stdout.write(as_json(result.data | warnings.data if is_marked else result.data) + "\n")
-    elif isinstance(result.show, str) or (isinstance(result.show, Facts) and not origin.is_terminal):
+    elif isinstance(result.show, str) or (isinstance(result.show, NamedValues) and not origin.is_terminal):
         text = clean(result.show)
         origin.stdout.write(f"{text}\n" if text else "")
     else:

@@ -143,7 +143,7 @@ def write_unwrapped(out: Console, text: str) -> None:
     out.print(Text(clean(text)), soft_wrap=True)
 
 
-class Facts:
+class NamedValues:
     """Names and values, one a line; empty values are left out. As text it needs no rich, which takes long to load."""
 
     def __init__(self, rows: Sequence[tuple[str, object]]) -> None:

@@ -7,7 +7,7 @@ from remand.domain import commands as c
 from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
 from remand.domain.task import PRIORITIES
 from remand.interfaces.cli.context import Context, argument, command, split_commas
-from remand.interfaces.cli.output import Facts, Result
+from remand.interfaces.cli.output import NamedValues, Result
 from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.cli.tasks.objections import with_objections
 
@@ -95,7 +95,7 @@ def claim_result(context: Context, answer: Acceptance) -> Result:
         "title": answer.task.title,
     }
     rows = [(name.replace("_", " "), value) for name, value in data.items()]
-    return with_objections(context, answer.task, data, Facts(rows))
+    return with_objections(context, answer.task, data, NamedValues(rows))
 
 
 _CLAIM_COMMANDS: dict[str, type[c.ClaimCommand]] = {

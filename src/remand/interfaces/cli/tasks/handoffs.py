@@ -25,7 +25,7 @@ from remand.domain import ids
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.references import require_handoff
 from remand.interfaces.cli.context import Context, argument, command, require_json_object
-from remand.interfaces.cli.output import Facts, Page, Result, one_line
+from remand.interfaces.cli.output import NamedValues, Page, Result, one_line
 from remand.interfaces.cli.tasks.changes import claim_result
 from remand.interfaces.cli.tasks.verdicts import done_claim_result
 from remand.ledger.problems import BadLine
@@ -131,7 +131,7 @@ def _render_handoff(
     rows = [(name, passed_on if name == "reassigned to" else value) for name, value in rows]
 
     def show(out: Console) -> None:
-        Facts(rows)(out)
+        NamedValues(rows)(out)
         page = Page(out, f"remand handoff status {found.handoff_id} --json")
         page.text("Instructions", found.instructions)
         page.text("Override message", found.override_message)

@@ -23,7 +23,7 @@ from remand.domain.references import require_task
 from remand.domain.task import Status, Task
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command
-from remand.interfaces.cli.output import Facts, RawJson, Result, clean, one_line, table, write_unwrapped
+from remand.interfaces.cli.output import NamedValues, RawJson, Result, clean, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.objections import objection_data, objection_rows
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
@@ -246,7 +246,7 @@ def _page(
         from rich.text import Text
 
         out.print(Text(clean(task.title), style="bold"))
-        Facts(rows)(out)
+        NamedValues(rows)(out)
         if held is not None:
             _, _, block = render_held_work(held, most=len(held.findings)).partition("\n")
             write_unwrapped(out, f"{HELD_HEADING}\n{block}")
