@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.git.location import locate
+from remand.adapters.git.location import REPOSITORY_NOTE, locate
 from remand.adapters.git.refs import Branches
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.ports import CannotRun
@@ -491,6 +491,29 @@ class TestMany:
         assert len(site.worktrees.remove_others(())) == count
         assert site.left() == []
         assert site.kept() == []
+
+    def test_the_note_that_another_process_writes_meanwhile_is_left_alone(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A note that is gone for a moment would fail whoever reads it then."""
+        symlink, unlink, removed = os.symlink, os.unlink, []
+
+        def be_late(target: str, path: str) -> None:
+            monkeypatch.setattr(os, "symlink", symlink)
+            symlink(target, path)
+            raise FileExistsError
+
+        def remove(path: str, **options: int) -> None:
+            removed.append(str(path))
+            unlink(path, **options)
+
+        monkeypatch.setattr(os, "symlink", be_late)
+        monkeypatch.setattr(os, "unlink", remove)
+        site.worktrees._require_private()
+
+        note = site.folder / "worktrees" / REPOSITORY_NOTE
+        assert os.readlink(note) == site.common_dir
+        assert str(note) not in removed
 
 
 PREPARING = """

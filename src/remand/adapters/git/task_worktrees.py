@@ -505,12 +505,23 @@ class GitWorktrees:
     def _note_repository(self) -> None:
         """Notes, out of the agents' reach, whose worktrees these are: a link is there whole or not at all."""
         note = os.path.join(self._folder, REPOSITORY_NOTE)
-        while not os.path.islink(note) or os.readlink(note) != self._common_dir:
+        while (noted := _noted_target(note)) != self._common_dir:
+            # Only what is wrong is removed: others may be writing the note at the same moment.
+            if noted is not None:
+                with suppress(FileNotFoundError):
+                    os.unlink(note)
             with suppress(FileExistsError):
                 os.symlink(self._common_dir, note)
-                return
-            with suppress(FileNotFoundError):
-                os.unlink(note)
+
+
+def _noted_target(path: str) -> str | None:
+    """Where a link points; empty when something else is there, None when nothing is."""
+    try:
+        return os.readlink(path)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return ""
 
 
 def _names(folder: str) -> Sequence[str]:
