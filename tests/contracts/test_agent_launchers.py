@@ -20,7 +20,7 @@ import pytest
 
 from remand.adapters.sandbox import agent_launchers, limits
 from remand.adapters.sandbox.limits import ControlGroup, make_group
-from remand.adapters.sandbox.processes import LEFT_OUT, OutputLog
+from remand.adapters.sandbox.processes import LEFT_OUT, OutputLog, ProcessTable
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.adapters.sandbox.self_test import AgentTestbed
 from remand.app.gates.ports import JobLimits
@@ -240,6 +240,16 @@ def test_stopping_asks_first(bench: Bench) -> None:
     ended = end_of(running)
     assert (ended.how, ended.status) == ("stopped", 7)
     assert ended.output == "begun\nasked\n"
+
+
+def test_an_agent_that_started_since_the_processes_were_read_is_asked_too() -> None:
+    table = ProcessTable()
+    table.now(os.getpid())
+    with subprocess.Popen(["sleep", "100"]) as process:
+        try:
+            assert process.pid in {entry.pid for entry in table.now(process.pid)}
+        finally:
+            process.kill()
 
 
 def test_every_process_is_asked(bench: Bench) -> None:

@@ -97,14 +97,16 @@ def running_processes() -> Iterator[ProcessEntry]:
 
 
 class ProcessTable:
-    """The processes that run, read again only when the last time is a while ago."""
+    """The processes that run: read again when the last time is a while ago, or a process has started since."""
 
     def __init__(self) -> None:
         self._read_at = -_TABLE_SECONDS
         self._table: list[ProcessEntry] = []
 
-    def now(self) -> list[ProcessEntry]:
-        if time.monotonic() - self._read_at >= _TABLE_SECONDS:
+    def now(self, child: int) -> list[ProcessEntry]:
+        """The processes, for whoever looks for those of this one."""
+        is_old = time.monotonic() - self._read_at >= _TABLE_SECONDS
+        if is_old or all(entry.pid != child for entry in self._table):
             self._table, self._read_at = list(running_processes()), time.monotonic()
         return self._table
 

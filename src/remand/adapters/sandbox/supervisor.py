@@ -374,7 +374,8 @@ class SupervisedProcess(Generic[R]):
         if not self._rules.grace_seconds:
             self._kill()
             return
-        connection, table = self._connection, process_table().now()
+        connection = self._connection
+        table = process_table().now(connection.child)
         # Where the system does not list processes, the group that the first of them leads.
         for pid in descendants(connection.ancestor(self._process), table) if table else {-connection.child}:
             with suppress(OSError):
