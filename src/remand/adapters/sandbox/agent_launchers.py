@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -69,11 +70,11 @@ CAUSES = {
 REMEDIES = {
     "disk": "Free some space there.",
     "program": "Fix the command in remand.toml.",
-    "sandbox": "Repeat when it can.",
+    "sandbox": "Try again later.",
 }
 
 
-class _AgentLauncher:
+class _AgentLauncher(ABC):
     """Starts agents in a way that a subclass knows."""
 
     tier: str
@@ -108,10 +109,11 @@ class _AgentLauncher:
             text = f"The system cannot start an agent: {fault}. {REMEDIES[cause]}"
             raise CannotRun(cause, text) from None
 
+    @abstractmethod
     def _connect(
         self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
     ) -> LaunchConnection:
-        raise NotImplementedError
+        """The connection to the process that starts the agent."""
 
 
 def _run_end(end: ProcessEnd, folder: str) -> RunEnd:

@@ -26,7 +26,7 @@ def write(path: str) -> str:
     return f"wrote {path}"
 
 
-def cut(path: str) -> str:
+def truncate(path: str) -> str:
     os.truncate(path, 0)
     return f"cut off {path}"
 

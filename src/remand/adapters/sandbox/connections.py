@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
@@ -50,7 +51,7 @@ class LauncherReport(Record, kw_only=True, rename="kebab"):
     fault: str = ""
 
 
-class LaunchConnection:
+class LaunchConnection(ABC):
     """The ties to a program that launches a job, waits for permission to start it, and ends it with us."""
 
     command: Sequence[str | bytes]
@@ -74,29 +75,29 @@ class LaunchConnection:
         self.child_ends, self.own_ends = ExitStack(), ExitStack()
         """What the program inherits is closed once it has started, the rest when nothing of it is left."""
 
+    @abstractmethod
     def await_child(self, seconds: float) -> bool:
         """True when the job's first process waits for permission within so many seconds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def permit_start(self, process: subprocess.Popen[bytes]) -> None:
         """Lets the job begin, bound to this process."""
-        raise NotImplementedError
 
     def ancestor(self, process: subprocess.Popen[bytes]) -> int:
         """The process that the job's processes descend from, orphans among them."""
         return process.pid
 
+    @abstractmethod
     def end_descriptor(self, first: ProcessHandle) -> int:
         """Readable when the job has ended, or may have."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_ended(self) -> bool:
         """True when the job has. To be called when that descriptor is readable; never waits."""
-        raise NotImplementedError
 
+    @abstractmethod
     def revoke(self) -> None:
         """Ends what waits for permission, and a launcher with all it has started."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Closes our ends: whatever is still bound to them ends."""

@@ -148,7 +148,7 @@ def _run_job(job: Job, connect: Connect) -> JobResult:
     except LaunchFailed as fault:
         return _not_started(str(fault))
     except OSError as fault:
-        text = f"The system cannot start a process: {fault}. Repeat when it can."
+        text = f"The system cannot start a process: {fault}. Try again later."
         return JobResult("not_started", NOT_STARTED, detail=text)
 
 

@@ -130,7 +130,7 @@ def _reach_attacks(sandbox: Sandbox, target: _JobTestbed) -> Iterator[AttackResu
     """What a job is to be kept away from."""
     tries = {
         "write outside": ["write", os.path.join(target.outside, "written")],
-        "cut off a file outside": ["cut", os.path.join(target.outside, "kept")],
+        "cut off a file outside": ["truncate", os.path.join(target.outside, "kept")],
         "write to the ledger": ["write", os.path.join(target.ledger, "written")],
         "read a secret in home": ["read", target.secret],
         "read the environment of others": ["find_in_environments", target.word],
