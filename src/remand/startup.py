@@ -19,7 +19,7 @@ LAZY_MODULES = frozenset(
         "adapters.gates": "background_runs",
         "adapters.git": "checkouts event_publisher mirror repository",
         "adapters.hosts": "checks claude codex codex_settings copilot cursor gemini installation launch openhands qwen",
-        "adapters.parsers": "cargo cargo_test cobertura coverage_json eslint exit go junit lcov mypy registry ruff sarif tap tsc",
+        "adapters.parsers": "cargo coverage_reports go linters registry suite_reports",
         "adapters.sandbox": "sandboxes",
         "adapters.stores": "sqlite_migrations",
         "app": "errors prompts rejection_facts",

@@ -50,7 +50,7 @@ def read(parser: str, ran: ToolOutput) -> Measurement | None:
     if found is None:
         assert 0 < len(why) < 1_000
         return None
-    assert found.figures.keys() <= set(PARSERS[parser].FIGURES)
+    assert found.figures.keys() <= set(PARSERS[parser]().figures)
     assert all(math.isfinite(value) and value >= 0 for value in found.figures.values())
     assert len(found.findings) <= MAX_FINDINGS
     for finding in found.findings[:50]:
@@ -76,10 +76,10 @@ def everywhere(content: bytes, status: int = 0) -> list[ToolOutput]:
 
 @pytest.mark.parametrize("parser", tuple(PARSERS))
 def test_a_parser_declares_its_figures_and_requires_nothing_else(parser: str) -> None:
-    figures = PARSERS[parser].FIGURES
+    figures = PARSERS[parser]().figures
 
     assert figures
-    assert all(name[:4] in ("max_", "min_") and name[4:] in figures for name in PARSERS[parser].DEFAULTS)
+    assert all(name[:4] in ("max_", "min_") and name[4:] in figures for name in PARSERS[parser]().defaults)
 
 
 def test_there_is_no_parser_of_another_name() -> None:

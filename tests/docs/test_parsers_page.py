@@ -25,8 +25,8 @@ def test_every_parser_is_documented_and_no_other() -> None:
 def test_a_parsers_figures_and_thresholds_are_as_documented(name: str) -> None:
     _, _, figures, thresholds = ROWS[name]
 
-    assert tuple(re.findall(r"`([a-z_]+)`", figures)) == PARSERS[name].FIGURES
-    assert tomllib.loads("\n".join(re.findall(r"`([^`]+)`", thresholds))) == dict(PARSERS[name].DEFAULTS)
+    assert tuple(re.findall(r"`([a-z_]+)`", figures)) == PARSERS[name]().figures
+    assert tomllib.loads("\n".join(re.findall(r"`([^`]+)`", thresholds))) == dict(PARSERS[name]().defaults)
 
 
 def test_the_example_gates_are_valid() -> None:
@@ -34,4 +34,4 @@ def test_the_example_gates_are_valid() -> None:
     gates = parse_gate_policy(tomllib.loads(example)).gates or ()
 
     assert {gate.parser for gate in gates} <= set(PARSERS)
-    assert all(name[4:] in PARSERS[gate.parser].FIGURES for gate in gates for name in gate.require)
+    assert all(name[4:] in PARSERS[gate.parser]().figures for gate in gates for name in gate.require)

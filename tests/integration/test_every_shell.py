@@ -15,8 +15,7 @@ import pytest
 
 from remand.adapters.sandbox import system_links
 from remand.adapters.sandbox.agent_launchers import link_folders
-from remand.adapters.sandbox.file_view import FileView, Visibility
-from remand.adapters.sandbox.job_setup import SYSTEM_PATH
+from remand.adapters.sandbox.job_setup import SYSTEM_PATH, FileView, Visibility
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.app.scheduler.ports import AgentLaunch, Bounds, RunEnd
 from tests.integration.agent_launchers import PATIENCE, crew_of, end_of, eventually

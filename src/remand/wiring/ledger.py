@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from remand.adapters.git import ledger_folder
-from remand.adapters.git.event_files import GitControl, GitHistory
+from remand.adapters.git.event_files import OWN_FILES, GitControl, GitHistory, note_ledger_id, prepare_got
 from remand.adapters.git.location import LedgerLocation, locate
 from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.segments import Segments
@@ -61,14 +60,14 @@ def open_at(place: LedgerLocation) -> OpenLedger:
 
 
 def _open_at(place: LedgerLocation) -> OpenLedger:
-    ledger_folder.prepare_folder(place)
+    prepare_got(place)
     store = SqliteStore(os.path.join(place.got, "ledger.db"))
     clock, ids = SystemClock(), RandomIds()
     segments = Segments(
         place.event_folders, os.path.join(place.got, "quarantine"), GitIndex(place), clock, ids
     )
     ledger_id = store.ensure_id(make_session_name(clock.now(), ids.hex()), segments.rename)
-    ledger_folder.note_ledger_id(place, ledger_id)
+    note_ledger_id(place, ledger_id)
     repository = GitRepository(place)
     settings = SettingsSource(repository, place.root, place.common_dir)
     ledger = Ledger(
@@ -115,7 +114,7 @@ def _control_change(opened: OpenLedger, repository: GitRepository, before: str, 
     source = GitControl(opened.place)
     with opened.store.read() as view:
         verifier = opened.ledger.verifier(view)
-    return control_files.ControlCheck(source, verifier, ledger_folder.OWN_FILES).check(tip, before, commit)
+    return control_files.ControlCheck(source, verifier, OWN_FILES).check(tip, before, commit)
 
 
 def machine_keys() -> FileKeys:
@@ -136,7 +135,7 @@ def _evidence_lookup(
 
 def prepare_folder(place: LedgerLocation) -> None:
     """Makes the ledger's folder where there is none; nothing is opened yet."""
-    ledger_folder.prepare_folder(place)
+    prepare_got(place)
 
 
 def reopen_if_replaced(opened: OpenLedger) -> OpenLedger:

@@ -1,4 +1,4 @@
-"""Event files in git: what commits changed below `.got`, and the base's history of them."""
+"""The folder `.got` and git: what Remand writes there for git to track, what commits changed below it, and the base's history of event files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,55 @@ from remand.adapters.git.command import (
     query_git,
     run_git,
 )
-from remand.adapters.git.location import LedgerLocation
+from remand.adapters.git.location import ROOT_NOTE, LedgerLocation
+from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Rewrite
 from remand.domain.gate.control_files import ControlFile, is_control_path, is_event_file
+
+OWN_FILES = {
+    ".got/.gitignore": b"# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n"
+    b"!.gitattributes\n!events/\n!events/**\n",
+    ".got/.gitattributes": b"# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n",
+}
+"""What Remand writes into its folder, besides events, for git to track."""
+
+
+def prepare_got(place: LedgerLocation) -> None:
+    """Makes `.got` with what keeps git from tracking anything but events."""
+    os.makedirs(place.events, exist_ok=True)
+    lies_apart = place.common_dir == place.git_dir != os.path.join(place.root, ".git")
+    if place.git_dir and lies_apart and place.root != place.git_dir:
+        note = os.path.join(place.git_dir, ROOT_NOTE)
+        if not os.path.exists(note):
+            _write_atomically(note, place.root.encode())
+    for name, content in OWN_FILES.items():
+        path = os.path.join(place.root, name)
+        if not os.path.exists(path) or not os.path.getsize(path):
+            _write_atomically(path, content)
+
+
+def _write_atomically(path: str, content: bytes) -> None:
+    """Writes a small file whole or not at all, whatever the disk or a signal does."""
+    try:
+        atomic_write(path, content)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"{path} cannot be written ({error.strerror}). Fix that, then repeat."
+        ) from None
+
+
+def note_ledger_id(place: LedgerLocation, ledger_id: str) -> None:
+    """Writes the ledger's id to a small file, which is read without opening the ledger."""
+    path = os.path.join(place.got, "ledger.id")
+    try:
+        with open(path, encoding="utf-8") as file:
+            known = file.read(4096)
+    except (OSError, UnicodeDecodeError):
+        known = ""
+    if known != ledger_id:
+        _write_atomically(path, ledger_id.encode())
+
 
 _PLAIN = {"GIT_NO_REPLACE_OBJECTS": "1"}
 _DIFFERENT = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames")

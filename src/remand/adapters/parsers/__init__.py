@@ -1,1 +1,1 @@
-"""What tools say, read into figures, findings and tests: one parser a file, each with `parse`, `FIGURES` and `DEFAULTS`."""
+"""What tools say, read into figures, findings and tests: parsers of one family of reports share a module."""

@@ -1,16 +1,23 @@
-"""Cargo: `cargo build`, `check` or `clippy` with `--message-format json`."""
+"""Cargo: what the compiler and clippy complain of, and the tests of `cargo test`."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import msgspec
 
-from remand.adapters.parsers.results import Findings
-from remand.adapters.parsers.tool_output import objects, require_complaint, standard_output
+from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
+from remand.adapters.parsers.tool_output import (
+    error_output,
+    lines,
+    objects,
+    require_complaint,
+    standard_output,
+)
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
 
-FIGURES = ("errors", "warnings")
-DEFAULTS = {"max_errors": 0.0}
 _TESTED = "test result: "
 
 
@@ -31,7 +38,7 @@ class _Diagnostic(msgspec.Struct):
     spans: list[_Span] = []
 
 
-class Message(msgspec.Struct):
+class _Message(msgspec.Struct):
     """One line of `--message-format json`."""
 
     reason: str
@@ -39,7 +46,7 @@ class Message(msgspec.Struct):
     success: bool | None = None
 
 
-class Build:
+class _Build:
     """What a build complains of, each thing once however many targets repeat it, and how it ended."""
 
     def __init__(self, root: str) -> None:
@@ -47,7 +54,7 @@ class Build:
         self.is_finished = False
         self._seen: set[tuple[str, str, int, str]] = set()
 
-    def read(self, line: Message) -> None:
+    def read(self, line: _Message) -> None:
         """Takes one message in."""
         if line.reason == "build-finished":
             self.is_finished = True
@@ -69,11 +76,11 @@ class Build:
             )
 
 
-def parse(ran: ToolOutput) -> Measurement:
-    """Counts what the compiler complains of."""
-    build = Build(ran.root)
-    for line in objects(standard_output(ran), Message):
-        if isinstance(line, Message):
+def parse_build(ran: ToolOutput) -> Measurement:
+    """Counts what the compiler complains of in `cargo build`, `check` or `clippy` with `--message-format json`."""
+    build = _Build(ran.root)
+    for line in objects(standard_output(ran), _Message):
+        if isinstance(line, _Message):
             build.read(line)
         elif line.startswith(_TESTED):
             raise UnreadableReport('this is what `cargo test` says; it is read with parser = "cargo-test"')
@@ -82,4 +89,149 @@ def parse(ran: ToolOutput) -> Measurement:
             "cargo did not say that the build finished; does it run with --message-format json?"
         )
     require_complaint(ran, "cargo", build.found.errors)
-    return build.found.measurement(FIGURES)
+    return build.found.measurement("errors", "warnings")
+
+
+# ------------------------------------------------------------------------------------------------------ tests
+
+_RUNNING = re.compile(r"running ([0-9]{1,9}) tests?")
+_TEST = re.compile(r"test (.+) \.\.\. (ok|FAILED|ignored|bench:)(?:[ ,].*)?")
+_COUNT = "([0-9]{1,9})"
+_ENDED = re.compile(
+    rf"test result: (?:ok|FAILED)\. {_COUNT} passed; {_COUNT} failed; {_COUNT} ignored; {_COUNT} measured;.*"
+)
+_SHOWN = re.compile(r"---- (.+) stdout ----")
+_TARGET = re.compile(r"\s+(?:Running (?:unittests )?(\S*) ?\((.+)\)|Doc-tests (\S+))")
+_HASH = re.compile(r"-[0-9a-f]{16}$")
+_MANNER = re.compile(r" - (?:should panic|compile fail|compile|ignore)$")
+_LINE = re.compile(r" \(line [0-9]+\)$")
+_COMPLAINT = re.compile(r"error(?:\[(E[0-9]+)\])?: (.*)")
+_PLACE = re.compile(r"\s*--> (.+):([0-9]{1,9}):[0-9]+")
+_SUMMARY = "failures:"
+_STOPPED = "error: could not compile "
+_OUTCOMES = {"ok": "passed", "FAILED": "failed", "ignored": "skipped", "bench:": "passed"}
+_MAX_SHOWN = 12
+
+
+class _Suite:
+    """The tests of one binary, as its output names them."""
+
+    def __init__(self, announced: int) -> None:
+        self.announced = announced
+        self.tests: list[tuple[str, str]] = []
+        self.said: dict[str, list[str]] = {}
+        self.is_ended = False
+        self._shown = ""
+        self._is_summary = False
+
+    def read(self, line: str) -> None:
+        """Takes one line in. After the first failure is shown, lines are what tests have printed."""
+        if (match := _SHOWN.fullmatch(line)) and not self._is_summary:
+            self._shown = _plain(match[1])
+            self.said[self._shown] = []
+        elif match := _ENDED.fullmatch(line):
+            self._end(*map(int, match.groups()))
+        elif self._shown:
+            self._keep(line)
+        elif match := _TEST.fullmatch(line):
+            self.tests.append((_plain(match[1]), _OUTCOMES[match[2]]))
+
+    def _keep(self, line: str) -> None:
+        said = self.said[self._shown]
+        self._is_summary = self._is_summary or line == _SUMMARY
+        if len(said) < _MAX_SHOWN and not self._is_summary:
+            said.append(line)
+
+    def _end(self, passed: int, failed: int, ignored: int, measured: int) -> None:
+        counted = [outcome for _, outcome in self.tests]
+        named = (counted.count("passed"), counted.count("failed"), counted.count("skipped"))
+        if named != (passed + measured, failed, ignored) or len(counted) != self.announced:
+            raise UnreadableReport(
+                f"cargo announced {self.announced} tests and counted {passed + measured} passed, {failed} failed,"
+                f" {ignored} ignored, but names {len(counted)}; tests must not write past libtest's capture"
+            )
+        self.is_ended = True
+
+
+def parse_test(ran: ToolOutput) -> Measurement:
+    """Counts the tests of `cargo test`; when the code does not compile, no tests and the compiler's errors."""
+    build = _Build(ran.root)
+    suites = list(_suites(standard_output(ran), build))
+    stderr = list(lines(error_output(ran)))
+    found = Findings(ran.root)
+    outcomes = RunOutcomes()
+    targets = [name for name in map(_target, stderr) if name]
+    names = targets if len(targets) == len(suites) else [""] * len(suites)
+    for suite, name in zip(suites, names, strict=True):
+        _add(suite, name, outcomes, found, ran.root)
+    if not suites:
+        found = _compile_errors(build, stderr, ran.root)
+    require_complaint(ran, "cargo test", outcomes.failures + found.errors)
+    errors = 0 if suites else found.errors
+    figures = {**outcomes.figures, "errors": float(errors)}
+    return Measurement(figures=figures, findings=found.kept_findings, tests=outcomes.tests)
+
+
+def _suites(content: bytes, build: _Build) -> Iterator[_Suite]:
+    suite: _Suite | None = None
+    for line in objects(content, _Message):
+        if isinstance(line, _Message):
+            build.read(line)
+        elif suite is not None:
+            suite.read(line)
+            if suite.is_ended:
+                yield suite
+                suite = None
+        elif match := _RUNNING.fullmatch(line):
+            suite = _Suite(int(match[1]))
+    if suite is not None:
+        raise UnreadableReport("a test binary ended before it reported its tests")
+
+
+def _add(suite: _Suite, name: str, outcomes: RunOutcomes, found: Findings, root: str) -> None:
+    for test, outcome in suite.tests:
+        test_id = outcomes.add(f"{name}::{test}" if name else test, outcome)
+        if outcome == "failed":
+            text = "\n".join(suite.said.get(test, ())).strip()
+            path, line = next(iter(find_places(text, root)), ("", 0))
+            found.add(path=path, line=line, code=test_id, text=text or "failed")
+
+
+def _target(line: str) -> str:
+    """What a line of stderr says is run next: the binary's name and its source, without the build's hash."""
+    match = _TARGET.fullmatch(line)
+    if match is None:
+        return ""
+    if match[3]:
+        return f"{match[3]}/doc"
+    binary = _HASH.sub("", match[2].rpartition("/")[2])
+    return f"{binary}/{match[1]}" if match[1] else binary
+
+
+def _plain(name: str) -> str:
+    """A test's name without how it has to end; a documentation test's without the line, which moves."""
+    return _LINE.sub("", _MANNER.sub("", name))
+
+
+def _compile_errors(build: _Build, stderr: list[str], root: str) -> Findings:
+    """Why no test was run: what the compiler complains of."""
+    if not any(line.startswith(_STOPPED) for line in stderr):
+        raise UnreadableReport("cargo ran no tests, and did not say that it could not compile them")
+    return build.found if build.found.errors else _complaints(stderr, root)
+
+
+def _complaints(stderr: list[str], root: str) -> Findings:
+    """The compiler's errors in its text for people; each is there once, cargo sees to that."""
+    found = Findings(root)
+    for number, line in enumerate(stderr):
+        match = _COMPLAINT.fullmatch(line)
+        if match is None or line.startswith(_STOPPED):
+            continue
+        place = next(filter(None, map(_PLACE.fullmatch, stderr[number + 1 : number + 3])), None)
+        found.add(
+            path=place[1] if place else "",
+            line=int(place[2]) if place else 0,
+            code=match[1] or "",
+            text=match[2],
+        )
+    return found

@@ -124,8 +124,6 @@ class GoTestRun:
         found.add(path=path, line=line, code=test_id, text=text or "failed")
 
 
-FIGURES = ("errors", "failures", "tests", "skipped")
-DEFAULTS = {"max_errors": 0.0, "max_failures": 0.0}
 _PLACE = re.compile(r"(?:vet: )?([^\s:{}\[\]\"][^:]*):([0-9]{1,9}):(?:[0-9]+:)? (.*)")
 _BROKEN = re.compile(r"FAIL\t(\S+) \[(?:build|setup) failed\]")
 _NOISE = ("# ", "go: downloading ", "go: finding ", "too many errors")

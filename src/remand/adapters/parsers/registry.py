@@ -1,69 +1,41 @@
-"""The parsers by the names that gates give them; each is loaded when its gate has run."""
+"""The parsers by the names that gates give them: what each measures, and the thresholds that hold where none is given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable
 
-from remand.adapters.parsers import (
-    cargo,
-    cargo_test,
-    cobertura,
-    coverage_json,
-    eslint,
-    go,
-    junit,
-    lcov,
-    mypy,
-    ruff,
-    sarif,
-    tap,
-    tsc,
-)
-from remand.adapters.parsers import exit as exit_status
-from remand.app.gates.ports import ReportParser, ToolOutput
-from remand.domain.gate.gate import Gate, Measurement
+from remand.adapters.parsers import cargo, coverage_reports, go, linters, suite_reports
+from remand.app.gates.ports import ReportParser
+from remand.domain.gate.gate import Gate
 
+_COVERAGE = ("coverage", "branch_coverage")
+_TESTS = ("tests", "failures", "skipped")
+_NO_ERRORS, _NO_FAILURES = {"max_errors": 0.0}, {"max_failures": 0.0}
 
-class ParserModule(Protocol):
-    """What every parser's module has."""
-
-    @property
-    def FIGURES(self) -> tuple[str, ...]:  # noqa: N802 - a constant of the module
-        """What it measures."""
-
-    @property
-    def DEFAULTS(self) -> Mapping[str, float]:  # noqa: N802 - the same
-        """The thresholds that hold where none is given."""
-
-    def parse(self, ran: ToolOutput) -> Measurement:
-        """Reads what the tool said."""
-
-
-PARSERS: dict[str, ParserModule] = {
-    "cargo": cargo,
-    "cargo-test": cargo_test,
-    "cobertura": cobertura,
-    "coverage-json": coverage_json,
-    "eslint": eslint,
-    "exit": exit_status,
-    "go": go,
-    "junit": junit,
-    "lcov": lcov,
-    "mypy": mypy,
-    "ruff": ruff,
-    "sarif": sarif,
-    "tap": tap,
-    "tsc": tsc,
+PARSERS: dict[str, Callable[[], ReportParser]] = {
+    "cargo": lambda: ReportParser(cargo.parse_build, ("errors", "warnings"), _NO_ERRORS),
+    "cargo-test": lambda: ReportParser(cargo.parse_test, (*_TESTS, "errors"), _NO_FAILURES | _NO_ERRORS),
+    "cobertura": lambda: ReportParser(coverage_reports.parse_cobertura, _COVERAGE, {}),
+    "coverage-json": lambda: ReportParser(coverage_reports.parse_coverage_json, _COVERAGE, {}),
+    "eslint": lambda: ReportParser(linters.parse_eslint, ("errors", "warnings"), _NO_ERRORS),
+    "exit": lambda: ReportParser(linters.parse_exit_status, ("errors",), _NO_ERRORS),
+    "go": lambda: ReportParser(
+        go.parse, ("errors", "failures", "tests", "skipped"), _NO_ERRORS | _NO_FAILURES
+    ),
+    "junit": lambda: ReportParser(suite_reports.parse_junit, _TESTS, _NO_FAILURES),
+    "lcov": lambda: ReportParser(coverage_reports.parse_lcov, _COVERAGE, {}),
+    "mypy": lambda: ReportParser(linters.parse_mypy, ("errors", "notes"), _NO_ERRORS),
+    "ruff": lambda: ReportParser(linters.parse_ruff, ("errors", "warnings"), _NO_ERRORS),
+    "sarif": lambda: ReportParser(linters.parse_sarif, ("errors", "warnings", "notes"), _NO_ERRORS),
+    "tap": lambda: ReportParser(suite_reports.parse_tap, _TESTS, _NO_FAILURES),
+    "tsc": lambda: ReportParser(linters.parse_tsc, ("errors", "warnings"), _NO_ERRORS),
 }
+"""A parser's module is loaded when the parser is asked for."""
 
 
 def find_parser(name: str) -> ReportParser | None:
     """The parser of that name with its figures and default thresholds; None when there is none."""
-    module = PARSERS.get(name)
-    if module is None:
-        return None
-    return ReportParser(parse=module.parse, figures=module.FIGURES, defaults=module.DEFAULTS)
+    return PARSERS[name]() if name in PARSERS else None
 
 
 def gate_fault(gate: Gate) -> str:

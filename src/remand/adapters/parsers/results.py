@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from urllib.parse import unquote
 
@@ -119,7 +119,7 @@ class Findings:
         """How many notes there were."""
         return self._count["note"]
 
-    def measurement(self, figures: Sequence[str]) -> Measurement:
+    def measurement(self, *figures: str) -> Measurement:
         """The findings, with how many there were of each severity that a linter's figures name in the plural."""
         counts = {figure: float(self._count[figure.removesuffix("s")]) for figure in figures}
         return Measurement(figures=counts, findings=self.kept_findings)

@@ -23,14 +23,16 @@ from remand.adapters.sandbox.connections import (
     LauncherConnection,
     launcher_plan,
 )
-from remand.adapters.sandbox.file_view import FileView, Visibility, job_file_view
 from remand.adapters.sandbox.job_setup import (
     SYSTEM_PATH,
     CannotStart,
+    FileView,
+    Visibility,
     hidden_paths,
     interpreter_of,
     is_socket,
     is_system_folder,
+    job_file_view,
     listening_sockets,
     shared_folders,
 )

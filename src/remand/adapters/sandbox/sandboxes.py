@@ -20,13 +20,15 @@ from remand.adapters.sandbox.connections import (
     LauncherConnection,
     launcher_plan,
 )
-from remand.adapters.sandbox.file_view import FileView, Visibility, job_file_view
 from remand.adapters.sandbox.job_setup import (
     SYSTEM_PATH,
     CannotStart,
+    FileView,
+    Visibility,
     encode_arguments,
     find_program,
     job_environment,
+    job_file_view,
     listening_sockets,
 )
 from remand.adapters.sandbox.limits import ResourceLimits

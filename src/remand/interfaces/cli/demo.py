@@ -16,7 +16,7 @@ import msgspec
 from remand.app.analysis.work_report import WorkReport
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.analysis.tables import runs_page
+from remand.interfaces.cli.analysis import runs_page
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean, console, one_line
 from remand.interfaces.demo.environment import QUOTED, DemoEnvironment, DemoFailure, DemoLine, DemoPrinter

@@ -44,15 +44,11 @@ COMMANDS: dict[str, CommandEntry] = {
     "handoff complete": CommandEntry(
         "tasks.handoffs", "claim that a handoff's task is done at a commit", False
     ),
-    "handoff reject": CommandEntry(
-        "tasks.rejections", "reject a task with a record of what was tried", False
-    ),
+    "handoff reject": CommandEntry("tasks.handoffs", "reject a task with a record of what was tried", False),
     "handoff consult": CommandEntry(
-        "tasks.rejections", "ask the configured adviser and director about a rejection", False
+        "tasks.handoffs", "ask the configured adviser and director about a rejection", False
     ),
-    "handoff rejection-response": CommandEntry(
-        "tasks.rejections", "answer a rejection as the director", False
-    ),
+    "handoff rejection-response": CommandEntry("tasks.handoffs", "answer a rejection as the director", False),
     "handoff status": CommandEntry("tasks.handoffs", "show a handoff, its last rejection and the decision"),
     "gate run": CommandEntry("tasks.gates", "run the gates on a commit", False),
     "gate history": CommandEntry("tasks.gates", "show gate results and the decisions on them", False),
@@ -103,20 +99,20 @@ COMMANDS: dict[str, CommandEntry] = {
     "log import": CommandEntry("log", "import event files from another folder", False),
     "log publish": CommandEntry("log", "commit the event files, and nothing else", False),
     "log digest": CommandEntry("log", "print a hash of the whole state", False),
-    "graph stats": CommandEntry("analysis.commands", "count the graph's nodes and edges", False),
-    "graph export": CommandEntry("analysis.commands", "export the graph in another format", False),
+    "graph stats": CommandEntry("analysis", "count the graph's nodes and edges", False),
+    "graph export": CommandEntry("analysis", "export the graph in another format", False),
     "analyze rejections": CommandEntry(
-        "analysis.commands", "show task rejections: reasons, agents and outcomes", False
+        "analysis", "show task rejections: reasons, agents and outcomes", False
     ),
     "analyze rework": CommandEntry(
-        "analysis.commands", "show what reviews cost: cycles, rework, false rejections", False
+        "analysis", "show what reviews cost: cycles, rework, false rejections", False
     ),
     "analyze runs": CommandEntry(
-        "analysis.commands",
+        "analysis",
         "show rejections, the cost of runs, and the status of every task",
         False,
     ),
-    "simulate": CommandEntry("analysis.commands", "show what another policy would have decided", False),
+    "simulate": CommandEntry("analysis", "show what another policy would have decided", False),
     "journal": CommandEntry(
         "log", "list the commands that agents ran on a task, as recorded by their hosts' hooks", False
     ),

@@ -24,8 +24,8 @@ from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json
 from remand.interfaces.cli.registry import CommandCall
 from remand.interfaces.cli.tasks.inbox import give_answer
-from remand.interfaces.terminal import lines, view
-from remand.interfaces.terminal.screen import render_plain
+from remand.interfaces.terminal import view
+from remand.interfaces.terminal.screen import happening_line, plain_line, render_plain, status_lines
 from remand.ledger.problems import BadLine
 from remand.wiring.watch import make_watch
 
@@ -95,7 +95,7 @@ class LedgerBoard:
             self._open_again()
             happened = self._watch.news()
         before, self._scheduler = self._scheduler, self._watch.scheduler()
-        return happened, tuple(lines.status_lines(before, self._scheduler))
+        return happened, tuple(status_lines(before, self._scheduler))
 
     def answer(self, question: Question, option: str, guidance: str) -> str:
         """Answers as `remand inbox answer` does."""
@@ -149,7 +149,7 @@ def follow_events(
             fault = ""
         except (RemandError, BadLine) as error:
             is_new, fault = str(error) != fault, str(error)
-            _write_events(context, (), [lines.plain_line(source.now(), "ledger", fault)] if is_new else ())
+            _write_events(context, (), [plain_line(source.now(), "ledger", fault)] if is_new else ())
         if is_over:
             return
         time.sleep(_POLL_SECONDS)
@@ -160,7 +160,7 @@ def _write_events(context: Context, happened: Iterable[ActivityEntry], more: Ite
     if context.call.is_json:
         output = [as_json(msgspec.to_builtins(one)) for one in happened]
     else:
-        output = [*map(lines.happening_line, happened), *more]
+        output = [*map(happening_line, happened), *more]
     context.origin.stdout.write("".join(f"{line}\n" for line in output))
     context.origin.stdout.flush()
 

@@ -1,10 +1,12 @@
-"""The board in sections of rows, fitted to a screen or as plain text."""
+"""The board in sections of rows, fitted to a screen or as plain text, and events as plain lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
@@ -12,11 +14,112 @@ from remand.app.board import ActiveWork, Board, WaitingTask
 from remand.app.history.activity import ActivityEntry
 from remand.app.inbox.decisions import DecisionQuestion
 from remand.app.inbox.questions import Question
+from remand.app.scheduler.status import SchedulerStatus
+from remand.app.text import single_line
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
 from remand.domain.instant import Instant
-from remand.interfaces.terminal import lines
 from remand.interfaces.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
 from remand.interfaces.terminal.styles import STATUS_STYLES
+
+MAX_TEXT = 500
+_SHORT_WIDTH, _FULL_WIDTH = 11, 31
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
+
+
+def seconds_between(earlier: Instant, later: Instant) -> float | None:
+    """How many seconds lie between two instants; None when one of them is none."""
+    try:
+        found = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
+    except (ValueError, TypeError):
+        return None
+    return found.total_seconds()
+
+
+def duration_text(seconds: float) -> str:
+    """A time in its largest unit: `40 s`, `3 m`, `2 h`, `5 d`."""
+    for size, name in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size:.0f} {name}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def age_text(since: Instant, now: Instant) -> str:
+    """How long ago something was; empty when that is not known."""
+    seconds = seconds_between(since, now)
+    return "" if seconds is None else duration_text(seconds)
+
+
+def time_of_day(at: Instant) -> str:
+    return single_line(at[11:19], 8)
+
+
+def safe_line(text: object, limit: int = MAX_TEXT) -> str:
+    """Text of others on one line, with nothing in it that a terminal or an eye could be misled by."""
+    return single_line(str(text), limit)
+
+
+def cell(text: object, width: int) -> str:
+    """Text that takes exactly so many columns."""
+    flat = safe_line(text)
+    return f"{set_cell_size(flat, width - 1)}…" if cell_len(flat) > width else set_cell_size(flat, width)
+
+
+def short_label(label: str) -> str:
+    """What a task is called where there is little room: its issue's number, or the end of its id."""
+    name = label.removeprefix("issue ").removeprefix("task ")
+    is_long = name.startswith("T-") and len(name) > _SHORT_WIDTH
+    return cell(f"T-…{name[-8:]}" if is_long else name, _SHORT_WIDTH)
+
+
+def full_label(label: str) -> str:
+    """What a task is called where there is room."""
+    return cell(label, _FULL_WIDTH)
+
+
+def tail_text(text: str, width: int) -> str:
+    """The end of a text, as much of it as fits into so many columns."""
+    tail = text[-width:]
+    while cell_len(tail) > width:
+        tail = tail[1:]
+    return tail
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """Text on as many lines as it takes, by words."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def happening_line(one: ActivityEntry) -> str:
+    without = "  (unconfirmed, without effect)" if one.is_unconfirmed else ""
+    return plain_line(one.at, one.label, f"{one.text}{without}")
+
+
+def status_lines(before: SchedulerStatus | None, now: SchedulerStatus | None) -> Iterator[str]:
+    """What has changed about the scheduler itself: what it waits for, what is wrong with the system."""
+    if now is None:
+        return
+    known = {breach.cause for breach in before.breaker} if before else set()
+    for breach in now.breaker:
+        if breach.cause not in known:
+            yield plain_line(breach.since, "scheduler", f"starts nothing ({breach.cause}): {breach.message}")
+    for cause in sorted(known - {breach.cause for breach in now.breaker}):
+        yield plain_line(now.tick_at, "scheduler", f"starts agents again ({cause})")
+    old, new = (before.waiting, before.forge) if before else ("", ""), (now.waiting, now.forge)
+    if new[0] != old[0]:
+        yield plain_line(now.tick_at, "scheduler", f"waits: {new[0]}" if new[0] else "no longer waits")
+    if new[1] != old[1]:
+        yield plain_line(now.tick_at, "forge", new[1] or "answers again")
+
+
+def plain_line(at: Instant, label: str, text: str) -> str:
+    """Time, subject and text on one line."""
+    return f"{safe_line(at[:19], 19)}Z  {full_label(label)}  {safe_line(text)}".rstrip()
+
 
 _TROUBLE_STYLES = {"system": "bold red", "questions": "bold yellow"}
 _NAME = 12
@@ -42,8 +145,8 @@ def headline_rows(board: Board, name: str, now: Instant) -> list[Text]:
     first = (
         Text()
         .append("remand ", style="bold")
-        .append(lines.safe_line(name, 40))
-        .append(f"  {lines.time_of_day(now)} UTC  ", style="dim")
+        .append(safe_line(name, 40))
+        .append(f"  {time_of_day(now)} UTC  ", style="dim")
     )
     first.append_text(_scheduler(board, now))
     second = Text()
@@ -58,17 +161,17 @@ def _scheduler(board: Board, now: Instant) -> Text:
     status = board.scheduler
     if status is None or not board.is_scheduled:
         return Text().append("no scheduler is running", style="dim")
-    status_text = f"scheduler {status.pid}, {lines.safe_line(status.tier, 20) or 'no tier'}"
-    since = lines.seconds_between(status.tick_at, now)
+    status_text = f"scheduler {status.pid}, {safe_line(status.tier, 20) or 'no tier'}"
+    since = seconds_between(status.tick_at, now)
     if since is not None and since >= _SILENT_SECONDS:
-        status_text += f", silent for {lines.duration_text(since)}"
+        status_text += f", silent for {duration_text(since)}"
     text = Text().append(status_text, style="green")
     if status.waiting:
-        text.append(f"  waits: {lines.safe_line(status.waiting)}", style="yellow")
+        text.append(f"  waits: {safe_line(status.waiting)}", style="yellow")
     return text
 
 
-def problems_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
+def problems_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
     """What goes wrong, the worst first."""
     rows = []
     for alert in board.troubles:
@@ -76,8 +179,8 @@ def problems_section(board: Board, now: Instant, name_of: NameOf = lines.short_l
         row = Text().append("! ", style=style)
         if alert.label:
             row.append(f"{name_of(alert.label)} ", style="bold")
-        row.append(lines.safe_line(alert.text), style=style if not alert.label else "")
-        since = lines.age_text(alert.since, now)
+        row.append(safe_line(alert.text), style=style if not alert.label else "")
+        since = age_text(alert.since, now)
         rows.append(row.append(f"  {since}", style="dim") if since else row)
     return Section("Problems", rows)
 
@@ -99,65 +202,63 @@ def inbox_section(board: Board, now: Instant, selected: str, width: int) -> Sect
 def question_row(question: Question, now: Instant, *, is_open: bool = False) -> Text:
     style = "bold" if is_open else ""
     row = Text().append("▸ " if is_open else "  ", style="bold yellow")
-    row.append(f"{question.escalation_id}  {lines.safe_line(question.title, 200)}", style=style)
+    row.append(f"{question.escalation_id}  {safe_line(question.title, 200)}", style=style)
     seen = ", seen" if question.acknowledged_by else ""
-    return row.append(f"  {lines.age_text(question.since, now)}{seen}", style="dim")
+    return row.append(f"  {age_text(question.since, now)}{seen}", style="dim")
 
 
 def question_detail_rows(question: Question, width: int, key_of: Callable[[int], str]) -> Iterator[Text]:
     """What a question says, the ways to answer it, each with its key, and what was tried."""
     why, _, _ = question.question.partition(" Options: ")
-    for part in lines.wrap_text(lines.safe_line(why), max(width - 4, 20)):
+    for part in wrap_text(safe_line(why), max(width - 4, 20)):
         yield Text(f"    {part}")
     for number, option in enumerate(question.options, 1):
         if key := key_of(number):
             yield (
                 Text()
                 .append(f"    {key}", style="bold green")
-                .append(f"  {lines.safe_line(option.text, 200)}", style="default")
+                .append(f"  {safe_line(option.text, 200)}", style="default")
             )
     if question.options and not key_of(len(question.options)):
         yield Text().append(f"    …  more: remand inbox answer {question.escalation_id}", style="dim")
     for text in question.tried[-MAX_TRIED:]:
-        yield Text().append(f"    tried: {lines.safe_line(text)}", style="dim")
+        yield Text().append(f"    tried: {safe_line(text)}", style="dim")
     for text in question.grounds if isinstance(question, DecisionQuestion) else ():
-        for part in lines.wrap_text(lines.safe_line(text), max(width - 4, 20)):
+        for part in wrap_text(safe_line(text), max(width - 4, 20)):
             yield Text().append(f"    {part}", style="dim")
 
 
-def work_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
+def work_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
     return Section("At work", [_work_row(work, now, name_of) for work in board.at_work])
 
 
 def _work_row(one: ActiveWork, now: Instant, name_of: NameOf) -> Text:
-    row = Text().append(f"{lines.cell(one.agent, _NAME)} ", style="bold").append(f"{name_of(one.label)} ")
+    row = Text().append(f"{cell(one.agent, _NAME)} ", style="bold").append(f"{name_of(one.label)} ")
     doing = one.purpose if one.purpose != "work" else f"attempt {one.attempt}"
-    row.append(f"{lines.cell(doing, 10)} {lines.age_text(one.since, now):>5}  ")
-    left = lines.seconds_between(now, one.lease_until)
+    row.append(f"{cell(doing, 10)} {age_text(one.since, now):>5}  ")
+    left = seconds_between(now, one.lease_until)
     if left is not None and not one.run_id:
-        row.append(f"lease {lines.duration_text(left) if left > 0 else 'over'}  ", style="dim")
+        row.append(f"lease {duration_text(left) if left > 0 else 'over'}  ", style="dim")
     if one.is_measured:
         row.append("gates running  ", style="magenta")
     if one.gate_rejections:
         row.append(f"rejected by gates ×{one.gate_rejections}  ", style="red")
     if one.waits_for:
-        row.append(f"waits for {lines.safe_line(one.waits_for, 80)}  ", style="yellow")
-    return row.append(
-        lines.safe_line(one.last_line) or lines.safe_line(one.title), style="dim" if one.last_line else ""
-    )
+        row.append(f"waits for {safe_line(one.waits_for, 80)}  ", style="yellow")
+    return row.append(safe_line(one.last_line) or safe_line(one.title), style="dim" if one.last_line else "")
 
 
-def gates_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
+def gates_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
     rows = [
         Text(f"{name_of(gate.label)} ").append(
-            f"{lines.safe_line(gate.agent, 40)}'s work  {lines.age_text(gate.since, now)}"
+            f"{safe_line(gate.agent, 40)}'s work  {age_text(gate.since, now)}"
         )
         for gate in board.gates
     ]
     return Section("Gates running", rows)
 
 
-def waiting_section(board: Board, now: Instant, name_of: NameOf = lines.short_label) -> Section:
+def waiting_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
     """What waits for a review, or for another agent."""
     return Section("Waiting", [_waiting_row(row, now, name_of) for row in board.waiting])
 
@@ -165,25 +266,23 @@ def waiting_section(board: Board, now: Instant, name_of: NameOf = lines.short_la
 def _waiting_row(one: WaitingTask, now: Instant, name_of: NameOf) -> Text:
     row = Text(f"{name_of(one.label)} ")
     is_review = one.status in ("provisional", "held")
-    whom = ", ".join(lines.safe_line(name, 40) for name in one.whom) or (
-        "a reviewer" if is_review else "an agent"
-    )
+    whom = ", ".join(safe_line(name, 40) for name in one.whom) or ("a reviewer" if is_review else "an agent")
     row.append(f"{one.status} ", style=STATUS_STYLES.get(one.status, "")).append(f"for {whom}  ")
-    row.append(f"{lines.age_text(one.since, now)}  " if one.since else "", style="dim")
+    row.append(f"{age_text(one.since, now)}  " if one.since else "", style="dim")
     row.append(f"rejected ×{one.rejection_count}  " if one.rejection_count else "", style="red")
     pr = f"PR #{one.pr} " if one.pr else ""
-    by = f"by {lines.safe_line(one.author, 40)}: " if one.author else ""
-    return row.append(f"{pr}{by}{lines.safe_line(one.title)}")
+    by = f"by {safe_line(one.author, 40)}: " if one.author else ""
+    return row.append(f"{pr}{by}{safe_line(one.title)}")
 
 
-def recent_section(board: Board, name_of: NameOf = lines.short_label) -> Section:
+def recent_section(board: Board, name_of: NameOf = short_label) -> Section:
     """What has happened last, the newest first."""
     return Section("Recently", [_event_row(entry, name_of) for entry in board.happenings])
 
 
 def _event_row(one: ActivityEntry, name_of: NameOf) -> Text:
-    row = Text().append(f"{lines.time_of_day(one.at)} ", style="dim").append(f"{name_of(one.label)} ")
-    row.append(lines.safe_line(one.text))
+    row = Text().append(f"{time_of_day(one.at)} ", style="dim").append(f"{name_of(one.label)} ")
+    row.append(safe_line(one.text))
     return row.append("  (unconfirmed, without effect)", style="yellow") if one.is_unconfirmed else row
 
 
@@ -279,26 +378,26 @@ def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
         case ViewMode.TYPE:
             what = "Reason" if state.option in (DISMISS, DISMISS_ALL) else "Guidance"
             what += f" for {name}" if (name := state.option.partition(":")[2]) else ""
-            asked = Text().append(f"{lines.safe_line(what, 60)}: ", style="bold")
+            asked = Text().append(f"{safe_line(what, 60)}: ", style="bold")
             free = max(width - asked.cell_len - 2, 1)
             keys = "enter: answer" if state.option else "enter: continue to the answer"
             return [
-                asked.append(lines.tail_text(state.guidance, free)).append("▏"),
+                asked.append(tail_text(state.guidance, free)).append("▏"),
                 _dim(f"{keys} · esc: cancel"),
             ]
         case ViewMode.CONFIRM:
             what = question.title if question else ""
             return [
-                Text(f"Close it as won't-fix? {lines.safe_line(what, 60)}", style="bold red"),
+                Text(f"Close it as won't-fix? {safe_line(what, 60)}", style="bold red"),
                 _dim("y: yes · any other key: no"),
             ]
         case _:
-            text = Text(lines.safe_line(state.message), style="bold")
+            text = Text(safe_line(state.message), style="bold")
             if state.guidance and question:
-                text = Text().append("With guidance: ", style="bold").append(lines.safe_line(state.guidance))
+                text = Text().append("With guidance: ", style="bold").append(safe_line(state.guidance))
             keys = "j k move · ? help · r refresh · q quit"
             if state.why_not:
-                keys = f"{lines.safe_line(state.why_not)} · {keys}"
+                keys = f"{safe_line(state.why_not)} · {keys}"
             elif question is None:
                 keys = "? help · r refresh · q quit"
             else:
@@ -324,12 +423,12 @@ def render_plain(board: Board, name: str, *, may_answer: bool = True) -> str:
             answer = f"remand inbox answer {question.escalation_id} OPTION [--guidance TEXT]"
             questions.append(Text(f"    Answer: {answer}"))
     found = (
-        problems_section(board, board.at, lines.full_label),
+        problems_section(board, board.at, full_label),
         Section("Inbox", questions),
-        work_section(board, board.at, lines.full_label),
-        gates_section(board, board.at, lines.full_label),
-        waiting_section(board, board.at, lines.full_label),
-        recent_section(board, lines.full_label),
+        work_section(board, board.at, full_label),
+        gates_section(board, board.at, full_label),
+        waiting_section(board, board.at, full_label),
+        recent_section(board, full_label),
     )
     parts = [[row.plain for row in headline_rows(board, name, board.at)]]
     parts += [
