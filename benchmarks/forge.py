@@ -11,7 +11,7 @@ import httpx2
 from benchmarks.report import Report
 from remand.adapters.forges.github import GitHub
 from remand.app.forge.ports import CachedAnswer
-from remand.domain.pull_request.records import ReviewState
+from remand.domain.forge import ReviewState
 from remand.testing.fakes import FakeClock
 from tests.support.forge.github import GitHubDialect
 from tests.support.forge.server import ForgeServer

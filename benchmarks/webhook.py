@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.cli import install
 from benchmarks.measure import Times
 from benchmarks.report import Report, millis
-from remand.domain.pull_request.records import ReviewState
+from remand.domain.forge import ReviewState
 from remand.domain.task import Status
 from remand.wiring.ledger import open_ledger
 from tests.support.forge.github import GitHubDialect

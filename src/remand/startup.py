@@ -27,7 +27,6 @@ LAZY_MODULES = frozenset(
         "app.gates": "measurement runner",
         "app.inbox": "objections",
         "app.scheduler": "ports",
-        "config": "missing_base",
         "domain": "rejection",
         "domain.access": "confusables tool_calls",
         "domain.decisions": "director rejections",

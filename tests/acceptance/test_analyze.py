@@ -30,8 +30,8 @@ from remand.testing.builders import (
     task_id,
     task_woken,
 )
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 from tests.integration.machine import Repository
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 KEYS = {
     "total_rejections", "by_reason", "by_agent", "by_task", "common_blockers", "decision_outcomes",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from remand.testing.rejection_records import LAZY, TITLE, a_rejection, with_dependency
 from tests.acceptance.test_cli import TEAM
 from tests.acceptance.test_rejections import HUMAN, filing, held
 from tests.integration.machine import Machine, Repository
+from tests.support.rejection_records import LAZY, TITLE, a_rejection, with_dependency
 
 HEADING = "## Rejection context\n"
 

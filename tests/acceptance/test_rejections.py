@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from remand import DecisionType, HandoffManager, RejectionDecision, TaskRejection
-from remand.testing.rejection_records import (
+from tests.acceptance.test_cli import TEAM
+from tests.integration.machine import Machine, Repository, wait_for
+from tests.support.rejection_records import (
     LAZY,
     OAUTH,
     OAUTH_TASK,
@@ -19,8 +21,6 @@ from remand.testing.rejection_records import (
     a_rejection,
     with_dependency,
 )
-from tests.acceptance.test_cli import TEAM
-from tests.integration.machine import Machine, Repository, wait_for
 
 REJECTION_ID = re.compile(r"R-\d{8}-\d{6}-[0-9a-f]{8}")
 TASK_ID = re.compile(r"T-\d{8}-\d{6}-[0-9a-f]{8}")

@@ -14,7 +14,7 @@ from remand.adapters.forges.github import GitHub
 from remand.adapters.forges.gitlab import GitLab
 from remand.adapters.forges.transport import HttpTransport
 from remand.app.forge.ports import CachedAnswer, Forge, ForgeFault, ForgeFaultKind
-from remand.domain.pull_request.records import Account, PullRequest, ReviewState
+from remand.domain.forge import Account, PullRequest, ReviewState
 from remand.testing.fakes import FakeClock
 from tests.support.forge.gitea import GiteaDialect
 from tests.support.forge.github import GitHubDialect

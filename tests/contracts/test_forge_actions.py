@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from remand.app.forge.ports import ForgeFaultKind, OpenPull
-from remand.domain.pull_request.records import PullState
+from remand.domain.forge import PullState
 from tests.contracts.forge_adapters import FAULTS, JSON, SOON, World, fields_of, on, opened
 from tests.support.forge.server import Fault
 from tests.support.forge.state import StoredPull, sha_of

@@ -15,9 +15,9 @@ from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import Finding, ReviewCommented, ReviewRejected
+from remand.domain.forge import ReviewState
 from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
-from remand.domain.pull_request.records import ReviewState
 from remand.domain.task import Status, Task
 from remand.testing import builders
 from remand.testing.forge_fakes import MemoryNotes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from remand.app.forge.ports import CheckState, ForgeFaultKind
-from remand.domain.pull_request.records import Account, ForgeComment, PullRequest, PullState, ReviewState
+from remand.domain.forge import Account, ForgeComment, PullRequest, PullState, ReviewState
 from tests.contracts.forge_adapters import FAULTS, JSON, SETUPS, SOON, World, fields_of, on, opened
 from tests.support.forge.server import Fault, ForgeServer
 from tests.support.forge.state import NewLineComment, sha_of

@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from remand.adapters.forges.github import READY
-from remand.domain.pull_request.records import ReviewState
+from remand.domain.forge import ReviewState
 from tests.support.forge.github import GitHubDialect
 from tests.support.forge.server import ForgeServer
 from tests.support.forge.state import ForgeState, NewLineComment

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from remand.adapters.parsers.registry import PARSERS, find_parser
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 from tests.unit.adapters.parsers.recorded_runs import NAMES, parse, recorded
 
 MAX_FINDINGS = 10_000

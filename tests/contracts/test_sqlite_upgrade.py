@@ -10,7 +10,7 @@ from remand.adapters.stores.sqlite import SqliteStore
 from remand.domain import commands as c
 from remand.domain.access.team import look_keys, name_key
 from remand.domain.events.reviews import Finding, ReviewApproved, ReviewRejected
-from remand.domain.forge_state import ForgeAction, TaskForgeState
+from remand.domain.forge import ForgeAction, TaskForgeState
 from remand.domain.task import Status, Task
 from remand.ledger.signatures import Doubt
 from remand.ledger.task_state import flat_state

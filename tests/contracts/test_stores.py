@@ -14,7 +14,7 @@ from remand.testing.builders import Session, a_task, task_added
 
 pytest.register_assert_rewrite(
     "remand.testing.queue_contract",
-    "remand.testing.records_contract",
+    "remand.testing.store_contract",
     "remand.testing.rejection_contract",
     "remand.testing.signature_contract",
     "remand.testing.store_contract",

@@ -23,7 +23,7 @@ from remand import (
 from remand.domain import ids
 from remand.interfaces.cli.main import command_parser
 from remand.interfaces.cli.registry import COMMANDS
-from remand.testing.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "departures.md").read_text(encoding="utf-8")

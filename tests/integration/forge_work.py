@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from remand.adapters.system.clock import SystemClock
 from remand.config.forge import TOKENS
-from remand.domain.pull_request.records import PullState, ReviewState
+from remand.domain.forge import PullState, ReviewState
 from tests.integration.forge_reviews import CONFIG, Spoken
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.support.forge.actions import RepositoryActions

@@ -12,9 +12,9 @@ import pytest
 
 from remand.adapters.system.clock import SystemClock
 from remand.domain.instant import Instant, add_seconds
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.killed_clients import Point, chosen_point
 from tests.integration.machine import PATIENCE, Machine, end
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 AUTHOR, WORKERS, REVIEWER = "Fenster", ("Hockney", "McManus"), "Lead"
 LOCKED, NO_PART = "locked_out", "own_work"

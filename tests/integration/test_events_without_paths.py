@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from remand.testing.rejection_records import a_rejection
 from tests.integration.conftest import near_machine
 from tests.integration.machine import Machine, Repository
 from tests.integration.scripted_agents import Office, Scheduler
+from tests.support.rejection_records import a_rejection
 
 __all__ = ["near_machine"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from remand.domain.pull_request.records import PullState, ReviewState
+from remand.domain.forge import PullState, ReviewState
 from tests.corpus.comments import MARKER, hostile_comments
 from tests.integration.forge_reviews import DIALECTS
 from tests.integration.forge_work import Yard, yard

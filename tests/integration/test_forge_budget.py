@@ -15,7 +15,7 @@ from remand.app.forge.review_import import Accounts, ReviewImporter
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
-from remand.domain.pull_request.records import ReviewState
+from remand.domain.forge import ReviewState
 from remand.testing.builders import FakeLedger
 from remand.testing.forge_fakes import MemoryNotes
 from tests.integration.forge_reviews import DIALECTS, Spoken

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from remand.config.forge import TOKENS
-from remand.domain.pull_request.records import ReviewState
+from remand.domain.forge import ReviewState
 from tests.integration.forge_reviews import CONFIG, DIALECTS, Scene, forge_scene
 from tests.integration.machine import Machine, Repository
 from tests.support.forge.server import Fault

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.domain.pull_request.records import ReviewState
+from remand.domain.forge import ReviewState
 from tests.corpus.comments import MARKER, hostile_comments
 from tests.integration.forge_reviews import DIALECTS, Scene, forge_scene
 from tests.integration.machine import Machine

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from remand.app.forge.ports import CheckState
-from remand.domain.pull_request.records import PullState, ReviewState
+from remand.domain.forge import PullState, ReviewState
 from tests.integration.forge_reviews import DIALECTS, Scene, forge_scene
 from tests.integration.machine import Machine
 from tests.support.forge.state import NewLineComment, StoredPull

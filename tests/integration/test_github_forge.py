@@ -11,8 +11,8 @@ import pytest
 from remand.adapters.forges.github import GitHub, gh_token, graphql_address
 from remand.app.errors import UsageError
 from remand.app.forge.ports import CachedAnswer, ForgeFault, ForgeFaultKind
+from remand.domain.forge import Account
 from remand.domain.instant import add_seconds
-from remand.domain.pull_request.records import Account
 from remand.testing.fakes import FakeClock
 from tests.support.forge.github import GitHubDialect
 from tests.support.forge.server import Fault, ForgeServer, HttpAnswer, HttpRequest, json_answer

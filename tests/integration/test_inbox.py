@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.machine import Machine, Repository
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 TEAM = (
     '[gates]\n[team]\nmembers = [{name = "Alice", role = "agent"}, {name = "Bob", role = "agent"},'

@@ -17,8 +17,8 @@ from remand import (
     analyze_rejection_patterns,
     log_rejection_to_got,
 )
-from remand.testing.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 from tests.integration.machine import Machine, Repository
+from tests.support.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 
 HUMAN = '[gates]\n[policy]\ndirector = "human"\n'
 

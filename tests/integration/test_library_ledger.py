@@ -23,8 +23,8 @@ from remand import (
     analyze_rejection_patterns,
     log_rejection_to_got,
 )
-from remand.testing.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 from tests.integration.machine import PATIENCE, Machine, Repository
+from tests.support.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 TASK, HANDOFF = "T-20251220-153045-a1b2", "H-20251220-153100-c3d4"

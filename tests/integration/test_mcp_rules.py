@@ -15,9 +15,9 @@ from mcp.shared.exceptions import MCPError
 from remand.interfaces.mcp.command_runner import CommandLineRunner
 from remand.interfaces.mcp.server import RemandServer
 from remand.interfaces.mcp.task_tools import NOT_AN_AGENT
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import TEAM, Member, NearRunner, Team, User
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 FREE = (
     TEAM.replace('command = ["grep", "-q", "good", "work.txt"]\n', "")

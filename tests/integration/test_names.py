@@ -11,11 +11,11 @@ from remand import HandoffManager, Refused, TaskRejection
 from remand.adapters.coordinator.remote_ledger import RemoteLedger
 from remand.app.requests import Request
 from remand.domain import commands as c
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from remand.wiring.ledger import open_ledger
 from tests.integration.agent_sockets import Yard
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import Team
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 SPELLINGS = ("fenster", "FENSTER", "Ｆｅｎｓｔｅｒ", " Fenster ", "Fenster/2", "Fenster/two")
 LOOK_ALIKES = (

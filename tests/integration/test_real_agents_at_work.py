@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.acceptance.real_agents.agents import (
     CLAUDE,
     CODEX,
@@ -26,6 +25,7 @@ from tests.acceptance.real_agents.agents import (
 )
 from tests.integration.machine import REMAND, Machine, end, wait_for
 from tests.integration.scripted_models import address_of
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 ROOT = Path(__file__).parents[2]
 GATES = f"""\

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.agent_launchers import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.sandboxes import marked, sandbox_of
 from tests.integration.scripted_agents import GOOD_WORK, Member, Office, Scheduler
 from tests.integration.test_disk_full import Disk, disk  # noqa: F401 - a fixture
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 pytestmark = pytest.mark.timeout(1800)
 TIERS = ("plain", "bubblewrap")

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from remand.testing.rejection_records import LAZY, SCOPE, a_rejection
 from remand.wiring.startup import CoordinatorUnavailable, forward_call
 from tests.integration.agent_launchers import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.run_audit import FINISHED, Audit
 from tests.integration.sandboxes import made, marked
 from tests.integration.scripted_agents import GOOD_WORK, Event, Member, Office, Scheduler, read_log
+from tests.support.rejection_records import LAZY, SCOPE, a_rejection
 
 pytestmark = pytest.mark.timeout(4 * 3600)
 KINDS = (

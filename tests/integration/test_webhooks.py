@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from remand.adapters.forges.webhooks import SECRET
-from remand.domain.pull_request.records import ReviewState
+from remand.domain.forge import ReviewState
 from tests.integration.forge_reviews import (
     DIALECTS,
     HOOK_SECRET,

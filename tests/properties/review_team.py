@@ -28,8 +28,8 @@ from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, Status, Task
 from remand.testing.builders import NOW, FakeLedger, a_verdict, member
 from remand.testing.fakes import CountingIds, FakeClock
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.properties.task_audit import OWNER, Broken, audited, require
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 BRANCH = "work"
 LEAKS = (Finding(text="It leaks"), Finding(text="Odd colour", is_blocking=False))

@@ -38,9 +38,9 @@ from remand.ledger.signatures import is_group
 from remand.ledger.store import Store
 from remand.testing.builders import MACHINE, NOW, THE_USER, FakeLedger, a_result, a_verdict, member
 from remand.testing.fakes import CountingIds, FakeClock
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 from tests.properties.forgeries import Forger, Forgery, spread
 from tests.properties.test_merge import COMMITS, END, encoded, some_ask
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 pytestmark = pytest.mark.timeout(7200)
 PROJECT = "0123456789abcdef"

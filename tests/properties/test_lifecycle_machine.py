@@ -57,7 +57,7 @@ from remand.domain.task import Status, Task, make_task, update_task
 from remand.ledger.store import Transaction
 from remand.testing.builders import FakeLedger, Session, a_result, a_verdict, member
 from remand.testing.fakes import ProcessKilled
-from remand.testing.rejection_records import with_dependency
+from tests.support.rejection_records import with_dependency
 from tests.support.strategies import native_events, rejection_records
 
 TEAM = Team(

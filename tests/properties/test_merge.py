@@ -25,7 +25,7 @@ from remand.ledger.signatures import is_group
 from remand.ledger.store import Store
 from remand.testing.builders import MACHINE, NOW, FakeLedger, Session, task_added, task_id
 from remand.testing.fakes import CountingIds, FakeClock, FakeKeys
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection, with_dependency
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection, with_dependency
 
 COMMITS = ["first", "second"]
 AGENTS = ["Alice", "Bob", "Carol"]

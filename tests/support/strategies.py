@@ -15,7 +15,7 @@ from remand.domain.reasons import RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import FIELDS
 from remand.testing.builders import H1, H2, LATER, MUCH_LATER, NOW, OTHER_SHA, SHA, T1, T2, T3, TREE, V1, V2
-from remand.testing.rejection_records import LAZY, a_rejection
+from tests.support.rejection_records import LAZY, a_rejection
 
 _TEXTS = {
     "task_id": [T1],

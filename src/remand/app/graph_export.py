@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from remand.domain.graph import GraphEdge, GraphNode, NodeType, ThoughtGraph
-from remand.domain.text.visible import shorten
+from remand.domain.text.words import shorten
 
 _LABEL = 60
 _PAGE_TEXT = 4_000

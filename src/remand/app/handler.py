@@ -30,8 +30,7 @@ from remand.domain.facts import Facts, LinkFacts, update_facts
 from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
 from remand.domain.preconditions import find_lockout, require_trusted_key
 from remand.domain.record import NamedTuple
-from remand.domain.references import oversized_event_refusal, reused_key_refusal
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, oversized_event_refusal, reused_key_refusal
 from remand.domain.registry import RULES
 from remand.domain.task import Status, Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths

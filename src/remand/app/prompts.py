@@ -20,14 +20,13 @@ from remand.domain.events.tasks import (
     TaskInfeasible,
 )
 from remand.domain.events.work import GateHeld, GateRejected
-from remand.domain.feedback.prompt_section import escape_line, inline_name, plain_lines, render_section
-from remand.domain.feedback.rounds import read_feedback
+from remand.domain.feedback.rounds import escape_line, inline_name, plain_lines, read_feedback, render_section
 from remand.domain.feedback.sanitiser import sanitise
 from remand.domain.gate import message
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
-from remand.domain.text.visible import flatten, remove_invisible
+from remand.domain.text.words import flatten, remove_invisible
 from remand.ledger.store import Transaction
 
 MAX_SECTION = 16 * 1024

@@ -33,7 +33,7 @@ from remand.domain.task import Status, Task
 from remand.domain.text.path_patterns import PathPattern
 from remand.domain.text.words import format_count, split_words
 from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
-from remand.domain.validation.field_text import mentioned_names
+from remand.domain.validation.parsed_rejection import mentioned_names
 from remand.ledger import codec
 from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, MAX_TEXT, Trace

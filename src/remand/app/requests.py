@@ -13,8 +13,7 @@ from remand.domain.access.team import USER, Team
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import Policy
 from remand.domain.record import Record
-from remand.domain.references import require_request_form, unencodable_refusal
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, require_request_form, unencodable_refusal
 from remand.domain.registry import REQUESTS
 from remand.domain.task import Task
 

@@ -11,7 +11,7 @@ from remand import config
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit
 from remand.app.requests import Rules
-from remand.config import missing_base
+from remand.config.project import missing_base_message, unknown_base_message
 from remand.domain.gate.gate import policy_digest
 
 DEFAULT_BASES = ("main", "master")
@@ -130,9 +130,7 @@ class SettingsSource:
             named = named or self._read_working_tree().base
         if default or named in ("", *DEFAULT_BASES):
             raise _missing_base_error(named or DEFAULT_BASES[0], remotes)
-        raise config.ConfigError(
-            missing_base.unknown_base_message(named, remotes, is_there=bool(self.tip(named)))
-        )
+        raise config.ConfigError(unknown_base_message(named, remotes, is_there=bool(self.tip(named))))
 
     def _at(self, branch: str) -> config.Settings | None:
         return self.at_commit(self.tip(branch), branch)
@@ -218,7 +216,7 @@ def _rules_of(settings: config.Settings, tip: str = "", base: str = "", *, has_r
 
 
 def _missing_base_error(base: str, remotes: tuple[str, ...]) -> config.ConfigError:
-    return config.ConfigError(missing_base.missing_base_message(base, remotes))
+    return config.ConfigError(missing_base_message(base, remotes))
 
 
 def _file_mark(path: str) -> tuple[int, int, int]:

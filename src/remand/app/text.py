@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remand.domain.instant import Instant
-from remand.domain.text.visible import flatten, shorten
+from remand.domain.text.words import flatten, shorten
 
 MAX_LINE = 200
 

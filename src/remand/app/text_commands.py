@@ -25,12 +25,11 @@ from remand.domain.events.reviews import TaskReassigned
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.ids import is_agent_name
 from remand.domain.record import Record
-from remand.domain.references import require_task
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, require_task
 from remand.domain.task import Task
-from remand.domain.text_commands import requests as r
+from remand.domain.text_commands import patterns as r
 from remand.domain.text_commands.interpretation import interpret_text
-from remand.domain.text_commands.requests import TaskName
+from remand.domain.text_commands.patterns import TaskName
 from remand.domain.text_commands.sentence import ReferenceKind, TaskReference, Vocabulary, fold_letters
 from remand.ledger.store import Store, Transaction
 

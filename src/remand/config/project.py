@@ -1,4 +1,4 @@
-"""The `[project]`, `[keys]` and `[team]` tables: the project's id and hosts, its trusted keys, its members."""
+"""The `[project]`, `[keys]` and `[team]` tables: the project's id, base and hosts, its trusted keys, its members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remand.config.values import NAME, ConfigError, count, require_known_keys, t
 from remand.domain.access.keys import ChainEnd, PublicKey, parse_public_key
 from remand.domain.access.team import Member, Role, fold_name
 from remand.domain.hosts import HOSTS
-from remand.domain.ids import is_agent_name
+from remand.domain.ids import is_agent_name, is_branch
 
 _TABLE = re.compile(r"^\[project\][^\S\n]*(?:#[^\n]*)?$", re.MULTILINE)
 _LIST = re.compile(r"^hosts[^\S\n]*=[^\S\n]*\[[^\]\n]*\]", re.MULTILINE)
@@ -240,3 +240,41 @@ def _command(value: Any, key: str) -> tuple[str, ...]:
             f"{NAME}: `{key}` names a file in the working tree, which agents write; give its full path, outside of it."
         )
     return (program, *words[1:])
+
+
+def missing_base_message(base: str, remotes: tuple[str, ...]) -> str:
+    """What is said where a base has to be fetched, or where there is nowhere to fetch it from."""
+    if not remotes:
+        return (
+            f"{NAME} names the base `{base}`, and there is no such branch. "
+            "Make it again; nothing else stands in for it."
+        )
+    if not is_branch(base):
+        return f"{NAME} names the base {base!r}, which no branch can be called. Name the base's branch."
+    return (
+        f"The base `{base}` is not in this clone, and nothing else stands in for it. "
+        f"Fetch it: `{_fetch_command(base, remotes)}` (with actions/checkout: `fetch-depth: 0`)."
+    )
+
+
+def unknown_base_message(named: str, remotes: tuple[str, ...], *, is_there: bool) -> str:
+    """What is said where only the checkout itself tells which branch is its base."""
+    if not is_branch(named):
+        return missing_base_message("main", remotes)
+    from shlex import quote  # loaded only where the base is missing
+
+    note = f"git symbolic-ref refs/remotes/origin/HEAD {quote(f'refs/remotes/origin/{named}')}"
+    steps = note if is_there else f"{_fetch_command(named, remotes)} && {note}"
+    return (
+        f"Which branch is the base is not known in this clone: it has neither main nor master, and a "
+        f"checkout's own {NAME} does not say by which rules it is judged. "
+        f"If the base is `{named}`, note that: `{steps}`."
+    )
+
+
+def _fetch_command(base: str, remotes: tuple[str, ...]) -> str:
+    """The command that brings a base where it is looked for."""
+    from shlex import quote  # loaded only where the base is missing
+
+    remote = "origin" if "origin" in remotes else remotes[0]
+    return f"git fetch {quote(remote)} {quote(f'{base}:refs/remotes/origin/{base}')}"

@@ -8,7 +8,7 @@ from remand.domain.access.team import Actor
 from remand.domain.events.reviews import Finding
 from remand.domain.events.work import How, Purpose
 from remand.domain.facts import Facts
-from remand.domain.forge_state import ForgeAction
+from remand.domain.forge import ForgeAction
 from remand.domain.gate.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record

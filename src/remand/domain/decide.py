@@ -7,8 +7,7 @@ from remand.domain import preconditions as r
 from remand.domain.decisions.lockouts import add_team_to_lockouts
 from remand.domain.decisions.notices import mark_overrides
 from remand.domain.events.event import Events
-from remand.domain.references import unknown_handoff_refusal, unknown_task_refusal
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, unknown_handoff_refusal, unknown_task_refusal
 from remand.domain.registry import RULES
 from remand.domain.task import Task
 

@@ -9,9 +9,9 @@ from remand.domain.events import reviews as review_events
 from remand.domain.events import tasks as task_events
 from remand.domain.events import work as work_events
 from remand.domain.events.event import ClaimEvent, Event, OverridingEvent
-from remand.domain.folds import rejections, reviews, tasks, work
-from remand.domain.folds.rejections import require_counted_answer
+from remand.domain.folds import reviews, tasks, work
 from remand.domain.folds.reviews import apply_objections_dismissed
+from remand.domain.folds.tasks import require_counted_answer
 from remand.domain.folds.work import apply_run_ended, apply_run_started, apply_task_returned
 from remand.domain.task import Task, record_conflict
 
@@ -62,21 +62,21 @@ _HANDLERS: dict[type[Event], Callable[[Task, Any], Task]] = {
     task_events.HandoffInitiated: require_counted_answer(tasks.apply_handoff_initiated),
     task_events.HandoffAccepted: tasks.apply_claim,
     task_events.HandoffCompleted: _require_current_claim(tasks.apply_submission),
-    task_events.HandoffRejected: rejections.apply_rejection_filed,
-    task_events.HandoffRejectionInvalid: rejections.apply_rejection_filed,
-    task_events.RejectionAnswered: rejections.apply_rejection_answered,
-    task_events.HandoffResumed: rejections.apply_handoff_resumed,
+    task_events.HandoffRejected: tasks.apply_rejection_filed,
+    task_events.HandoffRejectionInvalid: tasks.apply_rejection_filed,
+    task_events.RejectionAnswered: tasks.apply_rejection_answered,
+    task_events.HandoffResumed: tasks.apply_handoff_resumed,
     task_events.HandoffLapsed: tasks.apply_handoff_lapsed,
     task_events.LeaseRenewed: _require_current_claim(tasks.apply_lease_renewed),
     task_events.LeaseExpired: tasks.apply_lease_expired,
     task_events.TaskReleased: _require_current_claim(tasks.apply_task_released),
     task_events.TaskContinued: _require_current_claim(tasks.apply_task_continued),
     task_events.TaskWaiting: _require_current_claim(tasks.apply_task_waiting),
-    task_events.TaskFailed: _require_current_claim(rejections.apply_task_failed),
+    task_events.TaskFailed: _require_current_claim(tasks.apply_task_failed),
     task_events.TaskSubmitted: _require_current_claim(tasks.apply_submission),
-    task_events.TaskCancelled: require_counted_answer(rejections.apply_task_cancelled),
-    task_events.TaskBlocked: require_counted_answer(rejections.apply_task_blocked),
-    task_events.TaskInfeasible: require_counted_answer(rejections.apply_task_infeasible),
+    task_events.TaskCancelled: require_counted_answer(tasks.apply_task_cancelled),
+    task_events.TaskBlocked: require_counted_answer(tasks.apply_task_blocked),
+    task_events.TaskInfeasible: require_counted_answer(tasks.apply_task_infeasible),
     task_events.TaskReopened: require_counted_answer(tasks.apply_task_reopened),
     task_events.TaskDeferred: require_counted_answer(tasks.apply_task_deferred),
     task_events.TaskWoken: tasks.apply_task_woken,

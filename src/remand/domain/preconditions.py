@@ -13,10 +13,9 @@ from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, TaskCl
 from remand.domain.events.work import FindingAccepted, GateOverridden, GatePassed
 from remand.domain.facts import Facts, LockoutFacts
 from remand.domain.record import NamedTuple
-from remand.domain.references import unknown_task_refusal
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, unknown_task_refusal
 from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Lockout, Task
-from remand.domain.text.visible import flatten
+from remand.domain.text.words import flatten
 
 MAX_TITLE = 500
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")

@@ -7,7 +7,7 @@ from typing import Any
 
 from remand.domain.events.catalogue import NATIVE
 from remand.domain.events.event import Event
-from remand.domain.forge_state import TaskForgeState
+from remand.domain.forge import TaskForgeState
 from remand.domain.gate.state import GateState
 from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.record import Record, update_parts

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from remand.domain.gate.gate import TestOutcome
 from remand.domain.record import Record
-from remand.integrity.changed_tests import PlacedTest
-from remand.integrity.changeset import Changeset, Rule
+from remand.integrity.changeset import Changeset, PlacedTest, Rule
 from remand.integrity.comparison import Comparison, FileDiff
 from remand.integrity.harness import harness_paths, is_steering_path
 from remand.integrity.paths import is_test_path

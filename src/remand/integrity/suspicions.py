@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from remand.domain.record import Record
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 
 
 class Weight(StrEnum):

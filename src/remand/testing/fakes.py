@@ -1,8 +1,8 @@
-"""Ports without a machine behind them: a clock, ids, keys, a repository, event files, record files and a channel."""
+"""Ports without a machine behind them: a clock, ids, keys, a repository, worktrees, event files, record files and a channel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256, sha512
 from zlib import crc32
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Clock, Commit, CommitDifference, Ids, SignedClaim
 from remand.app.record_files import RecordKind
+from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
 from remand.domain.access.keys import PublicKey
 from remand.domain.ids import make_session_name
 from remand.domain.instant import Instant, add_seconds, next_instant
@@ -348,3 +349,45 @@ class MemoryChannel:
             return "it is down"
         self.notices.append((title, body))
         return ""
+
+
+class FakeTaskWorktrees:
+    """Worktrees by task, with what their agents put there."""
+
+    def __init__(self) -> None:
+        self.looks: dict[str, WorktreeState] = {}
+        self.prepared: list[tuple[str, str, str]] = []
+        self.retired: list[str] = []
+        self.left: list[str] = []
+        self.kept: set[str] | None = None
+        self.fault: CannotRun | None = None
+        self.hindrance: CannotRun | None = None
+        """Why what is in a place cannot be looked at or taken."""
+
+    def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> TaskWorktree:
+        if self.fault is not None:
+            raise self.fault
+        self.prepared.append((task_id, branch, start))
+        self.looks.setdefault(task_id, WorktreeState(head=start))
+        return TaskWorktree(task_id=task_id, folder=f"/w/{task_id}", branch=branch, common_dir="/r/.git")
+
+    def inspect(self, worktree: TaskWorktree) -> WorktreeState:
+        if self.hindrance is not None:
+            raise self.hindrance
+        return self.looks.get(worktree.task_id, WorktreeState())
+
+    def import_commits(self, worktree: TaskWorktree) -> str:
+        return self.inspect(worktree).head
+
+    def restore_git_links(self, worktree: TaskWorktree) -> None:
+        self.left.append(worktree.task_id)
+
+    def remove(self, task_id: str, *, is_kept: bool = True) -> None:
+        self.retired.append(task_id)
+
+    def names(self) -> list[str]:
+        return sorted(self.looks)
+
+    def remove_others(self, kept: Collection[str]) -> list[str]:
+        self.kept = set(kept)
+        return []

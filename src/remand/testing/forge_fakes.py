@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from remand.app.forge.ports import CheckState, ForgeFault, ForgeFaultKind, ForgeIssue, OpenPull, Usage
-from remand.domain.pull_request.records import (
+from remand.domain.forge import (
     Account,
     ForgeComment,
     ForgeReview,

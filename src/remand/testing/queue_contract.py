@@ -8,7 +8,7 @@ from typing import Any
 
 from remand.domain.decisions.forge_actions import PLANNED
 from remand.domain.decisions.notices import NOTICE_DUE
-from remand.domain.forge_state import ForgeAction, PlannedAction, TaskForgeState
+from remand.domain.forge import ForgeAction, PlannedAction, TaskForgeState
 from remand.domain.instant import add_seconds
 from remand.domain.task import OverrideNotice, Priority, Status
 from remand.ledger.store import Store

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from enum import StrEnum
 
-from remand.domain.pull_request.records import PullState
+from remand.domain.forge import PullState
 from tests.support.forge.state import ForgeState, Person, StoredIssue, StoredPull
 
 COLLABORATORS = ("triage", "write", "maintain", "admin")

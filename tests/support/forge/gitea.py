@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from remand.app.forge.ports import CheckState
+from remand.domain.forge import PullState, ReviewState
 from remand.domain.instant import Instant
-from remand.domain.pull_request.records import PullState, ReviewState
 from tests.support.forge.actions import ForgeRefusal, RefusalReason, RepositoryActions
 from tests.support.forge.server import HttpAnswer, HttpRequest, json_answer, page_of
 from tests.support.forge.state import (

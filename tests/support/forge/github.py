@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from remand.app.forge.ports import CheckState
+from remand.domain.forge import PullState, ReviewState
 from remand.domain.instant import add_seconds, parse_moment
-from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.fakes import START
 from tests.support.forge.actions import ForgeRefusal, RefusalReason, RepositoryActions
 from tests.support.forge.github_json import GitHubJson, Json

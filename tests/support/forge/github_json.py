@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from remand.domain.forge import PullState
 from remand.domain.instant import Instant
-from remand.domain.pull_request.records import PullState
 from tests.support.forge.state import (
     CommitStatus,
     DiscussionComment,

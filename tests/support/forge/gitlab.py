@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from remand.app.forge.ports import CheckState
+from remand.domain.forge import PullState, ReviewState
 from remand.domain.instant import Instant, add_seconds
-from remand.domain.pull_request.records import PullState, ReviewState
 from tests.support.forge.actions import ForgeRefusal, RefusalReason, RepositoryActions
 from tests.support.forge.server import HttpAnswer, HttpRequest, json_answer, page_of, with_etag
 from tests.support.forge.state import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from hashlib import sha1
 
 from remand.app.forge.ports import CheckState
+from remand.domain.forge import PullState, ReviewState
 from remand.domain.instant import Instant, add_seconds
-from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.fakes import START
 
 TOKEN = "token-of-the-tests"

@@ -15,7 +15,7 @@ from remand.domain import commands as c
 from remand.domain.policy import Policy
 from remand.domain.task import Status
 from remand.testing.builders import FakeLedger
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 POLICY = Policy(director=("judge", "--strict"), adviser=("wise",))
 

@@ -8,7 +8,7 @@ from remand.domain.access.team import Role, Team
 from remand.domain.events.reviews import Finding
 from remand.domain.task import Status
 from remand.testing.builders import FakeLedger, member
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 LEAKS = (Finding(text="It leaks"),)
 OTHERS = (member("Bob"), member("Lea", Role.LEAD))

@@ -41,7 +41,7 @@ from remand.testing.builders import (
     task_after,
     task_claimed,
 )
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 LABELS = (
     "Its title",

@@ -18,7 +18,7 @@ from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import RejectionDecision
 from remand.domain.task import Status, Task
 from remand.testing.builders import FakeLedger, Session, member
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection, with_dependency
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection, with_dependency
 
 HUMAN = Policy(director=("human",))
 TEAM = Team(

@@ -14,7 +14,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.task import Status
 from remand.testing.builders import FakeLedger, member
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection, with_dependency
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection, with_dependency
 
 TEAM = Team(
     (member("Alice"), member("Bob"), member("Boss", Role.DIRECTOR), member("Both", Role.AGENT, Role.DIRECTOR))

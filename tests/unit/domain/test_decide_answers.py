@@ -37,7 +37,7 @@ from remand.testing.builders import (
     refusal_code,
     task_id,
 )
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 N1, N2, N3 = task_id(91), task_id(92), task_id(93)
 DIRECTOR = actor("Boss", Role.DIRECTOR)

@@ -8,7 +8,7 @@ from remand.domain import commands as c
 from remand.domain.decide import decide
 from remand.domain.events.tasks import TaskSubmitted
 from remand.domain.evolve import evolve
-from remand.domain.forge_state import TaskForgeState
+from remand.domain.forge import TaskForgeState
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (

@@ -22,7 +22,7 @@ from remand.domain.decisions.forge_actions import (
 )
 from remand.domain.events.tasks import TaskAdded
 from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
-from remand.domain.forge_state import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
+from remand.domain.forge import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
 from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused

@@ -22,7 +22,7 @@ from remand.domain.events.tasks import (
     TaskDeferred,
     TaskInfeasible,
 )
-from remand.domain.folds.rejections import apply_rejection_filed
+from remand.domain.folds.tasks import apply_rejection_filed
 from remand.domain.ids import task_node_id
 from remand.domain.reasons import RejectionReason
 from remand.domain.task import Offer, RejectionSlip, Status, Task, update_task
@@ -48,7 +48,7 @@ from remand.testing.builders import (
     refusal_code,
     task_id,
 )
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 N1, N2, N3 = task_id(91), task_id(92), task_id(93)
 HELD = a_task(title=TITLE, scope=SCOPE, status=Status.CLAIMED, claim=a_claim("Alice", H1))

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from remand.domain.events.event import Event
 from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
-from remand.domain.forge_state import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
+from remand.domain.forge import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
 from remand.domain.task import Task
 from remand.testing.builders import (
     LATER,

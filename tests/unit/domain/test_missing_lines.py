@@ -10,7 +10,7 @@ from remand.domain.events.log import AbandonedLines, MissingLines
 from remand.domain.events.reviews import EscalationOpened, Finding, LockoutSet, ReviewApproved, ReviewRejected
 from remand.domain.events.tasks import TaskChanges, TaskEdited
 from remand.domain.events.work import GateHeld, GateRejected
-from remand.domain.forge_state import ForgeAction
+from remand.domain.forge import ForgeAction
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.task import Status, Task
 from remand.testing.builders import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from remand.domain import references
+from remand.domain import refusals
 from remand.domain.access import agent_calls
 from remand.domain.refusals import Refused
 
@@ -16,27 +16,27 @@ Call = Callable[[], object]
 @pytest.mark.parametrize(
     ("call", "code", "message"),
     [
-        (lambda: references.require_task(None, "T-9"), "unknown_task", "There is no task T-9."),
-        (lambda: references.require_handoff(None, "H-9"), "unknown_handoff", "There is no handoff H-9."),
-        (lambda: references.require_commit(None, "x"), "unknown_commit", "The repository has no commit 'x'."),
-        (lambda: references.require_question(None, "E-9"), "nothing_to_answer", "There is no question E-9."),
+        (lambda: refusals.require_task(None, "T-9"), "unknown_task", "There is no task T-9."),
+        (lambda: refusals.require_handoff(None, "H-9"), "unknown_handoff", "There is no handoff H-9."),
+        (lambda: refusals.require_commit(None, "x"), "unknown_commit", "The repository has no commit 'x'."),
+        (lambda: refusals.require_question(None, "E-9"), "nothing_to_answer", "There is no question E-9."),
         (
-            lambda: references.require_decision(None, "H-9"),
+            lambda: refusals.require_decision(None, "H-9"),
             "unknown_rejection",
             "The ledger has no decision on the rejection of H-9.",
         ),
         (
-            lambda: references.require_option("c", ("a", "b"), ", or say more: d"),
+            lambda: refusals.require_option("c", ("a", "b"), ", or say more: d"),
             "bad_value",
             "There is no option 'c'; choose one of a, b, or say more: d.",
         ),
         (
-            lambda: references.option_at(("a", "b"), 3),
+            lambda: refusals.option_at(("a", "b"), 3),
             "bad_value",
             "There is no option 3; choose one from 1 to 2.",
         ),
         (
-            lambda: references.require_text("agent", ""),
+            lambda: refusals.require_text("agent", ""),
             "bad_value",
             "Give the agent as a non-empty text.",
         ),
@@ -61,25 +61,25 @@ def test_what_stands_for_nothing_is_refused(call: Call, code: str, message: str)
 
 @pytest.mark.parametrize("number", [0, -1, 3])
 def test_options_are_counted_from_one(number: int) -> None:
-    assert references.option_at(("a", "b"), 1) == "a"
-    assert references.option_at(("a", "b"), 2) == "b"
+    assert refusals.option_at(("a", "b"), 1) == "a"
+    assert refusals.option_at(("a", "b"), 2) == "b"
     with pytest.raises(Refused):
-        references.option_at(("a", "b"), number)
+        refusals.option_at(("a", "b"), number)
 
 
 def test_what_is_there_is_passed_on() -> None:
-    assert references.require_task("task", "T-1") == "task"
-    assert references.require_text("agent", "Alice") == "Alice"
+    assert refusals.require_task("task", "T-1") == "task"
+    assert refusals.require_text("agent", "Alice") == "Alice"
     agent_calls.require_environment_name("Alice", " ALICE ")
     agent_calls.require_outside_agent("run", is_confined=False)
 
 
 @pytest.mark.parametrize(
-    ("rejection", "size", "key"), [("text", 1, ""), ({}, references.MAX_REQUEST + 1, ""), ({}, 1, "a key")]
+    ("rejection", "size", "key"), [("text", 1, ""), ({}, refusals.MAX_REQUEST + 1, ""), ({}, 1, "a key")]
 )
 def test_a_command_that_cannot_be_kept_is_refused(rejection: object, size: int, key: str) -> None:
-    references.require_request_form({}, references.MAX_REQUEST, "a-key")
+    refusals.require_request_form({}, refusals.MAX_REQUEST, "a-key")
     with pytest.raises(Refused) as refusal:
-        references.require_request_form(rejection, size, key)
+        refusals.require_request_form(rejection, size, key)
 
     assert refusal.value.code == "bad_value"

@@ -35,8 +35,9 @@ def words() -> set[str]:
     return {
         node.value
         for path in SOURCE.rglob("*.py")
-        if path.name != "refusals.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        if not (isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == "MEANINGS")
+        for node in ast.walk(statement)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
 

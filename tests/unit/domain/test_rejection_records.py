@@ -10,7 +10,7 @@ from hypothesis import given
 
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
 from remand.domain.rejection import FIELDS, RejectionDecision, TaskRejection
-from remand.testing.rejection_records import a_rejection
+from tests.support.rejection_records import a_rejection
 from tests.support.strategies import rejection_records
 
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from remand.domain.forge_state import TaskForgeState
+from remand.domain.forge import TaskForgeState
 from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.task import Status, Task

@@ -28,8 +28,8 @@ from remand.app.forge.ports import (
     Usage,
 )
 from remand.app.ports import Clock
+from remand.domain.forge import ForgeComment, ReviewState
 from remand.domain.instant import Instant, parse_instant
-from remand.domain.pull_request.records import ForgeComment, ReviewState
 
 MAX_PAGES = 200
 MAX_LISTED = 64 << 20

@@ -28,8 +28,7 @@ from remand.adapters.forges.owner_repository import (
 from remand.adapters.forges.transport import Transport
 from remand.app.forge.ports import AnswerCache, CachedAnswer, ForgeFault, ForgeFaultKind, OpenPull
 from remand.app.ports import Clock
-from remand.domain.instant import Instant
-from remand.domain.pull_request.records import (
+from remand.domain.forge import (
     Account,
     ForgeComment,
     ForgeReview,
@@ -37,8 +36,9 @@ from remand.domain.pull_request.records import (
     PullState,
     ReviewState,
 )
+from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.text.visible import shorten
+from remand.domain.text.words import shorten
 
 API = "/api/v1"
 TOKEN_NAME = "GITEA_TOKEN"  # noqa: S105 - the name of the variable

@@ -26,7 +26,7 @@ from remand.adapters.forges.owner_repository import (
 from remand.adapters.forges.transport import WORDS, Transport, printable_text
 from remand.app.forge.ports import AnswerCache, ForgeFault, ForgeFaultKind, OpenPull
 from remand.app.ports import Clock
-from remand.domain.pull_request.records import (
+from remand.domain.forge import (
     Account,
     ForgeComment,
     ForgeReview,
@@ -35,7 +35,7 @@ from remand.domain.pull_request.records import (
     ReviewState,
 )
 from remand.domain.record import Record
-from remand.domain.text.visible import shorten
+from remand.domain.text.words import shorten
 
 API = "https://api.github.com"
 TOKEN_NAME = "GITHUB_TOKEN"  # noqa: S105 - the name of the variable

@@ -23,9 +23,9 @@ from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
 from remand.app.forge.ports import AnswerCache, CheckState, ForgeFault, ForgeFaultKind, ForgeIssue, OpenPull
 from remand.app.ports import Clock
-from remand.domain.pull_request.records import Account, ForgeComment, PullRequest, PullState, ReviewState
+from remand.domain.forge import Account, ForgeComment, PullRequest, PullState, ReviewState
 from remand.domain.record import Record
-from remand.domain.text.visible import shorten
+from remand.domain.text.words import shorten
 
 SERVER = "https://gitlab.com"
 API = "/api/v4"

@@ -10,8 +10,8 @@ from math import inf
 from typing import NamedTuple
 
 from remand.adapters.forges.client import parse_time
+from remand.domain.forge import Account, ForgeComment, ForgeReview, PullState, ReviewState
 from remand.domain.instant import Instant, parse_moment
-from remand.domain.pull_request.records import Account, ForgeComment, ForgeReview, PullState, ReviewState
 from remand.domain.record import Record
 
 KIND = "gitlab"

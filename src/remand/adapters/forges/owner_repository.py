@@ -16,7 +16,7 @@ from remand.adapters.forges.client import (
 )
 from remand.app.errors import UsageError
 from remand.app.forge.ports import CheckState, ForgeIssue
-from remand.domain.pull_request.records import (
+from remand.domain.forge import (
     Account,
     ForgeComment,
     ForgeReview,
@@ -25,7 +25,7 @@ from remand.domain.pull_request.records import (
     ReviewState,
 )
 from remand.domain.record import Record
-from remand.domain.text.visible import shorten
+from remand.domain.text.words import shorten
 
 
 class RepositoryUser(Record, kw_only=True):

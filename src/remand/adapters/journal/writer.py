@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from remand.adapters.system.files import lock_handle
 from remand.domain.text import redaction
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 
 MAX_COMMAND = 4096
 MAX_EXCERPT = 2048

@@ -9,7 +9,7 @@ from hashlib import sha256
 from urllib.parse import unquote
 
 from remand.domain.gate.gate import GateFinding, Measurement, TestOutcome, UnreadableReport
-from remand.domain.text.visible import remove_invisible, shorten
+from remand.domain.text.words import remove_invisible, shorten
 
 MAX_TEXT = 500
 MAX_NUMBER = (1 << 31) - 1

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from remand.domain.gate.gate import Gate, GatePreparation, GateProposal, GateProposals
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 
 MAX_BYTES = 1 << 20
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from remand.adapters.system.files import atomic_write
 from remand.domain.instant import Instant, format_instant
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 
 MAX_SIZE = 1 << 20
 

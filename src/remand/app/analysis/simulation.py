@@ -45,7 +45,7 @@ from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import ReviewRound, Task
 from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
-from remand.domain.validation.field_text import mentioned_names
+from remand.domain.validation.parsed_rejection import mentioned_names
 from remand.domain.validation.validator import assess
 from remand.ledger.order import order_key
 

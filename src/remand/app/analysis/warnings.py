@@ -10,7 +10,7 @@ from remand.app.tasks.similarity import similar_rejected, was_rejected
 from remand.domain.events.reviews import ReviewRejected, first_blocking
 from remand.domain.record import Record
 from remand.domain.task import Task
-from remand.domain.text.visible import shorten
+from remand.domain.text.words import shorten
 from remand.ledger import codec
 from remand.ledger.order import order_key
 from remand.ledger.store import Transaction

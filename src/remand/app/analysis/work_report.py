@@ -32,7 +32,7 @@ from remand.domain.instant import Instant, parse_moment
 from remand.domain.record import Record
 from remand.domain.run import RunCosts, add_run_cost
 from remand.domain.task import Status, Task
-from remand.domain.text.visible import flatten
+from remand.domain.text.words import flatten
 
 
 class ReviewTally(Record, kw_only=True):

@@ -32,7 +32,7 @@ from remand.domain.events.work import FindingAccepted, GateAlerted, GateOverridd
 from remand.domain.evolve import evolve
 from remand.domain.instant import Instant
 from remand.domain.task import Lockout, Status, Task
-from remand.domain.text.visible import flatten, shorten
+from remand.domain.text.words import flatten, shorten
 from remand.ledger.order import order_key
 from remand.ledger.store import LogLine
 

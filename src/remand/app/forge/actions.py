@@ -21,11 +21,10 @@ from remand.domain.decisions.forge_actions import (
 )
 from remand.domain.decisions.reviews import has_worked_on
 from remand.domain.feedback.sanitiser import sanitise
-from remand.domain.forge_state import ForgeAction
+from remand.domain.forge import Account, ForgeAction, PullState
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.policy import Policy
 from remand.domain.pull_request.comments import REMAND_MARK
-from remand.domain.pull_request.records import Account, PullState
 from remand.domain.pull_request.reviews import standing_objections
 from remand.domain.record import Record
 from remand.domain.refusals import Refused

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from remand.app.errors import RemandError
+from remand.domain.forge import Account, ForgeComment, PullRequest, ReviewState
 from remand.domain.instant import Instant
-from remand.domain.pull_request.records import Account, ForgeComment, PullRequest, ReviewState
 from remand.domain.record import Record
 
 

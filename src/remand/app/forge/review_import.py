@@ -14,8 +14,8 @@ from remand.domain.access.team import REVIEWERS, THE_COORDINATOR, Actor, Team
 from remand.domain.events.event import KnownBy
 from remand.domain.events.reviews import ReviewNoted
 from remand.domain.feedback.comments import parse_comment_commands
+from remand.domain.forge import Account, ForgeReview, PullRequest, PullState, is_listed_account
 from remand.domain.pull_request.comments import REMAND_MARK, may_command
-from remand.domain.pull_request.records import Account, ForgeReview, PullRequest, PullState, is_listed_account
 from remand.domain.pull_request.reviews import (
     PullRequestReading,
     ReviewOutcome,

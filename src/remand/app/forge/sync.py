@@ -19,7 +19,7 @@ from remand.config import ForgeSettings
 from remand.config.forge import LABEL
 from remand.domain.access.team import Actor
 from remand.domain.events.event import Event, KnownBy
-from remand.domain.forge_state import ForgeAction
+from remand.domain.forge import ForgeAction
 
 
 class SyncResult(NamedTuple):

@@ -32,9 +32,8 @@ from remand.app.requests import Answer, Request
 from remand.app.settings import SettingsSource
 from remand.domain.decisions.findings import without_configuration_finding
 from remand.domain.decisions.gates import require_off_base
-from remand.domain.gate.base import WorkBase
 from remand.domain.gate.gate import Gate, GatePolicy, policy_digest
-from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus, Verdict
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus, Verdict, WorkBase
 from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task

@@ -27,7 +27,7 @@ from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text, failing_ids,
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus, Verdict, overall_status
 from remand.domain.text.path_patterns import PathPattern
 from remand.domain.text.redaction import redact
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
 from remand.integrity.examination import examine, judge_base_tests, judge_new_tests, plan_cross_checks
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths

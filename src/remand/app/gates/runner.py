@@ -49,7 +49,7 @@ from remand.domain.gate.state import SAID_LAST
 from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.record import Record
 from remand.domain.text.redaction import redact
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 
 MAX_FOLDERS = 8
 """How many stay: those of the base and of a few branches with lock files of their own. One may take a gigabyte."""

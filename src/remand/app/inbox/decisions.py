@@ -24,9 +24,9 @@ from remand.domain.access.team import USER, Actor
 from remand.domain.decisions import director
 from remand.domain.decisions.escalations import REASSIGN, EscalationOption
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
-from remand.domain.references import require_option
+from remand.domain.refusals import require_option
 from remand.domain.task import LastRejection, Status, Task
-from remand.domain.text.visible import flatten
+from remand.domain.text.words import flatten
 from remand.ledger.store import Transaction
 
 AnswerCommand = c.AnswerEscalation | c.AnswerRejection | c.SettleFinding | c.DismissObjections

@@ -25,7 +25,7 @@ from remand.domain.events.work import GateHeld
 from remand.domain.gate.gate import GateFinding
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.references import require_option
+from remand.domain.refusals import require_option
 from remand.domain.task import Status, Task
 from remand.domain.text.redaction import redact
 from remand.ledger.store import Transaction

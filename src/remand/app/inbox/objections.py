@@ -28,7 +28,7 @@ from remand.domain.events.work import GateHeld, GateRejected
 from remand.domain.instant import Instant
 from remand.domain.policy import IGNORE, Policy
 from remand.domain.record import Record
-from remand.domain.references import require_option
+from remand.domain.refusals import require_option
 from remand.domain.task import Objection, Task
 from remand.domain.text.redaction import redact
 from remand.ledger import codec

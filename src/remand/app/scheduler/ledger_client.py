@@ -20,8 +20,7 @@ from remand.domain import ids
 from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import IGNORE
-from remand.domain.references import require_task
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, require_task
 from remand.domain.task import Status, Task
 
 T = TypeVar("T")

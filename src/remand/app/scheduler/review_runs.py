@@ -15,8 +15,15 @@ from remand.domain import commands as c
 from remand.domain.access.team import Actor, Member, review_scope
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.events.work import GatePassed, Purpose
-from remand.domain.feedback.prompt_section import inline_name, inline_text, plain_lines
-from remand.domain.feedback.rounds import FeedbackFinding, FeedbackRound, TaskFeedback, read_feedback
+from remand.domain.feedback.rounds import (
+    FeedbackFinding,
+    FeedbackRound,
+    TaskFeedback,
+    inline_name,
+    inline_text,
+    plain_lines,
+    read_feedback,
+)
 from remand.domain.gate import message
 from remand.domain.reasons import DecisionType
 from remand.domain.refusals import Refused

@@ -24,7 +24,7 @@ from remand.domain.instant import Instant, seconds_between
 from remand.domain.record import Record
 from remand.domain.run import Run
 from remand.domain.task import Claim, Status, Task
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 
 MAX_LEFT_FILES = 20
 MAX_DETAIL = 500

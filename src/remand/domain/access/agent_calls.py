@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from remand.domain.access.team import fold_name
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 
 MAX_ARGUMENTS = 2000
 MAX_CHARACTERS = 6 << 20

@@ -26,8 +26,7 @@ from remand.domain.gate.state import RETRY, GateAlert
 from remand.domain.instant import add_seconds
 from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.record import Record
-from remand.domain.references import unknown_option_refusal
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, unknown_option_refusal
 from remand.domain.task import MAX_LEASE_SECONDS, TERMINAL, Escalation, Status, Submission, Task
 
 FIX, UNLOCK, REASSIGN, REOPEN, WONTFIX = "fix", "unlock", "reassign", "reopen", "wontfix"

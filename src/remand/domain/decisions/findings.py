@@ -24,7 +24,7 @@ from remand.domain.gate.verdict import (
 )
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
-from remand.domain.text.visible import flatten
+from remand.domain.text.words import flatten
 
 SAME_CHANGE_PREFIX = "same-"
 """How the names of findings begin that the user alone may accept: a rejected change that was submitted again."""

@@ -12,7 +12,7 @@ from remand.domain.decisions.findings import is_still_rejected
 from remand.domain.decisions.notices import NOTICE_DUE
 from remand.domain.events.event import Events
 from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
-from remand.domain.forge_state import ForgeAction
+from remand.domain.forge import ForgeAction
 from remand.domain.instant import add_seconds, is_instant
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused

@@ -16,8 +16,7 @@ from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, Handof
 from remand.domain.facts import Facts
 from remand.domain.instant import add_seconds
 from remand.domain.preconditions import is_eligible
-from remand.domain.references import unknown_commit_refusal
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, unknown_commit_refusal
 from remand.domain.task import TERMINAL, Claim, Offer, Task
 
 

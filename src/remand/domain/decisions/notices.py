@@ -22,7 +22,7 @@ from remand.domain.gate.state import GateAlert
 from remand.domain.instant import add_seconds
 from remand.domain.reasons import DecisionType
 from remand.domain.task import Claim, OverrideNotice, Status, Task
-from remand.domain.text.visible import flatten, shorten
+from remand.domain.text.words import flatten, shorten
 
 
 def ask_user(task: Task, kind: str, reason: str, context: c.CommandContext) -> EscalationOpened:

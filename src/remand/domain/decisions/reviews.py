@@ -18,8 +18,7 @@ from remand.domain.events import reviews as review_events
 from remand.domain.events.event import Events
 from remand.domain.facts import Facts
 from remand.domain.pull_request import reviews as pull_request_reviews
-from remand.domain.references import unknown_commit_refusal
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, unknown_commit_refusal
 from remand.domain.task import TERMINAL, Review, Status, Submission, Task
 
 MAX_SOURCE = 200

@@ -13,7 +13,7 @@ from remand.domain.events.reviews import Finding
 from remand.domain.feedback.markup import CodeMask, RemovalCounts, fence_lines, remove_tags, split_code
 from remand.domain.record import NamedTuple
 from remand.domain.text.redaction import redact
-from remand.domain.text.visible import shorten
+from remand.domain.text.words import shorten
 
 MAX_MARKS = 8
 """How many combining marks one letter may have; no script needs more, and sorting very many takes for ever."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from remand.domain.events import work as work_events
 from remand.domain.events.tasks import HandoffCompleted, TaskSubmitted
-from remand.domain.forge_state import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
+from remand.domain.forge import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
 from remand.domain.gate.state import GateState, outages_after_verdict, update_gates, without_gates
 from remand.domain.gate.verdict import RELEASING, Verdict
 from remand.domain.run import Run, add_run_cost

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from remand.domain.gate.gate import GateFinding
 from remand.domain.record import NamedTuple, Record
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 
 CONTROL_FOLDER = ".got"
 CONTROL_CODE = "control_changed"

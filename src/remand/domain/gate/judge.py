@@ -19,7 +19,7 @@ from remand.domain.gate.gate import (
 )
 from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.text.redaction import MAX_TEXT, redact
-from remand.domain.text.visible import shorten
+from remand.domain.text.words import shorten
 
 MAX_KEPT_FINDINGS = 20
 MAX_IDS = 100

@@ -7,7 +7,7 @@ import re
 from remand.domain.gate.gate import GateFinding, format_number, gate_title
 from remand.domain.gate.verdict import INTEGRITY_GATE, RELEASING, UNMEASURED, GateResult, GateStatus, Verdict
 from remand.domain.text.redaction import redact
-from remand.domain.text.visible import remove_invisible, shorten
+from remand.domain.text.words import remove_invisible, shorten
 
 REJECTED = "REJECTED: Quality gates failed"
 CONTINUE = "You must fix ALL issues above before claiming done. Continue working."

@@ -11,7 +11,7 @@ from remand.domain.gate.verdict import RUNNER_GATE, GateResult, GateStatus, Verd
 from remand.domain.instant import Instant
 from remand.domain.record import Record, update_parts
 from remand.domain.text.redaction import redact
-from remand.domain.text.visible import remove_invisible, shorten
+from remand.domain.text.words import remove_invisible, shorten
 
 GATE_QUESTION = "gate"
 """The kind of question that a broken gate puts to the user. It is about the gate, whichever task carries it."""

@@ -9,9 +9,7 @@ from enum import StrEnum
 from remand.domain.events.reviews import Finding
 from remand.domain.feedback.comments import is_blocking, parse_comment_commands
 from remand.domain.feedback.sanitiser import sanitise, sanitise_findings
-from remand.domain.instant import Instant, add_seconds
-from remand.domain.preconditions import MAX_FINDINGS
-from remand.domain.pull_request.records import (
+from remand.domain.forge import (
     Account,
     ForgeComment,
     ForgeReview,
@@ -19,6 +17,8 @@ from remand.domain.pull_request.records import (
     ReviewState,
     is_same_account,
 )
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.preconditions import MAX_FINDINGS
 from remand.domain.record import Record
 from remand.domain.task import Task
 

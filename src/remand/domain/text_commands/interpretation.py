@@ -13,9 +13,9 @@ from typing import Any
 
 from remand.domain.access.team import USER, Role
 from remand.domain.record import Record
-from remand.domain.text.visible import remove_invisible
+from remand.domain.text.words import remove_invisible
 from remand.domain.text_commands import patterns as p
-from remand.domain.text_commands import requests as r
+from remand.domain.text_commands import patterns as r
 from remand.domain.text_commands.sentence import ReferenceKind, Sentence, Vocabulary, parse_sentence
 
 MAX_TEXT = 2000

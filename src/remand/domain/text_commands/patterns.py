@@ -1,16 +1,189 @@
-"""`remand say`: the table of sentences that are understood, the words that change a meaning, and how a row compiles.
-
-A row is a sentence with slots in braces. `|` separates alternatives, brackets enclose what may be missing, `_` joins the
-words of one alternative, and capitals stand for a list of `SHORT`.
-"""
+"""What can be requested in plain English: each request as a sentence and as a command line, and the sentences that are obeyed."""
 
 from __future__ import annotations
 
 import re
 from functools import cached_property
+from shlex import quote
 
+from remand.domain.record import Record
 from remand.domain.text.words import word_set
-from remand.domain.text_commands import requests as r
+
+
+class TaskName(Record, kw_only=True):
+    """A task as people call it."""
+
+    id: str
+    label: str
+    """`issue #42`, or `task T-…`."""
+    alias: str = ""
+    pr: int = 0
+
+    @property
+    def argument(self) -> str:
+        """The task as a command line names it."""
+        return quote(self.alias or self.id)
+
+
+class TextRequest(Record, kw_only=True):
+    """A request that was understood. Whether it is granted only `decide` says."""
+
+
+class ReviewTextRequest(TextRequest, kw_only=True):
+    """Ask a reviewer to look at the submission."""
+
+    reviewer: str
+    task: TaskName
+
+
+class WhyTextRequest(TextRequest, kw_only=True):
+    """Why an agent is locked out, or why a task's work was rejected."""
+
+    agent: str = ""
+    task: TaskName | None = None
+
+
+class UnlockTextRequest(TextRequest, kw_only=True):
+    """Let an agent work on the task again."""
+
+    agent: str
+    task: TaskName
+    reason: str = ""
+    guidance: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What the agent is told: guidance, or the reason that was given in its place."""
+        return self.guidance or self.reason
+
+
+class ReassignTextRequest(TextRequest, kw_only=True):
+    """Let another agent continue the task."""
+
+    task: TaskName
+    target: str
+    source: str = ""
+    reason: str = ""
+
+
+class EscalateTextRequest(TextRequest, kw_only=True):
+    """Let the user decide what becomes of the task."""
+
+    task: TaskName
+    reason: str = ""
+
+
+class StatusTextRequest(TextRequest, kw_only=True):
+    """The state of the task."""
+
+    task: TaskName
+
+
+class LockoutsTextRequest(TextRequest, kw_only=True):
+    """Who is locked out, of one task or of any."""
+
+    task: TaskName | None = None
+
+
+class InboxTextRequest(TextRequest, kw_only=True):
+    """The questions that await the user."""
+
+
+class AnswerTextRequest(TextRequest, kw_only=True):
+    """The user's answer to an escalation."""
+
+    task: TaskName
+    option: str
+    guidance: str = ""
+
+
+USER_ONLY_REQUESTS = (UnlockTextRequest, AnswerTextRequest)
+"""Requests that only the user is granted; nobody else is shown their commands."""
+
+
+_DEFAULT_REASON = "the user said so"
+"""The reason in a command that needs one, where none was given."""
+
+
+class UnclearRequest(Record, kw_only=True):
+    """A question back: what is not clear, and the requests it may have been."""
+
+    message: str
+    command: str = ""
+    """The command for what plain English does not do."""
+    requests: tuple[TextRequest, ...] = ()
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The exact command lines that would do it."""
+        return tuple(dict.fromkeys(map(render_command_line, self.requests)))
+
+
+class UnknownRequest(Record, kw_only=True):
+    """Nothing that can be obeyed, and why."""
+
+    message: str
+    command: str = ""
+    """The command for what plain English does not do."""
+
+
+TextResult = TextRequest | UnclearRequest | UnknownRequest
+
+
+def describe_request(request: TextRequest) -> str:
+    match request:
+        case ReviewTextRequest(reviewer=reviewer, task=task):
+            return f"Ask {reviewer} to review {task.label}{f' (PR #{task.pr})' if task.pr else ''}."
+        case WhyTextRequest(agent="", task=TaskName() as task):
+            return f"Explain why {task.label} was rejected."
+        case WhyTextRequest(agent=agent, task=any_task):
+            return f"Explain why {agent} is locked out{f' for {any_task.label}' if any_task else ''}."
+        case UnlockTextRequest(agent=agent, task=task):
+            return f"Unlock {agent} for {task.label}."
+        case ReassignTextRequest(task=task, source=source, target=target):
+            return f"Reassign {task.label}{f' from {source}' if source else ''} to {target}."
+        case EscalateTextRequest(task=task):
+            return f"Escalate {task.label} to the user."
+        case StatusTextRequest(task=task):
+            return f"Show the status of {task.label}."
+        case LockoutsTextRequest(task=any_task):
+            return f"List who is locked out{f' for {any_task.label}' if any_task else ''}."
+        case AnswerTextRequest(task=task, option=option):
+            return f"Answer the question about {task.label} with {option}."
+        case _:
+            return "List the questions that await the user."
+
+
+def render_command_line(request: TextRequest) -> str:
+    match request:
+        case ReviewTextRequest(reviewer=reviewer, task=task):
+            return f"remand review request {task.argument} --from {quote(reviewer)}"
+        case WhyTextRequest(agent=agent, task=any_task) if agent:
+            return f"remand why {quote(agent)}{f' --task {any_task.argument}' if any_task else ''}"
+        case UnlockTextRequest(agent=agent, task=task):
+            return f"remand unlock {quote(agent)} --task {task.argument} {_reason(request.reason)}{_guidance(request.advice)}"
+        case ReassignTextRequest(task=task, source=source, target=target):
+            from_whom = f" --from {quote(source)}" if source else ""
+            return f"remand reassign {task.argument}{from_whom} --to {quote(target)}"
+        case EscalateTextRequest(task=task):
+            return f"remand escalate {task.argument} {_reason(request.reason)}"
+        case StatusTextRequest(task=task) | WhyTextRequest(task=TaskName() as task):
+            return f"remand task show {task.argument}"
+        case LockoutsTextRequest():
+            return "remand lockout list"
+        case AnswerTextRequest(task=task, option=option):
+            return f"remand inbox answer {task.argument} {quote(option)}{_guidance(request.guidance)}"
+        case _:
+            return "remand inbox"
+
+
+def _reason(text: str) -> str:
+    return f"--reason {quote(text or _DEFAULT_REASON)}"
+
+
+def _guidance(text: str) -> str:
+    return f" --guidance {quote(text)}" if text else ""
+
 
 OBEY, ASK_BACK = False, True
 """A sentence by itself is enough to obey, or it may also mean something else."""
@@ -27,9 +200,9 @@ SHORT = {
     "WORK": "[the|my|our] [work|submission|changes|code|patch on|for|of|in|to] [{anyone} 's] {task}",
 }
 
-TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
+TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
     (
-        r.UnlockTextRequest,
+        UnlockTextRequest,
         OBEY,
         """
         unlock {agent} [again] for|on|from|of|in|at {task} [again]
@@ -44,7 +217,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.UnlockTextRequest,
+        UnlockTextRequest,
         ASK_BACK,
         """
         unlock {agent}
@@ -61,7 +234,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.ReviewTextRequest,
+        ReviewTextRequest,
         OBEY,
         """
         {reviewer} [,|:] [please|kindly] [can|could|would|will you [please]] LOOK WORK [again]
@@ -81,7 +254,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.ReviewTextRequest,
+        ReviewTextRequest,
         ASK_BACK,
         """
         review WORK
@@ -94,7 +267,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.WhyTextRequest,
+        WhyTextRequest,
         OBEY,
         """
         why|for_what_reason is|was|has {agent} [been|still] LOCKED OF_TASK
@@ -128,7 +301,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.ReassignTextRequest,
+        ReassignTextRequest,
         OBEY,
         """
         GIVE {task} [over|on|away] from {source} [over|on] to {target}
@@ -147,7 +320,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.ReassignTextRequest,
+        ReassignTextRequest,
         ASK_BACK,
         """
         reassign|re-assign {task} [from {source}]
@@ -157,7 +330,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.EscalateTextRequest,
+        EscalateTextRequest,
         OBEY,
         """
         escalate {task} [to {human}]
@@ -172,7 +345,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.StatusTextRequest,
+        StatusTextRequest,
         OBEY,
         """
         [what_is|what's|tell_me|show_me|show|give_me] [the] [current] status|state of|on|for {task} [now]
@@ -195,7 +368,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.LockoutsTextRequest,
+        LockoutsTextRequest,
         OBEY,
         """
         who_is|who's|who_are|who_was [currently|still|all] LOCKED [now] OF_TASK
@@ -207,7 +380,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.InboxTextRequest,
+        InboxTextRequest,
         OBEY,
         """
         what_is|what's [there] waiting|open|pending [for|on|with me|us]
@@ -226,7 +399,7 @@ TABLE: tuple[tuple[type[r.TextRequest], bool, str], ...] = (
         """,
     ),
     (
-        r.AnswerTextRequest,
+        AnswerTextRequest,
         OBEY,
         """
         answer {task} : {option}
@@ -280,7 +453,7 @@ TURNS = (
 LIMITS = word_set("if unless until provided assuming otherwise only too also likewise kidding joking jk")
 """Words that limit or revoke a request wherever they stand in its reason."""
 
-QUERY_REQUESTS = (r.WhyTextRequest, r.StatusTextRequest, r.LockoutsTextRequest, r.InboxTextRequest)
+QUERY_REQUESTS = (WhyTextRequest, StatusTextRequest, LockoutsTextRequest, InboxTextRequest)
 """Requests that only read, and so may be asked as questions."""
 
 _ROWS = (POLITE, THANKS, BECAUSE, *GUIDING, *SHORT.values(), *(rows for _, _, rows in TABLE))
@@ -305,7 +478,7 @@ _SLOTS = {
 class SentencePattern:
     """One row of the table; it compiles when it is first compared with a sentence."""
 
-    def __init__(self, request: type[r.TextRequest], row: str, *, is_loose: bool) -> None:
+    def __init__(self, request: type[TextRequest], row: str, *, is_loose: bool) -> None:
         self.request = request
         self.row = row
         self.is_loose = is_loose

@@ -11,8 +11,7 @@ from unicodedata import category
 
 from remand.domain.access.team import REVIEWERS, USER, Member, Role
 from remand.domain.record import Record
-from remand.domain.text_commands.patterns import ORDINARY_WORDS
-from remand.domain.text_commands.requests import TaskName
+from remand.domain.text_commands.patterns import ORDINARY_WORDS, TaskName
 
 _SHORTEST_SIMILAR = 4
 _ROLES: dict[str, frozenset[Role]] = {

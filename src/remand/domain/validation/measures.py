@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from remand.domain.reasons import RejectionReason
-from remand.domain.validation.field_text import bare_name, hours_in
-from remand.domain.validation.parsed_rejection import ParsedEvidence, ParsedRejection
+from remand.domain.validation.parsed_rejection import ParsedEvidence, ParsedRejection, bare_name, hours_in
 from remand.domain.validation.record_rules import attempt_similarity
 from remand.domain.validation.tokens import (
     Text,

@@ -1,26 +1,17 @@
-"""A rejection and its task as the rules see them: parsed once, whatever the fields hold."""
+"""A rejection and its task as the rules see them: parsed once, whatever the fields hold, with the names, hours and counts in their text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
+from itertools import islice
+from math import isfinite
 from typing import Any
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.field_text import (
-    bare_name,
-    counts_of,
-    dependency_names,
-    hours_in,
-    hours_of,
-    mapping_items,
-    parse_number,
-    plain_text,
-    short_text,
-    text_items,
-)
 from remand.domain.validation.lexicon import is_placeholder
 from remand.domain.validation.phrases import is_readable
 from remand.domain.validation.tokens import (
@@ -31,6 +22,311 @@ from remand.domain.validation.tokens import (
     shared_word_count,
     tokenise_text,
 )
+
+TEXT_LIMIT = 4000
+ITEM_TEXT_LIMIT = 1000
+ITEM_LIMIT = 12
+DEPTH_LIMIT = 5
+PIECE_LIMIT = 200
+_LARGEST = 10**18
+
+
+def plain_text(value: Any) -> str:
+    """The text of a value: a string as it is, a mapping as `key: value`, a list joined by commas."""
+    if isinstance(value, str):
+        return value[:TEXT_LIMIT].strip()
+    pieces = islice(_text_pieces(value, DEPTH_LIMIT), PIECE_LIMIT)
+    return ", ".join(piece for piece in pieces if piece)[:TEXT_LIMIT]
+
+
+def _text_pieces(value: Any, depth: int) -> Iterator[str]:
+    """The texts inside a value. Every container gives a piece, empty or not, so that reading comes to an end."""
+    if isinstance(value, Mapping) and depth:
+        yield ""
+        for key, item in islice(value.items(), ITEM_LIMIT):
+            name = _leaf_text(key)
+            if isinstance(item, Mapping | list | tuple):
+                yield name
+                yield from _text_pieces(item, depth - 1)
+            else:
+                yield f"{name}: {_leaf_text(item)}".strip(": ")
+    elif isinstance(value, list | tuple) and depth:
+        yield ""
+        for item in islice(value, ITEM_LIMIT):
+            yield from _text_pieces(item, depth - 1)
+    else:
+        yield _leaf_text(value)
+
+
+def _leaf_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value[:TEXT_LIMIT].strip()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _number_text(value) if isinstance(value, int | float) else ""
+
+
+def short_text(value: Any) -> str:
+    """The text of one of many, read less far."""
+    return plain_text(value)[:ITEM_TEXT_LIMIT].strip()
+
+
+def text_items(value: Any) -> tuple[str, ...]:
+    """The texts of a list that are not blank; a lone text counts as a list of one."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list | tuple):
+        return ()
+    return tuple(text for text in (short_text(item) for item in islice(value, ITEM_LIMIT)) if text)
+
+
+def mapping_items(value: Any) -> tuple[Mapping[Any, Any], ...]:
+    """The mappings of a list that hold something; a lone mapping counts as a list of one."""
+    if isinstance(value, Mapping):
+        value = [value]
+    if not isinstance(value, list | tuple):
+        return ()
+    return tuple(item for item in islice(value, ITEM_LIMIT) if isinstance(item, Mapping) and plain_text(item))
+
+
+def parse_number(value: Any) -> float | None:
+    """A finite number, also when it is written as text; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        value = _parse_number_text(value)
+    if not isinstance(value, int | float) or abs(value) > _LARGEST or not isfinite(value):
+        return None
+    return float(value)
+
+
+def _parse_number_text(text: str) -> float | None:
+    try:
+        return float(text[:40].strip().removesuffix("x"))
+    except ValueError:
+        return None
+
+
+def _number_text(value: float) -> str:
+    """Empty for what is not finite, which no comparison holds for, and for what is too long to be read."""
+    if not abs(value) <= _LARGEST:
+        return ""
+    return str(int(value)) if value == int(value) else str(value)
+
+
+_ID = re.compile(
+    r"(?<![\w./#-])(?:"
+    r"(?:task:|decision:|handoff:)?[TDH]-(?=[A-Z0-9]|[a-z]*[0-9])[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
+    r"|(?:[A-Za-z][\w.-]{0,60}/[A-Za-z][\w.-]{0,60})?#[0-9]{1,12}"
+    r"|[0-9a-f]{40}(?:[0-9a-f]{24})?|(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,16}"
+    r")(?![\w#])",
+    re.ASCII,
+)
+_TRACKER_KEY = re.compile(
+    r"(?<![\w./#-])(?!(?:UTF|SHA|ISO|RFC|HTTP|CVE|TLS|AES|RSA|USB|GPT)-)(?:[A-Z]-[0-9]{2}|[A-Z][A-Z0-9]{1,9}-[0-9])[0-9]{0,6}[a-z]?(?![\w-])",
+    re.ASCII,
+)
+"""As other trackers write them: `NET-2207`."""
+_DEPENDENCY_ID = re.compile(r"(?:task:|decision:)?[TD]-|[^#]*#[0-9]")
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The ids a text names, in order, each once."""
+    return tuple(dict.fromkeys(_ID.findall(text)))
+
+
+def tracker_keys_in(text: str) -> tuple[str, ...]:
+    """The ids of other trackers that a text names."""
+    return tuple(dict.fromkeys(_TRACKER_KEY.findall(text)))
+
+
+def mentioned_names(rejection: TaskRejection) -> tuple[str, ...]:
+    """The ids that any field of the record names."""
+    return names_in("\n".join(plain_text(value) for value in _field_values(rejection)))
+
+
+def dependency_names(rejection: TaskRejection) -> tuple[str, ...]:
+    """The tasks and decisions the record says it waits for; failing those, the keys of another tracker."""
+    factor = _dependency_names_in(plain_text(rejection.blocking_factor))
+    return factor or _dependency_names_in(
+        f"{plain_text(rejection.reason_summary)}\n{plain_text(rejection.reason_detail)}"
+    )
+
+
+def bare_name(name: str) -> str:
+    """A name without its kind: `task:T-8` and `T-8` are the same task."""
+    return name.rpartition(":")[2]
+
+
+def is_task_name(name: str) -> bool:
+    """True for the name of a task, by id or by forge number."""
+    return bare_name(name).startswith("T-") or "#" in name
+
+
+def _dependency_names_in(text: str) -> tuple[str, ...]:
+    own = tuple(name for name in names_in(text) if _DEPENDENCY_ID.match(name))
+    return own or tracker_keys_in(text)
+
+
+def _field_values(rejection: TaskRejection) -> tuple[Any, ...]:
+    return (
+        rejection.reason_summary,
+        rejection.reason_detail,
+        rejection.what_attempted,
+        rejection.blocking_factor,
+        rejection.evidence,
+        rejection.suggested_alternative,
+        rejection.alternative_tasks,
+        rejection.task_original_scope,
+    )
+
+
+DAY = 8.0
+ENDING_LENGTH = 40
+TAIL_LENGTH = 3
+"""How many characters, such as a full stop or a bracket, may follow a closing estimate."""
+_UNITS = {
+    1 / 60: "min mins minute minutes minuten minuto minutos minuti minut minuty 分钟 分 мин",
+    1.0: (
+        "h hr hrs hour hours std stunde stunden hora horas heure heures ora ore godz godzin godziny godzina ч час часа часов"
+        " 小时 小時 個小時 个小时 時間"
+    ),
+    DAY: (
+        "d day days pd tag tage tagen día días dia dias jour jours giorno giorni dzień dni день дня дней 天 日 人天"
+    ),
+    5 * DAY: (
+        "w wk wks week weeks woche wochen semana semanas semaine semaines settimana settimane tydzień tygodnie tygodni"
+        " неделя недели недель 周 週間 個星期 星期"
+    ),
+}
+HOURS = {word: hours for hours, words in _UNITS.items() for word in words.split()}
+_NUMBER_WORDS = {
+    "half": 0.5, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "eight": 8.0, "ten": 10.0,
+    "ein": 1.0, "eine": 1.0, "einen": 1.0, "zwei": 2.0, "drei": 3.0, "un": 1.0, "una": 1.0, "une": 1.0, "dos": 2.0,
+    "deux": 2.0, "trois": 3.0, "dois": 2.0, "um": 1.0,
+}  # fmt: skip
+_UNIT_NAMES = "|".join(sorted(map(re.escape, HOURS), key=len, reverse=True))
+_DURATION = re.compile(
+    rf"(?<![\w.])([0-9]{{1,6}}(?:[.,][0-9]{{1,3}})?)(?:\s?[-–—~to]{{1,2}}\s?([0-9]{{1,6}}(?:[.,][0-9]{{1,3}})?))?"
+    rf"[\s-]?({_UNIT_NAMES})(?![a-zà-ÿ])",
+    re.IGNORECASE,
+)
+_SPELT = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})\s(?:an?\s)?({_UNIT_NAMES})\b", re.IGNORECASE)
+_UNIT_OF_KEY = re.compile(
+    r"(?:^|_)(h|hrs?|hours?|std|stunden|horas?|heures?|ore|d|days?|tage?|d[ií]as?|jours?|min|minutes?|weeks?|wochen|小时|天)(?:_|$)"
+)
+
+
+def hours_in(text: str) -> tuple[float, ...]:
+    """Every duration a text states, in hours; of a range its middle."""
+    found = []
+    for low, high, unit in _DURATION.findall(text):
+        value = _parse_decimal(low) if not high else (_parse_decimal(low) + _parse_decimal(high)) / 2
+        found.append(value * HOURS[unit.lower()])
+    found += [_NUMBER_WORDS[word.lower()] * HOURS[unit.lower()] for word, unit in _SPELT.findall(text)]
+    return tuple(found)
+
+
+def range_hours_in(text: str) -> tuple[float, ...]:
+    """Every duration a text states, in hours, with both ends of each range."""
+    found = []
+    for low, high, unit in _DURATION.findall(text):
+        found += [_parse_decimal(end) * HOURS[unit.lower()] for end in (low, high) if end]
+    return (*found, *hours_in(text))
+
+
+def final_hours(text: str) -> float | None:
+    """The duration a text ends on, as estimates do; None when it ends on something else."""
+    ending = text[-ENDING_LENGTH:]
+    found = [match for pattern in (_DURATION, _SPELT) for match in pattern.finditer(ending)]
+    last = max(found, key=lambda match: match.end(), default=None)
+    if last is None or len(ending) - last.end() > TAIL_LENGTH:
+        return None
+    return hours_in(last.group())[0]
+
+
+def hours_of(data: Any) -> tuple[tuple[str, float], ...]:
+    """The durations in a piece of evidence by key, in hours, where the key names a unit."""
+    if not isinstance(data, Mapping):
+        return ()
+    found = []
+    for key, item in islice(data.items(), ITEM_LIMIT):
+        name = str(key).lower() if isinstance(key, str) else ""
+        unit = _UNIT_OF_KEY.search(name)
+        value = parse_number(item)
+        if value is not None and unit:
+            found.append((name, value * HOURS.get(unit.group(1), 1.0)))
+        elif isinstance(item, str):
+            found += [(name, hours) for hours in hours_in(item[:200])]
+    return tuple(found)
+
+
+def counts_of(data: Any) -> tuple[tuple[str, float], ...]:
+    """The plain numbers in a piece of evidence by key."""
+    if not isinstance(data, Mapping):
+        return ()
+    pairs = (
+        (key, parse_number(item)) for key, item in islice(data.items(), ITEM_LIMIT) if isinstance(key, str)
+    )
+    return tuple((key.lower(), value) for key, value in pairs if value is not None)
+
+
+def _parse_decimal(text: str) -> float:
+    whole, comma, part = text.partition(",")
+    is_thousands = bool(comma) and len(part) == 3 and whole != "0"
+    return float(whole + part if is_thousands else text.replace(",", "."))
+
+
+_MONTHS = (
+    "Jan January Januar enero janvier janeiro gennaio stycznia января",
+    "Feb February Februar febrero février fevereiro febbraio lutego февраля",
+    "Mar March März marzo mars março marca марта",
+    "Apr April abril avril aprile kwietnia апреля",
+    "May Mai mayo mai maio maggio maja мая",
+    "Jun June Juni junio juin junho giugno czerwca июня",
+    "Jul July Juli julio juillet julho luglio lipca июля",
+    "Aug August agosto août sierpnia августа",
+    "Sep Sept September septiembre septembre setembro settembre września сентября",
+    "Oct Okt October Oktober octubre octobre outubro ottobre października октября",
+    "Nov November noviembre novembre novembro listopada ноября",
+    "Dec Dez December Dezember diciembre décembre dezembro dicembre grudnia декабря",
+)
+_MONTH = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
+_MONTH_NAME = rf"({'|'.join(sorted(_MONTH, key=len, reverse=True))})"
+_ISO = re.compile(r"(?<!\d)(20\d\d)-(\d\d)-(\d\d)(?!\d)")
+_DAY_FIRST = re.compile(
+    rf"(?<![\d.,:])(\d{{1,2}})(?:\.|st|nd|rd|th)?\s(?:de\s)?{_MONTH_NAME}\b(?:\s(?:de\s)?(20\d\d))?"
+)
+_MONTH_FIRST = re.compile(rf"\b{_MONTH_NAME}\s(\d{{1,2}})(?![\d:%])(?:,?\s(20\d\d))?")
+_CHINESE = re.compile(r"(?:(20\d\d)年)?(\d{1,2})月(\d{1,2})日?")
+
+
+def days_before(text: str, today: date) -> tuple[int, ...]:
+    """How many days before today each date of a text lies; dates without a year are the nearest such."""
+    found = (_days_before(today, *parts) for parts in _dates(text))
+    return tuple(days for days in found if days is not None)
+
+
+def _dates(text: str) -> Iterator[tuple[str, int, str]]:
+    for year, month, day in _ISO.findall(text):
+        yield year, int(month), day
+    for day, name, year in _DAY_FIRST.findall(text):
+        yield year, _MONTH[name], day
+    for name, day, year in _MONTH_FIRST.findall(text):
+        yield year, _MONTH[name], day
+    for year, month, day in _CHINESE.findall(text):
+        yield year, int(month), day
+
+
+def _days_before(today: date, year: str, month: int, day: str) -> int | None:
+    years = (int(year),) if year else (today.year - 1, today.year, today.year + 1)
+    found = []
+    for number in years:
+        try:
+            found.append((today - date(number, month, int(day))).days)
+        except ValueError:
+            continue
+    return min(found, key=abs, default=None)
 
 
 class ParsedEvidence(Record, kw_only=True):

@@ -8,10 +8,16 @@ from itertools import combinations
 from remand.domain.reasons import RejectionReason
 from remand.domain.text.words import set_similarity
 from remand.domain.validation.assessment import Issue
-from remand.domain.validation.field_text import bare_name, days_before, names_in, tracker_keys_in
 from remand.domain.validation.issues import issue
 from remand.domain.validation.lexicon import GENERIC_STEMS, WORD_LISTS
-from remand.domain.validation.parsed_rejection import ParsedEvidence, ParsedRejection
+from remand.domain.validation.parsed_rejection import (
+    ParsedEvidence,
+    ParsedRejection,
+    bare_name,
+    days_before,
+    names_in,
+    tracker_keys_in,
+)
 from remand.domain.validation.phrases import HEDGES, IDLE, clauses, gives_reason, is_own_view
 from remand.domain.validation.tokens import (
     Text,

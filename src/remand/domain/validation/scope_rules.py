@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 from remand.domain.text.words import set_similarity
 from remand.domain.validation.assessment import Issue
-from remand.domain.validation.field_text import final_hours, range_hours_in
 from remand.domain.validation.issues import issue
 from remand.domain.validation.lexicon import GENERIC_STEMS
-from remand.domain.validation.parsed_rejection import ParsedRejection, ParsedSubTask
+from remand.domain.validation.parsed_rejection import (
+    ParsedRejection,
+    ParsedSubTask,
+    final_hours,
+    range_hours_in,
+)
 from remand.domain.validation.tokens import Text, new_thing_count, overlap_share
 
 TOLERANCE = 0.15

@@ -1,18 +1,359 @@
-"""The tests of Rust, Go, Java, Kotlin and C# files, by their tokens."""
+"""The tests of files in languages with braces, by their tokens: JavaScript and TypeScript; Rust, Go, Java, Kotlin and C#."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from remand.domain.text.words import word_set
-from remand.integrity.readers.cases import BOUNDED, EXACT, LOOSE, NOTHING, Assertion, ParsedTest, SkipMarker
-from remand.integrity.readers.tokens import NAME, STRING, BracketedCode
+from remand.integrity.readers.cases import (
+    BOUNDED,
+    EXACT,
+    LOOSE,
+    NOTHING,
+    Assertion,
+    ParsedTest,
+    SkipMarker,
+    is_smoke_name,
+)
+from remand.integrity.readers.script_assertions import RANGE_READERS, CodeRange, CodeRanges, assertion_at
+from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode, unquote
+
+_GROUPS = frozenset(("describe", "context", "suite", "xdescribe", "fdescribe", "xcontext", "xsuite"))
+_TESTS = frozenset(("it", "test", "specify", "xit", "xtest", "fit", "ftest", "xspecify", "bench"))
+_NAMES = _GROUPS | _TESTS
+_SKIPS = frozenset(("skip", "todo", "fixme", "fails", "failing", "fail", "only"))
+_TEST_HOLDERS = frozenset(("Deno", "QUnit", "t", "tap", "node", "mocha", "vitest"))
+_DEFINES = frozenset(("function", "const", "let"))
+_LOOKS = (
+    "getBy",
+    "findBy",
+    "getAllBy",
+    "findAllBy",
+    "assert",
+    "expect",
+    "verify",
+    "check",
+    "should",
+    "waitFor",
+    "fail",
+)
+_MAX_REPEATS = 1000
+_SCRIPT_LOOKAHEAD = 60
+"""Tokens that are looked at for the end of a value."""
+
+
+class _RunnerCall(NamedTuple):
+    """A call of `it`, `describe` and the like."""
+
+    name: str
+    line: int
+    start: int
+    opening: int
+    closing: int
+    times: int
+    skips: tuple[SkipMarker, ...]
+    is_group: bool
+
+
+def parse_script_tests(code: BracketedCode) -> tuple[ParsedTest, ...]:
+    """Every test with the descriptions it stands in, and every other function that asserts."""
+    found: dict[str, ParsedTest] = {}
+    groups: list[_RunnerCall] = []
+    own = frozenset(code.text(place + 1) for place, token in enumerate(code.tokens) if token.text in _DEFINES)
+    around = _EnclosingRanges(code)
+    for call in _runner_calls(code):
+        groups = [group for group in groups if group.closing > call.start]
+        if call.is_group:
+            groups.append(call)
+            continue
+        case = around.apply_to(_parse_script_test(code, call, groups, own), call)
+        name = case.name if case.name not in found else f"{case.name} ({len(found)})"
+        found[name] = case._replace(name=name)
+    for helper in _helper_functions(code):
+        found.setdefault(helper.name, helper)
+    return tuple(found.values())
+
+
+class _EnclosingRanges:
+    """The written-out loops and the conditions that tests of a file are defined in, asked for in their order."""
+
+    def __init__(self, code: BracketedCode) -> None:
+        self._code = code
+        self._waiting = sorted(_enclosing_ranges(code), key=lambda item: item[1].start, reverse=True)
+        self._open: list[tuple[int, CodeRange]] = []
+
+    def apply_to(self, case: ParsedTest, call: _RunnerCall) -> ParsedTest:
+        """A test as often as loops define it, and only where a condition lets it be defined."""
+        while self._waiting and self._waiting[-1][1].start <= call.start:
+            self._open.append(self._waiting.pop())
+        self._open = [item for item in self._open if item[1].stop > call.start]
+        for head, part in self._open:
+            case = (
+                self._make_conditional(case, head, part)
+                if part.kind == "if"
+                else self._repeat_test(case, head, part)
+            )
+        return case
+
+    def _repeat_test(self, case: ParsedTest, head: int, part: CodeRange) -> ParsedTest:
+        times = (item._replace(times=min(item.times * part.times, _MAX_REPEATS)) for item in case.assertions)
+        return case._replace(
+            assertions=tuple(times), literals=case.literals | self._code.literals(head, part.start)
+        )
+
+    def _make_conditional(self, case: ParsedTest, head: int, part: CodeRange) -> ParsedTest:
+        text = self._code.text_between(head, min(part.start, head + _SCRIPT_LOOKAHEAD))
+        skip = SkipMarker("if", self._code.line(head), text, is_conditional=True)
+        return case._replace(skips=(*case.skips, skip))
+
+
+def _enclosing_ranges(code: BracketedCode) -> Iterator[tuple[int, CodeRange]]:
+    """Every such range, with where its head begins."""
+    for place, token in enumerate(code.tokens):
+        if token.text in ("for", "forEach", "if") and code.text(place + 1) == "(":
+            head = code.openings.get(place - 2, place) if token.text == "forEach" else place
+            yield from ((head, part) for part in RANGE_READERS[token.text](code, place))
+
+
+def _runner_calls(code: BracketedCode) -> Iterator[_RunnerCall]:
+    """Groups and tests in their order; what is inside a test belongs to it."""
+    place = 0
+    while place < len(code.tokens):
+        call = _parse_call(code, place) if _is_runner(code, place) else None
+        if call is not None:
+            yield call
+        place = max(call.closing, place + 1) if call is not None and not call.is_group else place + 1
+
+
+def _is_runner(code: BracketedCode, place: int) -> bool:
+    if code.text(place) not in _NAMES or code.kind(place) != NAME:
+        return False
+    return code.text(place - 1) != "." or code.text(place - 2) in _TEST_HOLDERS
+
+
+def _parse_call(code: BracketedCode, place: int) -> _RunnerCall | None:
+    name = code.text(place)
+    skips = (
+        [SkipMarker("skip", code.line(place), name)]
+        if name[0] in "xf" and name not in ("fit", "ftest", "fdescribe")
+        else []
+    )
+    if name in ("fit", "ftest", "fdescribe"):
+        skips = [SkipMarker("only", code.line(place), name)]
+    at, times = place + 1, 1
+    while code.text(at) == "." and code.kind(at + 1) == NAME:
+        word, at = code.text(at + 1), at + 2
+        if word in _SKIPS:
+            skips.append(SkipMarker(word, code.line(at - 1), f"{name}.{word}"))
+        if word in ("each", "for", "skipIf", "runIf", "if", "table"):
+            if word in ("skipIf", "runIf", "if"):
+                shown = code.text_between(at, code.closing_place(at) + 1)
+                skips.append(
+                    SkipMarker(word, code.line(at), f"{name}.{word}{shown}", shown not in ("(true)", "(1)"))
+                )
+            times *= _row_count(code, at)
+            at = code.closing_place(at) + 1 if code.text(at) == "(" else at + 1
+    if code.text(at) != "(":
+        return None
+    closing = code.closing_place(at)
+    start, stop = next(code.arguments(at), (at, at))
+    first = code.text_between(start, min(stop, start + 12))
+    return _RunnerCall(
+        unquote(first) if code.kind(start) == STRING and stop == start + 1 else first,
+        code.line(place),
+        place,
+        at,
+        closing,
+        times,
+        (*skips, *_option_skips(code, at)),
+        name in _GROUPS,
+    )
+
+
+def _row_count(code: BracketedCode, at: int) -> int:
+    """How many cases a table has that is written out."""
+    if code.kind(at) == STRING:
+        return max(1, sum(1 for line in code.text(at).split("\n") if "|" in line or "${" in line) - 1)
+    if code.text(at) != "(" or code.text(at + 1) != "[":
+        return 1
+    return min(sum(1 for _ in code.arguments(at + 1)), _MAX_REPEATS)
+
+
+def _option_skips(code: BracketedCode, opening: int) -> Iterator[SkipMarker]:
+    """`{ skip: true }` and its like, given to the call itself."""
+    for start, _ in code.arguments(opening):
+        if code.text(start) != "{":
+            continue
+        for item, stop in code.arguments(start):
+            value = code.text(item + 2)
+            if (
+                code.text(item) in ("skip", "todo", "fails")
+                and code.text(item + 1) == ":"
+                and value != "false"
+            ):
+                is_plain = stop == item + 3 and (value == "true" or code.kind(item + 2) == STRING)
+                yield SkipMarker(
+                    code.text(item), code.line(item), code.text_between(item, stop), not is_plain
+                )
+
+
+def _parse_script_test(
+    code: BracketedCode, call: _RunnerCall, groups: list[_RunnerCall], own: frozenset[str]
+) -> ParsedTest:
+    scope = "".join(f"{group.name} › " for group in groups)
+    times = call.times
+    for group in groups:
+        times *= group.times
+    outer = tuple(skip for group in groups for skip in group.skips)
+    body = _parse_body(code, call.opening, call.closing)
+    return ParsedTest(
+        name=f"{scope}{call.name}",
+        line=call.line,
+        is_collected=True,
+        assertions=tuple(
+            item._replace(times=min(item.times * times, _MAX_REPEATS)) for item in body.assertions
+        ),
+        skips=(*call.skips, *outer, *body.skips),
+        words=code.words(body.start, call.closing),
+        body=code.text_between(body.start, call.closing),
+        act=body.act,
+        calls=code.calls(body.start, call.closing),
+        literals=code.literals(call.start, call.opening) | code.literals(body.start, call.closing),
+        traps=body.traps,
+        examples=_example_count(code, body.start, call.closing),
+        is_smoke=is_smoke_name(call.name),
+        is_plain=_is_plain(code.calls(body.start, call.closing), own),
+        is_empty=body.is_empty,
+    )
+
+
+def _example_count(code: BracketedCode, start: int, stop: int) -> float:
+    """`{ numRuns: 100 }` of a property."""
+    for place in range(start, min(stop, len(code.tokens))):
+        if (
+            code.text(place) == "numRuns"
+            and code.kind(place + 2) == NUMBER
+            and code.text(place + 2).isdecimal()
+        ):
+            return float(code.text(place + 2)[:9])
+    return 0.0
+
+
+def _is_plain(called: frozenset[str], own: frozenset[str]) -> bool:
+    """True when a test calls nothing that is defined beside it, and looks nothing up that must be there."""
+    return not called & own and not any(name.startswith(_LOOKS) for name in called)
+
+
+def _helper_functions(code: BracketedCode) -> Iterator[ParsedTest]:
+    """Functions of the file, which may assert for its tests."""
+    done = 0
+    for place, token in enumerate(code.tokens):
+        if token.text != "function" or place < done or code.kind(place + 1) != NAME:
+            continue
+        block = code.closing_place(place + 2) + 1
+        if code.text(block) != "{":
+            continue
+        done = code.closing_place(block)
+        body = _parse_body(code, block, done)
+        yield ParsedTest(
+            name=code.text(place + 1),
+            line=token.line,
+            is_collected=False,
+            assertions=body.assertions,
+            act=body.act,
+            words=code.words(block, done),
+            body=code.text_between(block, done),
+        )
+
+
+class _TestBody(NamedTuple):
+    start: int
+    assertions: tuple[Assertion, ...]
+    skips: tuple[SkipMarker, ...]
+    act: frozenset[str]
+    traps: tuple[tuple[str, int, str], ...]
+    is_empty: bool
+
+
+def _parse_body(code: BracketedCode, opening: int, closing: int) -> _TestBody:
+    first = next(code.arguments(opening), None) if code.text(opening) == "(" else None
+    start = first[1] + 1 if first else opening + 1
+    stop = min(closing, len(code.tokens))
+    ranges = CodeRanges(code, start, stop)
+    found: list[Assertion] = []
+    covered: list[tuple[int, int]] = []
+    place = start
+    while place < stop:
+        made = assertion_at(code, place)
+        if made is not None:
+            found.append(ranges.apply_to(made[0], place))
+            covered.append((place, made[1]))
+        place = max(made[1], place + 1) if made is not None else place + 1
+    known = _assigned_texts(code, start, stop)
+    found = [_resolve_assertion(item, known) for item in found]
+    act = _uncovered_places(covered, start, stop)
+    words = frozenset(code.text(at) for at in act if code.kind(at) in (NAME, STRING, NUMBER))
+    return _TestBody(
+        start=start,
+        assertions=tuple(item for item in found if item.times > 0),
+        skips=tuple(_inner_skips(code, start, closing)),
+        act=words,
+        traps=tuple(("assertion_swallowed", line, "catch") for line in ranges.catching),
+        is_empty=not words - {"async", "done", "function"},
+    )
+
+
+def _assigned_texts(code: BracketedCode, start: int, stop: int) -> dict[str, str]:
+    """What names were given in a body: `const order = await submit(cart);`"""
+    found: dict[str, str] = {}
+    for place in range(start, stop):
+        if code.text(place) in ("const", "let") and code.text(place + 2) == "=":
+            end = next(
+                (at for at in range(place + 3, min(stop, place + _SCRIPT_LOOKAHEAD)) if code.text(at) == ";"),
+                0,
+            )
+            first = place + 4 if code.text(place + 3) == "await" else place + 3
+            if end:
+                found[code.text(place + 1)] = code.text_between(first, end)
+    return found
+
+
+def _resolve_assertion(item: Assertion, known: dict[str, str]) -> Assertion:
+    """An assertion by what its names were given; what is compared with itself proves little."""
+    name, dot, rest = item.subject.partition(".")
+    subject = f"{known[name]}{dot}{rest}" if name in known else item.subject
+    expected = known.get(item.text.rpartition("(")[2].rstrip(")"), "")
+    strength = min(item.strength, LOOSE) if expected == subject else item.strength
+    return item._replace(subject=subject, strength=strength)
+
+
+def _uncovered_places(covered: list[tuple[int, int]], start: int, stop: int) -> list[int]:
+    """The places that no assertion covers."""
+    found: list[int] = []
+    for begin, end in (*covered, (stop, stop)):
+        found += range(start, begin)
+        start = max(start, end)
+    return found
+
+
+def _inner_skips(code: BracketedCode, start: int, stop: int) -> Iterator[SkipMarker]:
+    for place in range(start, min(stop, len(code.tokens))):
+        if code.text(place) not in ("skip", "fixme", "pending", "todo") or code.text(place + 1) != "(":
+            continue
+        owner = code.text(place - 2) if code.text(place - 1) == "." else ""
+        if owner in ("this", "t", "ctx", "test", "context", "it") or code.text(place) == "pending":
+            is_asked = next(code.arguments(place + 1), None) is not None and owner == "test"
+            yield SkipMarker("skip", code.line(place), f"{owner}.{code.text(place)}()", is_asked)
+
 
 _ASSERTS = re.compile(
     r"(assert\w*|assert_eq|assert_ne|debug_assert\w*|Errorf?|Fatalf?|Fail|FailNow|fail|verify|should\w*|expect\w*)"
 )
-_HOLDERS = frozenset(("Assert", "Assertions", "assert", "require", "t", "b", "is", "ClassicAssert", "Should"))
+_ASSERTION_HOLDERS = frozenset(
+    ("Assert", "Assertions", "assert", "require", "t", "b", "is", "ClassicAssert", "Should")
+)
 _LOOSE = frozenset(("NotNil", "NotNull", "IsNotNull", "assertNotNull", "NotEmpty", "IsInstanceOf", "IsType"))
 _BOUNDED = word_set("""
 True IsTrue False IsFalse assertTrue assertFalse NoError Nil Null assertNull assert Contains Greater Less
@@ -135,7 +476,7 @@ def _assertions(code: BracketedCode, start: int, stop: int) -> Iterator[Assertio
 def _is_assertion(name: str, owner: str) -> bool:
     if owner in ("t", "b"):
         return name in ("Error", "Errorf", "Fatal", "Fatalf", "Fail", "FailNow")
-    if owner in _HOLDERS:
+    if owner in _ASSERTION_HOLDERS:
         return name[:1].isupper() or name.startswith("assert")
     return name.startswith(("assert", "debug_assert")) or (name in ("verify", "fail") and not owner)
 

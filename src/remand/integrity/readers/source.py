@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 from remand.integrity.paths import CODE, is_test_path, language_of
-from remand.integrity.readers import braced_tests, python_tests, script_tests
+from remand.integrity.readers import braced_tests, python_tests
 from remand.integrity.readers.cases import ParsedTest
 from remand.integrity.readers.python_tree import (
     MAX_DEPTH,
@@ -124,7 +124,7 @@ class SourceFile:
                 else python_tests.parse_python_lines(self.lines)
             )
         if self.language == "script":
-            return script_tests.parse_script_tests(self.code)
+            return braced_tests.parse_script_tests(self.code)
         return braced_tests.parse_braced_tests(self.code, self.language) if self.language in _BRACED else ()
 
     @cached_property

@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from remand.integrity.changed_tests import ChangedFile
-from remand.integrity.changeset import Changeset
+from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.readers.cases import without_common
 from remand.integrity.readers.command_lines import (
     ShellCommand,

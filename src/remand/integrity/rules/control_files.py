@@ -10,8 +10,7 @@ from typing import Any
 
 from remand.domain.gate.control_files import is_nested_control_path
 from remand.domain.text.words import word_set
-from remand.integrity.changed_tests import ChangedFile
-from remand.integrity.changeset import Changeset
+from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.paths import matches_any
 from remand.integrity.readers.command_lines import is_pipeline_path, package_scripts
 from remand.integrity.readers.source import SourceFile

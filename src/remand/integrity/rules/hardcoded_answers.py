@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from remand.domain.text.words import word_set
-from remand.integrity.changed_tests import ChangedFile
-from remand.integrity.changeset import Changeset
+from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.paths import is_product_path
 from remand.integrity.readers.python_tree import (
     Function,

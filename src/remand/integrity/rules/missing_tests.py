@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from remand.domain.gate.gate import TestOutcome
-from remand.integrity.changed_tests import PlacedTest, is_named_after, is_split_up, mentions_any
-from remand.integrity.changeset import Changeset
+from remand.integrity.changeset import Changeset, PlacedTest, is_named_after, is_split_up, mentions_any
 from remand.integrity.comparison import FileDiff
 from remand.integrity.paths import is_in_test_folder, is_test_path
 from remand.integrity.readers.cases import ParsedTest, SkipMarker

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from remand.integrity.changed_tests import ChangedFile
-from remand.integrity.changeset import Changeset
+from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.paths import is_generated_path
 from remand.integrity.readers.configuration import SettingValue, ToolSettings, configured_tool, read_settings
 from remand.integrity.readers.source import SourceFile

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from remand.domain.text.words import format_count
-from remand.integrity.changed_tests import PlacedTest
-from remand.integrity.changeset import Changeset
+from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.paths import is_expectation_path, is_test_path
 from remand.integrity.readers.cases import (
     NOTHING,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
-from remand.domain.text.visible import remove_invisible, shorten
+from remand.domain.text.words import remove_invisible, shorten
 from remand.interfaces.terminal.styles import STATUS_STYLES
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType, RejectionReason, status_after
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.domain.validation.assessment import Issue, IssueText, NamedTask, ValidationFacts
-from remand.domain.validation.field_text import dependency_names, mentioned_names
+from remand.domain.validation.parsed_rejection import dependency_names, mentioned_names
 from remand.domain.validation.validator import RejectionValidator
 from remand.interfaces.library.projects import ProjectManager
 

@@ -25,8 +25,13 @@ from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.graph import LedgerGraph
 from remand.domain.reasons import DecisionType, parse_decision_type
 from remand.domain.record import Record
-from remand.domain.references import require_decision, require_handoff, require_text, unloggable_event_refusal
-from remand.domain.refusals import Refused
+from remand.domain.refusals import (
+    Refused,
+    require_decision,
+    require_handoff,
+    require_text,
+    unloggable_event_refusal,
+)
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.domain.task import Task
 from remand.domain.text.redaction import redact_values

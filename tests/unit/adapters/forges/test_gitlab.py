@@ -8,7 +8,7 @@ from remand.adapters.forges.gitlab import GitLab, escape_commands
 from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
 from remand.app.forge.ports import CheckState, ForgeFault, ForgeFaultKind
-from remand.domain.pull_request.records import Account, ForgeComment, PullState, ReviewState
+from remand.domain.forge import Account, ForgeComment, PullState, ReviewState
 from remand.testing.fakes import FakeClock
 from tests.support.forge.gitlab import GitLabDialect
 from tests.support.forge.state import TOKEN, ForgeState, NewLineComment

@@ -48,7 +48,7 @@ from remand.testing.builders import (
     task_added,
     task_claimed,
 )
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 RUN, AGAIN = "RUN-20261115-090000-00000001", "RUN-20261115-090000-00000002"
 TEAM = Team((member("Alice"), member("Bob"), member("Lead", Role.LEAD), member("owner", Role.USER)))

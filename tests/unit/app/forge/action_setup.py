@@ -26,7 +26,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Member, Role, Team
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import Finding
-from remand.domain.forge_state import ForgeAction
+from remand.domain.forge import ForgeAction
 from remand.domain.instant import parse_moment
 from remand.domain.policy import Policy
 from remand.domain.task import Task

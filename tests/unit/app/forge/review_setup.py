@@ -11,8 +11,8 @@ from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Member, Role, Team
 from remand.domain.events.event import Event
+from remand.domain.forge import Account, ForgeComment
 from remand.domain.policy import Policy
-from remand.domain.pull_request.records import Account, ForgeComment
 from remand.domain.task import Task
 from remand.testing.builders import FakeLedger
 from remand.testing.fakes import START

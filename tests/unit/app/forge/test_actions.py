@@ -7,9 +7,8 @@ from remand.app.forge.ports import ForgeFault, ForgeFaultKind
 from remand.domain import commands as c
 from remand.domain.decisions.forge_actions import RETRY_DELAYS, describe_forge_wait
 from remand.domain.events.work import ActDone, ActFailed, ActIntended
-from remand.domain.forge_state import ForgeAction
+from remand.domain.forge import ForgeAction, PullState, ReviewState
 from remand.domain.policy import Policy
-from remand.domain.pull_request.records import PullState, ReviewState
 from remand.domain.task import Status
 from remand.testing.builders import a_submission, a_task
 from remand.testing.forge_fakes import a_review

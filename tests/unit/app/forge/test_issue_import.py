@@ -11,7 +11,7 @@ from remand.app.requests import Rules
 from remand.config import ForgeSettings
 from remand.domain import commands as c
 from remand.domain.events.work import IssueImported
-from remand.domain.pull_request.records import Account
+from remand.domain.forge import Account
 from remand.domain.task import Priority
 from remand.testing.builders import LATER, MUCH_LATER, NOW, FakeLedger, Session
 from remand.testing.forge_fakes import MemoryForge, an_account

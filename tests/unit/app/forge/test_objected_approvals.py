@@ -7,8 +7,8 @@ import pytest
 from remand.app.forge.poll import forge_wait
 from remand.domain import commands as c
 from remand.domain.events.reviews import ReviewBypassed, ReviewNoted, ReviewRejected
+from remand.domain.forge import PullState, ReviewState
 from remand.domain.policy import Policy
-from remand.domain.pull_request.records import PullState, ReviewState
 from remand.domain.task import Status
 from remand.testing.builders import Session
 from remand.testing.fakes import FakeKeys

@@ -11,8 +11,8 @@ from remand.app.forge.poll import PollResult, forge_wait
 from remand.app.forge.ports import CheckState, ForgeFault, ForgeFaultKind
 from remand.domain import commands as c
 from remand.domain.events.reviews import Finding, ReviewBypassed, ReviewNoted, ReviewRejected
+from remand.domain.forge import Account, ForgeComment, PullState, ReviewState
 from remand.domain.policy import Policy
-from remand.domain.pull_request.records import Account, ForgeComment, PullState, ReviewState
 from remand.domain.task import Status
 from remand.testing.forge_fakes import a_review, an_account
 from tests.unit.app.forge.review_setup import LEAD, PR, STRANGER, TESTER, Forged, a_remark

@@ -7,7 +7,7 @@ from remand.domain.access.team import Member
 from remand.domain.events.work import IdleStopCounted
 from remand.domain.task import Status
 from remand.testing.builders import FakeLedger
-from remand.testing.scheduler_fakes import WORKED, FakeScheduler, ending_agent
+from tests.support.scheduler import WORKED, FakeScheduler, ending_agent
 
 LIMIT = 4
 

@@ -13,7 +13,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.policy import Policy
 from remand.testing.builders import FakeLedger, member, send_back
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 TEAM = Team((member("Alice"), member("Lea", Role.LEAD), member("Boss", Role.USER)))
 

@@ -14,7 +14,7 @@ from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
 from remand.testing.builders import FakeLedger, member
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 PEOPLE = (member("Alice"), member("Bob"), member("owner", Role.USER))
 AGENT_DIRECTOR = Member(name="Dora", roles=(Role.DIRECTOR,), command=("direct",))

@@ -7,7 +7,7 @@ from remand.app.scheduler.scheduler import Chore
 from remand.domain import commands as c
 from remand.domain.access.team import Member
 from remand.domain.task import Status
-from remand.testing.scheduler_fakes import FakeScheduler
+from tests.support.scheduler import FakeScheduler
 
 ALICE = Member(name="Alice", command=("agent",))
 

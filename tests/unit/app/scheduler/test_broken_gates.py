@@ -11,7 +11,7 @@ from remand.domain.gate.state import find_measured_gates
 from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.task import Status
 from remand.testing.builders import a_result, a_verdict
-from remand.testing.scheduler_fakes import WORKED, FakeScheduler, committing_agent, ending_agent
+from tests.support.scheduler import WORKED, FakeScheduler, committing_agent, ending_agent
 
 MISSING = a_result(
     "tests", GateStatus.ERRORED, detail="There is no report. It said last: No module named pytest"

@@ -4,7 +4,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import Member
 from remand.domain.events.reviews import Finding
 from remand.domain.task import Status
-from remand.testing.scheduler_fakes import FakeScheduler, committing_agent
+from tests.support.scheduler import FakeScheduler, committing_agent
 
 ALICE, BOB = (Member(name=name, command=("agent", name)) for name in ("Alice", "Bob"))
 

@@ -9,7 +9,7 @@ from remand.app.scheduler.ports import RunEnd
 from remand.app.scheduler.scheduler import Chore
 from remand.domain.access.team import Member, Role
 from remand.domain.task import Status
-from remand.testing.scheduler_fakes import FakeScheduler, committing_agent
+from tests.support.scheduler import FakeScheduler, committing_agent
 
 ALICE = Member(name="Alice", command=("agent",), capacity=2)
 

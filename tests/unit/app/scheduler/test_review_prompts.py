@@ -35,7 +35,7 @@ from remand.testing.builders import (
     task_claimed,
     task_submitted,
 )
-from remand.testing.rejection_records import a_rejection
+from tests.support.rejection_records import a_rejection
 
 RUN = "RUN-20261115-090000-00000001"
 MARK = "5f0c9a7be1d24e03"

@@ -24,7 +24,7 @@ from remand.domain.run import Run
 from remand.domain.task import Status, Task
 from remand.testing.builders import FakeLedger, Session, member
 from remand.testing.fakes import FakeKeys
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 RUN = "RUN-20261115-090000-00000001"
 LOOKED = {"path": "roof.py", "line": 3, "text": "The guard holds for an empty list"}

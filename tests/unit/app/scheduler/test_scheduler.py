@@ -15,8 +15,8 @@ from remand.domain.instant import add_seconds, seconds_between
 from remand.domain.run import Budget
 from remand.domain.task import Status, update_task
 from remand.testing.builders import a_lockout, a_task
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
-from remand.testing.scheduler_fakes import (
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
+from tests.support.scheduler import (
     CRASHED,
     MAX_SECONDS,
     WORKED,

@@ -13,7 +13,7 @@ from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
 from remand.testing.builders import LEAKS, FakeLedger, member, send_back
-from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 TEAM = Team(
     (

@@ -17,7 +17,7 @@ from remand.domain.rejection import TaskRejection
 from remand.domain.validation.assessment import NamedTask, ValidationFacts
 from remand.domain.validation.issues import issue
 from remand.testing.builders import T1, T2, T3
-from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 TASK = {"id": T1, "title": TITLE, "scope": SCOPE, "priority": "medium", "category": "reports"}
 OPEN = NamedTask(name=T2, task_id=T2, title="PDF export", status="incoming", is_open=True)

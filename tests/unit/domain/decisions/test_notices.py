@@ -32,7 +32,7 @@ from remand.testing.builders import (
     stamp_events,
     task_claimed,
 )
-from remand.testing.rejection_records import a_rejection
+from tests.support.rejection_records import a_rejection
 from tests.unit.domain.done_claims import (
     WORK,
     Story,

@@ -2,8 +2,13 @@
 
 from remand.domain.events.reviews import Finding
 from remand.domain.feedback.comments import parse_comment_commands
-from remand.domain.feedback.prompt_section import render_section
-from remand.domain.feedback.rounds import FeedbackFinding, FeedbackRound, RoundReview, TaskFeedback
+from remand.domain.feedback.rounds import (
+    FeedbackFinding,
+    FeedbackRound,
+    RoundReview,
+    TaskFeedback,
+    render_section,
+)
 from remand.domain.feedback.sanitiser import MAX_COMMENT, sanitise
 from remand.testing.builders import SHA, a_task
 from tests.corpus.comments import MARKER, SEEN, hostile_comments

@@ -9,14 +9,17 @@ from markdown_it import MarkdownIt
 
 from remand.domain.events.reviews import Finding
 from remand.domain.feedback.comments import remove_label
-from remand.domain.feedback.prompt_section import EMPTY_COMMENT, FOCUS_NOTE, OPINION_NOTE, render_section
 from remand.domain.feedback.rounds import (
+    EMPTY_COMMENT,
+    FOCUS_NOTE,
+    OPINION_NOTE,
     FeedbackFinding,
     FeedbackRound,
     Guidance,
     RoundReview,
     SubmittedCommit,
     TaskFeedback,
+    render_section,
 )
 from remand.domain.feedback.sanitiser import sanitise
 from remand.testing.builders import T1, a_claim, a_task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remand.domain.gate.base import WorkBase
+from remand.domain.gate.verdict import WorkBase
 
 PARENTS = {"m1": "", "m2": "m1", "m3": "m2", "w1": "m1", "w2": "w1", "n1": "m3", "alien": ""}
 """A base m1–m2–m3, work w1–w2 that left it at m1, work n1 on its tip, and a history of its own."""

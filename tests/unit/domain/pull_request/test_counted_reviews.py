@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remand.domain.pull_request.records import (
+from remand.domain.forge import (
     Account,
     ForgeReview,
     PullRequest,

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
+from remand.domain.forge import ForgeComment, PullRequest, ReviewState
 from remand.domain.instant import add_seconds
-from remand.domain.pull_request.records import ForgeComment, PullRequest, ReviewState
 from remand.domain.pull_request.reviews import (
     FINAL_REFUSALS,
     PROVISIONAL_REFUSALS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remand.domain.access.team import Member, Role
 from remand.domain.text_commands.interpretation import interpret_text
-from remand.domain.text_commands.requests import TaskName, TextResult
+from remand.domain.text_commands.patterns import TaskName, TextResult
 from remand.domain.text_commands.sentence import ReferenceKind, TaskReference, Vocabulary
 
 ROOF = TaskName(id="T-20261115-080000-00000001", label="issue #42", alias="#42", pr=15)

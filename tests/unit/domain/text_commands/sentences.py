@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remand.domain.text_commands import requests as w
+from remand.domain.text_commands import patterns as w
 from tests.unit.domain.text_commands.example_team import DOOR, GATE, ROOF
 
 SAMPLES: list[tuple[str, w.TextRequest]] = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from remand.domain.text_commands import requests as w
+from remand.domain.text_commands import patterns as w
 from remand.domain.text_commands.interpretation import MAX_TEXT, interpret_text
 from remand.domain.text_commands.sentence import Vocabulary, fold_letters
 from tests.unit.domain.text_commands.example_team import MEMBERS, ROOF, VOCABULARY, SpokenTasks, heard

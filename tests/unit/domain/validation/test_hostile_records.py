@@ -12,7 +12,7 @@ import pytest
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import FIELDS, TaskRejection
-from remand.domain.validation.field_text import dependency_names, mentioned_names
+from remand.domain.validation.parsed_rejection import dependency_names, mentioned_names
 from remand.domain.validation.validator import RejectionValidator
 from tests.unit.domain.validation.records import HONEST, record
 

@@ -3,7 +3,7 @@
 import pytest
 
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.field_text import dependency_names, mentioned_names, names_in
+from remand.domain.validation.parsed_rejection import dependency_names, mentioned_names, names_in
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from remand.domain.validation.field_text import (
+from remand.domain.validation.parsed_rejection import (
     TEXT_LIMIT,
     days_before,
     final_hours,

@@ -18,7 +18,7 @@ from remand import (
 )
 from remand.domain.policy import Policy
 from remand.interfaces.library.handoffs import GraphProject
-from remand.testing.rejection_records import DEPENDENCY, LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
+from tests.support.rejection_records import DEPENDENCY, LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 
 _TEXTS = ("reason_summary", "reason_detail", "blocking_factor")
 TASK = "task:T-20251220-153045-a1b2"

@@ -22,7 +22,7 @@ from remand.domain.gate import message
 from remand.domain.gate.gate import policy_digest
 from remand.domain.gate.state import find_measured_gates
 from remand.domain.gate.verdict import UNMEASURED, GateStatus, Verdict
-from remand.domain.references import require_commit
+from remand.domain.refusals import require_commit
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, table

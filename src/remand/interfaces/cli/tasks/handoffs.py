@@ -35,7 +35,7 @@ from remand.domain.decisions.rejections import (
 )
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
-from remand.domain.references import require_handoff
+from remand.domain.refusals import require_handoff
 from remand.domain.registry import require_permission
 from remand.domain.rejection import FIELDS, TaskRejection
 from remand.domain.task import Status, Task

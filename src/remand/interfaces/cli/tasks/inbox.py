@@ -41,8 +41,7 @@ from remand.domain.decisions.findings import open_findings
 from remand.domain.decisions.notices import open_alert
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL, parse_question_id
 from remand.domain.events.tasks import HandoffInitiated
-from remand.domain.references import option_at, require_question
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, option_at, require_question
 from remand.domain.task import Task
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command

@@ -19,7 +19,7 @@ from remand.domain import commands as c
 from remand.domain.decisions.findings import join_names
 from remand.domain.decisions.forge_actions import due_forge_kinds
 from remand.domain.events.event import Event
-from remand.domain.references import require_task
+from remand.domain.refusals import require_task
 from remand.domain.task import Status, Task
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.work import Purpose
 from remand.domain.task import Task
 from remand.testing.builders import FakeLedger
+from remand.testing.fakes import FakeTaskWorktrees
 
 WORKED = RunEnd("exited", 0, 1.0)
 MAX_SECONDS = 3600.0
@@ -60,48 +61,6 @@ class FakeRunningAgent:
     def stop(self) -> None:
         self.is_stopped = True
         self._on_end()
-
-
-class FakeTaskWorktrees:
-    """Worktrees by task, with what their agents put there."""
-
-    def __init__(self) -> None:
-        self.looks: dict[str, WorktreeState] = {}
-        self.prepared: list[tuple[str, str, str]] = []
-        self.retired: list[str] = []
-        self.left: list[str] = []
-        self.kept: set[str] | None = None
-        self.fault: CannotRun | None = None
-        self.hindrance: CannotRun | None = None
-        """Why what is in a place cannot be looked at or taken."""
-
-    def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> TaskWorktree:
-        if self.fault is not None:
-            raise self.fault
-        self.prepared.append((task_id, branch, start))
-        self.looks.setdefault(task_id, WorktreeState(head=start))
-        return TaskWorktree(task_id=task_id, folder=f"/w/{task_id}", branch=branch, common_dir="/r/.git")
-
-    def inspect(self, worktree: TaskWorktree) -> WorktreeState:
-        if self.hindrance is not None:
-            raise self.hindrance
-        return self.looks.get(worktree.task_id, WorktreeState())
-
-    def import_commits(self, worktree: TaskWorktree) -> str:
-        return self.inspect(worktree).head
-
-    def restore_git_links(self, worktree: TaskWorktree) -> None:
-        self.left.append(worktree.task_id)
-
-    def remove(self, task_id: str, *, is_kept: bool = True) -> None:
-        self.retired.append(task_id)
-
-    def names(self) -> list[str]:
-        return sorted(self.looks)
-
-    def remove_others(self, kept: Collection[str]) -> list[str]:
-        self.kept = set(kept)
-        return []
 
 
 class FakeScheduler:
