@@ -84,6 +84,8 @@ class FactLookup:
         self._ids = id_source
         self._source = source
         self._lineage = Lineage(tx, source.get)
+        self._plain: Facts | None = None
+        """What holds for every command that nothing was looked up for outside the ledger."""
 
     def with_team(self, team: Team) -> FactLookup:
         """The same with the team's members by other names."""
@@ -91,10 +93,25 @@ class FactLookup:
 
     def facts(self, command: c.Command, task: Task | None, now: Instant, seen: ExternalFacts) -> Facts:
         """Everything `decide` may want to know besides the task."""
+        if seen is NO_EXTERNAL_FACTS:
+            if self._plain is None:
+                self._plain = self._facts_without_task(seen)
+            facts = self._plain
+        else:
+            facts = self._facts_without_task(seen)
+        changes: dict[str, Any] = {}
+        if isinstance(command, c.PlanForgeAction):
+            changes["forge_actions"] = allowed_actions(self._rules.policy)
+        if task:
+            changes |= self._task_facts(task)
+        for need in RULES[type(command)].needs:
+            changes |= LOOKUPS[need](self, Inquiry(command, task, now, seen))
+        return update_facts(facts, **changes) if changes else facts
+
+    def _facts_without_task(self, seen: ExternalFacts) -> Facts:
         rules, commit, difference = self._rules, seen.commit, seen.difference
-        facts = Facts(
+        return Facts(
             policy=rules.policy,
-            forge_actions=allowed_actions(rules.policy) if isinstance(command, c.PlanForgeAction) else (),
             team=TeamFacts(has_team=rules.team.has_members, members=rules.team.member_names),
             work=WorkFacts(
                 base=rules.base,
@@ -114,17 +131,20 @@ class FactLookup:
                 is_enforced=rules.is_enforced,
             ),
         )
-        if task:
-            facts = update_facts(
-                facts,
-                lockouts=lockout_facts(self._tx, rules.team, task, self._lineage),
-                open_blockers=self.open_blockers(task) if task.blockers else (),
-                missing=self.missing_lines(task),
-            )
-        changes: dict[str, Any] = {}
-        for need in RULES[type(command)].needs:
-            changes |= LOOKUPS[need](self, Inquiry(command, task, now, seen))
-        return update_facts(facts, **changes) if changes else facts
+
+    def _task_facts(self, task: Task) -> dict[str, Any]:
+        """What is to be known of a task besides its own state, as far as there is anything."""
+        found: dict[str, Any] = {}
+        if task.links.parent or task.people.lockouts:
+            lockouts = lockout_facts(self._tx, self._rules.team, task, self._lineage)
+            found["inherited"] = lockouts.inherited
+            found["possible_identities"] = lockouts.possible_identities
+        if task.blockers:
+            found["open_blockers"] = self.open_blockers(task)
+        missing = self.missing_lines(task)
+        if missing:
+            found["missing"] = missing
+        return found
 
     def missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
         """The lines that are missing and may be about a task, or about one that it was split from."""

@@ -72,6 +72,10 @@ class RequestHandler:
         self._rules = rules
         self._clock = clock
         self._lookup = FactLookup(tx, rules, id_source, source)
+        self._lookups = {rules.team: self._lookup}
+        """For each team, as its tasks call its members: many tasks call them alike."""
+        self._people = {rules.team: People(tx, rules.team)}
+        self._lineage = Lineage(tx, source.get)
         self._repository = repository
         self._paths = paths
         self._branch: str | None = None
@@ -98,12 +102,11 @@ class RequestHandler:
         said = "" if actor else request.actor
         task = self._task(request.command, said, actor)
         team = self._team(task)
-        people = People(self.tx, team)
+        people = self._people[team]
         actor = actor or team.actor(people.recorded_name(said), confined=request.confined)
         command = self._with_canonical_names(request.command, actor, people)
         now = self._clock.now()
-        lookup = self._lookup.with_team(team) if team is not self._rules.team else self._lookup
-        facts = lookup.facts(command, task, now, seen)
+        facts = self._lookups[team].facts(command, task, now, seen)
         alike = people.similar_names((said, *_other_names(request.command)))
         facts = update_facts(facts, look_alikes=alike) if alike else facts
         context = c.CommandContext(command=command, actor=actor, at=now, facts=facts)
@@ -122,8 +125,13 @@ class RequestHandler:
 
     def _team(self, task: Task | None) -> Team:
         """The team, its members by the names that a task knows them by, should they have changed since."""
-        lineage = Lineage(self.tx, self._source.get)
-        return self._rules.team.with_task_names(lineage.participant_names(task)) if task else self._rules.team
+        if task is None:
+            return self._rules.team
+        team = self._rules.team.with_task_names(self._lineage.participant_names(task))
+        if team not in self._people:
+            self._people[team] = People(self.tx, team)
+            self._lookups[team] = self._lookup.with_team(team)
+        return team
 
     def record_events(self, events: Sequence[Event], actor: Actor) -> None:
         """Keeps events that belong to no task."""
@@ -219,7 +227,7 @@ class RequestHandler:
                 if changed is not None:
                     self.tx.tasks.put(changed)
                     self._source.follow(before.get(name), changed)
-                    if is_recorded_in_files(changed, kept):
+                    if is_recorded_in_files(before.get(name), changed, kept):
                         self.tx.outdated.note(changed.id)
             self.tx.head = head
             self.entries += entries
@@ -288,7 +296,7 @@ class RequestHandler:
         name = getattr(command, "task_id", "")
         if isinstance(command, c.ClaimTask) and not name:
             team = self._rules.team
-            return self._next_task(actor or team.actor(People(self.tx, team).recorded_name(said)))
+            return self._next_task(actor or team.actor(self._people[team].recorded_name(said)))
         if isinstance(command, c.AssignTask) and not name:
             return self._next_task(self._rules.team.actor(command.agent))
         found = find_task_id(self.tx, name) or ids.parse_task_id(name) or ""
@@ -316,8 +324,7 @@ class RequestHandler:
         name = team.actor(actor.name).name
         if name in task.people.reviewers or self._lookup.missing_lines(task):
             return False
-        lineage = Lineage(self.tx, self._source.get)
-        return find_lockout(task, name, lockout_facts(self.tx, team, task, lineage)) is None
+        return find_lockout(task, name, lockout_facts(self.tx, team, task, self._lineage)) is None
 
 
 def _fingerprint(request: Request) -> str:

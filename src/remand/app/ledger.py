@@ -49,7 +49,7 @@ from remand.app.ports import (
 from remand.app.requests import Acceptance, Answer, Request, Rules, is_valid_request
 from remand.app.tasks.lookup import find_task_id, open_handoff_task
 from remand.domain import commands as c
-from remand.domain.access.keys import Trust, parse_trust
+from remand.domain.access.keys import PublicKey, parse_trust
 from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.decisions.findings import find_rejected_change, find_rejected_change_elsewhere
 from remand.domain.decisions.handoffs import submission_branch
@@ -107,6 +107,8 @@ class Ledger(LogFiles):
         self._machine_paths = machine_paths
         self._history = history
         self._held: Instant = ""
+        self._known_trust: tuple[Rules, PublicKey | None, Verifier, str] | None = None
+        """What follows for whom to trust from the rules and the machine's key, as they were last."""
         self._signed = SignedTasks()
         self.written = 0
         """How many events were written through this object."""
@@ -156,10 +158,7 @@ class Ledger(LogFiles):
         requests: Sequence[tuple[Request, Actor | None]],
         is_last_due: Callable[[list[Answer]], object] = lambda _: True,
     ) -> list[Answer]:
-        seen = [
-            self._look_up_external_facts(request.command) if is_valid_request(request) else NO_EXTERNAL_FACTS
-            for request, _ in requests
-        ]
+        seen = [self._look_up_external_facts(request) for request, _ in requests]
         with self._write_transaction() as (tx, _, handler):
             handler.settle_due()
             answers: list[Answer] = []
@@ -199,9 +198,9 @@ class Ledger(LogFiles):
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed."""
         with self.store.read() as view:
-            trust, untrusted = self._trust(view)
+            verifier, untrusted = self._trust(view)
             is_current = (
-                (view.unconfirmed.trust, view.unconfirmed.writer) == (trust.text, untrusted)
+                (view.unconfirmed.trust, view.unconfirmed.writer) == (verifier.trust_text, untrusted)
                 and self.segment.is_whole(view.head)
                 and not changed_event_files(view, self.exchange)
                 and not self.has_due_events(view)
@@ -228,22 +227,30 @@ class Ledger(LogFiles):
 
     def verifier(self, tx: Transaction) -> Verifier:
         """Says which events count, by whom the configuration trusts now."""
-        return Verifier(self._trust(tx)[0], self.keys)
+        return self._trust(tx)[0]
 
     def new_session(self) -> str:
         """A name for a new session."""
         return make_session_name(self.clock.now(), self._ids.hex())
 
-    def _trust(self, tx: Transaction) -> tuple[Trust, str]:
+    def _trust(self, tx: Transaction) -> tuple[Verifier, str]:
         """Whom the configuration trusts, and this machine's key if the base does not: while it cannot be read, as before."""
         try:
             rules, own = self._rules(), self.keys.own()
         except EnvironmentFault:
-            return parse_trust(tx.unconfirmed.trust), tx.unconfirmed.writer
-        return rules.trust(own), rules.untrusted_key_id(own)
+            return Verifier(parse_trust(tx.unconfirmed.trust), self.keys), tx.unconfirmed.writer
+        known = self._known_trust
+        if known is None or known[0] is not rules or known[1] is not own:
+            verifier = Verifier(rules.trust(own), self.keys)
+            known = self._known_trust = (rules, own, verifier, rules.untrusted_key_id(own))
+        return known[2:]
 
-    def _look_up_external_facts(self, ask: c.Command) -> ExternalFacts:
-        """What an ask needs of the world, looked up before the ledger is locked."""
+    def _look_up_external_facts(self, request: Request) -> ExternalFacts:
+        """What a request needs of the world, looked up before the ledger is locked."""
+        ask: c.Command = request.command
+        is_wanted = isinstance(ask, c.RejectHandoff) or bool(getattr(ask, "commit", ""))
+        if not is_wanted or not is_valid_request(request):
+            return NO_EXTERNAL_FACTS
         if isinstance(ask, c.RejectHandoff):
             with self.store.read() as view:
                 task = open_handoff_task(view, ask)
@@ -334,15 +341,15 @@ class Ledger(LogFiles):
 
         Returns what says which events count.
         """
-        verifier = self.verifier(tx)
+        verifier, untrusted = self._trust(tx)
         if not self.segment.is_whole(tx.head):
             self._repair(tx, verifier)
         if tx.head.seq and (not tx.head.key or tx.head.project != verifier.trust.project):
             self._cover_own_session(tx, verifier.trust.project)
-        if tx.unconfirmed.trust != verifier.trust.text:
+        if tx.unconfirmed.trust != verifier.trust_text:
             judge_by_trust(tx, verifier)
             note_missing(tx, self.marks.all(), self.next_time(tx))
-        tx.unconfirmed.writer = self._trust(tx)[1]
+        tx.unconfirmed.writer = untrusted
         signature = self.exchange.signature()
         has_moved = not is_base_read(tx, self.base_tip())
         if signature != self._signature or has_moved or (self._held and self.has_due_events(tx)):

@@ -77,7 +77,11 @@ class SqliteHeldEvents(Table):
 class SqliteMissing(Table):
     """The lines of the log that are known to be missing."""
 
+    _is_empty: bool | None = None
+    """None when that is not known. Mostly nothing is missing, and every decision wants to know."""
+
     def replace(self, missing: Mapping[str, Iterable[MissingLines]]) -> None:
+        self._is_empty = None
         for session, lines in missing.items():
             self._db.run(sql.DROP_MISSING_OF_SESSION, (session,))
             self._db.run_many(
@@ -87,6 +91,7 @@ class SqliteMissing(Table):
         self._db.run(sql.MARK_FAULTS)
 
     def drop(self, ids: Iterable[str]) -> None:
+        self._is_empty = None
         self._db.run_many(sql.DROP_MISSING, ((one,) for one in ids if one))
 
     def every(self, session: str | None = None) -> list[MissingLines]:
@@ -95,7 +100,13 @@ class SqliteMissing(Table):
         return self._read(sql.MISSING_OF_SESSION, (session,))
 
     def of_tasks(self, tasks: Collection[str]) -> list[MissingLines]:
-        return [one for name in ("", *tasks) for one in self._read(sql.MISSING_OF_TASK, (name,))]
+        if self._is_empty is None:
+            self._is_empty = not self._db.value(sql.HAS_MISSING)
+        return (
+            []
+            if self._is_empty
+            else [one for name in ("", *tasks) for one in self._read(sql.MISSING_OF_TASK, (name,))]
+        )
 
     def faults(self) -> list[MissingLines]:
         return self._read(sql.MISSING_FAULTS)
@@ -146,14 +157,19 @@ class SqliteOutdated(Table):
     """The tasks whose files are not as the ledger has it."""
 
     mark = StoredText("folders")
+    _noted: list[str] | None = None
 
     def note(self, task_id: str = "") -> None:
+        self._noted = None
         self._db.run(sql.OUTDATE, (task_id,))
 
     def every(self) -> list[str]:
-        return self._db.column(sql.OUTDATED)
+        if self._noted is None:
+            self._noted = self._db.column(sql.OUTDATED)
+        return self._noted
 
     def clear(self) -> None:
+        self._noted = None
         self._db.run(sql.ALL_IN_STEP)
 
 
@@ -241,6 +257,8 @@ class SqliteTransaction:
         """Writes what was held back until the end."""
         if self._changed and self._head is not None:
             self._db.run(sql.PUT_HEAD, msgspec.structs.astuple(self._head))
+            self._changed = False
+        self.undos.clear()
 
 
 class WriteTransaction:
@@ -294,6 +312,10 @@ class SqliteStore:
             raise self.fault(error) from error
         self._db = Statements(self.connection)
         self._identity = self.file_identity()
+        self._last: tuple[SqliteTransaction, int] | None = None
+        """The last change, with what it has read, and what `changes` said when it was made."""
+        self._others = 0
+        """SQLite's number that is another one once another process has changed something."""
 
     @classmethod
     def in_memory(cls, session: str) -> SqliteStore:
@@ -392,12 +414,18 @@ class SqliteStore:
             lock_handle(self._lock_file)
         self.require_same_file()
         self._db.run("BEGIN IMMEDIATE")
+        # What was read for the last change holds as long as nobody else, and no other part of this process, writes.
+        last, self._last = self._last, None
+        self._others = self._db.value(sql.DATA_VERSION)
+        if last is not None and last[1] == self._others + self.connection.total_changes():
+            return last[0]
         return SqliteTransaction(self._db)
 
     def commit(self, transaction: SqliteTransaction) -> None:
         """Makes a change so."""
         transaction.flush()
         self._db.run("COMMIT")
+        self._last = (transaction, self._others + self.connection.total_changes())
 
     def release(self) -> None:
         """Lets others write."""
@@ -444,7 +472,7 @@ class SqliteStore:
         """Another number once this or any other process has changed something."""
         with self._thread_lock:
             try:
-                others: int = self.connection.pragma("data_version")
+                others: int = self._db.value(sql.DATA_VERSION)
             except apsw.Error as error:
                 raise self.fault(error) from error
             return others + self.connection.total_changes()

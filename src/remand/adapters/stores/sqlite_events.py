@@ -56,7 +56,6 @@ class SqliteGroups(Table):
     """The signed groups."""
 
     def add(self, groups: Iterable[SignedGroup]) -> None:
-        """Keeps groups."""
         for group, line, doubt in groups:
             row = (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
             n = self._db.value(_ADD_GROUP, row)
@@ -64,33 +63,26 @@ class SqliteGroups(Table):
                 self._db.run(ADD_GROUP_TASK, (task, n))
 
     def of_task(self, task_id: str) -> list[SignedGroup]:
-        """Those that name an event of a task."""
         return list(_groups(self._db.rows(_GROUPS_OF_TASK, (task_id,))))
 
     def doubt(self, group: EventGroup) -> Doubt | None:
-        """Why a kept group does not count."""
         place = (group.session, group.first, sha256(signatures.encode_group(group)).digest())
         found = self._db.value(_DOUBT_OF_GROUP, place)
         return None if found is None else _as_group_doubt(found)
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
-        """A session's groups that name one of these numbers."""
         return list(_groups(self._db.rows(_GROUPS_OF_SESSION, (session, first, last))))
 
     def sound_spans(self, session: str) -> list[tuple[int, int]]:
-        """The first and last number of a session's groups that count."""
         return [(first, last) for first, last in self._db.rows(_SPANS, (session,))]
 
     def wrongly_signed(self, session: str) -> list[SignedGroup]:
-        """A session's groups whose signature is wrong."""
         return list(_groups(self._db.rows(_WRONG_GROUPS, (session,))))
 
     def imports(self) -> list[SignedGroup]:
-        """Those that name imported lines of GoT tools."""
         return list(_groups(self._db.rows(_IMPORT_GROUPS)))
 
     def every(self) -> Iterator[SignedGroup]:
-        """All of them."""
         return _groups(self._db.rows(_GROUPS), signatures.decode_group)
 
 
@@ -142,7 +134,6 @@ class SqliteEvents(Table):
         self._numbers: dict[tuple[str, int], int] = {}
 
     def add(self, entries: Sequence[EventEntry]) -> None:
-        """Keeps the events that are not kept yet, their traces, and which task each handoff belongs to."""
         if len(entries) > _FEW and self._add_run(entries):
             return
         for entry in entries:
@@ -278,16 +269,13 @@ class SqliteEvents(Table):
             yield unnumbered[entry.line], entry
 
     def count(self) -> int:
-        """How many events there are."""
         count: int = self._db.value(sql.COUNT_EVENTS)
         return count
 
     def of_task(self, task_id: str) -> list[bytes]:
-        """The lines of a task's events."""
         return [row[0] for row in self._db.rows(sql.EVENTS_OF_TASK, (task_id,))]
 
     def of_key(self, key: str) -> list[bytes]:
-        """The lines that an idempotency key led to."""
         return [row[0] for row in self._db.rows(sql.EVENTS_OF_KEY, (key,))]
 
     def lines(self, session: str | None = None, first: int = 0, last: int = MAX_SEQ) -> Iterator[bytes]:
@@ -300,15 +288,12 @@ class SqliteEvents(Table):
         return (row[0] for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span))
 
     def rows(self) -> Iterator[KeptLine]:
-        """Every line, with the task and key under which it is found."""
         return map(_as_kept, self._db.rows(sql.ROWS))
 
     def drop(self, lines: Collection[bytes]) -> None:
-        """Forgets lines."""
         self._db.run_many(sql.DROP_LINE, ((line,) for line in lines))
 
     def remove(self, lines: Iterable[bytes]) -> None:
-        """Forgets events by their lines."""
         for line in lines:
             event = codec.decode_stored_line(line)
             n = self.number_of(EventEntry(event, line, ""))
@@ -317,7 +302,6 @@ class SqliteEvents(Table):
             self._db.run(sql.DROP_UNNUMBERED, (event.meta.id,))
 
     def tail(self, count: int) -> list[bytes]:
-        """The latest lines of each session, in no order."""
         found: list[bytes] = []
         for number, _, _ in self._db.all(sql.SESSIONS):
             span = (number << _SEQ_BITS, number << _SEQ_BITS | _SEQ_MASK, count)
@@ -325,7 +309,6 @@ class SqliteEvents(Table):
         return found
 
     def assign(self, task_of: Callable[[bytes], str]) -> None:
-        """Gives lines of GoT tools that belong to no task yet to the task they turn out to belong to, if any."""
         first = self._known_number("", 0) << _SEQ_BITS
         for n, line in self._db.all(sql.UNASSIGNED, (first, first | _SEQ_MASK)) if first else ():
             task = task_of(line)
@@ -351,15 +334,12 @@ class SqliteUnconfirmed(Table):
         self._events = events
 
     def every(self) -> list[UnconfirmedEvent]:
-        """All of them."""
         return [_as_unconfirmed(row) for row in self._db.rows(sql.EVERY_UNCONFIRMED)]
 
     def of_task(self, task_id: str, most: int = -1) -> list[UnconfirmedEvent]:
-        """Those that name a task."""
         return [_as_unconfirmed(row) for row in self._db.rows(sql.UNCONFIRMED_OF_TASK, (task_id, most))]
 
     def of_session(self, session: str, first: int, last: int) -> list[UnconfirmedEvent]:
-        """Those of a session with these numbers."""
         return [
             _as_unconfirmed(row)
             for number in self._events.numbers(session)
@@ -369,7 +349,6 @@ class SqliteUnconfirmed(Table):
         ]
 
     def verdict(self, entry: EventEntry) -> Doubt | None:
-        """What is doubted about an event that is kept."""
         n = self._events.number_of(entry)
         if not n:
             return None
@@ -377,7 +356,6 @@ class SqliteUnconfirmed(Table):
         return Doubt.NONE if found is None else as_doubt(found)
 
     def judge(self, entries: Iterable[EventEntry]) -> None:
-        """Doubts events that are kept, or doubts them no more."""
         for n, entry in self._events.numbers_of(entries):
             _, subject, key, _ = _row(n, entry)
             self._db.run(sql.CHANGE_EVENT, (n, subject, key))
@@ -395,22 +373,17 @@ class SqliteTraces(Table):
     """The events about rejections, in brief."""
 
     def filed_rejections(self, since: Instant) -> Iterator[FiledRejection]:
-        """Every rejection filed since then, with what is known of it."""
         return map(_as_filing, self._db.rows(sql.FILINGS, (since,)))
 
     def every(self, *events: str) -> Iterator[Trace]:
-        """The traces of events of these names."""
         return map(_as_trace, self._db.rows(sql.TRACES, (json.dumps(events),)))
 
     def of_agent(self, agent: str, most: int) -> list[Trace]:
-        """The latest rejections an agent filed, newest first."""
         return list(map(Trace._make, self._db.rows(sql.TRACES_OF_AGENT, (agent, most))))
 
     def latest(self, most: int) -> list[Trace]:
-        """The rejections noted last, newest first."""
         return list(map(Trace._make, self._db.rows(sql.LATEST_TRACES, (most,))))
 
     def replace_all(self, traces: Iterable[Trace]) -> None:
-        """Throws the traces away and keeps these."""
         self._db.run(sql.DROP_TRACES)
         self._db.run_many(sql.ADD_TRACE, traces)

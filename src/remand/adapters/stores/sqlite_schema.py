@@ -180,6 +180,7 @@ LAST_LINES_BETWEEN = "SELECT CAST(line AS BLOB) FROM event WHERE n BETWEEN ? AND
 DROP_MISSING_OF_SESSION = "DELETE FROM missing WHERE session = ?"
 ADD_MISSING = "REPLACE INTO missing VALUES (?, ?, ?, ?, ?, ?, 0)"
 DROP_MISSING = "DELETE FROM missing WHERE id = ?"
+HAS_MISSING = "SELECT EXISTS (SELECT 1 FROM missing)"
 GET_MISSING = "SELECT session, first, last, id, task, until FROM missing"
 MISSING_OF_SESSION = f"{GET_MISSING} WHERE session = ? ORDER BY first"
 EVERY_MISSING = f"{GET_MISSING} ORDER BY session, first"
@@ -360,7 +361,6 @@ WHERE blocker = ? AND NOT is_void AND status NOT IN ('done', 'cancelled', 'infea
 """
 ADD_ALIAS = "INSERT OR IGNORE INTO alias VALUES (?, ?)"
 NAMES_WITH_KEY = "SELECT name FROM name WHERE key = ? ORDER BY name"
-HAS_NAME = "SELECT 1 FROM name WHERE key = ? AND name = ?"
 ADD_NAME = "INSERT OR IGNORE INTO name VALUES (?, ?)"
 DROP_ALIAS = "DELETE FROM alias WHERE alias = ? AND task = ?"
 
@@ -384,6 +384,7 @@ HELD = "SELECT line FROM quarantine"
 EARLIEST_HELD = "SELECT min(ts) FROM quarantine"
 HELD_IDS = "SELECT id FROM quarantine"
 RIPE = "DELETE FROM quarantine WHERE ts <= ? RETURNING line"
+DATA_VERSION = "PRAGMA data_version"
 GET_VALUE = "SELECT value FROM ledger WHERE key = ?"
 PUT_VALUE = "REPLACE INTO ledger VALUES (?, ?)"
 
@@ -440,6 +441,8 @@ class Table:
 
     def __init__(self, statements: Statements) -> None:
         self.statements = self._db = statements
+        self.texts: dict[str, str] = {}
+        """The values of its `StoredText`s that were read."""
 
 
 class StoredText:
@@ -449,9 +452,12 @@ class StoredText:
         self._key = key
 
     def __get__(self, table: Table, owner: type) -> str:
-        found: str | None = table.statements.value(GET_VALUE, (self._key,))
-        return found or ""
+        found = table.texts.get(self._key)
+        if found is None:
+            found = table.texts[self._key] = table.statements.value(GET_VALUE, (self._key,)) or ""
+        return found
 
     def __set__(self, table: Table, text: str) -> None:
         if text != self.__get__(table, type(table)):
             table.statements.run(PUT_VALUE, (self._key, text))
+            table.texts[self._key] = text

@@ -35,6 +35,10 @@ def read_tasks(statements: Statements, statement: str, values: Row = ()) -> list
 class SqliteNames(Table):
     """Tasks and people by other names than their ids."""
 
+    def __init__(self, statements: Statements) -> None:
+        super().__init__(statements)
+        self._with_key: dict[str, list[str]] = {}
+
     def find_task_id(self, name: str) -> str:
         task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
         return task or ""
@@ -44,14 +48,23 @@ class SqliteNames(Table):
         return sorted(found, key=lambda task: task.id)
 
     def names_with_key(self, key: str) -> list[str]:
-        """The names with a key, sorted."""
-        return [row[0] for row in self._db.all(sql.NAMES_WITH_KEY, (key,))]
+        found = self._with_key.get(key)
+        if found is None:
+            if len(self._with_key) >= _MANY:
+                self._with_key.clear()
+            found = self._with_key[key] = self._db.column(sql.NAMES_WITH_KEY, (key,))
+        return found
 
     def note(self, names: Iterable[str]) -> None:
         """Adds the names that are not there yet. How a name looks is worked out for those alone."""
         for name in names:
-            if name and self._db.value(sql.HAS_NAME, (name_key(name), name)) is None:
+            if name and name not in self.names_with_key(name_key(name)):
                 self._db.run_many(sql.ADD_NAME, ((key, name) for key in lookup_keys(name)))
+                self._with_key.clear()
+
+    def forget_names(self) -> None:
+        """Has the names read again: the table was emptied."""
+        self._with_key.clear()
 
 
 class SqliteRejected(Table):
@@ -62,16 +75,13 @@ class SqliteRejected(Table):
     """
 
     def count(self) -> int:
-        """How many rejected tasks there are."""
         count: int | None = self._db.value(sql.COUNT_REJECTED)
         return count or 0
 
     def counts(self, words: Iterable[str]) -> dict[str, int]:
-        """In how many rejected tasks each word stands; words of none are left out."""
         return dict(self._db.all(sql.WORD_COUNTS, (json.dumps(list(words)),)))
 
     def most_similar(self, weights: Mapping[str, float], most: int) -> list[Task]:
-        """The rejected tasks that share the most weight with these words."""
         numbers = best_matches(weights, self.counts(weights), self._tasks_with_word, most)
         states = (self._db.value(sql.TASK_AT, (n,)) for n in numbers)
         return [decode_task(state) for state in states if state is not None]
@@ -95,7 +105,6 @@ class SqliteRejected(Table):
             self._db.run_many(sql.ADD_WORD, ((word,) for word in ("", *words)))
 
     def replace_all(self, tasks: Iterable[tuple[int, Task]]) -> None:
-        """Makes the index anew; each task comes with its number."""
         self._db.run(sql.DROP_ALL_REJECTED)
         self._db.run(sql.DROP_ALL_WORDS)
         self._db.run_many(
@@ -151,11 +160,9 @@ class SqliteQueue(Table):
         return queue.task_of_rank(min(heads)) if heads else ""
 
     def due(self, now: Instant) -> list[str]:
-        """The tasks with something that has ended by now."""
         return [row[0] for row in self._db.rows(sql.DUE, (now,))]
 
     def ready(self) -> list[str]:
-        """Every task that could be claimed, in order."""
         return [queue.task_of_rank(rank) for (rank,) in self._db.rows(sql.READY)]
 
     def count(self, status: Status) -> int:
@@ -201,14 +208,14 @@ class SqliteTasks(Table):
         self._loaded: dict[str, Task | None] = {}
 
     def get(self, task_id: str) -> Task | None:
-        """A task by its id."""
         if task_id not in self._loaded:
+            if len(self._loaded) >= _MANY:
+                self._loaded.clear()
             state = self._db.value(sql.GET_TASK, (task_id,))
             self._loaded[task_id] = None if state is None else decode_task(state)
         return self._loaded[task_id]
 
     def put(self, task: Task) -> None:
-        """Keeps a task, and brings everything that follows from it up to date."""
         before = self.get(task.id)
         self._loaded[task.id] = task
         waiters: list[str] = []
@@ -294,11 +301,11 @@ class SqliteTasks(Table):
                 self._write(sql.CHANGE_TASK, waiter)
 
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
-        """Makes the tables anew, in one pass."""
         by_id = {task.id: task for task in tasks}
         order, void = queue.topological_order(queue.open_blockers(by_id))
         for table in sql.READ_MODELS:
             self._db.run(f"DELETE FROM {table}")  # noqa: S608 - fixed names
+        self._names.forget_names()
         self._db.run_many(
             sql.BULK_TASK, (task_row(n, by_id[name], by_id, void) for n, name in enumerate(order, 1))
         )
@@ -316,7 +323,6 @@ class SqliteTasks(Table):
         self._loaded.clear()
 
     def every(self) -> Iterator[Task]:
-        """All tasks, by id."""
         return (decode_task(row[0]) for row in self._db.rows(sql.EVERY_TASK))
 
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:

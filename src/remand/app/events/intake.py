@@ -387,7 +387,7 @@ def refold_tasks(tx: Transaction, tasks: Iterable[str]) -> None:
         task = replay(events)
         if task is not None:
             tx.tasks.put(task)
-            if is_recorded_in_files(task, events):
+            if is_recorded_in_files(None, task, events):
                 tx.outdated.note(task_id)
 
 

@@ -64,11 +64,17 @@ _SILENT = frozenset({LeaseRenewed, FeedbackFetched, EscalationNotified})
 """The kinds of events after which every file says what it said before."""
 
 
-def is_recorded_in_files(task: Task, events: Sequence[Event]) -> bool:
-    """True when files tell of what came of these events: the task was sent back, asks the user, or is in the log."""
-    if task.reviews.feedback or task.inbox.escalation is not None or task.people.lockouts:
+def is_recorded_in_files(before: Task | None, task: Task, events: Sequence[Event]) -> bool:
+    """True when files tell of what came of these events: the task was sent back, asks the user, or is in the log.
+
+    `before` is the task before the first of them. Whom it locks out is in the log, and so is who may come back.
+    """
+    if task.reviews.feedback or task.inbox.escalation is not None:
         return not all(type(event) in _SILENT for event in events)
-    return any(type(event) in LOGGED or _is_override(event) for event in events)
+    were = before.inheritable_lockouts if before else ()
+    return were != task.inheritable_lockouts or any(
+        type(event) in LOGGED or _is_override(event) for event in events
+    )
 
 
 def _is_override(event: Event) -> bool:

@@ -88,6 +88,11 @@ class Verifier:
         self.trust = trust
         self._keys = keys
 
+    @cached_property
+    def trust_text(self) -> str:
+        """The line that tells its trust from any other."""
+        return self.trust.text
+
     def with_trust(self, trust: Trust) -> Verifier:
         """The same by another trust."""
         return Verifier(trust, self._keys)

@@ -285,7 +285,7 @@ class SignedTasks:
     def is_known(self, task: Task, *, is_verified: bool) -> bool:
         """True when a task was folded here from its events, and these were verified as far as is asked for."""
         known = self._known.get(task.id)
-        return known is not None and known[1] >= is_verified and known[0] == task
+        return known is not None and known[1] >= is_verified and (known[0] is task or known[0] == task)
 
     def note(self, task: Task, *, is_verified: bool) -> None:
         """Remembers a task that was folded from all its events."""
@@ -297,7 +297,7 @@ class SignedTasks:
         """Remembers what events that were decided here made of a task, if that was known or is new."""
         if before is None:
             self.note(after, is_verified=True)
-        elif (known := self._known.get(before.id)) is not None and known[0] == before:
+        elif (known := self._known.get(before.id)) is not None and (known[0] is before or known[0] == before):
             self.note(after, is_verified=known[1])
 
 

@@ -211,12 +211,15 @@ class People:
         return self._team.find_look_alike(keys, known) or next(on_tasks, "")
 
     def _known_name(self, spelling: str) -> str:
-        if spelling not in self._found:
+        known = self._found.get(spelling, "")
+        if not known:
             names = chain((spelling,), possible_members(spelling))
-            self._found[spelling] = self._team.find_known_name(spelling) or next(
+            known = self._team.find_known_name(spelling) or next(
                 filter(None, map(self._name_on_tasks, names)), ""
             )
-        return self._found[spelling]
+            if known:  # one that is new may be known after the next command
+                self._found[spelling] = known
+        return known
 
     def _name_on_tasks(self, name: str) -> str:
         """Somebody with a part in a task. Of two spellings that two ledgers took in, each keeps its own."""

@@ -27,6 +27,7 @@ _MAX_NAME = 256
 """No name is as long as this: what is longer is not looked at."""
 
 
+@lru_cache(maxsize=_MAX_CACHED)
 def normalise_name(name: str) -> str:
     """A name as it is recorded when it is new: in its plain width, without spaces around it or double ones."""
     return " ".join(normalize("NFKC", name[:_MAX_NAME]).split()) if len(name) <= _MAX_NAME else name
@@ -50,6 +51,7 @@ def instance_member(name: str) -> str:
     return found[1] if found else ""
 
 
+@lru_cache(maxsize=_MAX_CACHED)
 def possible_members(name: str) -> tuple[str, ...]:
     """Whose instance a name may stand for, the likeliest first; none for a name without a slash."""
     plain = normalise_name(name)
@@ -276,7 +278,7 @@ class Team:
         """
         if not self.members:
             on_task = tuple(filter(None, names))
-            return Team(on_task=on_task) if on_task else self
+            return _team_on_task(on_task) if on_task else self
         called: dict[str, str] = {}
         for name in names:
             member = self._by_name.get(name) or self._by_name.get(self._by_fold.get(fold_name(name), ""))
@@ -293,6 +295,12 @@ class Team:
     def has_members(self) -> bool:
         """True when there is a team; without one everyone suits every task."""
         return bool(self.members)
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def _team_on_task(names: tuple[str, ...]) -> Team:
+    """The team without members on a task that knows these names. Most tasks know the same few."""
+    return Team(on_task=names)
 
 
 def _rename_member(member: Member, name: str) -> Member:
