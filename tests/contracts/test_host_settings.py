@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from remand.adapters.hosts import settings
-from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.host import Setup
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import SECONDS, deadline
 from remand.domain.hosts import HOSTS

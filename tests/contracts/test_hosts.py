@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from remand.adapters.hosts.setup import Rendered
+from remand.adapters.hosts.host import Rendered
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import MAX_PAYLOAD, HookAnswer, HookCall, compose
 from remand.domain.hosts import HOSTS

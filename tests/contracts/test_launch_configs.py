@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from remand.adapters.hosts.host import Setup
 from remand.adapters.hosts.launch import LONGEST
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
-from remand.adapters.hosts.setup import Setup
 from remand.app.scheduler.ports import CannotRun, LaunchConfig
 from remand.domain.hosts import HOSTS
 from remand.wiring.hosts import load_host

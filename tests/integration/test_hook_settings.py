@@ -13,7 +13,7 @@ import pytest
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.hosts import codex_settings, settings
 from remand.adapters.hosts.checks import PROBE_TEXT, SECONDS
-from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.host import Setup
 from remand.app import hook_calls as hook
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.hook_calls import HookAnswer

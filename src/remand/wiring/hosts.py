@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remand.adapters.git import repository
 from remand.adapters.hosts import checks, installation
-from remand.adapters.hosts.payload import READERS
+from remand.adapters.hosts.host import READERS
 from remand.adapters.hosts.table import HOSTS
 from remand.startup import TYPE_CHECKING
 

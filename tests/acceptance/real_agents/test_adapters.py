@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.hosts import claude, codex, codex_settings, settings
-from remand.adapters.hosts.setup import Rendered, Setup
+from remand.adapters.hosts.host import Rendered, Setup
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import HookAnswer, HookCall
 from tests.acceptance.real_agents.agents import Told, run_claude, run_codex, say, use

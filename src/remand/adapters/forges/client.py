@@ -19,14 +19,7 @@ from remand.adapters.forges.transport import (
     printable_text,
     status_fault,
 )
-from remand.app.forge.ports import (
-    AnswerCache,
-    CachedAnswer,
-    ForgeFault,
-    ForgeFaultKind,
-    ForgeIssue,
-    Usage,
-)
+from remand.app.forge.ports import AnswerCache, CachedAnswer, ForgeFault, ForgeFaultKind, ForgeIssue, Usage
 from remand.app.ports import Clock
 from remand.domain.forge import ForgeComment, ReviewState
 from remand.domain.instant import Instant, parse_instant

@@ -8,16 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from remand.adapters.forges.client import (
-    MAX_TEXT,
-    MAX_TITLE,
-    ForgeService,
-    RestClient,
-    has_more,
-    parse_time,
-    try_each,
-    without_draft_prefix,
-)
+from remand.adapters.forges import client
 from remand.adapters.forges.owner_repository import (
     OwnerRepositoryClient,
     RepositoryComment,
@@ -119,7 +110,7 @@ class Gitea(OwnerRepositoryClient):
     ) -> None:
         super().__init__(repository, "Gitea or Forgejo")
         address = api.rstrip("/")
-        service = ForgeService(
+        service = client.ForgeService(
             forge="Gitea",
             api=address if address.endswith(API) else address + API,
             token=token,
@@ -128,7 +119,7 @@ class Gitea(OwnerRepositoryClient):
             page_parameter="limit",
             page_size=PAGE_SIZE,
         )
-        self._rest = RestClient(service, clock, memory, transport)
+        self._rest = client.RestClient(service, clock, memory, transport)
         self._memory = memory
         self._marks = f"{service.api}{self._repository}/pulls#marks"
 
@@ -150,7 +141,7 @@ class Gitea(OwnerRepositoryClient):
             if number not in seen and not is_all:
                 pull = self._rest.get_if_present(self._pull(number), RepositoryPull)
                 seen |= {number: _change_mark(pull)} if pull is not None else {}
-        since = max((known.since, *(parse_time(pull.updated_at) for pull in pulls)))
+        since = max((known.since, *(client.parse_time(pull.updated_at) for pull in pulls)))
         kept = {*wanted, *known.seen} & seen.keys()
         marks = GiteaMarks(since=since, seen={number: seen[number] for number in sorted(kept)})
         if marks != known:
@@ -171,10 +162,10 @@ class Gitea(OwnerRepositoryClient):
             reply = self._rest.fetch(f"{self._repository}/pulls?{query}")
             pulls = self._rest.read(reply, list[RepositoryPull])
             found.update((pull.number, pull) for pull in pulls)
-            if not has_more(reply, len(found), len(pulls)):
+            if not client.has_more(reply, len(found), len(pulls)):
                 return list(found.values()), True, False
             # Times have no fractions: what changed in the last second of the last poll is read again.
-            reaches_known = parse_time(pulls[-1].updated_at) < known.since
+            reaches_known = client.parse_time(pulls[-1].updated_at) < known.since
             if all(number in found or (reaches_known and number in known.seen) for number in numbers):
                 break
         return list(found.values()), False, reaches_known
@@ -214,7 +205,9 @@ class Gitea(OwnerRepositoryClient):
                 comment.user is not None and review.user is not None and comment.user.id == review.user.id
             )
             # What its author wrote until it was submitted is part of the review, and no reply.
-            is_later = not is_same or parse_time(comment.created_at) > parse_time(review.submitted_at)
+            is_later = not is_same or client.parse_time(comment.created_at) > client.parse_time(
+                review.submitted_at
+            )
             reply_to = str(first.id) if comment is not first and is_later else ""
             line = comment.position or comment.original_position or 0
             found.append(self._make_comment(comment, comment.path or "", line, reply_to))
@@ -224,7 +217,7 @@ class Gitea(OwnerRepositoryClient):
             author=self._account(review.user),
             text=review.body or "",
             commit=review.commit_id or "",
-            submitted_at=parse_time(review.submitted_at),
+            submitted_at=client.parse_time(review.submitted_at),
             comments=tuple(found),
         )
 
@@ -260,10 +253,10 @@ class Gitea(OwnerRepositoryClient):
     def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
         """Opens a pull request whose title says that it is a draft."""
         data = {
-            "title": f"{DRAFT}{title[:MAX_TITLE]}",
+            "title": f"{DRAFT}{title[: client.MAX_TITLE]}",
             "head": branch,
             "base": base,
-            "body": shorten(text, MAX_TEXT),
+            "body": shorten(text, client.MAX_TEXT),
         }
         reply = self._rest.send(f"{self._repository}/pulls", data)
         return _open_pull(self._rest.read(reply, RepositoryPull))
@@ -272,14 +265,14 @@ class Gitea(OwnerRepositoryClient):
         """Removes the draft prefix from the title."""
         path = self._pull(number)
         title = self._rest.get(path, RepositoryPull).title
-        ready = without_draft_prefix(title, _DRAFT)
+        ready = client.without_draft_prefix(title, _DRAFT)
         if ready != title:
             data = {"title": ready or f"Pull request {number}"}
             self._rest.read(self._rest.send(path, data, "PATCH"), RepositoryPull)
 
     def merge(self, number: int, commit: str) -> None:
         path = f"{self._pull(number)}/merge"
-        try_each(
+        client.try_each(
             MERGE_STYLES,
             lambda style: self._rest.send(path, {"Do": style, "head_commit_id": commit}),
             NOT_ALLOWED,

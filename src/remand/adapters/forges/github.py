@@ -8,14 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
 
-from remand.adapters.forges.client import (
-    MAX_TEXT,
-    MAX_TITLE,
-    ForgeService,
-    RestClient,
-    parse_time,
-    try_each,
-)
+from remand.adapters.forges.client import MAX_TEXT, MAX_TITLE, ForgeService, RestClient, parse_time, try_each
 from remand.adapters.forges.owner_repository import (
     OwnerRepositoryClient,
     RepositoryComment,

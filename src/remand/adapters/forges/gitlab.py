@@ -6,19 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
+from remand.adapters.forges import client
 from remand.adapters.forges import gitlab_reviews as shapes
-from remand.adapters.forges.client import (
-    CHECK_NAME,
-    MAX_TEXT,
-    MAX_TITLE,
-    ForgeClient,
-    ForgeService,
-    RestClient,
-    is_placed,
-    parse_time,
-    review_text,
-    without_draft_prefix,
-)
 from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
 from remand.app.forge.ports import AnswerCache, CheckState, ForgeFault, ForgeFaultKind, ForgeIssue, OpenPull
@@ -47,7 +36,7 @@ _DRAFT = re.compile(r"\s*(?:Draft:|\[Draft\]|\(Draft\)|WIP:|\[WIP\])\s*", re.IGN
 
 def escape_commands(text: str) -> str:
     """A text in which GitLab finds no command: its author must not merge or approve with the token's rights."""
-    return COMMAND.sub(r"\1\\/", shorten(text, MAX_TEXT))
+    return COMMAND.sub(r"\1\\/", shorten(text, client.MAX_TEXT))
 
 
 class GitLabOpenRequest(shapes.MergeRequest, kw_only=True):
@@ -88,13 +77,13 @@ class GitLabIssue(Record, kw_only=True):
             text=self.description or "",
             author=shapes.account(self.author),
             labels=self.labels,
-            opened_at=parse_time(self.created_at),
+            opened_at=client.parse_time(self.created_at),
             is_open=self.state == "opened",
             url=self.web_url or "",
         )
 
 
-class GitLab(ForgeClient):
+class GitLab(client.ForgeClient):
     """Implements `Forge`. It keeps its connections until it is closed."""
 
     def __init__(
@@ -110,7 +99,7 @@ class GitLab(ForgeClient):
         if not all(repository.split("/")) or "/" not in repository:
             raise UsageError(f"{repository} is not a project on GitLab. Write it as GROUP/NAME.")
         address = api.rstrip("/")
-        service = ForgeService(
+        service = client.ForgeService(
             forge="GitLab",
             api=address if address.endswith(API) else address + API,
             token=token,
@@ -119,7 +108,7 @@ class GitLab(ForgeClient):
             page_parameter="per_page",
             page_size=PER_PAGE,
         )
-        self._rest = RestClient(service, clock, memory, transport)
+        self._rest = client.RestClient(service, clock, memory, transport)
         self._project = f"/projects/{quote(repository, safe='')}"
 
     def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
@@ -150,7 +139,7 @@ class GitLab(ForgeClient):
             branch=request.source_branch or "",
             author=shapes.account(request.author),
             merged_by=shapes.account(request.merge_user or request.merged_by),
-            merged_at=parse_time(request.merged_at),
+            merged_at=client.parse_time(request.merged_at),
             url=request.web_url or "",
             reviews=reviews.reviews(),
             remarks=reviews.remarks(),
@@ -166,7 +155,7 @@ class GitLab(ForgeClient):
 
     def set_status(self, commit: str, state: CheckState, text: str) -> None:
         """Posts a status. To post the state that a commit already has is an error for GitLab, and none here."""
-        data = {"name": CHECK_NAME, "state": CHECKS[state], "description": shorten(text, MAX_STATUS)}
+        data = {"name": client.CHECK_NAME, "state": CHECKS[state], "description": shorten(text, MAX_STATUS)}
         try:
             self._rest.send(f"{self._project}/statuses/{quote(commit, safe='')}", data)
         except ForgeFault as fault:
@@ -183,7 +172,7 @@ class GitLab(ForgeClient):
         request = self._rest.get(self._request(number), shapes.MergeRequest)
         is_head = request.head == commit
         others = [comment for comment in comments if not (is_head and self._start_thread(request, comment))]
-        note = self._post_note(number, f"{escape_commands(review_text(text, others))}\n\n{REQUEST}")
+        note = self._post_note(number, f"{escape_commands(client.review_text(text, others))}\n\n{REQUEST}")
         reviewers = self._rest.get(f"{self._request(number)}/reviewers", list[shapes.Reviewer])
         asking = {one.user.id for one in reviewers if one.user and one.state == "requested_changes"}
         is_asking = note.author is not None and note.author.id in asking
@@ -192,7 +181,7 @@ class GitLab(ForgeClient):
     def _start_thread(self, request: shapes.MergeRequest, comment: ForgeComment) -> bool:
         """Starts a thread at a line; False where GitLab refuses, as at lines that the diff does not show."""
         refs = request.diff_refs
-        if refs is None or not is_placed(comment):
+        if refs is None or not client.is_placed(comment):
             return False
         position = {
             "position_type": "text",
@@ -230,7 +219,7 @@ class GitLab(ForgeClient):
         data = {
             "source_branch": branch,
             "target_branch": base,
-            "title": f"{DRAFT}{title[:MAX_TITLE]}",
+            "title": f"{DRAFT}{title[: client.MAX_TITLE]}",
             "description": escape_commands(text),
         }
         reply = self._rest.send(f"{self._project}/merge_requests", data)
@@ -239,7 +228,7 @@ class GitLab(ForgeClient):
     def mark_ready(self, number: int) -> None:
         """Removes the draft prefix from the title."""
         title = self._rest.get(self._request(number), GitLabOpenRequest).title
-        ready = without_draft_prefix(title, _DRAFT)
+        ready = client.without_draft_prefix(title, _DRAFT)
         if ready != title:
             self._change(number, {"title": ready or f"Merge request {number}"})
 

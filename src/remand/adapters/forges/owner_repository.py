@@ -6,14 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
-from remand.adapters.forges.client import (
-    CHECK_NAME,
-    MAX_TEXT,
-    ForgeClient,
-    parse_time,
-    review_text,
-    submit_review,
-)
+from remand.adapters.forges import client
 from remand.app.errors import UsageError
 from remand.app.forge.ports import CheckState, ForgeIssue
 from remand.domain.forge import (
@@ -106,7 +99,7 @@ class RepositoryIssue(Record, kw_only=True):
     pull_request: dict[str, object] | None = None
 
 
-class OwnerRepositoryClient(ForgeClient):
+class OwnerRepositoryClient(client.ForgeClient):
     """The requests that GitHub and Gitea take alike."""
 
     _max_status: int
@@ -128,7 +121,11 @@ class OwnerRepositoryClient(ForgeClient):
         """The place of a line comment to be posted."""
 
     def set_status(self, commit: str, state: CheckState, text: str) -> None:
-        data = {"context": CHECK_NAME, "state": state.value, "description": shorten(text, self._max_status)}
+        data = {
+            "context": client.CHECK_NAME,
+            "state": state.value,
+            "description": shorten(text, self._max_status),
+        }
         self._rest.send(f"{self._repository}/statuses/{quote(commit, safe='')}", data)
 
     def request_changes(
@@ -139,18 +136,18 @@ class OwnerRepositoryClient(ForgeClient):
             review = {
                 "commit_id": commit,
                 "event": event,
-                "body": shorten(review_text(text, others), MAX_TEXT),
+                "body": shorten(client.review_text(text, others), client.MAX_TEXT),
                 "comments": [
-                    {**self._line_data(comment), "body": shorten(comment.text, MAX_TEXT)}
+                    {**self._line_data(comment), "body": shorten(comment.text, client.MAX_TEXT)}
                     for comment in placed
                 ],
             }
             self._rest.send(f"{self._pull(number)}/reviews", review)
 
-        return submit_review(comments, submit)
+        return client.submit_review(comments, submit)
 
     def comment(self, number: int, text: str) -> None:
-        reply = self._rest.send(f"{self._issue(number)}/comments", {"body": shorten(text, MAX_TEXT)})
+        reply = self._rest.send(f"{self._issue(number)}/comments", {"body": shorten(text, client.MAX_TEXT)})
         self._rest.read(reply, RepositoryComment)
 
     def issue(self, number: int) -> ForgeIssue:
@@ -183,7 +180,7 @@ class OwnerRepositoryClient(ForgeClient):
             text=issue.body or "",
             author=self._account(issue.user),
             labels=tuple(name for name in names if name),
-            opened_at=parse_time(issue.created_at),
+            opened_at=client.parse_time(issue.created_at),
             is_open=issue.state == "open",
             url=issue.html_url or "",
         )
@@ -198,8 +195,8 @@ class OwnerRepositoryClient(ForgeClient):
             author=self._account(comment.user),
             path=path,
             line=line,
-            created_at=parse_time(comment.created_at),
-            updated_at=parse_time(comment.updated_at),
+            created_at=client.parse_time(comment.created_at),
+            updated_at=client.parse_time(comment.updated_at),
             is_edited=not path and comment.updated_at != comment.created_at,
             reply_to=reply_to,
         )
@@ -218,7 +215,7 @@ class OwnerRepositoryClient(ForgeClient):
             branch=pull.source.ref,
             author=self._account(pull.user),
             merged_by=self._account(pull.merged_by),
-            merged_at=parse_time(pull.merged_at),
+            merged_at=client.parse_time(pull.merged_at),
             url=pull.html_url or "",
             reviews=tuple(reviews),
             remarks=tuple(remarks),

@@ -27,11 +27,7 @@ COSMETIC = (
     *("gitmodulesPath", "gitmodulesSymlink", "gitmodulesUpdate", "gitmodulesUrl"),
 )
 """What git finds wrong in old commits that does no harm here: who wrote when, and submodules, which are not used."""
-_ALONE = SAFE | {
-    "GIT_ALLOC_LIMIT": "1g",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-}
+_ALONE = SAFE | {"GIT_ALLOC_LIMIT": "1g", "GIT_ATTR_NOSYSTEM": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
 _CONFIG = f"""\
 [core]
 	repositoryformatversion = 1

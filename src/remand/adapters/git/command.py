@@ -62,10 +62,7 @@ def query_git(
 
 
 def start_git(
-    folder: str,
-    *arguments: str,
-    environment: Mapping[str, str] | None = None,
-    stderr: int = subprocess.PIPE,
+    folder: str, *arguments: str, environment: Mapping[str, str] | None = None, stderr: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
     """Starts git as `run_git` does; `finish_process` has its answer."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

@@ -120,11 +120,7 @@ class TreeComposer:
         return result
 
     def _change_folder(
-        self,
-        result: dict[bytes, TreeEntry],
-        name: bytes,
-        entries: Entries,
-        id_length: int,
+        self, result: dict[bytes, TreeEntry], name: bytes, entries: Entries, id_length: int
     ) -> None:
         """Changes what is in a folder. One that becomes empty goes, and a file makes way for a folder."""
         current = result.get(name)

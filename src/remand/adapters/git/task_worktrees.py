@@ -13,27 +13,10 @@ from zlib import crc32
 
 import msgspec
 
+from remand.adapters.git import linked_worktree
 from remand.adapters.git.command import user_identity
 from remand.adapters.git.commit_import import FULL, StagedCommit, stage_commit
 from remand.adapters.git.files import Trash, is_real_folder, read_line_below, require_private
-from remand.adapters.git.linked_worktree import (
-    NO_ROOM,
-    ChangedPath,
-    LinkedWorktree,
-    WorktreeNote,
-    changed_paths,
-    check_out_into,
-    find_special_file,
-    move_to_commit,
-    read_note,
-    remove_special_files,
-    reset_index,
-    restore_files,
-    save_uncommitted,
-    temporary_index,
-    write_note,
-    write_pointer,
-)
 from remand.adapters.git.location import ENTRY, OWN, REPOSITORY_NOTE, LedgerLocation
 from remand.adapters.git.refs import (
     AgentGitSettings,
@@ -61,7 +44,12 @@ class GitTaskWorktree:
     """The worktree of a task. Whoever uses it holds its lock."""
 
     def __init__(
-        self, linked: LinkedWorktree, own: str, branches: Branches, trash: Trash, bases: Sequence[str]
+        self,
+        linked: linked_worktree.LinkedWorktree,
+        own: str,
+        branches: Branches,
+        trash: Trash,
+        bases: Sequence[str],
     ) -> None:
         """`own` is the folder of what no agent sees."""
         self._task_id = os.path.basename(own)
@@ -85,9 +73,11 @@ class GitTaskWorktree:
         if not tip:
             # Noted that we made it: a branch on which nothing was done is removed with the worktree.
             tip = self._branches.create(branch, start)
-            write_note(self._own, msgspec.structs.replace(self._note(), begun=f"{tip} {branch}"))
+            linked_worktree.write_note(
+                self._own, msgspec.structs.replace(self._note(), begun=f"{tip} {branch}")
+            )
         if is_right and not state.is_busy and state.at == tip == self._note().tip:
-            self._restore(tip, remove_special_files(self.linked.folder, _LOOKED_AT))
+            self._restore(tip, linked_worktree.remove_special_files(self.linked.folder, _LOOKED_AT))
         else:
             self._repair(branch, tip, state)
             self._write_note(branch, tip)
@@ -107,7 +97,7 @@ class GitTaskWorktree:
         head = self.private.read_state(branch).tip if is_private else tip
         if not self.linked.has_folder() or not (head or tip):
             return WorktreeState(head=head)
-        obstacle = find_special_file(self.linked.folder)
+        obstacle = linked_worktree.find_special_file(self.linked.folder)
         if obstacle:
             return WorktreeState(head, (obstacle.decode("utf-8", "replace"),))
         if head in ("", tip) or not is_private:
@@ -137,7 +127,7 @@ class GitTaskWorktree:
             self._advance(branch, head, tip)
         is_behind = self.private.is_made() and self._note().tip != head
         if is_behind and self.linked.has_folder() and self.linked.is_registered():
-            reset_index(self.linked, head)
+            linked_worktree.reset_index(self.linked, head)
             self._write_note(branch, head)
         return head
 
@@ -166,7 +156,7 @@ class GitTaskWorktree:
         try:
             self.import_commits(note.branch or branch, is_confined=True)
         except EnvironmentFault as fault:  # what cannot be taken is still there as files
-            if NO_ROOM in str(fault):
+            if linked_worktree.NO_ROOM in str(fault):
                 raise
         state = self._read_state(note.branch or branch)
         return state._replace(is_on_branch=state.is_on_branch and note.branch in ("", branch))
@@ -184,7 +174,7 @@ class GitTaskWorktree:
         self._keep_aside(branch)
         return state if self._has(state.at) else state._replace(at=note.tip)
 
-    def _last_seen(self, note: WorktreeNote) -> str:
+    def _last_seen(self, note: linked_worktree.WorktreeNote) -> str:
         """The commit that the files go by: what was committed there since, or where the branch was before.
 
         The branch itself does not tell: somebody may have moved it from elsewhere.
@@ -205,7 +195,7 @@ class GitTaskWorktree:
             with self._stage(commit) as stage:
                 stage.hand_over()
         except EnvironmentFault as fault:
-            if NO_ROOM in str(fault):
+            if linked_worktree.NO_ROOM in str(fault):
                 raise
             return False
         return True
@@ -230,14 +220,14 @@ class GitTaskWorktree:
             self._make(branch, tip)
         else:
             base = state.at or tip
-            removed = remove_special_files(self.linked.folder)
+            removed = linked_worktree.remove_special_files(self.linked.folder)
             self._enter(branch, base)
             self._restore(base, removed)
             if base == tip:
                 if self.private.is_made():
-                    reset_index(self.linked, tip)
+                    linked_worktree.reset_index(self.linked, tip)
                 return
-            if move_to_commit(self.linked, base, tip):
+            if linked_worktree.move_to_commit(self.linked, base, tip):
                 self._keep_commits([base], tip)
                 return
             self._keep(state, tip)
@@ -252,17 +242,17 @@ class GitTaskWorktree:
     def _enter(self, branch: str, base: str) -> None:
         """Registers the folder in the repository, with a complete index."""
         if not self.linked.is_registered():
-            with temporary_index(self.linked, base, self.linked.objects) as index:
+            with linked_worktree.temporary_index(self.linked, base, self.linked.objects) as index:
                 self.linked.register(branch, index)
-            reset_index(self.linked, base)
+            linked_worktree.reset_index(self.linked, base)
         self.linked.repair(branch, self._trash)
         if not self.linked.has_index():
-            reset_index(self.linked, base)
+            linked_worktree.reset_index(self.linked, base)
             self.linked.remove_split_index()
 
     def _restore(self, commit: str, removed: list[bytes]) -> None:
         if removed:
-            restore_files(self.linked, commit, removed)
+            linked_worktree.restore_files(self.linked, commit, removed)
 
     def _make(self, branch: str, tip: str) -> None:
         """Makes the worktree again. The folder is there when it is whole, and not before."""
@@ -272,8 +262,8 @@ class GitTaskWorktree:
         folder, index = os.path.join(self._making, "tree"), os.path.join(self._making, "index")
         try:
             os.makedirs(folder)
-            check_out_into(folder, index, self.linked.objects, tip)
-            write_pointer(folder, self.linked.entry)
+            linked_worktree.check_out_into(folder, index, self.linked.objects, tip)
+            linked_worktree.write_pointer(folder, self.linked.entry)
             os.rename(folder, self.linked.folder)
             self.linked.register(branch, index)
         except (OSError, EnvironmentFault):
@@ -289,7 +279,7 @@ class GitTaskWorktree:
         base = next((one for one in (state.at, self._note().tip, tip) if self._has(one)), "")
         work = ""
         if base and self.linked.has_folder():
-            work = save_uncommitted(
+            work = linked_worktree.save_uncommitted(
                 self.linked, base, f"What the agent of task {self._task_id} had not committed."
             )
         self._keep_commits([state.tip, work or base], tip)
@@ -333,18 +323,22 @@ class GitTaskWorktree:
     ) -> tuple[str, ...]:
         if not is_private and self.linked.has_index():
             with suppress(EnvironmentFault):
-                return _work_paths(changed_paths(self.linked, self.linked.index, commit, objects), ours)
-        with temporary_index(self.linked, commit, objects) as index:
-            return _work_paths(changed_paths(self.linked, index, commit, objects), ours)
+                return _work_paths(
+                    linked_worktree.changed_paths(self.linked, self.linked.index, commit, objects), ours
+                )
+        with linked_worktree.temporary_index(self.linked, commit, objects) as index:
+            return _work_paths(linked_worktree.changed_paths(self.linked, index, commit, objects), ours)
 
     # ------------------------------------------------------------------------------------------------- notes
 
-    def _note(self) -> WorktreeNote:
-        return read_note(self._own)
+    def _note(self) -> linked_worktree.WorktreeNote:
+        return linked_worktree.read_note(self._own)
 
     def _write_note(self, branch: str, tip: str) -> None:
         moved, begun = self.linked.last_moved_to(), self._note().begun
-        write_note(self._own, WorktreeNote(branch=branch, tip=tip, moved=moved, begun=begun))
+        linked_worktree.write_note(
+            self._own, linked_worktree.WorktreeNote(branch=branch, tip=tip, moved=moved, begun=begun)
+        )
 
     def _clear(self) -> None:
         """Removes what a killed process was at."""
@@ -358,7 +352,7 @@ class GitTaskWorktree:
             self._trash.throw(path)
 
 
-def _work_paths(found: list[ChangedPath], ours: SetupFiles) -> tuple[str, ...]:
+def _work_paths(found: list[linked_worktree.ChangedPath], ours: SetupFiles) -> tuple[str, ...]:
     paths = ((one.path.decode("utf-8", "replace"), one.how != "??") for one in found)
     work = (path for path, is_tracked in paths if ours.is_work(path, is_tracked=is_tracked))
     return tuple(islice(work, NAMED))
@@ -463,7 +457,7 @@ class GitWorktrees:
             self._require_private()
             lock = os.path.join(self._own, "locks", str(crc32(task_id.encode()) % _LOCKS))
             with hold_lock(lock):
-                linked = LinkedWorktree(
+                linked = linked_worktree.LinkedWorktree(
                     self._common_dir, os.path.join(self._folder, task_id), ENTRY + task_id
                 )
                 own = os.path.join(self._own, task_id)
@@ -537,7 +531,7 @@ def _as_cannot_run() -> Iterator[None]:
     try:
         yield
     except EnvironmentFault as fault:
-        if NO_ROOM in str(fault):
+        if linked_worktree.NO_ROOM in str(fault):
             raise CannotRun("disk", _no_room(str(fault))) from None
         raise CannotRun("git", str(fault)) from None
     except OSError as error:

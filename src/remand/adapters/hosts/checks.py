@@ -12,16 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from remand.adapters.hosts import codex_settings, installation, settings
-from remand.adapters.hosts.installation import (
-    SHARED_PROGRAM,
-    HostServer,
-    HostWorktree,
-    WorktreeFiles,
-    find_setup,
-    naming_settings_file,
-    tracked_paths,
-)
-from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.host import Setup
 from remand.adapters.hosts.table import HOSTS
 from remand.app import hook_calls as hook
 from remand.app.errors import EnvironmentFault
@@ -100,12 +91,12 @@ class _HostEntries(NamedTuple):
 
 def installed_hosts(root: str) -> list[str]:
     """The hosts whose settings in a worktree have an entry of ours, or cannot be read."""
-    return [name for name in HOSTS if _has_entry(find_setup(name), root)]
+    return [name for name in HOSTS if _has_entry(installation.find_setup(name), root)]
 
 
 def missing_hooks(name: str, roots: Sequence[str]) -> str:
     """What keeps a host's hooks in a project from being called; empty when they are there."""
-    setup = find_setup(name)
+    setup = installation.find_setup(name)
     there: set[str] = set()
     try:
         for root in dict.fromkeys(roots):
@@ -122,20 +113,25 @@ def missing_hooks(name: str, roots: Sequence[str]) -> str:
 
 def setup_hints(name: str, executable: str) -> list[str]:
     """What a person still has to do after a host's hooks and our MCP server are installed."""
-    told = [find_setup(name).hint, find_setup(name).server.hint.format(program=executable)]
+    told = [
+        installation.find_setup(name).hint,
+        installation.find_setup(name).server.hint.format(program=executable),
+    ]
     return list(filter(None, told))
 
 
-def check_hook(name: str, root: str, tracking: WorktreeFiles, seconds: float = SECONDS) -> HookCheck:
+def check_hook(
+    name: str, root: str, tracking: installation.WorktreeFiles, seconds: float = SECONDS
+) -> HookCheck:
     """Calls a host's installed stop hook as the host would, with a stop that is none, and judges the answer."""
-    setup = find_setup(name)
+    setup = installation.find_setup(name)
     try:
         switched_off = _find_off_switch(setup, root)
         if switched_off:
             detail = f"hooks are turned off by {'.'.join(setup.switch)} in {switched_off}"
             return HookCheck(name, False, detail, "Take that line out.")
-        worktree = HostWorktree(root, tracking, installation.SettingsChanges())
-        tracked = tracked_paths(worktree, name)
+        worktree = installation.HostWorktree(root, tracking, installation.SettingsChanges())
+        tracked = installation.tracked_paths(worktree, name)
         found = _find_entries(setup, root)
     except EnvironmentFault as fault:
         return HookCheck(name, False, str(fault), "Mend the file.")
@@ -184,8 +180,8 @@ def _judge_answer(name: str, path: str, command: str, called: HookCallResult) ->
         )
     if called.code == 126:
         return HookCheck(name, False, f"`{command}` is not executable", "Make it executable (chmod +x).")
-    if called.code == 127 and command.startswith(f"{SHARED_PROGRAM} "):
-        detail = f"{path} calls `{SHARED_PROGRAM}`, which is not on PATH"
+    if called.code == 127 and command.startswith(f"{installation.SHARED_PROGRAM} "):
+        detail = f"{path} calls `{installation.SHARED_PROGRAM}`, which is not on PATH"
         return HookCheck(name, False, detail, "Install Remand for your user, so that it is on PATH.")
     if called.code == 127:
         return HookCheck(name, False, f"`{command}` in {path} is not there", INSTALL_AGAIN.format(name))
@@ -194,9 +190,9 @@ def _judge_answer(name: str, path: str, command: str, called: HookCallResult) ->
     return HookCheck(name, False, detail, f"The host would let the agent go. {INSTALL_AGAIN.format(name)}")
 
 
-def _server_note(name: str, worktree: HostWorktree) -> str:
+def _server_note(name: str, worktree: installation.HostWorktree) -> str:
     """What is amiss with our MCP server, without which the hooks work all the same."""
-    server = HostServer(name)
+    server = installation.HostServer(name)
     again = f"`remand init --hosts {name}` writes it."
     for file in server.files:
         text = worktree.text(file)
@@ -218,7 +214,7 @@ def _missing_events(setup: Setup, there: set[str]) -> list[str]:
 def _find_off_switch(setup: Setup, root: str) -> str:
     """The file that turns all hooks of a host off; empty when none does."""
     for path, text in _texts(setup, root):
-        with naming_settings_file(path):
+        with installation.naming_settings_file(path):
             if settings.are_hooks_off(setup, text):
                 return path
     return ""
@@ -228,7 +224,7 @@ def _find_entries(setup: Setup, root: str) -> list[_HostEntries]:
     """Our entries in the files of a host."""
     listed = []
     for path, text in _texts(setup, root):
-        with naming_settings_file(path):
+        with installation.naming_settings_file(path):
             listed.append(_HostEntries(path, settings.find_hooks(setup, text)))
     return [one for one in listed if one.entries]
 

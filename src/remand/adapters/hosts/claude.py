@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 
-from remand.adapters.hosts import launch
-from remand.adapters.hosts.payload import CLAIMING, answer_text, read_claude_call, render_claude_answer
-from remand.adapters.hosts.setup import SERVER_NAME, SILENCE, EventNames, McpEntry, Rendered, Setup
+from remand.adapters.hosts import host, launch
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
 from remand.app.scheduler import ports
 
 NAME = "claude"
 WRITING = "Bash|Edit|Write|MultiEdit|NotebookEdit"
-SETUP = Setup(
+SETUP = host.Setup(
     NAME,
     programs=("claude",),
     packages=("@anthropic-ai/claude-code",),
-    server=McpEntry(".mcp.json", {"type": "stdio"}, "Claude Code asks once whether .mcp.json may be used."),
+    server=host.McpEntry(
+        ".mcp.json", {"type": "stdio"}, "Claude Code asks once whether .mcp.json may be used."
+    ),
     path=".claude/settings.json",
     local=".claude/settings.local.json",
     elsewhere=("~/.claude/settings.json",),
@@ -34,44 +34,37 @@ SETUP = Setup(
     },
     matchers={
         hook.PRE_TOOL: WRITING,
-        hook.POST_TOOL: f"{WRITING}|{CLAIMING}",
+        hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}",
         hook.POST_TOOL_FAILURE: WRITING,
     },
     extras={"type": "command"},
     project="CLAUDE_PROJECT_DIR",
     switch=("disableAllHooks",),
 )
-EVENTS = EventNames({**SETUP.events, hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"})
+EVENTS = host.EventNames({**SETUP.events, hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"})
 SPOKEN = frozenset({hook.TASK_COMPLETED, hook.TEAMMATE_IDLE})
 """The events whose no is heard on standard error only, with exit code 2."""
 
 
 def read(event: str, data: bytes) -> HookCall:
     """What Claude Code says. Copilot and Cursor, which run these hooks too, say it in the same words."""
-    return read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=True)
+    return host.read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=True)
 
 
-def render(event: str, answer: HookAnswer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> host.Rendered:
     known = EVENTS.our_name(event)
     if known in SPOKEN:
-        return ("", f"{answer_text(answer)}\n", 2) if answer.is_no else SILENCE
+        return ("", f"{host.answer_text(answer)}\n", 2) if answer.is_no else host.SILENCE
     return (
-        render_claude_answer(EVENTS.host_name(known), known, answer) if known != hook.SESSION_END else SILENCE
+        host.render_claude_answer(EVENTS.host_name(known), known, answer)
+        if known != hook.SESSION_END
+        else host.SILENCE
     )
 
 
 FOLDER = "CLAUDE_CONFIG_DIR"
 STREAM = ("--output-format", "stream-json", "--verbose")
-READABLE = (
-    "settings.json",
-    "CLAUDE.md",
-    "agents",
-    "commands",
-    "output-styles",
-    "plugins",
-    "rules",
-    "skills",
-)
+READABLE = ("settings.json", "CLAUDE.md", "agents", "commands", "output-styles", "plugins", "rules", "skills")
 LOGIN = (".credentials.json",)
 STATE = ".claude.json"
 WAIT = "MCP_CONNECT_TIMEOUT_MS"
@@ -106,7 +99,7 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
         "--mcp-config",
         tools,
         "--allowedTools",
-        f"mcp__{SERVER_NAME}",
+        f"mcp__{host.SERVER_NAME}",
         "--plugin-dir",
         run.path("plugin"),
     )
@@ -120,7 +113,7 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
         files={
             **launch.plugin_files(run, SETUP, ".claude-plugin", "plugin.json"),
             tools: launch.dump_json(
-                {"mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP, alwaysLoad=True)}}
+                {"mcpServers": {host.SERVER_NAME: launch.mcp_server(run, SETUP, alwaysLoad=True)}}
             ),
         },
     )

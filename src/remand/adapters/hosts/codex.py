@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import os
 
-from remand.adapters.hosts import codex_settings, launch
-from remand.adapters.hosts.payload import CLAIMING, read_claude_call, render_claude_answer
-from remand.adapters.hosts.setup import (
-    FOLDER_VARIABLES,
-    PASSED_VARIABLES,
-    TOOL_SECONDS,
-    EventNames,
-    McpEntry,
-    Rendered,
-    Setup,
-)
+from remand.adapters.hosts import codex_settings, host, launch
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
 from remand.app.scheduler import ports
@@ -22,16 +12,13 @@ from remand.app.scheduler import ports
 NAME = "codex"
 WRITING = "Bash|apply_patch"
 HINT = "Codex runs no hook before you have trusted it: start codex here, type /hooks and trust these."
-SETUP = Setup(
+SETUP = host.Setup(
     NAME,
     programs=("codex",),
     packages=("@openai/codex",),
-    server=McpEntry(
+    server=host.McpEntry(
         ".codex/config.toml",
-        {
-            "env_vars": [*PASSED_VARIABLES, *FOLDER_VARIABLES],
-            "tool_timeout_sec": TOOL_SECONDS,
-        },
+        {"env_vars": [*host.PASSED_VARIABLES, *host.FOLDER_VARIABLES], "tool_timeout_sec": host.TOOL_SECONDS},
         "Codex reads .codex/config.toml in a trusted project only.",
     ),
     path=".codex/hooks.json",
@@ -44,21 +31,21 @@ SETUP = Setup(
         hook.SESSION_START: "SessionStart",
         hook.PROMPT: "UserPromptSubmit",
     },
-    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: f"{WRITING}|{CLAIMING}"},
+    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}"},
     extras={"type": "command"},
     hint=HINT,
 )
-EVENTS = EventNames(SETUP.events)
+EVENTS = host.EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
     """What Codex says. It tells of a failed command as of any other, and not how it failed."""
-    return read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=False)
+    return host.read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=False)
 
 
-def render(event: str, answer: HookAnswer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> host.Rendered:
     known = EVENTS.our_name(event)
-    return render_claude_answer(EVENTS.host_name(known), known, answer)
+    return host.render_claude_answer(EVENTS.host_name(known), known, answer)
 
 
 FOLDER = "CODEX_HOME"

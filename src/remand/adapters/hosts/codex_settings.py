@@ -8,9 +8,9 @@ import json
 import os
 import tomllib
 
+from remand.adapters.hosts.host import SERVER_NAME, Setup
 from remand.adapters.hosts.launch import HostRun, hook_settings, mcp_server
-from remand.adapters.hosts.settings import SECTION, HookEntry, find_hooks, load_settings
-from remand.adapters.hosts.setup import SERVER_NAME, Setup
+from remand.adapters.hosts.settings import SECTION, HookEntry, find_hooks, load_settings, toml_value
 
 DEFAULT_TIMEOUT = 600
 LABELS = {
@@ -93,34 +93,14 @@ def launch_settings(run: HostRun, setup: Setup) -> list[tuple[str, str]]:
     trusted = {
         trust_key(LAYER, entry): {"trusted_hash": hook_identity(entry)} for entry in find_hooks(setup, text)
     }
-    tools = mcp_server(
-        run,
-        setup,
-        startup_timeout_sec=STARTUP_SECONDS,
-        default_tools_approval_mode="approve",
-    )
+    tools = mcp_server(run, setup, startup_timeout_sec=STARTUP_SECONDS, default_tools_approval_mode="approve")
     return [
-        *((f"{SECTION}.{event}", render_toml_value(groups)) for event, groups in events),
-        (f"{SECTION}.state", render_toml_value(trusted)),
-        (f"mcp_servers.{SERVER_NAME}", render_toml_value(tools)),
+        *((f"{SECTION}.{event}", toml_value(groups)) for event, groups in events),
+        (f"{SECTION}.state", toml_value(trusted)),
+        (f"mcp_servers.{SERVER_NAME}", toml_value(tools)),
         # A login shell resets PATH. In the sandbox our program is found all the same, and the user's choice stands.
         *(() if run.is_confined else (("allow_login_shell", "false"),)),
     ]
-
-
-def render_toml_value(value: object) -> str:
-    """A value in TOML, on one line."""
-    if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(
-                f"{render_toml_value(str(key))} = {render_toml_value(one)}" for key, one in value.items()
-            )
-            + "}"
-        )
-    if isinstance(value, list):
-        return "[" + ", ".join(map(render_toml_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def key_variables(path: str) -> list[str]:

@@ -6,34 +6,23 @@ same session: see `Call.firing`.
 
 from __future__ import annotations
 
-from remand.adapters.hosts import launch
-from remand.adapters.hosts.payload import REACH, answer_text, exit_code_in_text, stop_moment, tool_use
-from remand.adapters.hosts.setup import (
-    FOLDER_VARIABLES,
-    PASSED_VARIABLES,
-    SERVER_NAME,
-    SILENCE,
-    EventNames,
-    McpEntry,
-    Rendered,
-    Setup,
-)
+from remand.adapters.hosts import host, launch
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose, parse
+from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, parse
 from remand.app.scheduler import ports
 
 NAME = "copilot"
 WRITING = "bash|powershell|edit|create|str_replace_editor|apply_patch"
-SETUP = Setup(
+SETUP = host.Setup(
     NAME,
     programs=("copilot",),
     packages=("@github/copilot",),
-    server=McpEntry(
+    server=host.McpEntry(
         ".github/mcp.json",
         {
             "type": "stdio",
             "tools": ["*"],
-            "env": {name: f"${{{name}:-}}" for name in (*PASSED_VARIABLES, *FOLDER_VARIABLES)},
+            "env": {name: f"${{{name}:-}}" for name in (*host.PASSED_VARIABLES, *host.FOLDER_VARIABLES)},
         },
         "Copilot reads .github/mcp.json in a trusted folder only.",
     ),
@@ -55,7 +44,7 @@ SETUP = Setup(
     extras={"type": "command"},
     switch=("disableAllHooks",),
 )
-EVENTS = EventNames({**SETUP.events, hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"})
+EVENTS = host.EventNames({**SETUP.events, hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"})
 PASCAL_NAMES = {"Stop": hook.STOP, "SubagentStop": hook.SUBAGENT_STOP, "UserPromptSubmit": hook.PROMPT}
 
 
@@ -67,7 +56,7 @@ def read(event: str, data: bytes) -> HookCall:
         NAME,
         known,
         session=given.identifier("sessionId", "session_id"),
-        moment=stop_moment(given, "response"),
+        moment=host.stop_moment(given, "response"),
         cwd=given.path("cwd"),
         subagent=given.identifier("agentId", "agent_id"),
         is_continued=given.flag("stop_hook_active", "stopHookActive"),
@@ -81,7 +70,7 @@ def read(event: str, data: bytes) -> HookCall:
 def _tool(event: str, given: Payload) -> HookToolUse | None:
     answered = given.part("toolResult", "tool_result")
     output = given.text("error") or answered.text("textResultForLlm", "text_result_for_llm")
-    return tool_use(
+    return host.tool_use(
         given.text("toolName", "tool_name"),
         given.part("toolArgs", "tool_input"),
         exit_code=_exit_code(output) if event != hook.PRE_TOOL else None,
@@ -95,16 +84,15 @@ def _exit_code(output: str) -> int | None:
 
     Versions word the note differently up to there. A command that still runs has another one.
     """
-    *_, note = ["", *output[-REACH:].splitlines()]
+    *_, note = ["", *output[-host.REACH :].splitlines()]
     words, _, figure = note.strip().rpartition(" with exit code ")
-    return exit_code_in_text(figure, "") if words.startswith("<") and figure.endswith(">") else None
+    return host.exit_code_in_text(figure, "") if words.startswith("<") and figure.endswith(">") else None
 
 
-def render(event: str, answer: HookAnswer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> host.Rendered:
     """The answer as Copilot reads it: JSON, always with exit code 0."""
     known = EVENTS.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
-    fields = _fields(known, answer, answer_text(answer))
-    return (compose(fields), "", 0) if fields else SILENCE
+    return host.render_fields(_fields(known, answer, host.answer_text(answer)))
 
 
 def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
@@ -137,7 +125,7 @@ PREFIX = "COPILOT_"
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
     source, tools = run.own_folder(FOLDER, ".copilot"), run.path("mcp.json")
     options = (
-        *("--additional-mcp-config", f"@{tools}", f"--allow-tool={SERVER_NAME}"),
+        *("--additional-mcp-config", f"@{tools}", f"--allow-tool={host.SERVER_NAME}"),
         *("--plugin-dir", run.path("plugin")),
     )
     own = launch.HostLaunchConfig(
@@ -145,14 +133,13 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
         environment=launch.passed_variables(run, VARIABLES, (PREFIX,)),
         files={
             **launch.plugin_files(run, SETUP, "plugin.json"),
-            tools: launch.dump_json({"mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP)}}),
+            tools: launch.dump_json({"mcpServers": {host.SERVER_NAME: launch.mcp_server(run, SETUP)}}),
         },
     )
     if not run.is_confined:
         return own
     state = launch.HostLaunchConfig(
-        environment={FOLDER: run.state},
-        copies={f"{run.state}/{STATE}": f"{source}/{STATE}"},
+        environment={FOLDER: run.state}, copies={f"{run.state}/{STATE}": f"{source}/{STATE}"}
     )
     return own.merge(launch.link_host_folder(source, run.state, links=READABLE)).merge(state)
 

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import os
 
-from remand.adapters.hosts import launch
-from remand.adapters.hosts.payload import answer_text, exit_code_field, shorten_text, tool_output, tool_use
-from remand.adapters.hosts.setup import (
-    PASSED_VARIABLES,
-    SERVER_NAME,
-    SILENCE,
-    EventNames,
-    McpEntry,
-    Rendered,
-    Setup,
-)
+from remand.adapters.hosts import host, launch
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose, parse
+from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, parse
 from remand.app.scheduler import ports
 
 NAME = "cursor"
 WRITING = "Shell|Write|Delete|StrReplace|Edit|MultiEdit|NotebookEdit|ApplyPatch"
 FOLLOW_UPS = 20
 """More than we ever send back in one go: our own count is the limit, not the host's."""
-SETUP = Setup(
+SETUP = host.Setup(
     NAME,
     programs=("cursor-agent",),
-    server=McpEntry(
+    server=host.McpEntry(
         ".cursor/mcp.json",
-        {"env": {name: f"${{env:{name}}}" for name in PASSED_VARIABLES}},
+        {"env": {name: f"${{env:{name}}}" for name in host.PASSED_VARIABLES}},
         # Cursor starts servers wherever it was started itself.
         arguments=("-C", "${workspaceFolder}"),
     ),
@@ -49,7 +39,7 @@ SETUP = Setup(
     project="CURSOR_PROJECT_DIR",
     hint="Cursor runs a project's hooks in a trusted workspace only, and no stop hooks in the cloud.",
 )
-EVENTS = EventNames({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"})
+EVENTS = host.EventNames({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"})
 
 
 def read(event: str, data: bytes) -> HookCall:
@@ -80,21 +70,20 @@ def _first_root(given: Payload) -> str:
 
 def _tool(event: str, given: Payload) -> HookToolUse | None:
     answered = given.part("tool_output")
-    output = given.text("error_message") or tool_output(answered) or given.text("tool_output")
-    return tool_use(
+    output = given.text("error_message") or host.tool_output(answered) or given.text("tool_output")
+    return host.tool_use(
         given.text("tool_name"),
         given.part("tool_input"),
         use_id=given.identifier("tool_use_id"),
-        exit_code=exit_code_field(answered) if event != hook.PRE_TOOL else None,
+        exit_code=host.exit_code_field(answered) if event != hook.PRE_TOOL else None,
         has_failed=event == hook.POST_TOOL_FAILURE,
         output=output,
         milliseconds=given.number("duration"),
     )
 
 
-def render(event: str, answer: HookAnswer) -> Rendered:
-    fields = _fields(EVENTS.our_name(event), answer, answer_text(answer))
-    return (compose(fields), "", 0) if fields else SILENCE
+def render(event: str, answer: HookAnswer) -> host.Rendered:
+    return host.render_fields(_fields(EVENTS.our_name(event), answer, host.answer_text(answer)))
 
 
 def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
@@ -103,7 +92,7 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if event in {hook.STOP, hook.SUBAGENT_STOP}:
         return {"followup_message": text}
     if event == hook.PRE_TOOL and answer.is_no:
-        notice = shorten_text(answer.notice) or text
+        notice = host.shorten_text(answer.notice) or text
         return {"permission": "deny", "user_message": notice, "agent_message": text}
     if event == hook.PROMPT and answer.is_no:
         return {"continue": False, "user_message": text}
@@ -138,7 +127,7 @@ def _confined_config(run: launch.HostRun) -> launch.HostLaunchConfig:
             files={
                 os.path.join(own, "hooks.json"): launch.hook_settings(SETUP, run),
                 os.path.join(own, "mcp.json"): launch.dump_json(
-                    {"mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP)}}
+                    {"mcpServers": {host.SERVER_NAME: launch.mcp_server(run, SETUP)}}
                 ),
             },
         )

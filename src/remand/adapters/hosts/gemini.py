@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import os
 
-from remand.adapters.hosts import launch
-from remand.adapters.hosts.payload import (
-    answer_text,
-    exit_code_in_text,
-    shorten_text,
-    stop_moment,
-    tool_output,
-    tool_use,
-)
-from remand.adapters.hosts.setup import (
-    SERVER_NAME,
-    SILENCE,
-    TOOL_SECONDS,
-    EventNames,
-    McpEntry,
-    Rendered,
-    Setup,
-)
+from remand.adapters.hosts import host, launch
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import HookAnswer, HookCall, Payload, compose, parse
+from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
 from remand.app.scheduler import ports
 
 NAME = "gemini"
 WRITING = "run_shell_command|write_file|replace"
-SETUP = Setup(
+SETUP = host.Setup(
     NAME,
     programs=("gemini",),
     packages=("@google/gemini-cli",),
     out_of_turns=(53,),
-    server=McpEntry(".gemini/settings.json", {"timeout": TOOL_SECONDS * 1000}),
+    server=host.McpEntry(".gemini/settings.json", {"timeout": host.TOOL_SECONDS * 1000}),
     path=".gemini/settings.json",
     elsewhere=("~/.gemini/settings.json",),
     events={
@@ -51,22 +34,22 @@ SETUP = Setup(
     is_on_switch=True,
     hint="Gemini CLI runs a project's hooks in a trusted folder only.",
 )
-EVENTS = EventNames(SETUP.events)
+EVENTS = host.EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
     given = parse(data)
     known = EVENTS.our_name(event)
     answered = given.part("tool_response")
-    output = tool_output(answered)
+    output = host.tool_output(answered)
     return HookCall(
         NAME,
         known,
         session=given.identifier("session_id"),
-        moment=stop_moment(given, "prompt_response"),
+        moment=host.stop_moment(given, "prompt_response"),
         cwd=given.path("cwd"),
         is_continued=given.flag("stop_hook_active"),
-        tool=tool_use(
+        tool=host.tool_use(
             given.text("tool_name"),
             given.part("tool_input"),
             exit_code=gemini_exit_code(output) if known == hook.POST_TOOL else None,
@@ -81,17 +64,17 @@ def read(event: str, data: bytes) -> HookCall:
 
 def gemini_exit_code(output: str) -> int | None:
     """The exit code of a command, which is told only when it is not 0."""
-    code = exit_code_in_text(output, "Exit Code: ")
+    code = host.exit_code_in_text(output, "Exit Code: ")
     has_ended = output.startswith("Output: ") and "\nSignal: " not in output
     return 0 if code is None and has_ended else code
 
 
-def render(event: str, answer: HookAnswer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> host.Rendered:
     known = EVENTS.our_name(event)
-    fields = _fields(known, answer, answer_text(answer)) if known in SETUP.events else {}
+    fields = _fields(known, answer, host.answer_text(answer)) if known in SETUP.events else {}
     if answer.notice and known in SETUP.events:
-        fields["systemMessage"] = shorten_text(answer.notice)
-    return (compose(fields), "", 0) if fields else SILENCE
+        fields["systemMessage"] = host.shorten_text(answer.notice)
+    return host.render_fields(fields)
 
 
 def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
@@ -118,36 +101,27 @@ READABLE = (
     "policies",
     "skills",
 )
-LOGIN = (
-    "oauth_creds.json",
-    "google_accounts.json",
-    "gemini-credentials.json",
-    "mcp-oauth-tokens.json",
-)
+LOGIN = ("oauth_creds.json", "google_accounts.json", "gemini-credentials.json", "mcp-oauth-tokens.json")
 EXTENSIONS = "extensions"
 PREFIXES = ("GEMINI_API_", "GEMINI_MODEL", "GEMINI_DEFAULT_", "GOOGLE_", "CLOUD_SHELL", "CLOUDSDK_")
 
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
     own, source = os.path.join(run.state, ".gemini"), os.path.join(run.own_folder(FOLDER), ".gemini")
-    extension = os.path.join(own, EXTENSIONS, SERVER_NAME)
+    extension = os.path.join(own, EXTENSIONS, host.SERVER_NAME)
     manifest = {
-        "name": SERVER_NAME,
+        "name": host.SERVER_NAME,
         "version": "1.0.0",
-        "mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP, trust=True)},
+        "mcpServers": {host.SERVER_NAME: launch.mcp_server(run, SETUP, trust=True)},
     }
     others = [
         f"{EXTENSIONS}/{name}"
         for name in _folder_names(os.path.join(source, EXTENSIONS))
-        if name != SERVER_NAME
+        if name != host.SERVER_NAME
     ]
     return launch.HostLaunchConfig(
         arguments=() if run.has("-o", "--output-format") else STREAM,
-        environment={
-            **launch.passed_variables(run, (), PREFIXES),
-            FOLDER: run.state,
-            TRUST: "true",
-        },
+        environment={**launch.passed_variables(run, (), PREFIXES), FOLDER: run.state, TRUST: "true"},
         files={
             os.path.join(extension, "gemini-extension.json"): launch.dump_json(manifest),
             os.path.join(extension, "hooks", "hooks.json"): launch.hook_settings(SETUP, run),

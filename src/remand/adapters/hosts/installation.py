@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from remand.adapters.hosts import mcp_entries, settings
+from remand.adapters.hosts.host import Setup
 from remand.adapters.hosts.settings import UnusableSettings
-from remand.adapters.hosts.setup import Setup
 from remand.adapters.hosts.table import HOSTS
 from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault, UsageError

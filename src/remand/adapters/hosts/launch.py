@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from remand.adapters.hosts.host import SERVER_NAME, Setup
 from remand.adapters.hosts.settings import install_hooks, load_settings
-from remand.adapters.hosts.setup import SERVER_NAME, Setup
 from remand.app.hook_calls import Payload, parse
 from remand.app.scheduler.ports import SessionResult
 from remand.domain.record import Record

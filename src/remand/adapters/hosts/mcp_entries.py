@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
-from remand.adapters.hosts.settings import Table, UnusableSettings, dump_settings, load_settings
-from remand.adapters.hosts.setup import SERVER_NAME, McpEntry
+from remand.adapters.hosts.host import SERVER_NAME, McpEntry
+from remand.adapters.hosts.settings import Table, UnusableSettings, dump_settings, load_settings, toml_value
 
 _SECTION = "mcpServers"
 _CODEX_SECTION = "mcp_servers"
@@ -90,7 +88,7 @@ def _install_toml(entry: McpEntry, text: str, program: str) -> str:
         wanted = _fresh(entry, program)
         rows = [
             f"[{_CODEX_SECTION}.{SERVER_NAME}]",
-            *(f"{name} = {_toml_value(value)}" for name, value in wanted.items()),
+            *(f"{name} = {toml_value(value)}" for name, value in wanted.items()),
         ]
         first = f"{text.removesuffix(_END)}{_END}{_END}" if text.strip() else ""
         made = first + _END.join([*rows, ""])
@@ -114,7 +112,7 @@ def _uninstall_toml(text: str) -> str | None:
 def _with_command(text: str, program: str) -> str:
     """The text with another program in our table, and every other line as it was."""
     rows = [
-        f"command = {_toml_value(program)}" if is_own and row.split("=")[0].strip() == "command" else row
+        f"command = {toml_value(program)}" if is_own and row.split("=")[0].strip() == "command" else row
         for row, is_own in _mark_own_rows(text)
     ]
     return _END.join(rows)
@@ -161,10 +159,3 @@ def _require_same(found: Table, wanted: Table) -> None:
     """Refuses a text that says anything else than it should."""
     if {_CODEX_SECTION: {}} | found != {_CODEX_SECTION: {}} | wanted:
         raise UnusableSettings(f"our table [{_OWN}] cannot be told apart in it")
-
-
-def _toml_value(value: object) -> str:
-    """A value in TOML, on one line."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

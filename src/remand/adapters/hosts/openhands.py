@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from remand.adapters.hosts import launch
-from remand.adapters.hosts.payload import answer_text, exit_code_field, stop_moment, tool_output, tool_use
-from remand.adapters.hosts.setup import SILENCE, EventNames, McpEntry, Rendered, Setup
+from remand.adapters.hosts import host, launch
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose, parse
+from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, parse
 from remand.app.scheduler import ports
 
 NAME = "openhands"
-SETUP = Setup(
+SETUP = host.Setup(
     NAME,
     programs=("openhands",),
-    server=McpEntry(
+    server=host.McpEntry(
         "",
         hint="OpenHands reads no MCP servers from a project: openhands mcp add remand --transport stdio {program} -- mcp",
     ),
@@ -36,7 +34,7 @@ SETUP = Setup(
     extras={"type": "command"},
     project="OPENHANDS_PROJECT_DIR",
 )
-EVENTS = EventNames(SETUP.events)
+EVENTS = host.EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
@@ -46,7 +44,7 @@ def read(event: str, data: bytes) -> HookCall:
         NAME,
         known,
         session=given.identifier("session_id"),
-        moment=stop_moment(given, "message"),
+        moment=host.stop_moment(given, "message"),
         cwd=given.path("working_dir", "cwd"),
         is_continued=given.flag("stop_hook_active"),
         tool=_tool(known, given),
@@ -57,19 +55,18 @@ def read(event: str, data: bytes) -> HookCall:
 
 def _tool(event: str, given: Payload) -> HookToolUse | None:
     answered = given.part("tool_response")
-    output = tool_output(answered) or given.text("tool_output")
-    return tool_use(
+    output = host.tool_output(answered) or given.text("tool_output")
+    return host.tool_use(
         given.text("tool_name"),
         given.part("tool_input"),
-        exit_code=exit_code_field(answered) if event == hook.POST_TOOL else None,
+        exit_code=host.exit_code_field(answered) if event == hook.POST_TOOL else None,
         has_failed=answered.flag("is_error"),
         output=output,
     )
 
 
-def render(event: str, answer: HookAnswer) -> Rendered:
-    fields = _fields(EVENTS.our_name(event), answer, answer_text(answer))
-    return (compose(fields), "", 0) if fields else SILENCE
+def render(event: str, answer: HookAnswer) -> host.Rendered:
+    return host.render_fields(_fields(EVENTS.our_name(event), answer, host.answer_text(answer)))
 
 
 def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
@@ -82,14 +79,7 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
 
 FOLDERS = ("OPENHANDS_PERSISTENCE_DIR", "OH_PERSISTENCE_DIR")
 """What its terminal program and what its library calls the same folder."""
-READABLE = (
-    "agent_settings.json",
-    "cli_config.json",
-    "mcp.json",
-    "profiles",
-    "skills",
-    "microagents",
-)
+READABLE = ("agent_settings.json", "cli_config.json", "mcp.json", "profiles", "skills", "microagents")
 VARIABLES = ("OH_SECRET_KEY",)
 PREFIXES = ("LLM_", "OPENHANDS_API_", "LITELLM_")
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from remand.adapters.hosts import launch
-from remand.adapters.hosts.payload import CLAIMING, exit_code_in_text, read_claude_call, render_claude_answer
-from remand.adapters.hosts.setup import SERVER_NAME, TOOL_SECONDS, EventNames, McpEntry, Rendered, Setup
+from remand.adapters.hosts import host, launch
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
 from remand.app.scheduler import ports
 
 NAME = "qwen"
 WRITING = "run_shell_command|write_file|edit|Bash|Write|Edit"
-SETUP = Setup(
+SETUP = host.Setup(
     NAME,
     programs=("qwen",),
     packages=("@qwen-code/qwen-code",),
     out_of_turns=(53, 55),
-    server=McpEntry(".qwen/settings.json", {"timeout": TOOL_SECONDS * 1000}),
+    server=host.McpEntry(".qwen/settings.json", {"timeout": host.TOOL_SECONDS * 1000}),
     path=".qwen/settings.json",
     elsewhere=("~/.qwen/settings.json",),
     events={
@@ -30,7 +28,7 @@ SETUP = Setup(
     },
     matchers={
         hook.PRE_TOOL: WRITING,
-        hook.POST_TOOL: f"{WRITING}|{CLAIMING}",
+        hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}",
         hook.POST_TOOL_FAILURE: WRITING,
     },
     # Older versions take the figure for milliseconds, newer ones do so from a thousand on.
@@ -41,21 +39,21 @@ SETUP = Setup(
     host_keys=("$version",),
     hint="Qwen Code reads its hooks when it starts, and again on /hooks.",
 )
-EVENTS = EventNames(SETUP.events)
+EVENTS = host.EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
     """What Qwen Code says. It tells the exit code of a command in words, whether the command failed or not."""
-    call = read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=False)
+    call = host.read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=False)
     if call.tool and call.event in (hook.POST_TOOL, hook.POST_TOOL_FAILURE) and call.tool.command:
-        call.tool.exit_code = exit_code_in_text(call.tool.output, "Exit Code: ")
+        call.tool.exit_code = host.exit_code_in_text(call.tool.output, "Exit Code: ")
         call.tool.has_failed = call.event == hook.POST_TOOL_FAILURE or bool(call.tool.exit_code)
     return call
 
 
-def render(event: str, answer: HookAnswer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> host.Rendered:
     known = EVENTS.our_name(event)
-    return render_claude_answer(EVENTS.host_name(known), known, answer)
+    return host.render_claude_answer(EVENTS.host_name(known), known, answer)
 
 
 FOLDER = "QWEN_HOME"
@@ -85,7 +83,7 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
             settings: launch.dump_json(
                 {
                     **launch.hook_table(SETUP, run),
-                    "mcpServers": {SERVER_NAME: launch.mcp_server(run, SETUP, trust=True)},
+                    "mcpServers": {host.SERVER_NAME: launch.mcp_server(run, SETUP, trust=True)},
                 }
             )
         },

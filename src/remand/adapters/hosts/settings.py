@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.host import Setup
 from remand.app.hook_calls import ENDINGS, SECONDS
 
 MAX_DEPTH = 100
@@ -171,10 +171,13 @@ def _container(text: str, start: int, depth: int) -> JsonNode:
         return JsonNode([item.node.value for item in items], start, at + 1, items)
     members = {item.key: item.node.value for item in items}
     if len(members) < len(items):
-        names = [item.key for item in items]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise NotJsonError(f"the key {twice!r} occurs twice")
+        raise NotJsonError(_repeated_key([item.key for item in items]))
     return JsonNode(members, start, at + 1, items)
+
+
+def _repeated_key(keys: list[str]) -> str:
+    """What is wrong with an object that has a key twice."""
+    return f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice"
 
 
 def _member(text: str, at: int, depth: int) -> JsonItem:
@@ -292,12 +295,9 @@ def _parse_strict_json(text: str) -> object:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> Table:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UnusableSettings(f"the key {twice!r} occurs twice")
-    return fields
+    if len(dict(pairs)) < len(pairs):
+        raise UnusableSettings(_repeated_key([name for name, _ in pairs]))
+    return dict(pairs)
 
 
 def _load_or_new(setup: Setup, text: str | None) -> Table:
@@ -427,3 +427,12 @@ def _indent(text: str) -> str:
         if start and row.strip():
             return start
     return "  "
+
+
+def toml_value(value: object) -> str:
+    """A value in TOML, on one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{toml_value(str(key))} = {toml_value(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

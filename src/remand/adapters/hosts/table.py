@@ -8,8 +8,8 @@ from remand.startup import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from remand.adapters.hosts.host import Rendered, Setup
     from remand.adapters.hosts.launch import HostLaunchConfig, HostRun
-    from remand.adapters.hosts.setup import Rendered, Setup
     from remand.app.hook_calls import HookAnswer, HookCall, Payload
     from remand.app.scheduler.ports import SessionResult
 

@@ -12,14 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from remand.adapters.journal.writer import (
-    MAX_FILE,
-    MAX_LINE,
-    is_plain,
-    journal_path,
-    line_hash,
-    shorten_command,
-)
+from remand.adapters.journal import writer
 from remand.app.ports import SupportingRun
 from remand.domain.evidence.attempts import RecordedCall, ToolUse, find_supporting_use, read_calls
 from remand.domain.instant import Instant
@@ -86,7 +79,7 @@ class Transcripts:
     def _files(self, run: ToolUse) -> list[str]:
         """Where the run's session may be told: where its hook said, or where hosts keep such files."""
         found = [run.transcript] if run.transcript.endswith(".jsonl") else []
-        if is_plain(run.session):
+        if writer.is_plain(run.session):
             found += iglob(os.path.join(escape(self._claude), "projects", "*", f"{run.session}.jsonl"))
             found += iglob(
                 os.path.join(escape(self._codex), "sessions", "*", "*", "*", f"rollout-*-{run.session}.jsonl")
@@ -115,7 +108,7 @@ def _is_same(run: ToolUse, told: TranscriptRun) -> bool:
     """True when both tell the same: command, files and end, as far as each of them knows."""
     is_status = None in (run.exit_status, told.exit_status) or run.exit_status == told.exit_status
     if run.command or told.command:
-        return is_status and shorten_command(told.command) == run.command
+        return is_status and writer.shorten_command(told.command) == run.command
     return is_status and set(told.paths) >= set(run.paths)
 
 
@@ -292,7 +285,7 @@ class JournalFile:
     def read_task(self, task_id: str) -> TaskJournal:
         """Everything in the journal of a task."""
         if task_id not in self._kept:
-            path = journal_path(self._folder, task_id)
+            path = writer.journal_path(self._folder, task_id)
             self._kept[task_id] = _read_journal(path, task_id) if path else TaskJournal()
         return self._kept[task_id]
 
@@ -332,12 +325,12 @@ def _read_journal(path: str, task_id: str) -> TaskJournal:
             run = _decode_tool_use(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             problems.append(f"line {number} is no run: torn, or written by something else")
-            before = line_hash(line)
+            before = writer.line_hash(line)
             continue
         if run.prev != before:
             problems.append(f"line {number} does not follow the line before it: something was changed")
             is_chained = False
-        before = line_hash(line)
+        before = writer.line_hash(line)
         if run.task_id == task_id:
             key = (run.session, run.tool_use_id) if run.session and run.tool_use_id else number
             uses.setdefault(key, run)
@@ -354,10 +347,10 @@ def _journal_lines(path: str, problems: list[str]) -> Iterator[bytes]:
         problems.append(f"{path} cannot be read: {error.strerror}")
         return
     with opened as file:
-        if file_size(file) > 2 * MAX_FILE:
+        if file_size(file) > 2 * writer.MAX_FILE:
             problems.append(f"{path} has {file_size(file)} bytes, and is not read")
             return
-        if file_size(file) > MAX_FILE:
+        if file_size(file) > writer.MAX_FILE:
             problems.append("it is full: what was run since is not in it")
-        while line := file.readline(2 * MAX_LINE):
+        while line := file.readline(2 * writer.MAX_LINE):
             yield line.removesuffix(b"\n")

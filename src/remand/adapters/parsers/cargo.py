@@ -7,14 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from remand.adapters.parsers import tool_output
 from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
-from remand.adapters.parsers.tool_output import (
-    error_output,
-    lines,
-    objects,
-    require_complaint,
-    standard_output,
-)
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
 
@@ -79,7 +73,7 @@ class _Build:
 def parse_build(ran: ToolOutput) -> Measurement:
     """Counts what the compiler complains of in `cargo build`, `check` or `clippy` with `--message-format json`."""
     build = _Build(ran.root)
-    for line in objects(standard_output(ran), _Message):
+    for line in tool_output.objects(tool_output.standard_output(ran), _Message):
         if isinstance(line, _Message):
             build.read(line)
         elif line.startswith(_TESTED):
@@ -88,7 +82,7 @@ def parse_build(ran: ToolOutput) -> Measurement:
         raise UnreadableReport(
             "cargo did not say that the build finished; does it run with --message-format json?"
         )
-    require_complaint(ran, "cargo", build.found.errors)
+    tool_output.require_complaint(ran, "cargo", build.found.errors)
     return build.found.measurement("errors", "warnings")
 
 
@@ -156,8 +150,8 @@ class _Suite:
 def parse_test(ran: ToolOutput) -> Measurement:
     """Counts the tests of `cargo test`; when the code does not compile, no tests and the compiler's errors."""
     build = _Build(ran.root)
-    suites = list(_suites(standard_output(ran), build))
-    stderr = list(lines(error_output(ran)))
+    suites = list(_suites(tool_output.standard_output(ran), build))
+    stderr = list(tool_output.lines(tool_output.error_output(ran)))
     found = Findings(ran.root)
     outcomes = RunOutcomes()
     targets = [name for name in map(_target, stderr) if name]
@@ -166,7 +160,7 @@ def parse_test(ran: ToolOutput) -> Measurement:
         _add(suite, name, outcomes, found, ran.root)
     if not suites:
         found = _compile_errors(build, stderr, ran.root)
-    require_complaint(ran, "cargo test", outcomes.failures + found.errors)
+    tool_output.require_complaint(ran, "cargo test", outcomes.failures + found.errors)
     errors = 0 if suites else found.errors
     figures = {**outcomes.figures, "errors": float(errors)}
     return Measurement(figures=figures, findings=found.kept_findings, tests=outcomes.tests)
@@ -174,7 +168,7 @@ def parse_test(ran: ToolOutput) -> Measurement:
 
 def _suites(content: bytes, build: _Build) -> Iterator[_Suite]:
     suite: _Suite | None = None
-    for line in objects(content, _Message):
+    for line in tool_output.objects(content, _Message):
         if isinstance(line, _Message):
             build.read(line)
         elif suite is not None:

@@ -8,17 +8,8 @@ from urllib.parse import unquote, urljoin
 
 import msgspec
 
+from remand.adapters.parsers import tool_output
 from remand.adapters.parsers.results import Findings, last_text, strip_colours
-from remand.adapters.parsers.tool_output import (
-    document,
-    error_output,
-    lines,
-    objects,
-    report_or_output,
-    require_complaint,
-    require_known_status,
-    standard_output,
-)
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import GateFinding, Measurement, UnreadableReport
 
@@ -41,9 +32,9 @@ class _RuffViolation(msgspec.Struct):
 
 def parse_ruff(ran: ToolOutput) -> Measurement:
     """Counts violations; those that ruff gives no severity are errors."""
-    require_known_status(ran, "ruff", range(2))
+    tool_output.require_known_status(ran, "ruff", range(2))
     found = Findings(ran.root)
-    for violation in _ruff_violations(report_or_output(ran)):
+    for violation in _ruff_violations(tool_output.report_or_output(ran)):
         found.add(
             path=violation.filename,
             line=violation.location.row if violation.location else 0,
@@ -51,7 +42,7 @@ def parse_ruff(ran: ToolOutput) -> Measurement:
             text=violation.message,
             severity=_RUFF_SEVERITIES.get(violation.severity or "", "error"),
         )
-    require_complaint(ran, "ruff", found.errors + found.warnings)
+    tool_output.require_complaint(ran, "ruff", found.errors + found.warnings)
     return found.measurement("errors", "warnings")
 
 
@@ -62,9 +53,9 @@ def _ruff_violations(content: bytes) -> Iterator[_RuffViolation]:
             "ruff printed nothing; `--output-format json` prints a list even when all is well"
         )
     if content.startswith(b"["):
-        yield from document(content, list[_RuffViolation], "ruff")
+        yield from tool_output.document(content, list[_RuffViolation], "ruff")
         return
-    for row in objects(content, _RuffViolation):
+    for row in tool_output.objects(content, _RuffViolation):
         if isinstance(row, str):
             raise UnreadableReport("this is not a report of ruff; use `--output-format json`")
         yield row
@@ -92,9 +83,9 @@ class _EslintFile(msgspec.Struct, rename="camel"):
 
 def parse_eslint(ran: ToolOutput) -> Measurement:
     """Counts messages by their severity; those that a directive suppresses are not among them."""
-    require_known_status(ran, "eslint", range(2))
+    tool_output.require_known_status(ran, "eslint", range(2))
     found = Findings(ran.root)
-    for file in document(report_or_output(ran), list[_EslintFile], "eslint"):
+    for file in tool_output.document(tool_output.report_or_output(ran), list[_EslintFile], "eslint"):
         for message in file.messages:
             found.add(
                 path=file.file_path,
@@ -103,7 +94,7 @@ def parse_eslint(ran: ToolOutput) -> Measurement:
                 text=message.message,
                 severity="error" if message.severity >= _ESLINT_ERROR else "warning",
             )
-    require_complaint(ran, "eslint", found.errors + found.warnings)
+    tool_output.require_complaint(ran, "eslint", found.errors + found.warnings)
     return found.measurement("errors", "warnings")
 
 
@@ -157,17 +148,17 @@ class _MypyReader:
 
 def parse_mypy(ran: ToolOutput) -> Measurement:
     """Counts errors; status 2 counts too when mypy says which errors kept it from going on."""
-    require_known_status(ran, "mypy", range(3))
-    content = standard_output(ran)
+    tool_output.require_known_status(ran, "mypy", range(3))
+    content = tool_output.standard_output(ran)
     reader = _MypyReader(ran.root)
-    for line in objects(content, _MypyMessage):
+    for line in tool_output.objects(content, _MypyMessage):
         reader.read(line)
     found = reader.found
     if reader.declared not in (None, found.errors):
         raise UnreadableReport(
             f"mypy speaks of {reader.declared} errors, of which {found.errors} can be read"
         )
-    require_complaint(ran, "mypy", found.errors)
+    tool_output.require_complaint(ran, "mypy", found.errors)
     if not (found.errors or reader.is_success or _is_silent_json(content)):
         raise UnreadableReport("mypy reported neither issues nor success")
     return found.measurement("errors", "notes")
@@ -193,13 +184,13 @@ _TSC_SET_UP = ("TS5", "TS6", "TS18")
 
 def parse_tsc(ran: ToolOutput) -> Measurement:
     """Counts diagnostics. Silence with status 0 is how tsc says that all is well."""
-    content = standard_output(ran)
+    content = tool_output.standard_output(ran)
     found = Findings(ran.root)
-    for line in lines(content):
+    for line in tool_output.lines(content):
         _read_tsc_line(strip_colours(line), found)
     complaints = found.errors + found.warnings
-    require_complaint(ran, "tsc", complaints)
-    if not complaints and (content.strip() or error_output(ran).strip()):
+    tool_output.require_complaint(ran, "tsc", complaints)
+    if not complaints and (content.strip() or tool_output.error_output(ran).strip()):
         raise UnreadableReport("this is not the output of tsc, which says nothing when all is well")
     return found.measurement("errors", "warnings")
 
@@ -313,7 +304,7 @@ class _Log(_Camel):
 
 def parse_sarif(ran: ToolOutput) -> Measurement:
     """Counts results by level; suppressed ones do not count."""
-    log = document(report_or_output(ran), _Log, "a SARIF tool")
+    log = tool_output.document(tool_output.report_or_output(ran), _Log, "a SARIF tool")
     if log.version != _SARIF_VERSION or not log.runs:
         raise UnreadableReport(f"this is not a SARIF {_SARIF_VERSION} log of a run")
     found = Findings(ran.root)
@@ -323,7 +314,9 @@ def parse_sarif(ran: ToolOutput) -> Measurement:
         for result in run.results or ():
             if result.is_counted:
                 _add_sarif_result(result, run, levels, found)
-    require_complaint(ran, log.runs[0].tool.driver.name[:40], found.errors + found.warnings + found.notes)
+    tool_output.require_complaint(
+        ran, log.runs[0].tool.driver.name[:40], found.errors + found.warnings + found.notes
+    )
     return found.measurement("errors", "warnings", "notes")
 
 

@@ -16,37 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from remand.adapters.sandbox import launcher, system_links
-from remand.adapters.sandbox.connections import (
-    BubblewrapConnection,
-    LaunchConnection,
-    LauncherConnection,
-    launcher_plan,
-)
-from remand.adapters.sandbox.job_setup import (
-    SYSTEM_PATH,
-    CannotStart,
-    FileView,
-    Visibility,
-    hidden_paths,
-    interpreter_of,
-    is_socket,
-    is_system_folder,
-    job_file_view,
-    listening_sockets,
-    shared_folders,
-)
+from remand.adapters.sandbox import connections, job_setup, launcher, supervisor, system_links
 from remand.adapters.sandbox.limits import ResourceLimits, is_full
 from remand.adapters.sandbox.processes import memory_file
 from remand.adapters.sandbox.sandboxes import HOME, TEMPORARY, BubblewrapArguments
-from remand.adapters.sandbox.supervisor import (
-    START_SECONDS,
-    LaunchFailed,
-    OutputBounds,
-    ProcessEnd,
-    StopRules,
-    supervise,
-)
 from remand.app.gates.ports import MIB, Job, JobLimits
 from remand.app.scheduler.agent_socket import AGENT_SOCKET_PATH
 from remand.app.scheduler.ports import AgentLaunch, CannotRun, RunEnd, RunningAgent
@@ -92,18 +65,20 @@ class _AgentLauncher(ABC):
                 setting = _agent_setting(order, self._processes)
                 prompt = inputs.enter_context(memory_file(order.prompt.encode("utf-8", "replace")))
                 limits = stack.enter_context(ResourceLimits(setting.job.limits))
-                agent = supervise(
+                agent = supervisor.supervise(
                     lambda: self._connect(order, setting, limits, prompt),
                     limits,
-                    StopRules(order.bounds.seconds, setting.job.folder, DISK_CHECK_SECONDS, GRACE_SECONDS),
-                    OutputBounds(OUTPUT, ERRORS, order.log),
+                    supervisor.StopRules(
+                        order.bounds.seconds, setting.job.folder, DISK_CHECK_SECONDS, GRACE_SECONDS
+                    ),
+                    supervisor.OutputBounds(OUTPUT, ERRORS, order.log),
                     lambda end: _run_end(end, setting.job.folder),
                 )
                 stack.pop_all()  # the supervisor removes the group when the agent has ended
                 return agent
-        except CannotStart as fault:
+        except job_setup.CannotStart as fault:
             raise CannotRun("program", str(fault)) from None
-        except LaunchFailed as fault:
+        except supervisor.LaunchFailed as fault:
             cause = "disk" if os.strerror(errno.ENOSPC) in str(fault) else "sandbox"
             raise CannotRun(cause, f"The agent could not start: {fault}. See `remand doctor`.") from None
         except OSError as fault:
@@ -114,11 +89,11 @@ class _AgentLauncher(ABC):
     @abstractmethod
     def _connect(
         self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
-    ) -> LaunchConnection:
+    ) -> connections.LaunchConnection:
         """The connection to the process that starts the agent."""
 
 
-def _run_end(end: ProcessEnd, folder: str) -> RunEnd:
+def _run_end(end: supervisor.ProcessEnd, folder: str) -> RunEnd:
     how, note = end.stopped_for or end.how, end.fault or end.note
     if how == "disk":
         how = "stopped"
@@ -145,7 +120,7 @@ class ConfinedAgentLauncher(_AgentLauncher):
 
     def _connect(
         self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
-    ) -> LaunchConnection:
+    ) -> connections.LaunchConnection:
         socket = AGENT_SOCKET_PATH if order.socket else ""
         # Each try reads the prompt from its start.
         os.lseek(prompt, 0, os.SEEK_SET)
@@ -162,7 +137,9 @@ class ConfinedAgentLauncher(_AgentLauncher):
         if self._scope and order.bounds.has_network:
             command = [sys.executable, "-I", "-S", "-c", self._scope, "scope", *command]
         each_process = limits.of_each_process(has_own_users=True)
-        connection = BubblewrapConnection(self._bubblewrap.path, plan, PROMPT, command, each_process)
+        connection = connections.BubblewrapConnection(
+            self._bubblewrap.path, plan, PROMPT, command, each_process
+        )
         connection.descriptors += (prompt,)
         connection.prepare = partial(self._link_own_program, link_folders(view))
         return connection
@@ -176,7 +153,7 @@ class ConfinedAgentLauncher(_AgentLauncher):
                 capture_output=True,
                 env={},
                 cwd="/",
-                timeout=START_SECONDS,
+                timeout=supervisor.START_SECONDS,
                 check=False,
             )
 
@@ -188,15 +165,17 @@ class PlainAgentLauncher(_AgentLauncher):
 
     def _connect(
         self, order: AgentLaunch, setting: AgentSetting, limits: ResourceLimits, prompt: int
-    ) -> LaunchConnection:
+    ) -> connections.LaunchConnection:
         mark = secrets.token_hex(16)
         home, temporary = os.path.expanduser("~"), tempfile.gettempdir()
         environment = _agent_environment(
             order, setting.job, home=home, temporary=temporary, socket=order.socket
         )
         each_process = limits.of_each_process(has_own_users=False)
-        plan = launcher_plan(setting.job, setting.program, environment | {MARK: mark}, each_process)
-        return LauncherConnection(plan, mark, prompt)
+        plan = connections.launcher_plan(
+            setting.job, setting.program, environment | {MARK: mark}, each_process
+        )
+        return connections.LauncherConnection(plan, mark, prompt)
 
 
 # ------------------------------------------------------------------------------------ what an agent is started with
@@ -232,7 +211,7 @@ def _agent_setting(order: AgentLaunch, processes: int) -> AgentSetting:
         raise CannotRun("git", f"The worktree {folder} was not found. It must be created again.")
     if is_full(folder):
         raise CannotRun("disk", f"The disk of {folder} is nearly full. Free some space there.")
-    if order.socket and not is_socket(order.socket):
+    if order.socket and not job_setup.is_socket(order.socket):
         raise CannotRun("door", f"The agent's socket {order.socket} was not found. It must be opened again.")
     path = tuple(_search_path(order))
     bounds = order.bounds
@@ -247,7 +226,7 @@ def _agent_setting(order: AgentLaunch, processes: int) -> AgentSetting:
             seconds=bounds.seconds, memory=_memory(), processes=processes, file_size=FILE_SIZE, output=0
         ),
     )
-    return AgentSetting(_program(order, os.pathsep.join((*path, *SYSTEM_PATH))), job)
+    return AgentSetting(_program(order, os.pathsep.join((*path, *job_setup.SYSTEM_PATH))), job)
 
 
 def _agent_environment(
@@ -258,11 +237,11 @@ def _agent_environment(
         if not name or "=" in name:
             raise CannotRun("program", f"{name!r} cannot be the name of a variable. Fix it in remand.toml.")
     given = {"LANG": os.environ.get("LANG") or "C.UTF-8", "HOME": home, "TMPDIR": temporary}
-    own = {"PATH": os.pathsep.join(dict.fromkeys((*job.path, *SYSTEM_PATH))), "PWD": job.folder}
+    own = {"PATH": os.pathsep.join(dict.fromkeys((*job.path, *job_setup.SYSTEM_PATH))), "PWD": job.folder}
     return given | order.environment | own | ({"REMAND_SOCKET": socket} if socket else {})
 
 
-def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> FileView:
+def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> job_setup.FileView:
     """What a confined agent sees; raises CannotRun."""
     place = order.worktree
     for folder in (place.private_dir, os.path.join(place.private_dir, BASE_OBJECTS)):
@@ -273,16 +252,18 @@ def _agent_file_view(order: AgentLaunch, setting: AgentSetting) -> FileView:
     objects = os.path.join(place.common_dir, "objects")
     if not os.path.isdir(objects):
         raise CannotRun("git", f"The repository {place.common_dir} was not found. Restore it, then repeat.")
-    view = job_file_view(setting.job, setting.program, own=order.bounds.write, hide=listening_sockets())
-    view.cover(place.common_dir, place.private_dir, Visibility.WRITE)
-    view.cover(os.path.join(place.common_dir, BASE_OBJECTS), objects, Visibility.READ)
+    view = job_setup.job_file_view(
+        setting.job, setting.program, own=order.bounds.write, hide=job_setup.listening_sockets()
+    )
+    view.cover(place.common_dir, place.private_dir, job_setup.Visibility.WRITE)
+    view.cover(os.path.join(place.common_dir, BASE_OBJECTS), objects, job_setup.Visibility.READ)
     if os.path.isfile(os.path.join(objects, "info", "alternates")):
         # What the repository borrows from another one, which is not to be seen, is in the agent's own folder.
         empty = os.path.join(place.private_dir, BASE_OBJECTS)
-        view.cover(os.path.join(place.common_dir, BASE_OBJECTS, "info"), empty, Visibility.READ)
-    view.show(place.folder, Visibility.WRITE)
+        view.cover(os.path.join(place.common_dir, BASE_OBJECTS, "info"), empty, job_setup.Visibility.READ)
+    view.show(place.folder, job_setup.Visibility.WRITE)
     if order.socket:
-        view.cover(AGENT_SOCKET_PATH, order.socket, Visibility.WRITE)
+        view.cover(AGENT_SOCKET_PATH, order.socket, job_setup.Visibility.WRITE)
     return view
 
 
@@ -290,7 +271,7 @@ def _siblings(order: AgentLaunch) -> list[str]:
     """Where the worktrees and git folders of other agents are: beside this one's."""
     own = (order.worktree.folder, order.worktree.private_dir)
     above = {os.path.dirname(os.path.realpath(path)) for path in own if path}
-    return [folder for folder in above if not is_system_folder(folder)]
+    return [folder for folder in above if not job_setup.is_system_folder(folder)]
 
 
 def _memory() -> int:
@@ -308,10 +289,10 @@ def own_program() -> str:
     return beside if os.access(beside, os.X_OK) else os.path.abspath(shutil.which(PROGRAM) or beside)
 
 
-def link_folders(view: FileView) -> list[str]:
+def link_folders(view: job_setup.FileView) -> list[str]:
     """The system's folders in which every shell is to find our program: those that an agent reads and may not write."""
-    folders = {os.path.realpath(folder): None for folder in SYSTEM_PATH if os.path.isdir(folder)}
-    return [folder for folder in folders if view.at(folder) is Visibility.READ]
+    folders = {os.path.realpath(folder): None for folder in job_setup.SYSTEM_PATH if os.path.isdir(folder)}
+    return [folder for folder in folders if view.at(folder) is job_setup.Visibility.READ]
 
 
 def _program(order: AgentLaunch, path: str) -> str:
@@ -327,7 +308,7 @@ def _program(order: AgentLaunch, path: str) -> str:
             "program",
             f"{order.agent}'s program `{name}` was not found or is not executable. Install it, or fix the command in remand.toml.",
         )
-    interpreter = interpreter_of(found)
+    interpreter = job_setup.interpreter_of(found)
     if interpreter and shutil.which(interpreter, path=path) is None:
         raise CannotRun("program", f"{found} is run by {interpreter}, which was not found. Install that.")
     return found
@@ -342,7 +323,10 @@ def _search_path(order: AgentLaunch) -> Iterator[str]:
     packages = os.path.join(root, "node_modules")
     if root and os.path.isdir(os.path.join(packages, ".bin")) and not os.path.islink(packages):
         yield os.path.join(packages, ".bin")
-    masked = [os.path.realpath(path) for path in (*hidden_paths(), *shared_folders(), tempfile.gettempdir())]
+    masked = [
+        os.path.realpath(path)
+        for path in (*job_setup.hidden_paths(), *job_setup.shared_folders(), tempfile.gettempdir())
+    ]
     secret = [os.path.realpath(path) for path in order.bounds.hide]
     named = order.environment.get("PATH") or os.environ.get("PATH", "")
     for folder in named.split(os.pathsep):

@@ -263,10 +263,7 @@ class ResourceLimits:
             resource.RLIMIT_NPROC: limits.processes + (0 if has_own_users else _count_user_threads()),
         }
         if not (self._group and self._group.bounds_memory):
-            bounds |= {
-                resource.RLIMIT_DATA: limits.memory,
-                resource.RLIMIT_AS: limits.memory * ADDRESS_SPACE,
-            }
+            bounds |= {resource.RLIMIT_DATA: limits.memory, resource.RLIMIT_AS: limits.memory * ADDRESS_SPACE}
         # A limit can be lowered by anyone, and raised by none but root.
         hard = {kind: resource.getrlimit(kind)[1] for kind in bounds}
         return {

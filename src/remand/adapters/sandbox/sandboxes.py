@@ -13,26 +13,8 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import MappingProxyType
 
-from remand.adapters.sandbox.connections import (
-    FIRST_NAME,
-    BubblewrapConnection,
-    LaunchConnection,
-    LauncherConnection,
-    launcher_plan,
-)
-from remand.adapters.sandbox.job_setup import (
-    SYSTEM_PATH,
-    CannotStart,
-    FileView,
-    Visibility,
-    encode_arguments,
-    find_program,
-    job_environment,
-    job_file_view,
-    listening_sockets,
-)
+from remand.adapters.sandbox import connections, job_setup, supervisor
 from remand.adapters.sandbox.limits import ResourceLimits
-from remand.adapters.sandbox.supervisor import LaunchFailed, OutputBounds, ProcessEnd, StopRules, supervise
 from remand.app.gates.ports import Job, JobLimits, JobResult
 
 HOME = "/tmp/home"  # noqa: S108 - in a /tmp of the job's own
@@ -40,7 +22,7 @@ TEMPORARY = "/tmp"  # noqa: S108
 NOBODY = "65534"
 KERNEL = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
 """By which the kernel of the whole machine is controlled."""
-PLACES = (*SYSTEM_PATH, "/run/current-system/sw/bin")
+PLACES = (*job_setup.SYSTEM_PATH, "/run/current-system/sw/bin")
 DISK_CHECK_SECONDS = 0.25
 KILLED = 9
 NOT_STARTED = 127
@@ -65,7 +47,7 @@ class BubblewrapArguments:
 
     def arguments(
         self,
-        view: FileView,
+        view: job_setup.FileView,
         environment: Mapping[str, str],
         folder: str,
         *,
@@ -84,7 +66,7 @@ class BubblewrapArguments:
         for name, value in environment.items():
             arguments += ("--setenv", name, value)
         arguments.append("--as-pid-1")
-        return b"".join(argument + b"\x00" for argument in encode_arguments(arguments))
+        return b"".join(argument + b"\x00" for argument in job_setup.encode_arguments(arguments))
 
     def _namespaces(self, has_network: bool) -> Iterator[str]:
         yield from ("--unshare-all", "--unshare-user", "--cap-drop", "ALL")
@@ -101,22 +83,22 @@ class BubblewrapArguments:
             # These go by the real user, who may be root, whatever the user inside is and may do.
             yield from ("--ro-bind-try", part, part)
 
-    def _mounts(self, view: FileView, fresh_size: int, files: Mapping[str, int]) -> Iterator[str]:
+    def _mounts(self, view: job_setup.FileView, fresh_size: int, files: Mapping[str, int]) -> Iterator[str]:
         """Masks and what is shown all the same, outer paths first; masks cannot be written once all is in place."""
         masks = [
             path
             for path, visibility in view.places()
-            if visibility is Visibility.HIDDEN and os.path.isdir(path)
+            if visibility is job_setup.Visibility.HIDDEN and os.path.isdir(path)
         ]
         for path, visibility in view.places():
             if path in masks:
                 yield from ("--tmpfs", path)
-            elif visibility is Visibility.HIDDEN:
+            elif visibility is job_setup.Visibility.HIDDEN:
                 yield from ("--ro-bind", os.devnull, path)
-            elif visibility is Visibility.FRESH:
+            elif visibility is job_setup.Visibility.FRESH:
                 yield from ("--size", str(fresh_size)) if "--size" in self._options else ()
                 yield from ("--tmpfs", path)
-            elif visibility is Visibility.READ:
+            elif visibility is job_setup.Visibility.READ:
                 yield from ("--ro-bind-try", view.source(path), path)
             else:
                 yield from ("--bind", view.source(path), path)
@@ -129,25 +111,25 @@ class BubblewrapArguments:
             yield from ("--remount-ro", path)
 
 
-Connect = Callable[[str, ResourceLimits], LaunchConnection]
+Connect = Callable[[str, ResourceLimits], connections.LaunchConnection]
 """Connects to what launches a job, given the path of its program and its limits."""
 
 
 def _run_job(job: Job, connect: Connect) -> JobResult:
     """Runs a job to its end; nothing of it is left then."""
     try:
-        program = find_program(job)
+        program = job_setup.find_program(job)
         with ResourceLimits(job.limits) as limits:
-            return supervise(
+            return supervisor.supervise(
                 lambda: connect(program, limits),
                 limits,
-                StopRules(job.limits.seconds, job.folder, DISK_CHECK_SECONDS),
-                OutputBounds(job.limits.output, job.limits.output),
+                supervisor.StopRules(job.limits.seconds, job.folder, DISK_CHECK_SECONDS),
+                supervisor.OutputBounds(job.limits.output, job.limits.output),
                 partial(_job_result, job),
             ).wait()
-    except CannotStart as fault:
+    except job_setup.CannotStart as fault:
         return JobResult("not_started", NOT_STARTED, detail=str(fault))
-    except LaunchFailed as fault:
+    except supervisor.LaunchFailed as fault:
         return _not_started(str(fault))
     except OSError as fault:
         text = f"The system cannot start a process: {fault}. Try again later."
@@ -159,10 +141,10 @@ def _not_started(reason: str) -> JobResult:
     return JobResult("not_started", NOT_STARTED, detail=text)
 
 
-def _job_result(job: Job, end: ProcessEnd) -> JobResult:
+def _job_result(job: Job, end: supervisor.ProcessEnd) -> JobResult:
     # The first process inside bubblewrap says, before anything else is printed, that it cannot run the program.
     errors = end.errors.content()
-    could_not_run = end.status in CANNOT_RUN and errors.startswith(f"{FIRST_NAME}: ".encode())
+    could_not_run = end.status in CANNOT_RUN and errors.startswith(f"{connections.FIRST_NAME}: ".encode())
     if end.fault or (could_not_run and not end.stopped_for):
         return _not_started(end.fault or end.errors.text().strip()[-500:])
     how, status, detail = end.how, end.status, end.note
@@ -194,17 +176,19 @@ class BubblewrapSandbox:
     def run(self, job: Job) -> JobResult:
         return _run_job(job, partial(self._connect, job))
 
-    def _connect(self, job: Job, program: str, limits: ResourceLimits) -> LaunchConnection:
+    def _connect(self, job: Job, program: str, limits: ResourceLimits) -> connections.LaunchConnection:
         plan = self._bubblewrap.arguments(
-            job_file_view(job, program, hide=listening_sockets()),
-            job_environment(job, home=HOME, temporary=TEMPORARY),
+            job_setup.job_file_view(job, program, hide=job_setup.listening_sockets()),
+            job_setup.job_environment(job, home=HOME, temporary=TEMPORARY),
             job.folder,
             has_network=job.has_network,
             fresh_size=job.limits.file_size,
         )
         each_process = limits.of_each_process(has_own_users=True)
         command = [program, *job.command[1:]]
-        return BubblewrapConnection(self._bubblewrap.path, plan, os.devnull, command, each_process)
+        return connections.BubblewrapConnection(
+            self._bubblewrap.path, plan, os.devnull, command, each_process
+        )
 
 
 REMOVE = 'chmod -R u+rwX "$1"; rm -rf "$1"'
@@ -229,7 +213,7 @@ def _private_folder() -> Iterator[str]:
             with suppress(OSError, subprocess.TimeoutExpired):
                 subprocess.run(
                     ["/bin/sh", "-c", REMOVE, "sh", root],
-                    env={"PATH": os.pathsep.join(SYSTEM_PATH)},
+                    env={"PATH": os.pathsep.join(job_setup.SYSTEM_PATH)},
                     stderr=subprocess.DEVNULL,
                     timeout=REMOVE_SECONDS,
                     check=False,
@@ -241,11 +225,13 @@ def _run_launched(job: Job, rules: Callable[[str, tuple[str, str]], Rules]) -> J
     with _private_folder() as root:
         home, temporary = os.path.join(root, "home"), os.path.join(root, "tmp")
 
-        def connect(program: str, limits: ResourceLimits) -> LaunchConnection:
-            environment = job_environment(job, home=home, temporary=temporary)
+        def connect(program: str, limits: ResourceLimits) -> connections.LaunchConnection:
+            environment = job_setup.job_environment(job, home=home, temporary=temporary)
             each_process = limits.of_each_process(has_own_users=False)
-            plan = launcher_plan(job, program, environment, each_process, rules(program, (home, temporary)))
-            return LauncherConnection(plan, mark=root)
+            plan = connections.launcher_plan(
+                job, program, environment, each_process, rules(program, (home, temporary))
+            )
+            return connections.LauncherConnection(plan, mark=root)
 
         return _run_job(job, connect)
 
@@ -265,12 +251,12 @@ class LandlockSandbox:
         return _run_launched(job, partial(self._rules, job))
 
     def _rules(self, job: Job, program: str, private: tuple[str, str]) -> Rules:
-        view = job_file_view(job, program, own=private)
+        view = job_setup.job_file_view(job, program, own=private)
         # Whole disks are devices, and root may read them.
-        view.show("/dev", Visibility.HIDDEN)
+        view.show("/dev", job_setup.Visibility.HIDDEN)
         for name in DEVICES:
-            view.show(f"/dev/{name}", Visibility.WRITE)
-        return tuple((path, visibility is Visibility.WRITE) for path, visibility in view.parts())
+            view.show(f"/dev/{name}", job_setup.Visibility.WRITE)
+        return tuple((path, visibility is job_setup.Visibility.WRITE) for path, visibility in view.parts())
 
 
 class PlainSandbox:

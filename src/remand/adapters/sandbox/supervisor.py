@@ -18,20 +18,9 @@ from io import FileIO
 from queue import SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
+from remand.adapters.sandbox import processes
 from remand.adapters.sandbox.connections import LaunchConnection
 from remand.adapters.sandbox.limits import ResourceLimits, is_full, set_limits
-from remand.adapters.sandbox.processes import (
-    BoundedOutput,
-    OrphanKiller,
-    OutputLog,
-    OutputStream,
-    ProcessHandle,
-    ProcessTable,
-    descendants,
-    is_ready,
-    kill_all_below,
-    make_pipe,
-)
 from remand.app.gates.ports import MIB
 
 START_SECONDS = 30.0
@@ -153,7 +142,7 @@ class WatchThread:
                 timer = heapq.heappop(self._timers)[2]
                 if timer.task is not None:
                     timer.task()
-            is_ready(self._woken, PACE_SECONDS)
+            processes.is_ready(self._woken, PACE_SECONDS)
 
 
 _watch_threads: list[WatchThread] = []
@@ -169,8 +158,8 @@ def watch_thread() -> WatchThread:
 
 
 @cache
-def process_table() -> ProcessTable:
-    return ProcessTable()
+def process_table() -> processes.ProcessTable:
+    return processes.ProcessTable()
 
 
 class OutputBounds(NamedTuple):
@@ -206,8 +195,8 @@ class ProcessEnd(NamedTuple):
     stopped_for: str
     """`timed_out`, `disk` or `stopped` when it was stopped from here."""
     seconds: float
-    output: BoundedOutput
-    errors: BoundedOutput
+    output: processes.BoundedOutput
+    errors: processes.BoundedOutput
 
 
 class SupervisedProcess(Generic[R]):
@@ -230,15 +219,15 @@ class SupervisedProcess(Generic[R]):
         self._ends = ExitStack()
         self._ends.callback(connection.close)
         with self._ends, ExitStack() as child_ends:
-            self._log = OutputLog(bounds.log)
-            pipes = [make_pipe(self._ends, child_ends) for _ in range(2)]
-            self._output = OutputStream(pipes[0][0], bounds.output, self._log)
-            self._errors = OutputStream(pipes[1][0], bounds.errors, self._log)
+            self._log = processes.OutputLog(bounds.log)
+            pipes = [processes.make_pipe(self._ends, child_ends) for _ in range(2)]
+            self._output = processes.OutputStream(pipes[0][0], bounds.output, self._log)
+            self._errors = processes.OutputStream(pipes[1][0], bounds.errors, self._log)
             self._process = self._watch.call(partial(self._spawn, pipes[0][1], pipes[1][1]))
             connection.child_ends.close()
             self._ends = self._ends.pop_all()
-        self._orphans = OrphanKiller(self._process.pid, connection.mark, END_SECONDS)
-        self._first: ProcessHandle | None = None
+        self._orphans = processes.OrphanKiller(self._process.pid, connection.mark, END_SECONDS)
+        self._first: processes.ProcessHandle | None = None
         self._began = time.monotonic()
         self._end_descriptor = -1
         self._stopped_for = ""
@@ -272,7 +261,7 @@ class SupervisedProcess(Generic[R]):
         with ExitStack() as undo:
             undo.callback(self._abandon)
             if connection.await_child(START_SECONDS):
-                self._first = ProcessHandle(connection.child)
+                self._first = processes.ProcessHandle(connection.child)
                 self._limits.add_process(connection.child)
                 set_limits(connection.child, connection.limits)
                 connection.prepare(connection.child)
@@ -298,7 +287,7 @@ class SupervisedProcess(Generic[R]):
             self._process.kill()
             self._process.wait()
         if self._process.returncode < 0:
-            kill_all_below(self._process.pid, self._connection.mark, END_SECONDS)
+            processes.kill_all_below(self._process.pid, self._connection.mark, END_SECONDS)
         self._errors.read_rest()
         self._ends.close()
 
@@ -353,7 +342,7 @@ class SupervisedProcess(Generic[R]):
             self._timer.cancel()
         self._timer = timer
 
-    def _read_stream(self, stream: OutputStream) -> None:
+    def _read_stream(self, stream: processes.OutputStream) -> None:
         if stream.read() == b"":
             self._watch.forget(stream.descriptor)
 
@@ -377,7 +366,9 @@ class SupervisedProcess(Generic[R]):
         connection = self._connection
         table = process_table().now(connection.child)
         # Where the system does not list processes, the group that the first of them leads.
-        for pid in descendants(connection.ancestor(self._process), table) if table else {-connection.child}:
+        for pid in (
+            processes.descendants(connection.ancestor(self._process), table) if table else {-connection.child}
+        ):
             with suppress(OSError):
                 os.kill(pid, signal.SIGTERM)
         self._set_timer(self._watch.call_later(self._rules.grace_seconds, self._kill))

@@ -1,12 +1,18 @@
-"""Commands that explain: refusal codes, who acts from here, and shell completion."""
+"""Commands for whoever does not know the commands: what a refusal means, who acts from here, plain English, and shell completion."""
 
 from __future__ import annotations
 
 import difflib
+from typing import Any
+
+import msgspec
 
 from remand.app.errors import UsageError
+from remand.app.requests import Answer
 from remand.app.tasks.lookup import People
-from remand.domain.refusals import MEANINGS
+from remand.app.text_commands import TextCommandResult, TextCommands
+from remand.domain import commands as c
+from remand.domain.refusals import MEANINGS, Refused
 from remand.domain.validation import issues
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.main import command_parser
@@ -133,3 +139,53 @@ def _fish() -> str:
 
 def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@command(
+    "say",
+    argument(
+        "text",
+        nargs="+",
+        help="such as 'Why is Fenster locked out?' or 'Unlock Fenster for issue #42' (@file, -)",
+    ),
+)
+def _run_text(context: Context) -> Result:
+    actor = context.actor()
+    team = context.opened_ledger.settings.rules().team
+    speaker = team.actor(actor, confined=context.is_confined)
+
+    def ask(command: c.Command) -> Answer:
+        try:
+            return context.ask(command, actor)
+        except Refused as refusal:
+            return refusal
+
+    result = TextCommands(context.opened_ledger.store, team, speaker, ask).run(_text(context))
+    return Result(_data(result), _render_reply(result), 1 if result.refused else 0)
+
+
+def _text(context: Context) -> str:
+    """The words; one that stands alone may name a file or standard input."""
+    words: list[str] = context.arguments.text
+    is_alone = len(words) == 1 and len(words[0].split()) == 1
+    return context.text(words[0]) if is_alone else " ".join(words)
+
+
+def _data(result: TextCommandResult) -> dict[str, Any]:
+    if not result.refused:
+        plain: dict[str, Any] = msgspec.to_builtins(result)
+        return {name: value for name, value in plain.items() if name not in ("refused", "choices")}
+    return {
+        "refused": result.refused,
+        "message": result.done,
+        "understood": result.understood or None,
+        "choices": list(result.choices),
+    }
+
+
+def _render_reply(result: TextCommandResult) -> str:
+    rows = [f"understood: {result.understood}"] if result.understood else []
+    rows.append(f"refused ({result.refused}): {result.done}" if result.refused else result.done)
+    if result.choices:
+        rows.append("Possible meanings:")
+    return "\n".join([*rows, *(f"  {choice}" for choice in result.choices)])

@@ -54,12 +54,7 @@ def _journal(context: Context) -> Result:
     if options.transcripts:
         for run, row in zip(runs, rows, strict=True):
             row["is_seconded"] = journal.find_in_transcripts(run) is not None
-    data = {
-        "task_id": task.id,
-        "runs": rows,
-        "is_chained": kept.is_chained,
-        "problems": list(kept.problems),
-    }
+    data = {"task_id": task.id, "runs": rows, "is_chained": kept.is_chained, "problems": list(kept.problems)}
     cells = [
         (
             row["ts"][:19],
@@ -293,8 +288,7 @@ def _import(context: Context) -> Result:
 
 
 @command(
-    "log publish",
-    argument("--task", metavar="ID", help="publish only this task's events, on its branch"),
+    "log publish", argument("--task", metavar="ID", help="publish only this task's events, on its branch")
 )
 def _publish(context: Context) -> Result:
     ledger, publisher = context.opened_ledger.ledger, context.gateway.publisher

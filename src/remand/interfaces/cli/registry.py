@@ -71,7 +71,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "lockout list": CommandEntry("tasks.reviews", "list the lockouts: agent, task, reviewer and reason"),
     "unlock": CommandEntry("tasks.reviews", "lift an agent's lockout from a task, as the user"),
     "why": CommandEntry("tasks.reviews", "explain why an agent is locked out"),
-    "say": CommandEntry("text_commands", "run a command or question in plain English"),
+    "say": CommandEntry("help", "run a command or question in plain English"),
     "inbox": CommandEntry("tasks.inbox", "show the questions that await the user's answer", False),
     "inbox answer": CommandEntry("tasks.inbox", "answer a question about a task, as the user"),
     "inbox ack": CommandEntry("tasks.inbox", "acknowledge a question, so that its notices stop"),
@@ -108,9 +108,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "analysis", "show what reviews cost: cycles, rework, false rejections", False
     ),
     "analyze runs": CommandEntry(
-        "analysis",
-        "show rejections, the cost of runs, and the status of every task",
-        False,
+        "analysis", "show rejections, the cost of runs, and the status of every task", False
     ),
     "simulate": CommandEntry("analysis", "show what another policy would have decided", False),
     "journal": CommandEntry(

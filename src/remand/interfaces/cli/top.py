@@ -122,9 +122,7 @@ def is_interactive(context: Context) -> bool:
 def show_live(context: Context, stop: Callable[[], bool] = lambda: False) -> view.ExitReason:
     """Shows the live view on this process's terminal until somebody leaves it or `stop` says so."""
     terminal = view.Terminal(
-        keyboard=sys.stdin.fileno(),
-        write=context.origin.stdout,
-        environment=inherited_environment(),
+        keyboard=sys.stdin.fileno(), write=context.origin.stdout, environment=inherited_environment()
     )
     return view.show_view(LedgerBoard(context), terminal, stop)
 

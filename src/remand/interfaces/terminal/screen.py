@@ -381,10 +381,7 @@ def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
             asked = Text().append(f"{safe_line(what, 60)}: ", style="bold")
             free = max(width - asked.cell_len - 2, 1)
             keys = "enter: answer" if state.option else "enter: continue to the answer"
-            return [
-                asked.append(tail_text(state.guidance, free)).append("▏"),
-                _dim(f"{keys} · esc: cancel"),
-            ]
+            return [asked.append(tail_text(state.guidance, free)).append("▏"), _dim(f"{keys} · esc: cancel")]
         case ViewMode.CONFIRM:
             what = question.title if question else ""
             return [

@@ -22,15 +22,8 @@ from remand.app.board import MAX_WITH_HISTORY, Board, BoardAlert
 from remand.app.errors import RemandError
 from remand.app.inbox.questions import Question
 from remand.domain.instant import Instant
+from remand.interfaces.terminal import state
 from remand.interfaces.terminal.screen import render_screen
-from remand.interfaces.terminal.state import (
-    Keyboard,
-    KeyPress,
-    ViewRequest,
-    handle_key,
-    initial_state,
-    update_questions,
-)
 from remand.ledger.problems import BadLine
 
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -212,14 +205,14 @@ class _View:
         self._terminal = terminal
         self._console = _console(terminal)
         self._read = self._board = source.read_board("")
-        self._state = initial_state(self._board.questions, why_not=source.why_not)
+        self._state = state.initial_state(self._board.questions, why_not=source.why_not)
         self._looked = time.monotonic()
         self._rest = LEAST_SECONDS
         self._drawn: tuple[object, ...] = ()
 
     def watch(self, signals: Signals, stop: Callable[[], bool]) -> ExitReason | None:
         """Shows the board until it ends; None when the terminal has to be taken again."""
-        keyboard, self._drawn = Keyboard(), ()
+        keyboard, self._drawn = state.Keyboard(), ()
         live_display = Live(
             console=self._console,
             screen=True,
@@ -256,11 +249,13 @@ class _View:
             live.update(render_screen(self._board, self._state, size, now, self._source.name), refresh=True)
             self._drawn = drawn
 
-    def _handle_keys(self, presses: Sequence[KeyPress], live: Live) -> bool:
+    def _handle_keys(self, presses: Sequence[state.KeyPress], live: Live) -> bool:
         """Handles key presses; True when the viewer quits."""
         for press in presses:
             was = self._state.selected
-            self._state, request = handle_key(self._state, self._board.questions, press, time.monotonic())
+            self._state, request = state.handle_key(
+                self._state, self._board.questions, press, time.monotonic()
+            )
             if self._state.selected != was and len(self._board.questions) > MAX_WITH_HISTORY:
                 self._read_board()
             if request is not None and request.kind == "quit":
@@ -269,7 +264,7 @@ class _View:
                 self._handle_request(request, live)
         return False
 
-    def _handle_request(self, request: ViewRequest, live: Live) -> None:
+    def _handle_request(self, request: state.ViewRequest, live: Live) -> None:
         if request.question is not None:
             self._state = replace(self._state, message="Asking …")
             self._draw(live)
@@ -296,7 +291,9 @@ class _View:
             self._board = replace(self._read, troubles=(fault, *self._read.troubles))
         self._looked = time.monotonic()
         self._rest = max(LEAST_SECONDS, SHARE * (self._looked - begun_at))
-        self._state = update_questions(self._state, before.questions, self._board.questions, self._looked)
+        self._state = state.update_questions(
+            self._state, before.questions, self._board.questions, self._looked
+        )
 
 
 class _Console(Console):

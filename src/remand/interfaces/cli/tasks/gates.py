@@ -9,13 +9,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.events.task_folds import task_events
 from remand.app.gates.known_results import MeasurementTerms, note_measured_gates
 from remand.domain import commands as c
-from remand.domain.decisions.findings import (
-    apply_settlements,
-    hold_for_control_change,
-    hold_notice,
-    hold_summary,
-    open_findings,
-)
+from remand.domain.decisions import findings
 from remand.domain.decisions.gates import require_gates_table
 from remand.domain.events import work
 from remand.domain.gate import message
@@ -26,24 +20,11 @@ from remand.domain.refusals import require_commit
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, table
-from remand.interfaces.cli.tasks.verdicts import (
-    claim_again,
-    rules_note,
-    settle_held,
-    settlement_result,
-    team_for_task,
-    verdict_data,
-)
+from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.cli.tasks.views import find_task
 
 VERDICT_EVENTS = (work.GatePassed, work.GateRejected, work.GateHeld, work.GateErrored)
-EVENTS = (
-    *VERDICT_EVENTS,
-    work.GateAlerted,
-    work.FindingAccepted,
-    work.FindingRefused,
-    work.GateOverridden,
-)
+EVENTS = (*VERDICT_EVENTS, work.GateAlerted, work.FindingAccepted, work.FindingRefused, work.GateOverridden)
 
 
 _HISTORY_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -82,8 +63,8 @@ def _run(context: Context) -> Result:
     if is_current and not judged.is_cached and not context.is_confined:
         note_measured_gates(context.opened_ledger.ledger, find_measured_gates(judged.verdict))
     change = context.opened_ledger.ledger.control.find_change(task, terms.commit)
-    verdict = hold_for_control_change(judged.verdict, change)
-    verdict = apply_settlements(verdict, task) if task else verdict
+    verdict = findings.hold_for_control_change(judged.verdict, change)
+    verdict = findings.apply_settlements(verdict, task) if task else verdict
     code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
     source = settings.settings().source
     note = ""
@@ -92,10 +73,10 @@ def _run(context: Context) -> Result:
     if verdict.gates and not verdict.base:
         why = "The base already contains this commit" if settings.tip() else "There is no base"
         note += f"\n{why}: compared with nothing; integrity checks were skipped."
-    note += rules_note(source)
+    note += verdicts.rules_note(source)
     if not terms.policy.enforce:
         note += "\nNothing is enforced here (`enforce = false`): this blocks no done claim."
-    data = verdict_data(context, verdict, is_cached=judged.is_cached) | {"policy_source": source}
+    data = verdicts.verdict_data(context, verdict, is_cached=judged.is_cached) | {"policy_source": source}
     return Result(data, message.render_report(verdict, _settle_text(context, task, verdict)) + note, code)
 
 
@@ -103,10 +84,10 @@ def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
     """How to settle what a verdict holds: by commands, where the task's work is held for it already."""
     if verdict.status is not GateStatus.HELD:
         return ""
-    if task is None or not set(verdict.suspicions) & set(open_findings(task)):
+    if task is None or not set(verdict.suspicions) & set(findings.open_findings(task)):
         return "After `remand task submit`, these findings hold the work until a reviewer settles them."
-    team = team_for_task(context, task)
-    return hold_summary(task, team) if context.is_confined else hold_notice(task, team)
+    team = verdicts.team_for_task(context, task)
+    return findings.hold_summary(task, team) if context.is_confined else findings.hold_notice(task, team)
 
 
 @command(
@@ -187,15 +168,15 @@ def _wait(context: Context) -> Result:
             f"The gates of {task.id} are still running. Wait again with `remand gate wait {task.id}`."
         )
     task, events = find_task(context, name)
-    verdicts = [event.verdict for event in events if isinstance(event, VERDICT_EVENTS)]
-    if not verdicts:
+    given = [event.verdict for event in events if isinstance(event, VERDICT_EVENTS)]
+    if not given:
         return Result({"task_id": task.id, "status": None}, f"No gates have run for {task.id} yet.")
-    verdict = verdicts[-1]
+    verdict = given[-1]
     text = message.render_verdict(verdict)
     if verdict.status is GateStatus.HELD:
-        settle_text = _settle_text(context, task, verdict) if open_findings(task) else ""
+        settle_text = _settle_text(context, task, verdict) if findings.open_findings(task) else ""
         text = message.render_hold(verdict, settle_text)
-    data = verdict_data(context, verdict, text=text) | {"task_id": task.id}
+    data = verdicts.verdict_data(context, verdict, text=text) | {"task_id": task.id}
     return Result(data, text, 0 if verdict.is_release else 1)
 
 
@@ -233,7 +214,7 @@ def _settle(context: Context) -> Result:
         reason=context.text(options.reason),
     )
     name = context.actor(option="reviewer")
-    return settlement_result(context, settle_held(context, request, name), name)
+    return verdicts.settlement_result(context, verdicts.settle_held(context, request, name), name)
 
 
 @command(
@@ -246,4 +227,6 @@ def _override(context: Context) -> Result:
     options = context.arguments
     request = c.OverrideGate(task_id=options.task, gate=options.gate, reason=context.text(options.reason))
     name = context.actor()
-    return settlement_result(context, claim_again(context, context.ask(request, name).task), name)
+    return verdicts.settlement_result(
+        context, verdicts.claim_again(context, context.ask(request, name).task), name
+    )

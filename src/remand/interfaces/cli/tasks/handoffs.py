@@ -26,13 +26,7 @@ from remand.app.requests import Acceptance
 from remand.app.tasks.lookup import task_of_handoff
 from remand.domain import commands as c
 from remand.domain import ids
-from remand.domain.decisions.rejections import (
-    invalid_rejection_refusal,
-    overridden_rejection_refusal,
-    require_filed_rejection,
-    require_not_filer,
-    task_context,
-)
+from remand.domain.decisions import rejections
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
 from remand.domain.refusals import require_handoff
@@ -282,17 +276,19 @@ def _reject(context: Context) -> Result:
     task = find_task(context, answer.task.id)[0]
     data = _rejection_data(view, task) | ({"note": note} if note else {})
     if options.explain:
-        found = assess(TaskRejection.from_dict(view.rejection), task_context(task))
+        found = assess(TaskRejection.from_dict(view.rejection), rejections.task_context(task))
         data["features"] = [
             msgspec.to_builtins(feature) | {"contribution": round(feature.contribution, 4)}
             for feature in sorted(found.features, key=lambda feature: -abs(feature.contribution))
         ]
     if view.is_valid and view.decided_by == "auto" and data["decision"]["decision_type"] == "OVERRIDE":
-        refusal = overridden_rejection_refusal(data["decision"]["override_message"])
+        refusal = rejections.overridden_rejection_refusal(data["decision"]["override_message"])
         data["accepted"] = False
         return refused_result(refusal, data, _render_rejection(data, refusal.message))
     if not view.is_valid:
-        refusal = invalid_rejection_refusal(task.id, " ".join(issue.message for issue in view.issues))
+        refusal = rejections.invalid_rejection_refusal(
+            task.id, " ".join(issue.message for issue in view.issues)
+        )
         return refused_result(refusal, data, _render_rejection(data, "OVERRIDE"))
     return Result(data, _render_rejection(data, f"The rejection {view.rejection_id} is accepted as valid."))
 
@@ -386,10 +382,10 @@ def _consult(context: Context) -> Result:
     name = ids.parse_handoff_id(context.arguments.handoff) or ""
     with context.opened_ledger.store.read() as view:
         found = view.tasks.get(view.names.find_task_id(name)) if name else None
-    task = require_filed_rejection(found, name, context.arguments.handoff)
+    task = rejections.require_filed_rejection(found, name, context.arguments.handoff)
     actor = context.opened_ledger.settings.rules().team.actor(context.actor(), confined=context.is_confined)
     require_permission(c.AnswerRejection, actor)
-    require_not_filer(task, actor)
+    rejections.require_not_filer(task, actor)
     note = _ask_consultants(context, task.id, name, is_users_own=True)
     task, events = find_task(context, task.id)
     rejection = [view for view in task_rejections(events) if view.handoff_id == name][-1]

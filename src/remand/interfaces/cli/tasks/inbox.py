@@ -8,22 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from remand.app.events.task_folds import task_events
-from remand.app.inbox.decisions import (
-    AnswerCommand,
-    DecisionQuestion,
-    command_for_answer,
-    decision_question,
-    find_task_by_rejection,
-    open_questions,
-    pending_rejection,
-)
-from remand.app.inbox.held_findings import (
-    HELD_OPTIONS,
-    REFUSE,
-    HeldQuestion,
-    held_question_id,
-    settlement_command,
-)
+from remand.app.inbox import decisions, held_findings
 from remand.app.inbox.objections import OBJECTION_OPTIONS, ObjectionQuestion, dismissal_command
 from remand.app.inbox.questions import (
     AlertQuestion,
@@ -46,13 +31,7 @@ from remand.domain.task import Task
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean, one_line, table
-from remand.interfaces.cli.tasks.verdicts import (
-    acting_member,
-    held_work_for,
-    render_held_work,
-    settle_held,
-    settlement_result,
-)
+from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.cli.tasks.views import find_task
 from remand.wiring import notices
 
@@ -108,21 +87,25 @@ NO_QUESTIONS = "Nothing waits for you."
 def _inbox(context: Context) -> Result:
     rules, origin = context.opened_ledger.settings.rules(), context.origin
     with context.opened_ledger.store.read() as view:
-        questions = open_questions(
-            view, rules, lambda task_id: task_events(view, task_id), acting_member(context)
+        questions = decisions.open_questions(
+            view, rules, lambda task_id: task_events(view, task_id), verdicts.acting_member(context)
         )
     data = msgspec.to_builtins(questions)
     is_interactive = origin.opened is None and origin.is_terminal and sys.stdin.isatty()
     if questions and is_interactive and not context.call.is_json and not context.is_confined:
         return Result(data, _ask_each(context, questions))
-    held = {found.task_id for found in questions if isinstance(found, HeldQuestion) and found.options}
+    held = {
+        found.task_id
+        for found in questions
+        if isinstance(found, held_findings.HeldQuestion) and found.options
+    }
     pages = [
         _page(found, may_answer=not context.is_confined)
         for found in questions
-        if not isinstance(found, HeldQuestion) or not found.options
+        if not isinstance(found, held_findings.HeldQuestion) or not found.options
     ]
-    works = held_work_for(context, acting_member(context)) if held else []
-    pages += [render_held_work(work) for work in works if work.task_id in held]
+    works = verdicts.held_work_for(context, verdicts.acting_member(context)) if held else []
+    pages += [verdicts.render_held_work(work) for work in works if work.task_id in held]
     return Result(data, "\n\n".join(pages) or NO_QUESTIONS)
 
 
@@ -131,23 +114,25 @@ def _page(found: Question, *, may_answer: bool) -> str:
     why, _, _ = found.question.partition(" Options: ")
     rows = [f"{found.escalation_id}  {found.task_id}  {one_line(found.title)}  (since {found.since[:19]})"]
     rows += [f"  {why}"]
-    rows += [f"  {text}" for text in found.grounds] if isinstance(found, DecisionQuestion) else []
+    rows += [f"  {text}" for text in found.grounds] if isinstance(found, decisions.DecisionQuestion) else []
     rows += [f"  tried: {text}" for text in found.tried]
     rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in enumerate(found.options, 1)]
     rows += [f"  {_default_text(found)}"] if found.options or not isinstance(found, ObjectionQuestion) else []
     if may_answer and found.options:
         rows += [f"  Answer: remand inbox answer {found.escalation_id} OPTION [--guidance TEXT]"]
         rows += (
-            [f"  or, with tasks of your own: {found.answer}"] if isinstance(found, DecisionQuestion) else []
+            [f"  or, with tasks of your own: {found.answer}"]
+            if isinstance(found, decisions.DecisionQuestion)
+            else []
         )
     return "\n".join(rows)
 
 
 def _default_text(found: Question) -> str:
     """What happens without an answer."""
-    if isinstance(found, DecisionQuestion):
+    if isinstance(found, decisions.DecisionQuestion):
         return "Without an answer the task stays blocked; nothing is released or closed."
-    if isinstance(found, HeldQuestion):
+    if isinstance(found, held_findings.HeldQuestion):
         return "Without an answer the work stays held; nothing is released or closed."
     if isinstance(found, ObjectionQuestion):
         return "Without an answer an approval of the work it names waits; nothing is released or closed."
@@ -163,7 +148,7 @@ def _ask_each(context: Context, questions: list[Question]) -> str:
     answered = 0
     for found in questions:
         # An answer to another question may have settled this finding.
-        if isinstance(found, HeldQuestion) and found.finding not in open_findings(
+        if isinstance(found, held_findings.HeldQuestion) and found.finding not in open_findings(
             find_task(context, found.task_id)[0]
         ):
             continue
@@ -174,16 +159,20 @@ def _ask_each(context: Context, questions: list[Question]) -> str:
         if not key:
             continue
         answered += 1
-        request = command_for_answer(found, key, _read_guidance(context, key))
+        request = decisions.command_for_answer(found, key, _read_guidance(context, key))
         _write_prompt(context, f"{give_answer(context, request, key, step=answered)}\n\n")
     return f"{answered} answered, {len(questions) - answered} still waiting."
 
 
-def give_answer(context: Context, request: AnswerCommand, key: str, *, step: int = 0) -> str:
+def give_answer(context: Context, request: decisions.AnswerCommand, key: str, *, step: int = 0) -> str:
     """Gives an answer, and returns the outcome as text."""
     name = context.actor()
     if isinstance(request, c.SettleFinding):
-        return str(settlement_result(context, settle_held(context, request, name, step=step), name).show)
+        return str(
+            verdicts.settlement_result(
+                context, verdicts.settle_held(context, request, name, step=step), name
+            ).show
+        )
     return _answer_text(context.ask(request, name, step=step), key)
 
 
@@ -209,7 +198,7 @@ def _read_guidance(context: Context, key: str) -> str:
     """What the agent should know that continues: an unlock without guidance repeats what went wrong."""
     if key in (DISMISS, DISMISS_ALL):
         _write_prompt(context, "Reason, which is recorded: ")
-    elif key == REFUSE:
+    elif key == held_findings.REFUSE:
         _write_prompt(context, "Reason for the agent, enter for none: ")
     elif key.startswith(f"{UNLOCK}:"):
         _write_prompt(context, f"Guidance for {key.partition(':')[2]}, enter for none: ")
@@ -274,13 +263,15 @@ def _dismiss(context: Context, task: Task, signer: str, option: str) -> Result:
 def _settle_finding(context: Context, task: Task, finding: str, option: str) -> Result:
     """Settles a held finding: the one that is named, or the only one."""
     held = open_findings(task)
-    choice, _, named = _option_key(HELD_OPTIONS, option).partition(":")
+    choice, _, named = _option_key(held_findings.HELD_OPTIONS, option).partition(":")
     meant = finding or named or (held[0] if len(held) == 1 else "")
-    request = settlement_command(task.id, meant, choice, context.text(context.arguments.guidance))
-    after = settle_held(context, request, context.actor())
-    settled = settlement_result(context, after, context.actor())
+    request = held_findings.settlement_command(
+        task.id, meant, choice, context.text(context.arguments.guidance)
+    )
+    after = verdicts.settle_held(context, request, context.actor())
+    settled = verdicts.settlement_result(context, after, context.actor())
     given = {
-        "escalation_id": held_question_id(task.id, meant),
+        "escalation_id": held_findings.held_question_id(task.id, meant),
         "option": choice,
         "reassigned_to": None,
         "locked_out": [lockout.agent for lockout in after.active_lockouts],
@@ -290,14 +281,16 @@ def _settle_finding(context: Context, task: Task, finding: str, option: str) -> 
 
 def _resolve_answer(
     context: Context, task: Task, option: str, guidance: str
-) -> tuple[AnswerCommand, str, str]:
+) -> tuple[decisions.AnswerCommand, str, str]:
     """The command that an option, given as its key or its number, stands for, the key, and the question's id."""
-    rules, filed = context.opened_ledger.settings.rules(), pending_rejection(task)
+    rules, filed = context.opened_ledger.settings.rules(), decisions.pending_rejection(task)
     with context.opened_ledger.store.read() as view:
         if filed is not None:
-            found = decision_question(view, rules, task, filed, lambda task_id: task_events(view, task_id))
+            found = decisions.decision_question(
+                view, rules, task, filed, lambda task_id: task_events(view, task_id)
+            )
             key = _option_key(found.options, option)
-            return command_for_answer(found, key, guidance), key, found.escalation_id
+            return decisions.command_for_answer(found, key, guidance), key, found.escalation_id
         key = _option_key(answer_options(view, rules.team, task), option)
     name = _question_id(task)
     return c.AnswerEscalation(task_id=task.id, escalation_id=name, option=key, guidance=guidance), key, name
@@ -311,7 +304,11 @@ def _question_id(task: Task) -> str:
 
 def _find_asking_task(context: Context, name: str) -> Task:
     """The task that asked a question, by the question's id or its own; whether it is open the rules say."""
-    look = {"E-": find_task_by_question, "R-": find_task_by_rejection, "A-": find_task_by_alert}.get(name[:2])
+    look = {
+        "E-": find_task_by_question,
+        "R-": decisions.find_task_by_rejection,
+        "A-": find_task_by_alert,
+    }.get(name[:2])
     if look is None:
         return find_task(context, name)[0]
     with context.opened_ledger.store.read() as view:

@@ -161,11 +161,7 @@ def _request(context: Context) -> Result:
     return Result(data, f"{task.id} awaits a review by {', '.join(task.reviews.requested)}")
 
 
-_REVIEW = (
-    argument("task"),
-    argument("--reviewer"),
-    argument("--commit", required=True, metavar="SHA"),
-)
+_REVIEW = (argument("task"), argument("--reviewer"), argument("--commit", required=True, metavar="SHA"))
 
 
 @command(
@@ -293,10 +289,7 @@ def _retract(context: Context) -> Result:
 def _reassign(context: Context) -> Result:
     options = context.arguments
     request = c.ReassignTask(
-        task_id=options.task,
-        target=options.to,
-        source=options.source,
-        reason=context.text(options.reason),
+        task_id=options.task, target=options.to, source=options.source, reason=context.text(options.reason)
     )
     answer = context.ask(request, context.actor())
     task, claim = answer.task, answer.task.claim
@@ -330,12 +323,7 @@ def _escalate(context: Context) -> Result:
     task = context.ask(request, context.actor(option="agent")).task
     escalation_id = task.open_escalation.id if task.open_escalation else None
     text = escalation_question(context, task)
-    data = {
-        "task_id": task.id,
-        "status": task.status.value,
-        "escalation_id": escalation_id,
-        "question": text,
-    }
+    data = {"task_id": task.id, "status": task.status.value, "escalation_id": escalation_id, "question": text}
     return Result(data, f"{task.id} is {task.status}; {escalation_id} waits for the user: {text}")
 
 

@@ -1,10 +1,139 @@
-"""What hosts' hook calls share: tool uses, the text of answers, and the dialect of Claude Code that several hosts speak."""
+"""What hosts share: what is known of each, and how their hook calls are read and answered. Every hook call loads this."""
 
 from __future__ import annotations
 
-from remand.adapters.hosts.setup import SILENCE, Rendered
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose
+from remand.app.hook_calls import EVENTS, HookAnswer, HookCall, HookToolUse, Payload, compose
+
+Rendered = tuple[str, str, int]
+"""An answer in a host's own form: standard output, standard error, exit code."""
+SILENCE: Rendered = ("", "", 0)
+
+
+class EventNames:
+    """The events that a host knows, by our name and by its own."""
+
+    def __init__(self, own: dict[str, str]) -> None:
+        self._own = own
+        self._events = {name: event for event, name in own.items()}
+
+    def our_name(self, name: str) -> str:
+        """Our name of an event that is given by either; empty when it is none of ours."""
+        return name if name in EVENTS else self._events.get(name, "")
+
+    def host_name(self, event: str) -> str:
+        """The host's name of an event; empty when it has none such."""
+        return self._own.get(event, "")
+
+
+SERVER_NAME = "remand"
+"""What hosts call our MCP server."""
+PASSED_VARIABLES = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "REMAND_SOCKET")
+"""The variables that tell our server whom it speaks for."""
+FOLDER_VARIABLES = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME")
+"""The variables that tell it where things are kept, for hosts that pass on nothing by themselves."""
+TOOL_SECONDS = 900
+"""How long a host is told to wait for a tool: handing work in takes as long as the gates do."""
+
+
+class McpEntry:
+    """How one host is told of our MCP server."""
+
+    def __init__(
+        self,
+        path: str,
+        extras: dict[str, object] | None = None,
+        hint: str = "",
+        *,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
+        self.path = path
+        """The file in the project; empty when the host has none there."""
+        self.is_toml = path.endswith(".toml")
+        self.extras = extras or {}
+        """What the entry has besides the program."""
+        self.hint = hint
+        """What a person still has to do."""
+        self.arguments = ["mcp", *arguments]
+
+
+class Setup:
+    """One host: its programs, and our entries in its settings files."""
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        path: str,
+        local: str = "",
+        elsewhere: tuple[str, ...] = (),
+        events: dict[str, str],
+        programs: tuple[str, ...],
+        packages: tuple[str, ...] = (),
+        out_of_turns: tuple[int, ...] = (),
+        server: McpEntry,
+        other_names: dict[str, str] | None = None,
+        matchers: dict[str, str] | None = None,
+        is_grouped: bool = True,
+        command_key: str = "command",
+        timeout_key: str = "timeout",
+        timeout_factor: int = 1,
+        base: dict[str, object] | None = None,
+        extras: dict[str, object] | None = None,
+        ending_extras: dict[str, object] | None = None,
+        project: str = "",
+        switch: tuple[str, ...] = (),
+        is_on_switch: bool = False,
+        host_keys: tuple[str, ...] = (),
+        hint: str = "",
+    ) -> None:
+        self.host = host
+        self.path = path
+        """The project's settings file, from the repository's root."""
+        self.local = local
+        """The settings file of one machine beside it; empty when the host has none."""
+        self.paths = (path, *([local] if local else []), *elsewhere)
+        """Every file that may hold entries of ours; those in a home folder start with `~`."""
+        self.programs = programs
+        """The names of its program."""
+        self.packages = packages
+        """The packages that hold its program."""
+        self.out_of_turns = out_of_turns
+        """The exit statuses by which alone it tells that it had no more turns."""
+        self.server = server
+        self.events = events
+        """The events that we install, by our name, and the host's name of each."""
+        self.other_names = other_names or {}
+        """Other spellings of the events' names, which may also stand at the top of the file."""
+        self.matchers = matchers or {}
+        """Which tools an event is wanted for."""
+        self.is_grouped = is_grouped
+        """Whether the hooks of an event stand in groups, each with a matcher."""
+        self.command_key = command_key
+        self.timeout_key = timeout_key
+        self.timeout_factor = timeout_factor
+        self.base = base or {}
+        """What a new file starts with."""
+        self.extras = extras or {}
+        """What each entry has besides its command and timeout."""
+        self.ending_extras = ending_extras or {}
+        """What the entries at which an agent says that it has finished have besides."""
+        self.project = project
+        """The variable that holds the project's folder when a hook runs; empty when the host has none."""
+        self.switch = switch
+        """The keys, from the top inwards, of what turns all hooks off; empty when there is no such thing."""
+        self.is_on_switch = is_on_switch
+        """Whether that is false when it turns them off."""
+        self.host_keys = host_keys
+        """What the host itself adds to the file."""
+        self.hint = hint
+        """What a person still has to do after the installation."""
+
+    @property
+    def project_paths(self) -> tuple[str, ...]:
+        """The files in the project that may hold entries of ours."""
+        return tuple(path for path in self.paths if not path.startswith("~"))
+
 
 MAX_ANSWER = 9_000
 """Claude Code cuts a hook's text at 10,000 UTF-16 units, and other hosts cut later."""
@@ -42,17 +171,20 @@ SHELLS = frozenset(
 )
 READERS = frozenset(
     {
-        *("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch"),
         *(
+            "Read",
+            "Grep",
+            "Glob",
+            "LS",
+            "NotebookRead",
+            "WebFetch",
+            "WebSearch",
             "view",
             "grep",
             "glob",
             "rg",
-            "read_file",
-            "read_many_files",
-            "list_directory",
-            "search_file_content",
         ),
+        *("read_file", "read_many_files", "list_directory", "search_file_content"),
     }
 )
 PATH_KEYS = ("file_path", "notebook_path", "path", "filePath", "absolute_path", "target_file")
@@ -193,17 +325,13 @@ def _tool(event: str, given: Payload, *, tells_failures: bool) -> HookToolUse | 
         use_id=given.identifier("tool_use_id"),
         exit_code=_exit_code(event, given, answered, tells_failures=tells_failures),
         has_failed=event == hook.POST_TOOL_FAILURE,
+        # The tool of an MCP server answers part by part.
         output=given.text("error")
         or given.text("tool_response")
         or tool_output(answered)
-        or _mcp_output(given),
+        or "\n".join(part.text("text") for part in given.parts("tool_response", "tool_result")),
         milliseconds=given.number("duration_ms"),
     )
-
-
-def _mcp_output(given: Payload) -> str:
-    """What a tool of an MCP server has answered, part by part."""
-    return "\n".join(part.text("text") for part in given.parts("tool_response", "tool_result"))
 
 
 def _exit_code(event: str, given: Payload, answered: Payload, *, tells_failures: bool) -> int | None:
@@ -230,17 +358,22 @@ def render_claude_answer(own_name: str, event: str, answer: HookAnswer) -> Rende
     fields = _fields(own_name, event, answer, text) if own_name and text else {}
     if answer.notice and own_name:
         fields["systemMessage"] = shorten_text(answer.notice)
+    return render_fields(fields)
+
+
+def render_fields(fields: dict[str, object]) -> Rendered:
+    """An answer as JSON on standard output; silence when there is nothing to say."""
     return (compose(fields), "", 0) if fields else SILENCE
 
 
 def _fields(own_name: str, event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if event == hook.PRE_TOOL and answer.is_no:
-        return event_output(own_name, permissionDecision="deny", permissionDecisionReason=text)
+        return _event_output(own_name, permissionDecision="deny", permissionDecisionReason=text)
     if event in hook.ENDINGS or (answer.is_no and event != hook.SESSION_START):
         return {"decision": "block", "reason": text}
-    return event_output(own_name, additionalContext=text) if event in WITH_CONTEXT else {}
+    return _event_output(own_name, additionalContext=text) if event in WITH_CONTEXT else {}
 
 
-def event_output(own_name: str, **fields: str) -> dict[str, object]:
+def _event_output(own_name: str, **fields: str) -> dict[str, object]:
     """What is said about one event only."""
     return {"hookSpecificOutput": {"hookEventName": own_name, **fields}}
