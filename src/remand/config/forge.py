@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from remand.config.values import NAME, ConfigError, require_known_keys, seconds, text, texts
 from remand.domain.record import Record
+from remand.domain.text.words import word_list
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -19,16 +20,7 @@ REPORTS = ("status", "review", "comment")
 SOURCES = ("writers", "anyone")
 LABEL = "remand"
 """The label of issues that become tasks, where no other is named."""
-_KEYS = (
-    "kind",
-    "repository",
-    "api",
-    "report",
-    "interval",
-    "remote",
-    "import_label",
-    "import_from",
-)
+_KEYS = word_list("kind repository api report interval remote import_label import_from")
 _PART = r"[A-Za-z0-9_.-]+"
 _REPOSITORIES = {
     "github": (re.compile(f"{_PART}/{_PART}"), '"owner/name"'),

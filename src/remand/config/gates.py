@@ -18,35 +18,17 @@ from remand.config.values import (
 )
 from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
 from remand.domain.gate.verdict import INTEGRITY_GATE
+from remand.domain.text.words import word_list
 
-_GATE = (
-    "command",
-    "parser",
-    "require",
-    "timeout",
-    "mode",
-    "paths",
-    "required",
-    "prepare",
-    "ratchet",
-    "retries",
-    "enabled",
-)
+_GATE = word_list("command parser require timeout mode paths required prepare ratchet retries enabled")
 _GATE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _THRESHOLD = re.compile(r"(?:max|min)_[a-z][a-z_]{0,40}")
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 MAX_TIMEOUT = 6 * 3600.0
 MAX_GATES = 32
-LOCK_FILES = (
-    "uv.lock",
-    "poetry.lock",
-    "requirements.txt",
-    "package-lock.json",
-    "pnpm-lock.yaml",
-    "yarn.lock",
-    "Cargo.lock",
-    "go.sum",
-)
+LOCK_FILES = word_list("""
+uv.lock poetry.lock requirements.txt package-lock.json pnpm-lock.yaml yarn.lock Cargo.lock go.sum
+""")
 
 
 def parse_gate_policy(data: dict[str, Any]) -> GatePolicy:

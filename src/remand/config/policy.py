@@ -9,30 +9,14 @@ from remand.domain.instant import OLD_BOUND_SECONDS
 from remand.domain.policy import ASK, IGNORE, Policy
 from remand.domain.run import Budget
 from remand.domain.task import MAX_LEASE_SECONDS
+from remand.domain.text.words import word_list
 
 MIN_CLOCK_SKEW_SECONDS = 1.0
-_POLICY = (
-    "lockout",
-    "escalate_after_reviews",
-    "alert_after_gates",
-    "escalate_after_gates",
-    "max_invalid_rejections",
-    "lease",
-    "escalation_deadline",
-    "director",
-    "adviser",
-    "auto_reformulate",
-    "budget",
-    "max_faults",
-    "max_waiting_reviews",
-    "open_pr",
-    "request_review",
-    "merge_on_approve",
-    "close_issue",
-    "enforce",
-    "unconfirmed_no",
-    "clock_skew",
-)
+_POLICY = word_list("""
+lockout escalate_after_reviews alert_after_gates escalate_after_gates max_invalid_rejections lease escalation_deadline
+director adviser auto_reformulate budget max_faults max_waiting_reviews open_pr request_review merge_on_approve
+close_issue enforce unconfirmed_no clock_skew
+""")
 
 
 def parse_policy(table: dict[str, Any]) -> Policy:

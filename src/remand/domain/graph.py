@@ -13,6 +13,7 @@ from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.rejection import RejectionDecision, TaskRejection
+from remand.domain.text.words import word_list
 
 
 class NodeType(StrEnum):
@@ -184,20 +185,10 @@ DECISION_CONTENT = "Rejection decision: "
 """How the content of a decision begins, before its type."""
 UNKNOWN_TASK_NODE = "task:unknown"
 _LONGEST_ID = 200
-_COPIED_FIELDS = (
-    "agent_id",
-    "handoff_id",
-    "rejected_at",
-    "reason_summary",
-    "reason_detail",
-    "blocking_factor",
-    "what_attempted",
-    "evidence",
-    "suggested_alternative",
-    "alternative_tasks",
-    "task_original_scope",
-    "scope_growth_factor",
-)
+_COPIED_FIELDS = word_list("""
+agent_id handoff_id rejected_at reason_summary reason_detail blocking_factor what_attempted evidence
+suggested_alternative alternative_tasks task_original_scope scope_growth_factor
+""")
 
 
 class LedgerGraph(ThoughtGraph):

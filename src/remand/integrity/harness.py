@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable
 
+from remand.domain.text.words import word_list
 from remand.integrity.comparison import Comparison
 from remand.integrity.readers.command_lines import is_pipeline_path
 from remand.integrity.readers.configuration import configured_tool
@@ -26,19 +27,7 @@ _TOOLS = re.compile(
     r"|taskipy|bandit|pyrefly|ty|importlinter)\b|tool:pytest|pytest|mypy(-.*)?|coverage:.*|flake8|pylint.*|testenv.*|tox"
     r"|lints\b.*|workspace\.lints\b.*"
 )
-_PACKAGE_KEYS = (
-    "scripts",
-    "jest",
-    "eslintConfig",
-    "vitest",
-    "mocha",
-    "nyc",
-    "c8",
-    "ava",
-    "lint-staged",
-    "husky",
-    "stylelint",
-)
+_PACKAGE_KEYS = word_list("scripts jest eslintConfig vitest mocha nyc c8 ava lint-staged husky stylelint")
 
 
 def is_steering_path(path: str) -> bool:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from remand.domain.access import confusables
 from remand.domain.record import Record
 from remand.domain.text.path_patterns import PathPattern
+from remand.domain.text.words import word_list
 
 _INSTANCE = re.compile(r"(.*[^\s/])\s*/\s*\d+", re.DOTALL)
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"))
@@ -314,18 +315,9 @@ THE_DIRECTOR = Actor(name="director", roles=frozenset({Role.DIRECTOR}))
 """The command that the user made director. It comes through no interface: only the system itself speaks for it."""
 
 
-TEST_PATTERNS = (
-    "tests/**",
-    "test/**",
-    "**/tests/**",
-    "**/test/**",
-    "**/__tests__/**",
-    "**/test_*",
-    "**/*_test.*",
-    "**/*.test.*",
-    "**/*.spec.*",
-    "**/conftest.py",
-)
+TEST_PATTERNS = word_list("""
+tests/** test/** **/tests/** **/test/** **/__tests__/** **/test_* **/*_test.* **/*.test.* **/*.spec.* **/conftest.py
+""")
 """What a tester reviews whose member names no paths."""
 
 

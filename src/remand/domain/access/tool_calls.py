@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from remand.domain.text.path_patterns import matches_name
+from remand.domain.text.words import word_set
 
 COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
 """What stands between simple commands."""
@@ -149,56 +150,14 @@ _PERSONS = re.compile(
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 USER_COMMANDS = "commands that only a person may use (approving, overriding, unlocking, pausing)"
 GIT_INTERNALS = "git's own settings, refs and hooks"
-_READING = frozenset(
-    [
-        "basename",
-        "cat",
-        "cd",
-        "cut",
-        "date",
-        "diff",
-        "dirname",
-        "du",
-        "echo",
-        "egrep",
-        "fgrep",
-        "file",
-        "grep",
-        "head",
-        "jq",
-        "ls",
-        "nl",
-        "pwd",
-        "rg",
-        "sort",
-        "stat",
-        "tail",
-        "tree",
-        "true",
-        "type",
-        "uniq",
-        "wc",
-        "whereis",
-        "which",
-    ]
-)
+_READING = word_set("""
+basename cat cd cut date diff dirname du echo egrep fgrep file grep head jq ls nl pwd rg sort stat tail tree true type
+uniq wc whereis which
+""")
 """Programs that only look around."""
-_GITS_READING = frozenset(
-    [
-        "blame",
-        "cat-file",
-        "describe",
-        "diff",
-        "grep",
-        "log",
-        "ls-files",
-        "ls-tree",
-        "rev-parse",
-        "shortlog",
-        "show",
-        "status",
-    ]
-)
+_GITS_READING = word_set("""
+blame cat-file describe diff grep log ls-files ls-tree rev-parse shortlog show status
+""")
 _NESTED = re.compile(r"[<>`]|\$\(")
 _MORE = re.compile(r"(?<!\S)(?:-[oO]|--(?:output|ext-diff|textconv|pre|open)\b\S*)")
 """Options by which such a program writes, or runs another."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from remand.domain.record import Record
+from remand.domain.text.words import word_set
 
 MAX_PHRASE = 2_000
 _ID = re.compile(r"(?:task:)?(T-[A-Za-z0-9][A-Za-z0-9-]*)")
@@ -33,39 +34,10 @@ _WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _PART = re.compile(r"[,;+&/\n]|\band\b|\bund\b|\by\b|\bet\b|\be\b|和|与|及|、|，|；")
 
-_NONE = frozenset(
-    [
-        "none",
-        "no",
-        "nil",
-        "nothing",
-        "n/a",
-        "na",
-        "-",
-        "--",
-        "—",
-        "null",
-        "independent",
-        "standalone",
-        "keine",
-        "keins",
-        "nichts",
-        "ninguna",
-        "ninguno",
-        "nada",
-        "aucune",
-        "aucun",
-        "rien",
-        "nessuna",
-        "brak",
-        "нет",
-        "无",
-        "無",
-        "没有",
-        "なし",
-        "없음",
-    ]
-)
+_NONE = word_set("""
+none no nil nothing n/a na - -- — null independent standalone keine keins nichts ninguna ninguno nada aucune aucun
+rien nessuna brak нет 无 無 没有 なし 없음
+""")
 _NEGATED = re.compile(
     r"\b(?:no|not|nothing|without|independent|kein\w*|nichts?|unabh\w+|sin|ningun\w*|aucun\w*|sans)\b|无|不|没有",
     re.IGNORECASE,
@@ -77,44 +49,12 @@ _EXCEPT = re.compile(
 )
 """What turns a negation around: "nothing except 1", "not before 1"."""
 _CLAUSE = re.compile(r"[,;.\n]\s")
-_PREVIOUS = frozenset(
-    [
-        "previous",
-        "prior",
-        "above",
-        "preceding",
-        "before",
-        "vorherige",
-        "vorherigen",
-        "vorheriger",
-        "vorige",
-        "vorigen",
-        "anterior",
-        "previa",
-        "précédente",
-        "précédent",
-        "precedente",
-        "poprzednie",
-        "предыдущая",
-    ]
-)
+_PREVIOUS = word_set("""
+previous prior above preceding before vorherige vorherigen vorheriger vorige vorigen anterior previa précédente
+précédent precedente poprzednie предыдущая
+""")
 _PREVIOUS_WIDE = ("上一", "前一", "上述", "前の", "이전")
-_ALL = frozenset(
-    [
-        "both",
-        "all",
-        "others",
-        "everything",
-        "alle",
-        "todas",
-        "todos",
-        "toutes",
-        "tous",
-        "tutti",
-        "wszystkie",
-        "все",
-    ]
-)
+_ALL = word_set("both all others everything alle todas todos toutes tous tutti wszystkie все")
 _ORDINALS = {
     word: number
     for number, words in enumerate(
@@ -128,79 +68,12 @@ _ORDINALS = {
     )
     for word in words.split()
 }
-_EMPTY = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "on",
-        "to",
-        "for",
-        "in",
-        "with",
-        "from",
-        "is",
-        "are",
-        "be",
-        "must",
-        "need",
-        "needs",
-        "requires",
-        "require",
-        "required",
-        "depends",
-        "depend",
-        "dependency",
-        "after",
-        "once",
-        "when",
-        "done",
-        "finished",
-        "complete",
-        "completed",
-        "merged",
-        "task",
-        "tasks",
-        "subtask",
-        "sub",
-        "step",
-        "part",
-        "work",
-        "it",
-        "this",
-        "that",
-        "first",
-        "nach",
-        "erst",
-        "wenn",
-        "fertig",
-        "aufgabe",
-        "der",
-        "die",
-        "das",
-        "den",
-        "von",
-        "benötigt",
-        "braucht",
-        "hängt",
-        "ab",
-        "después",
-        "de",
-        "la",
-        "el",
-        "los",
-        "las",
-        "tarea",
-        "requiere",
-        "depende",
-        "après",
-        "la",
-        "tâche",
-        "requiert",
-        "dépend",
-    ]
-)
+_EMPTY = word_set("""
+a an the of on to for in with from is are be must need needs requires require required depends depend dependency after
+once when done finished complete completed merged task tasks subtask sub step part work it this that first nach erst
+wenn fertig aufgabe der die das den von benötigt braucht hängt ab después de la el los las tarea requiere depende
+après la tâche requiert dépend
+""")
 
 
 class SubtaskNeeds(Record, kw_only=True):

@@ -9,6 +9,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from remand.domain.text.words import word_list
+
 MAX_DEPTH = 64
 MAX_TEXT = 1 << 16
 
@@ -33,37 +35,10 @@ _NAME = r"passw(?:or)?d|passwort|secret|api[_-]?key|access[_-]?key|auth[_-]?toke
 _ASSIGNED = rf"(?i)({_NAME})(\"?\s{{0,3}}[:=]\s{{0,3}}[\"']?)([^\s\"',;&]{{6,200}})"
 _SECRET_KEY = rf"(?i).*(?:{_NAME})"
 _ID = re.compile(r"[A-Z]-[0-9]{8}-")
-_HINTS = (
-    *(
-        "key",
-        "token",
-        "secret",
-        "passw",
-        "bearer",
-        "basic",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "github_pat",
-    ),
-    *(
-        "glpat-",
-        "gldt-",
-        "glrt-",
-        "glcbt-",
-        "glptt-",
-        "glft-",
-        "glsoat-",
-        "akia",
-        "asia",
-        "abia",
-        "acca",
-        "aiza",
-    ),
-    *("xox", "hooks.slack", "sk_", "sk-", "rk_", "npm_", "pypi-", "eyj", "://"),
-)
+_HINTS = word_list("""
+key token secret passw bearer basic ghp_ gho_ ghu_ ghs_ ghr_ github_pat glpat- gldt- glrt- glcbt- glptt- glft- glsoat-
+akia asia abia acca aiza xox hooks.slack sk_ sk- rk_ npm_ pypi- eyj ://
+""")
 _HINT = rf"(?i){'|'.join(map(re.escape, _HINTS))}"
 
 

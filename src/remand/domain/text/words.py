@@ -38,6 +38,11 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def word_list(text: str) -> tuple[str, ...]:
+    """The same, in their order."""
+    return tuple(text.split())
+
+
 def phrase_set(text: str) -> frozenset[str]:
     """The phrases of a list that are separated by commas or lines."""
     return frozenset(

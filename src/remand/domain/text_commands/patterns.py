@@ -201,10 +201,7 @@ SHORT = {
 }
 
 TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
-    (
-        UnlockTextRequest,
-        OBEY,
-        """
+    (UnlockTextRequest, OBEY, """
         unlock {agent} [again] for|on|from|of|in|at {task} [again]
         unlock {agent} [again] {task}
         unlock {agent} so_that|so {person} can|may DO {task} [again]
@@ -214,12 +211,8 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         LIFT {agent} 's lockout|lock for|on|from|of|in {task}
         LIFT [the] lockout|lock of|for|on|from {agent} for|on|from|of|in {task}
         LIFT [the] lockout|lock on|for|from|of {task} for|of {agent}
-        """,
-    ),
-    (
-        UnlockTextRequest,
-        ASK_BACK,
-        """
+    """),
+    (UnlockTextRequest, ASK_BACK, """
         unlock {agent}
         unlock {agent} [for] everything|everywhere|all_tasks|all_of_it|it|this|that
         unlock {task}
@@ -231,12 +224,8 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         give {agent} another|a_second|one_more chance|try|go on|with|at {task}
         {agent} may|can|should DO {task} again
         {agent} should|must|can|may be unlocked for|on|from {task}
-        """,
-    ),
-    (
-        ReviewTextRequest,
-        OBEY,
-        """
+    """),
+    (ReviewTextRequest, OBEY, """
         {reviewer} [,|:] [please|kindly] [can|could|would|will you [please]] LOOK WORK [again]
         {reviewer} [,|:] would you mind reviewing WORK
         review|re-review WORK [please] [,] {reviewer}
@@ -251,12 +240,8 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         assign {reviewer} as [the|a] reviewer of|for|on|to WORK
         WANT {reviewer} to LOOK WORK
         WANT a review of|for|on WORK from|by {reviewer}
-        """,
-    ),
-    (
-        ReviewTextRequest,
-        ASK_BACK,
-        """
+    """),
+    (ReviewTextRequest, ASK_BACK, """
         review WORK
         request|get|ask_for [a] review of|for|on WORK
         have|get WORK reviewed
@@ -264,12 +249,8 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         WORK needs|is_ready_for [a] review by|from {reviewer}
         {reviewer} ,|: WORK needs|is_ready_for [a] review
         {reviewer} ,|: check WORK
-        """,
-    ),
-    (
-        WhyTextRequest,
-        OBEY,
-        """
+    """),
+    (WhyTextRequest, OBEY, """
         why|for_what_reason is|was|has {agent} [been|still] LOCKED OF_TASK
         why's {agent} [been|still] LOCKED OF_TASK
         why did {agent} get LOCKED OF_TASK
@@ -298,12 +279,8 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         who locked_out {agent} OF_TASK
         is|was {agent} [still] LOCKED|unlocked OF_TASK
         what_is|what's {agent} locked_out of|from|for
-        """,
-    ),
-    (
-        ReassignTextRequest,
-        OBEY,
-        """
+    """),
+    (ReassignTextRequest, OBEY, """
         GIVE {task} [over|on|away] from {source} [over|on] to {target}
         GIVE {task} [over|on] to {target} from|instead_of {source}
         GIVE {source} 's {task} [over|on] to {target}
@@ -317,22 +294,14 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         put|assign {target} on|to {task} [instead_of {source}]
         replace {source} by|with {target} on|for {task}
         swap {source} for {target} on {task}
-        """,
-    ),
-    (
-        ReassignTextRequest,
-        ASK_BACK,
-        """
+    """),
+    (ReassignTextRequest, ASK_BACK, """
         reassign|re-assign {task} [from {source}]
         {target} should|must|can|could|may TAKE {task} [over] [from {source}]
         {target} takes|takes_over|gets {task} [over] [from {source}]
         [{source} 's] {task} goes|should_go|must_go to {target}
-        """,
-    ),
-    (
-        EscalateTextRequest,
-        OBEY,
-        """
+    """),
+    (EscalateTextRequest, OBEY, """
         escalate {task} [to {human}]
         escalate to {human} [:|,] {task}
         raise {task} to|with {human}
@@ -342,12 +311,8 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         ask {human} about|what_to_do_about|what_to_do_with {task}
         WANT to decide|decide_on|decide_about {task} [myself]
         hand|give|pass {task} [over|up] to me|the_user [to_decide]
-        """,
-    ),
-    (
-        StatusTextRequest,
-        OBEY,
-        """
+    """),
+    (StatusTextRequest, OBEY, """
         [what_is|what's|tell_me|show_me|show|give_me] [the] [current] status|state of|on|for {task} [now]
         status|state {task}
         {task} status|state
@@ -365,24 +330,16 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         who_is|who's working_on|on|doing {task}
         who's_got|who_has_got|who_has|who_holds|who_owns|who_works_on {task}
         is|was {task} done|finished|merged|ready|approved|rejected|blocked|escalated|claimed|stuck [yet]
-        """,
-    ),
-    (
-        LockoutsTextRequest,
-        OBEY,
-        """
+    """),
+    (LockoutsTextRequest, OBEY, """
         who_is|who's|who_are|who_was [currently|still|all] LOCKED [now] OF_TASK
         which|what agents are [currently|still] LOCKED OF_TASK
         is|are anyone|anybody|someone|somebody|any_agents [currently|still] LOCKED OF_TASK
         [list|show|show_me|what_are|who_are|give_me] [all] [the|my|current] lockouts|locked_out_agents OF_TASK
         are_there any lockouts OF_TASK
         lockout list
-        """,
-    ),
-    (
-        InboxTextRequest,
-        OBEY,
-        """
+    """),
+    (InboxTextRequest, OBEY, """
         what_is|what's [there] waiting|open|pending [for|on|with me|us]
         what waits for me|us
         what_do|what_must|what_should|what i [have_to|need_to] decide|answer
@@ -396,18 +353,13 @@ TABLE: tuple[tuple[type[TextRequest], bool, str], ...] = (
         [show|show_me|open|check|list] [me] [my|the] inbox
         what_is|what's in my|the inbox
         [show|show_me|list|what_are] [me] [all] [my|the|any] [open] escalations|questions [for_me]
-        """,
-    ),
-    (
-        AnswerTextRequest,
-        OBEY,
-        """
+    """),
+    (AnswerTextRequest, OBEY, """
         answer {task} : {option}
         answer {task} : unlock : {agent}
         answer {task} : reassign : {target}
-        """,
-    ),
-)
+    """),
+)  # fmt: skip
 
 BECAUSE = "because_of|because|since|as|so_that|so|due_to|given_that|now_that|reason_:"
 GUIDING = (

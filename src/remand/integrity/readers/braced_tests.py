@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from remand.domain.text.words import word_set
+from remand.domain.text.words import word_list, word_set
 from remand.integrity.readers.cases import (
     BOUNDED,
     EXACT,
@@ -26,19 +26,7 @@ _NAMES = _GROUPS | _TESTS
 _SKIPS = frozenset(("skip", "todo", "fixme", "fails", "failing", "fail", "only"))
 _TEST_HOLDERS = frozenset(("Deno", "QUnit", "t", "tap", "node", "mocha", "vitest"))
 _DEFINES = frozenset(("function", "const", "let"))
-_LOOKS = (
-    "getBy",
-    "findBy",
-    "getAllBy",
-    "findAllBy",
-    "assert",
-    "expect",
-    "verify",
-    "check",
-    "should",
-    "waitFor",
-    "fail",
-)
+_LOOKS = word_list("getBy findBy getAllBy findAllBy assert expect verify check should waitFor fail")
 _MAX_REPEATS = 1000
 _SCRIPT_LOOKAHEAD = 60
 """Tokens that are looked at for the end of a value."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
-from remand.domain.text.words import set_similarity
+from remand.domain.text.words import set_similarity, word_list
 
 NOTHING, LOOSE, BOUNDED, COUNTED, EXACT, NARROW = range(6)
 """How much an assertion proves: nothing; that something is there; a bound or truth; how many; a value; a value and more."""
@@ -115,16 +115,7 @@ def word_similarity(one: frozenset[str], other: frozenset[str]) -> float:
     return set_similarity(one, other) if one or other else 1.0
 
 
-SMOKE = (
-    "smoke",
-    "no_error",
-    "not_raise",
-    "without_error",
-    "does_not_crash",
-    "importable",
-    "imports",
-    "no_throw",
-)
+SMOKE = word_list("smoke no_error not_raise without_error does_not_crash importable imports no_throw")
 
 
 def is_smoke_name(name: str) -> bool:

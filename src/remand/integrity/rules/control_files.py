@@ -9,21 +9,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from remand.domain.gate.control_files import is_nested_control_path
-from remand.domain.text.words import word_set
+from remand.domain.text.words import word_list, word_set
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.paths import matches_any
 from remand.integrity.readers.command_lines import is_pipeline_path, package_scripts
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
-ALWAYS_PROTECTED = (
-    "remand.toml",
-    "*/remand.toml",
-    ".git-hooks/*",
-    ".githooks/*",
-    ".openhands/hooks*",
-    ".github/hooks/*",
-)
+ALWAYS_PROTECTED = word_list("""
+remand.toml */remand.toml .git-hooks/* .githooks/* .openhands/hooks* .github/hooks/*
+""")
 _SETTINGS = re.compile(
     r"(^|/)\.(claude|codex|cursor|gemini|qwen|openhands|copilot)/[\w./-]*(settings|hooks|config)[\w.-]*\.(json|toml|ya?ml)$"
 )

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from remand.domain.text.words import word_set
+from remand.domain.text.words import word_list, word_set
 from remand.integrity.changeset import Changeset
 from remand.integrity.readers.python_tree import (
     Function,
@@ -26,16 +26,9 @@ from remand.integrity.readers.tokens import BracketedCode
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
 _RESULTS = word_set("outcome longrepr exitstatus excinfo testsfailed passed failed wasxfail rep_call")
-_RESULT_HOOKS = (
-    "makereport",
-    "sessionfinish",
-    "runtest",
-    "pyfunc_call",
-    "exception",
-    "logreport",
-    "teststatus",
-    "unconfigure",
-)
+_RESULT_HOOKS = word_list("""
+makereport sessionfinish runtest pyfunc_call exception logreport teststatus unconfigure
+""")
 _REPLACES = word_set("pytest_pyfunc_call pytest_runtest_protocol pytest_runtestloop pytest_runtest_call")
 _OPTIONS = word_set("keyword markexpr deselect ignore ignore_glob args collectonly lf cov_fail_under no_cov")
 """Options by which a run has fewer tests, or asks for less."""

@@ -43,50 +43,32 @@ _LIST = r"(?P<codes>[\w@/.,:\s-]*?)"
 _FORMS = (
     _compile_form("noqa", r"#\s*(?:ruff|flake8)\s*:\s*(?:noqa|disable)", is_wide=True),
     _compile_form("noqa", r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?"),
-    _compile_form(
-        "type: ignore",
-        r"#\s*(?:type|ty|pyre|pyright)\s*[:-]\s*(?:ignore|fixme)(?:\[(?P<codes>[^\]]*)\])?(?!-)",
-    ),
-    _compile_form(
-        "mypy",
-        r"#\s*(?:mypy|pytype)\s*:\s*(?:ignore-errors|disable-error-code|allow-|no-|skip-file)",
-        is_wide=True,
-    ),
-    _compile_form(
-        "pyright",
-        r"#\s*pyright\s*:\s*(?:basic|off|standard|report\w+\s*=\s*(?:false|none|warning))",
-        is_wide=True,
-    ),
+    _compile_form("type: ignore",
+        r"#\s*(?:type|ty|pyre|pyright)\s*[:-]\s*(?:ignore|fixme)(?:\[(?P<codes>[^\]]*)\])?(?!-)"),
+    _compile_form("mypy", r"#\s*(?:mypy|pytype)\s*:\s*(?:ignore-errors|disable-error-code|allow-|no-|skip-file)",
+        is_wide=True),
+    _compile_form("pyright", r"#\s*pyright\s*:\s*(?:basic|off|standard|report\w+\s*=\s*(?:false|none|warning))",
+        is_wide=True),
     _compile_form("pylint", r"#\s*pylint\s*:\s*skip-file", is_wide=True),
     _compile_form("pylint", r"#\s*pylint\s*:\s*disable(?:-next)?\s*=\s*(?P<codes>[\w,\s-]+)"),
     _compile_form("no cover", r"#\s*pragma\s*:\s*no\s*(?:cover|branch)", names_codes=False),
     _compile_form("nosec", r"#\s*(?:nosec|nosemgrep)\b", names_codes=False),
-    _compile_form(
-        "eslint-disable",
-        rf"(?:eslint|oxlint|tslint|stylelint)[-:]disable(?:[-:](?:next-)?line)?\b(?!-)\s*{_LIST}(?:\s--.*)?\s*(?:\*/|$)",
-    ),
+    _compile_form("eslint-disable",
+        rf"(?:eslint|oxlint|tslint|stylelint)[-:]disable(?:[-:](?:next-)?line)?\b(?!-)\s*{_LIST}(?:\s--.*)?\s*(?:\*/|$)"),
     _compile_form("eslint rule off", r"/\*\s*eslint\s+[\w@/-]+\s*:\s*(?:0|[\"']?off)", names_codes=False),
     _compile_form("ts-ignore", r"@ts-(?:ignore|expect-error)\b", names_codes=False),
     _compile_form("ts-nocheck", r"@ts-nocheck\b", is_wide=True),
     _compile_form("biome-ignore", r"(?:biome-ignore|deno-lint-ignore|\$FlowFixMe)\S*", names_codes=False),
-    _compile_form(
-        "coverage ignore",
-        r"(?:istanbul|c8|v8)\s+ignore|node:coverage\s+(?:ignore|disable)",
-        names_codes=False,
-    ),
+    _compile_form("coverage ignore", r"(?:istanbul|c8|v8)\s+ignore|node:coverage\s+(?:ignore|disable)",
+        names_codes=False),
     _compile_form("nolint", r"//\s*nolint\b(?::(?P<codes>[\w,\s-]+))?|//lint:ignore|//\s*#nosec"),
-    _compile_form(
-        "NOSONAR",
-        r"\bNOSONAR\b|CHECKSTYLE:OFF|NOPMD|@phpstan-ignore|phpcs:ignore|swiftlint:disable",
-        names_codes=False,
-    ),
+    _compile_form("NOSONAR", r"\bNOSONAR\b|CHECKSTYLE:OFF|NOPMD|@phpstan-ignore|phpcs:ignore|swiftlint:disable",
+        names_codes=False),
     _compile_form("shellcheck disable", r"#\s*shellcheck\s+disable=(?P<codes>[\w,]+)"),
-    _compile_form(
-        "linter ignore",
+    _compile_form("linter ignore",
         r"#\s*(?:hadolint\s+ignore|yamllint\s+disable|rubocop:disable|zizmor:\s*ignore|checkov:skip|:nocov:)",
-        names_codes=False,
-    ),
-)
+        names_codes=False),
+)  # fmt: skip
 _HINT = re.compile(
     "noqa|ignore|disable|fixme|mypy|pyright|pytype|skip|pragma|nosem|nosec|eslint|@ts-|coverage|nolint|nosonar"
     "|checkstyle|nopmd|nocov",

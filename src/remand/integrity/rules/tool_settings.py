@@ -407,49 +407,23 @@ def _forbid(files: str, line: str, code: str) -> _ForbiddenLine:
 
 _BUILDS = r"(pom\.xml|\.gradle(\.kts)?|gradle\.properties|\.(cs|vb|fs)proj|Directory\.Build\.props|CMakeLists\.txt|build\.sbt|mix\.exs)$"
 _FORBIDDEN_LINES = (
-    _forbid(
-        _BUILDS,
-        r"<(skipTests|maven\.test\.skip|skipITs)>\s*true|<testFailureIgnore>\s*true",
-        "failure_ignored",
-    ),
-    _forbid(
-        _BUILDS,
-        r"ignoreFailures\s*(=|\(|\s)\s*true|haltOnFailure\s*=\s*false|<failOnViolation>\s*false",
-        "failure_ignored",
-    ),
-    _forbid(
-        _BUILDS,
-        r"<(failOnError|failsOnError|haltOnFailure)>\s*false|-DskipTests|isIgnoreFailures\s*=\s*true",
-        "failure_ignored",
-    ),
-    _forbid(
-        _BUILDS,
-        r"<NoWarn>|<WarningLevel>\s*0|TreatWarningsAsErrors>\s*false|allWarningsAsErrors\s*=\s*false",
-        "rule_switched_off",
-    ),
-    _forbid(
-        _BUILDS,
-        r"abortOnError\s*(=\s*)?false|-Wno-\w+|-Xlint:none|<RunAnalyzers>\s*false",
-        "rule_switched_off",
-    ),
-    _forbid(
-        _BUILDS,
-        r"excludeTestsMatching|<exclude>.*Test|tests?\.enabled\s*=\s*false|enabled\s*=\s*false",
-        "tests_left_out",
-    ),
-    _forbid(
-        r"(^|/)\.(eslint|stylelint|pylint|mypy|flake8|coverage|sonar|oxlint|jshint)ignore$",
-        r"^(?!#)\S",
-        "rule_switched_off",
-    ),
+    _forbid(_BUILDS, r"<(skipTests|maven\.test\.skip|skipITs)>\s*true|<testFailureIgnore>\s*true", "failure_ignored"),
+    _forbid(_BUILDS, r"ignoreFailures\s*(=|\(|\s)\s*true|haltOnFailure\s*=\s*false|<failOnViolation>\s*false",
+        "failure_ignored"),
+    _forbid(_BUILDS, r"<(failOnError|failsOnError|haltOnFailure)>\s*false|-DskipTests|isIgnoreFailures\s*=\s*true",
+        "failure_ignored"),
+    _forbid(_BUILDS, r"<NoWarn>|<WarningLevel>\s*0|TreatWarningsAsErrors>\s*false|allWarningsAsErrors\s*=\s*false",
+        "rule_switched_off"),
+    _forbid(_BUILDS, r"abortOnError\s*(=\s*)?false|-Wno-\w+|-Xlint:none|<RunAnalyzers>\s*false", "rule_switched_off"),
+    _forbid(_BUILDS, r"excludeTestsMatching|<exclude>.*Test|tests?\.enabled\s*=\s*false|enabled\s*=\s*false",
+        "tests_left_out"),
+    _forbid(r"(^|/)\.(eslint|stylelint|pylint|mypy|flake8|coverage|sonar|oxlint|jshint)ignore$", r"^(?!#)\S",
+        "rule_switched_off"),
     _forbid(r"\.py$", r"#\s*doctest:\s*\+SKIP", "test_skipped"),
-    _forbid(
-        r"_test\.go$",
-        r"^//\s*(go:build|\+build)\s+(?!(linux|darwin|windows|unix|amd64|arm64)\b)",
-        "test_uncollected",
-    ),
+    _forbid(r"_test\.go$", r"^//\s*(go:build|\+build)\s+(?!(linux|darwin|windows|unix|amd64|arm64)\b)",
+        "test_uncollected"),
     _forbid(r"\.rs$", r"#!?\[cfg\(any\(\)\)\]", "test_uncollected"),
-)
+)  # fmt: skip
 _LEAST_COVERAGE = re.compile(r"(?:minimum|minValue|Threshold)\W{1,6}(0?\.\d+|\d+)", re.IGNORECASE)
 _HARMLESS_PATHS = re.compile(
     r"dist|build|node_modules|vendor|coverage|generated|\.min\.|docs?(/|$)|third_party|\.venv"
