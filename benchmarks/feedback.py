@@ -16,14 +16,8 @@ from remand.domain.evolve import replay
 from remand.domain.feedback.rounds import read_feedback
 from remand.domain.feedback.sanitiser import sanitise
 from remand.domain.task import Task
-from remand.testing.builders import (
-    T1,
-    gate_passed_and_submitted,
-    handoff_id,
-    stamp_events,
-    task_added,
-    task_claimed,
-)
+from remand.testing.builders import T1, handoff_id, task_added, task_claimed
+from tests.support.builders import gate_passed_and_submitted, stamp_events
 
 ROUNDS, FINDINGS = 5, 300
 SAID = (

@@ -19,7 +19,7 @@ import pytest
 from remand.adapters.system.clock import SystemClock
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.refusals import MEANINGS
-from remand.domain.validation.issues import MEANINGS as ISSUES
+from remand.domain.validation.assessment import MEANINGS as ISSUES
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, near_call
 
 ROW = {

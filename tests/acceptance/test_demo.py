@@ -15,8 +15,9 @@ import pytest
 
 from remand.domain.events.tasks import TaskAdded, TaskClaimed, TaskSubmitted
 from remand.interfaces.demo.environment import EventWatcher
-from remand.testing.builders import T1, Session, task_added, task_claimed, task_submitted
+from remand.testing.builders import T1, Session, task_added, task_claimed
 from tests.integration.machine import REMAND, Machine, Repository, Said, wait_for
+from tests.support.builders import task_submitted
 
 NOES = {
     ("reviewer", "issue #42", "Lead", "Fenster", "on to Hockney"),

@@ -19,9 +19,9 @@ from remand.domain.forge import ReviewState
 from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.task import Status, Task
-from remand.testing import builders
 from remand.testing.forge_fakes import MemoryNotes
 from tests.contracts.forge_adapters import SETUPS, Setup, World, on, opened
+from tests.support import builders
 from tests.support.forge.state import NewLineComment, StoredReview
 
 NO, YES, COMMENT = ReviewState.CHANGES_REQUESTED, ReviewState.APPROVED, ReviewState.COMMENTED

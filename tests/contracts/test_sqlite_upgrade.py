@@ -14,8 +14,9 @@ from remand.domain.forge import ForgeAction, TaskForgeState
 from remand.domain.task import Status, Task
 from remand.ledger.signatures import Doubt
 from remand.ledger.task_state import flat_state
-from remand.testing.builders import FakeLedger, Session, a_task
+from remand.testing.builders import Session, a_task
 from remand.testing.builders import task_id as numbered
+from tests.support.builders import FakeLedger
 
 VERSION_14 = """
 DROP TABLE group_task; DROP INDEX signed_group_place; DROP INDEX signed_group_wrong;

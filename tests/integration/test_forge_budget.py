@@ -16,9 +16,9 @@ from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.forge import ReviewState
-from remand.testing.builders import FakeLedger
 from remand.testing.forge_fakes import MemoryNotes
 from tests.integration.forge_reviews import DIALECTS, Spoken
+from tests.support.builders import FakeLedger
 from tests.support.forge.server import ForgeServer
 from tests.support.forge.state import ForgeState, NewLineComment
 

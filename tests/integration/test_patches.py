@@ -9,7 +9,7 @@ import pytest
 
 from remand.adapters.git import commits
 from remand.adapters.git.commits import read_patch
-from remand.domain.reviewer.change import RenderedChange
+from remand.domain.reviewer import RenderedChange
 from remand.wiring.ledger import find_place
 from tests.integration.machine import Machine, Repository
 

@@ -27,10 +27,11 @@ from remand.interfaces.cli.registry import CommandCall
 from remand.interfaces.cli.top import follow_events
 from remand.interfaces.terminal.screen import render_screen
 from remand.interfaces.terminal.state import initial_state
-from remand.testing.builders import LATER, NOW, a_claim, a_submission, a_task, an_escalation, task_id
+from remand.testing.builders import LATER, NOW, a_claim, a_submission, a_task, task_id
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository
 from tests.integration.processes import is_gone
 from tests.integration.terminals import Terminal
+from tests.support.builders import an_escalation
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 TEAM = '[gates]\n[team]\nmembers = [{name = "Alice", role = "agent"}, {name = "Bob", role = "agent"}]\n'

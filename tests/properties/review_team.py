@@ -26,9 +26,10 @@ from remand.domain.instant import OLD_BOUND_SECONDS, add_seconds
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, Status, Task
-from remand.testing.builders import NOW, FakeLedger, a_verdict, member
+from remand.testing.builders import NOW
 from remand.testing.fakes import CountingIds, FakeClock
 from tests.properties.task_audit import OWNER, Broken, audited, require
+from tests.support.builders import FakeLedger, a_verdict, member
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 BRANCH = "work"

@@ -14,8 +14,8 @@ from remand.domain.events.catalogue import event_task_id
 from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import THE_USER, FakeLedger
 from remand.testing.fakes import START, CountingIds, FakeClock, FakeKeys, MemoryExchange
+from tests.support.builders import THE_USER, FakeLedger
 
 KEYS = (FakeKeys("one"), FakeKeys("two"), FakeKeys("two"))
 """The second and the third ledger are clones on one machine."""

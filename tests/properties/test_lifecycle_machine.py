@@ -55,8 +55,9 @@ from remand.domain.reasons import DecisionType
 from remand.domain.refusals import MEANINGS, Refused
 from remand.domain.task import Status, Task, make_task, update_task
 from remand.ledger.store import Transaction
-from remand.testing.builders import FakeLedger, Session, a_result, a_verdict, member
+from remand.testing.builders import Session
 from remand.testing.fakes import ProcessKilled
+from tests.support.builders import FakeLedger, a_result, a_verdict, member
 from tests.support.rejection_records import with_dependency
 from tests.support.strategies import native_events, rejection_records
 

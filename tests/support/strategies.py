@@ -14,7 +14,8 @@ from remand.domain.ids import task_node_id
 from remand.domain.reasons import RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import FIELDS
-from remand.testing.builders import H1, H2, LATER, MUCH_LATER, NOW, OTHER_SHA, SHA, T1, T2, T3, TREE, V1, V2
+from remand.testing.builders import H1, H2, LATER, MUCH_LATER, NOW, SHA, T1, T2, T3, TREE
+from tests.support.builders import OTHER_SHA, V1, V2
 from tests.support.rejection_records import LAZY, a_rejection
 
 _TEXTS = {

@@ -13,7 +13,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, THE_DIRECTOR
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.reviewer.answer import parse_command_answer
+from remand.domain.reviewer import parse_command_answer
 
 ADVICE_SECONDS = 120.0
 DECISION_SECONDS = 600.0

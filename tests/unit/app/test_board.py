@@ -27,18 +27,13 @@ from remand.testing.builders import (
     T1,
     T2,
     T3,
-    FakeLedger,
     a_claim,
-    a_filed_rejection,
-    a_round,
     a_submission,
     a_task,
-    an_escalation,
     an_offer,
-    member,
-    send_back,
     task_id,
 )
+from tests.support.builders import FakeLedger, a_filed_rejection, a_round, an_escalation, member, send_back
 
 SOON = add_seconds(LATER, -60)
 TEAM = Team((member("Alice"), member("Bob"), member("Lea", Role.LEAD), member("Boss", Role.USER)))

@@ -14,7 +14,7 @@ from remand.app.requests import Acceptance, Rules
 from remand.domain import commands as c
 from remand.domain.policy import Policy
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger
+from tests.support.builders import FakeLedger
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 POLICY = Policy(director=("judge", "--strict"), adviser=("wise",))

@@ -7,7 +7,8 @@ from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.reviews import Finding, LockoutSet
-from remand.testing.builders import T3, FakeLedger, Session, member, task_added
+from remand.testing.builders import T3, Session, task_added
+from tests.support.builders import FakeLedger, member
 
 LEA, BOB = member("Lea", Role.LEAD), member("Bob")
 FENSTER = member("Fenster")

@@ -19,7 +19,8 @@ from remand.domain.events.tasks import (
 )
 from remand.domain.graph import EdgeType, GraphNode, NodeType
 from remand.domain.ids import task_node_id
-from remand.testing.builders import T1, T2, T3, dependency_created, stamp_events, task_added, task_claimed
+from remand.testing.builders import T1, T2, T3, task_added, task_claimed
+from tests.support.builders import dependency_created, stamp_events
 
 N1, N2, N3 = task_node_id(T1), task_node_id(T2), task_node_id(T3)
 

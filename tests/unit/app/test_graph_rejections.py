@@ -21,9 +21,9 @@ from remand.testing.builders import (
     invalid_rejection_filed,
     rejection_answered,
     rejection_filed,
-    stamp_events,
     task_added,
 )
+from tests.support.builders import stamp_events
 
 N1, N2, N3 = map(task_node_id, (T1, T2, T3))
 STORY = (

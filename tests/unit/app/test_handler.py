@@ -16,7 +16,8 @@ from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.registry import REQUESTS
 from remand.domain.task import Status
-from remand.testing.builders import T1, T2, T3, FakeLedger, Session, dependency_created, member, task_added
+from remand.testing.builders import T1, T2, T3, Session, task_added
+from tests.support.builders import FakeLedger, dependency_created, member
 from tests.support.strategies import records
 
 FINDINGS = (Finding(text="It leaks"),)

@@ -31,7 +31,7 @@ from remand.domain.ids import task_node_id
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.ledger import codec
-from remand.testing.builders import THE_USER, FakeLedger
+from tests.support.builders import THE_USER, FakeLedger
 
 OLD, OTHER = "T-20251220-153045-a1b2", "T-20251220-160001-e5f6"
 NODE, OTHER_NODE = task_node_id(OLD), task_node_id(OTHER)

@@ -7,7 +7,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.events.reviews import Finding
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger, member
+from tests.support.builders import FakeLedger, member
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 LEAKS = (Finding(text="It leaks"),)

@@ -14,8 +14,9 @@ from remand.domain.refusals import Refused
 from remand.domain.task import Status
 from remand.ledger import codec
 from remand.ledger.problems import Problem
-from remand.testing.builders import ALICE, LATER, T1, T2, THE_USER, FakeLedger, Session, actor, task_added
+from remand.testing.builders import ALICE, LATER, T1, T2, Session, actor, task_added
 from remand.testing.fakes import FakeClock, ProcessKilled
+from tests.support.builders import THE_USER, FakeLedger
 
 THEIRS = "/events/theirs.jsonl"
 

@@ -8,7 +8,8 @@ from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.events.reviews import Finding
 from remand.domain.task import Status
-from remand.testing.builders import T3, FakeLedger, a_task, member
+from remand.testing.builders import T3, a_task
+from tests.support.builders import FakeLedger, member
 
 SPELLINGS = (
     "fenster",

@@ -5,15 +5,8 @@ from typing import Any
 from remand.app.prompts import RejectionContext, render_prompt
 from remand.domain.events.reviews import Finding, ReviewRejected
 from remand.domain.evolve import replay
-from remand.testing.builders import (
-    H1,
-    H2,
-    T1,
-    gate_passed_and_submitted,
-    stamp_events,
-    task_added,
-    task_claimed,
-)
+from remand.testing.builders import H1, H2, T1, task_added, task_claimed
+from tests.support.builders import gate_passed_and_submitted, stamp_events
 
 SHA = "a" * 40
 OWN = "https://github.com/owner/name"

@@ -32,15 +32,13 @@ from remand.testing.builders import (
     H1,
     H2,
     T1,
-    FakeLedger,
     invalid_rejection_filed,
     rejection_answered,
     rejection_filed,
-    stamp_events,
     task_added,
-    task_after,
     task_claimed,
 )
+from tests.support.builders import FakeLedger, stamp_events, task_after
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 LABELS = (

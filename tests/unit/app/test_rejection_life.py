@@ -17,7 +17,8 @@ from remand.domain.policy import Policy
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import RejectionDecision
 from remand.domain.task import Status, Task
-from remand.testing.builders import FakeLedger, Session, member
+from remand.testing.builders import Session
+from tests.support.builders import FakeLedger, member
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection, with_dependency
 
 HUMAN = Policy(director=("human",))

@@ -13,7 +13,7 @@ from remand.app.tasks.similarity import are_related
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger, member
+from tests.support.builders import FakeLedger, member
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection, with_dependency
 
 TEAM = Team(

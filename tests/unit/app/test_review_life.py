@@ -15,7 +15,7 @@ from remand.domain.decisions.findings import find_rejected_change, hold_for_reje
 from remand.domain.events.reviews import Finding
 from remand.domain.policy import Policy
 from remand.domain.task import Status
-from remand.testing.builders import LEAKS, FakeLedger, a_verdict, member, send_back
+from tests.support.builders import LEAKS, FakeLedger, a_verdict, member, send_back
 
 TEAM = Team(
     (

@@ -10,8 +10,8 @@ from remand.domain.access.team import Role, Team
 from remand.domain.events.reviews import Finding
 from remand.domain.instant import add_seconds
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger, member
 from remand.testing.fakes import FakeClock
+from tests.support.builders import FakeLedger, member
 
 TEAM = Team(
     (

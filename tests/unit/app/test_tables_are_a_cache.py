@@ -32,19 +32,9 @@ from remand.domain.events.work import GatePassed
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import GroupedEvent
-from remand.testing.builders import (
-    MACHINE,
-    T1,
-    T2,
-    THE_USER,
-    FakeLedger,
-    Session,
-    a_result,
-    a_verdict,
-    send_back,
-    task_added,
-)
+from remand.testing.builders import MACHINE, T1, T2, Session, task_added
 from remand.testing.fakes import FakeClock, FakeKeys
+from tests.support.builders import THE_USER, FakeLedger, a_result, a_verdict, send_back
 
 STRANGER = FakeKeys("a stranger")
 GATED = Rules(gates=("tests", "integrity"))

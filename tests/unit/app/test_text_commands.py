@@ -8,7 +8,7 @@ from remand.app.requests import Acceptance, Answer, Request, Rules
 from remand.app.text_commands import TextCommandResult, TextCommands
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
-from remand.testing.builders import FakeLedger, member
+from tests.support.builders import FakeLedger, member
 
 TEAM = Team(
     (

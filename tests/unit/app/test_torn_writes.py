@@ -12,8 +12,8 @@ from remand.app.requests import Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.ledger.store import LedgerHead
-from remand.testing.builders import FakeLedger
 from remand.testing.fakes import CountingIds, FakeClock, ProcessKilled
+from tests.support.builders import FakeLedger
 
 pytestmark = pytest.mark.timeout(3600)
 Campaign = Callable[[int, int], int]

@@ -7,18 +7,8 @@ from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.events.event import Event
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus, Verdict
 from remand.domain.task import Task
-from remand.testing.builders import (
-    H1,
-    SHA,
-    T1,
-    TREE,
-    a_result,
-    a_verdict,
-    decide_events,
-    task_added,
-    task_after,
-    task_claimed,
-)
+from remand.testing.builders import H1, SHA, T1, TREE, task_added, task_claimed
+from tests.support.builders import a_result, a_verdict, decide_events, task_after
 
 WORK = {"commit": SHA, "tree": TREE, "gates": ("tests", "lint"), "gates_digest": "p1"}
 SUBMIT = c.SubmitTask(task_id=T1, agent="Alice", commit="HEAD", branch="roof", pr=7)

@@ -20,23 +20,18 @@ from remand.testing.builders import (
     H1,
     H2,
     LATER,
-    LEAD,
     NOW,
-    R1,
     T1,
     T2,
     T3,
-    THE_USER,
     a_claim,
-    a_filed_rejection,
     a_lockout,
     a_task,
     actor,
     an_offer,
-    decide_events,
-    refusal_code,
     task_id,
 )
+from tests.support.builders import LEAD, R1, THE_USER, a_filed_rejection, decide_events, refusal_code
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 N1, N2, N3 = task_id(91), task_id(92), task_id(93)

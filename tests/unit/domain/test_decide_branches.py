@@ -11,19 +11,8 @@ from remand.domain.evolve import evolve
 from remand.domain.forge import TaskForgeState
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task, update_task
-from remand.testing.builders import (
-    ALICE,
-    H1,
-    SHA,
-    T1,
-    T2,
-    TREE,
-    a_claim,
-    a_task,
-    command,
-    decide_events,
-    stamp_events,
-)
+from remand.testing.builders import ALICE, H1, SHA, T1, T2, TREE, a_claim, a_task
+from tests.support.builders import command, decide_events, stamp_events
 
 FACTS: dict[str, Any] = {"commit": SHA, "tree": TREE, "gates": (), "base_branch": "main"}
 HELD = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1), attempt_count=1, epoch=1, branch="task-42")

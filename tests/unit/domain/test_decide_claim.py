@@ -19,15 +19,13 @@ from remand.testing.builders import (
     NOW,
     T1,
     T2,
-    THE_USER,
     a_claim,
     a_lockout,
     a_task,
     actor,
     an_offer,
-    decide_events,
-    refusal_code,
 )
+from tests.support.builders import THE_USER, decide_events, refusal_code
 
 CLAIM = c.ClaimTask(agent="Alice", task_id=T1)
 

@@ -4,7 +4,8 @@ import pytest
 
 from remand.domain import commands as c
 from remand.domain.task import Status
-from remand.testing.builders import ALICE, BOB, H1, H2, T1, a_claim, a_task, decide_events, refusal_code
+from remand.testing.builders import ALICE, BOB, H1, H2, T1, a_claim, a_task
+from tests.support.builders import decide_events, refusal_code
 from tests.unit.domain.done_claims import Story
 
 HELD_CLAIM = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1), attempt_count=1, epoch=1)

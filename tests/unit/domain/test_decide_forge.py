@@ -27,20 +27,13 @@ from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task, update_task
-from remand.testing.builders import (
-    ALICE,
-    LATER,
+from remand.testing.builders import ALICE, LATER, NOW, SHA, T1, T2, a_submission, a_task
+from tests.support.builders import (
     LEAD,
-    NOW,
     OTHER_SHA,
-    SHA,
-    T1,
-    T2,
     THE_USER,
     V1,
     a_round,
-    a_submission,
-    a_task,
     command,
     decide_events,
     refusal_code,

@@ -9,19 +9,12 @@ from remand.domain.decisions.reviews import MAX_COMMENTS
 from remand.domain.events.reviews import Finding, ReviewCommented, ReviewRejected
 from remand.domain.preconditions import MAX_FINDINGS
 from remand.domain.task import Status, Task, update_task
-from remand.testing.builders import (
-    ALICE,
-    H1,
+from remand.testing.builders import ALICE, H1, SHA, T1, TREE, a_submission, a_task, actor
+from tests.support.builders import (
     LEAD,
-    SHA,
-    T1,
     THE_USER,
-    TREE,
     V1,
     a_round,
-    a_submission,
-    a_task,
-    actor,
     decide_events,
     refusal_code,
     review_rejected,

@@ -14,26 +14,8 @@ from remand.domain.events.work import GateAlerted, GateErrored, GatePassed, Gate
 from remand.domain.gate.state import ANY_CAUSE, GateState, find_outages, update_gates
 from remand.domain.gate.verdict import GateStatus, Verdict
 from remand.domain.task import Status
-from remand.testing.builders import (
-    ALICE,
-    BOB,
-    H1,
-    H2,
-    LATER,
-    LEAD,
-    OTHER_SHA,
-    SHA,
-    T1,
-    THE_USER,
-    TREE,
-    a_claim,
-    a_result,
-    a_task,
-    a_verdict,
-    decide_events,
-    refusal_code,
-    task_claimed,
-)
+from remand.testing.builders import ALICE, BOB, H1, H2, LATER, SHA, T1, TREE, a_claim, a_task, task_claimed
+from tests.support.builders import LEAD, OTHER_SHA, THE_USER, a_result, a_verdict, decide_events, refusal_code
 from tests.unit.domain.done_claims import (
     SUBMIT,
     WORK,

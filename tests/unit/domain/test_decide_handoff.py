@@ -12,7 +12,6 @@ from remand.testing.builders import (
     H1,
     H2,
     LATER,
-    LEAD,
     NOW,
     SHA,
     T1,
@@ -22,9 +21,8 @@ from remand.testing.builders import (
     a_lockout,
     a_task,
     an_offer,
-    decide_events,
-    refusal_code,
 )
+from tests.support.builders import LEAD, decide_events, refusal_code
 
 INITIATE = c.InitiateHandoff(task_id=T1, target="Alice", instructions="Mind the chimney")
 OFFERED = a_task(offers=(an_offer("Alice", H1, until=LATER),))

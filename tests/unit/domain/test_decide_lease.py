@@ -23,7 +23,6 @@ from remand.testing.builders import (
     H2,
     LATER,
     NOW,
-    OTHER_SHA,
     SHA,
     T1,
     TREE,
@@ -33,9 +32,8 @@ from remand.testing.builders import (
     a_task,
     actor,
     an_offer,
-    decide_events,
-    refusal_code,
 )
+from tests.support.builders import OTHER_SHA, decide_events, refusal_code
 
 HELD = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1, until=LATER), attempt_count=1, epoch=1)
 WORK = {"commit": SHA, "tree": TREE, "gates": ()}

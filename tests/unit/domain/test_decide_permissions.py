@@ -9,19 +9,8 @@ from remand.domain.events.reviews import Finding
 from remand.domain.refusals import Refused
 from remand.domain.registry import REQUESTS, require_permission
 from remand.domain.task import Status
-from remand.testing.builders import (
-    H1,
-    SHA,
-    T1,
-    T2,
-    THE_USER,
-    a_lockout,
-    a_submission,
-    a_task,
-    a_verdict,
-    actor,
-    command,
-)
+from remand.testing.builders import H1, SHA, T1, T2, a_lockout, a_submission, a_task, actor
+from tests.support.builders import THE_USER, a_verdict, command
 
 U, D, R, A, X = "user", "director", "reviewer", "agent", "stranger"
 ACTORS = {

@@ -11,24 +11,8 @@ from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutCleared, ReviewRetracted
 from remand.domain.task import Review, Status, Task, update_task
-from remand.testing.builders import (
-    H2,
-    H3,
-    LEAD,
-    T1,
-    T2,
-    THE_USER,
-    V1,
-    V2,
-    V3,
-    a_lockout,
-    a_round,
-    a_submission,
-    a_task,
-    actor,
-    decide_events,
-    refusal_code,
-)
+from remand.testing.builders import H2, H3, T1, T2, a_lockout, a_submission, a_task, actor
+from tests.support.builders import LEAD, THE_USER, V1, V2, V3, a_round, decide_events, refusal_code
 
 TESS = actor("Tess", Role.TESTER)
 RETRACT = c.RetractReview(task_id=T1, reason="It was right")

@@ -19,19 +19,8 @@ from remand.domain.events.tasks import (
 )
 from remand.domain.ids import task_node_id
 from remand.domain.task import TERMINAL, TRANSITIONS, Status
-from remand.testing.builders import (
-    ALICE,
-    LEAD,
-    T1,
-    T2,
-    T3,
-    THE_USER,
-    a_task,
-    decide_events,
-    dependency_created,
-    refusal_code,
-    task_added,
-)
+from remand.testing.builders import ALICE, T1, T2, T3, a_task, task_added
+from tests.support.builders import LEAD, THE_USER, decide_events, dependency_created, refusal_code
 
 ADD = c.AddTask(title="Mend the roof")
 

@@ -26,22 +26,16 @@ from remand.testing.builders import (
     H1,
     H2,
     LATER,
-    LEAD,
     NOW,
-    OTHER_SHA,
     SHA,
     T1,
-    THE_USER,
     TREE,
     a_claim,
-    a_result,
     a_task,
-    a_verdict,
     actor,
-    decide_events,
-    refusal_code,
     task_claimed,
 )
+from tests.support.builders import LEAD, OTHER_SHA, THE_USER, a_result, a_verdict, decide_events, refusal_code
 from tests.unit.domain.done_claims import (
     SUBMIT,
     WORK,

@@ -52,19 +52,21 @@ from remand.testing.builders import (
     LATER,
     MUCH_LATER,
     NOW,
-    OTHER_SHA,
     SHA,
     T1,
     T2,
     T3,
     TREE,
+    task_added,
+    task_claimed,
+)
+from tests.support.builders import (
+    OTHER_SHA,
     dependency_created,
     gate_passed,
     gate_passed_and_submitted,
     stamp_events,
-    task_added,
     task_after,
-    task_claimed,
     task_submitted,
 )
 from tests.support.strategies import any_events, with_origin

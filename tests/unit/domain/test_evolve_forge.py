@@ -7,16 +7,8 @@ from remand.domain.events.event import Event
 from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
 from remand.domain.forge import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
 from remand.domain.task import Task
-from remand.testing.builders import (
-    LATER,
-    OTHER_SHA,
-    SHA,
-    T1,
-    gate_passed_and_submitted,
-    task_added,
-    task_after,
-    task_claimed,
-)
+from remand.testing.builders import LATER, SHA, T1, task_added, task_claimed
+from tests.support.builders import OTHER_SHA, gate_passed_and_submitted, task_after
 
 WHY = "The forge said no."
 

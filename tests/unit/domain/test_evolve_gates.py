@@ -36,23 +36,15 @@ from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import INTEGRITY_GATE, RELEASING, GateStatus, Verdict
 from remand.domain.instant import add_seconds
 from remand.domain.task import Status, Task, update_task
-from remand.testing.builders import (
-    H1,
-    H2,
-    LATER,
-    NOW,
+from remand.testing.builders import H1, H2, LATER, NOW, SHA, T1, TREE, task_added, task_claimed
+from tests.support.builders import (
     OTHER_SHA,
-    SHA,
-    T1,
-    TREE,
     a_result,
     a_verdict,
     gate_passed,
     gate_passed_and_submitted,
     stamp_events,
-    task_added,
     task_after,
-    task_claimed,
     task_submitted,
 )
 

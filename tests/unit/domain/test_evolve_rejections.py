@@ -22,7 +22,8 @@ from remand.domain.events.tasks import (
 )
 from remand.domain.reasons import DecisionType
 from remand.domain.task import Status, Task
-from remand.testing.builders import H1, H2, LATER, R1, R2, T1, T2, task_added, task_after, task_claimed
+from remand.testing.builders import H1, H2, LATER, T1, T2, task_added, task_claimed
+from tests.support.builders import R1, R2, task_after
 from tests.support.rejection_records import LAZY, a_rejection
 
 CLAIMED = (task_added(T1), task_claimed("Alice", H1))

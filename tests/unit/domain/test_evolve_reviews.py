@@ -25,37 +25,39 @@ from remand.domain.folds.reviews import MAX_SOURCES
 from remand.domain.instant import add_seconds
 from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import (
-    E1,
     H1,
     H2,
     H3,
     LATER,
     MUCH_LATER,
     NOW,
-    OTHER_SHA,
     SHA,
     T1,
     T2,
     TREE,
+    a_claim,
+    a_lockout,
+    a_submission,
+    a_task,
+    an_offer,
+    task_added,
+    task_claimed,
+)
+from tests.support.builders import (
+    E1,
+    OTHER_SHA,
     V1,
     V2,
     V3,
-    a_claim,
-    a_lockout,
     a_round,
-    a_submission,
-    a_task,
     an_escalation,
-    an_offer,
     gate_passed_and_submitted,
     lockout_set,
     review_rejected,
     review_retracted,
     stamp_events,
-    task_added,
     task_after,
     task_after_review,
-    task_claimed,
 )
 
 APPROVED = ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)

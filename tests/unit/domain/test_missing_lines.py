@@ -20,18 +20,20 @@ from remand.testing.builders import (
     SHA,
     T1,
     T2,
-    THE_USER,
     TREE,
-    a_result,
     a_task,
-    a_verdict,
     an_offer,
+    task_added,
+    task_claimed,
+)
+from tests.support.builders import (
+    THE_USER,
+    a_result,
+    a_verdict,
     decide_events,
     gate_passed_and_submitted,
     refusal_code,
-    task_added,
     task_after,
-    task_claimed,
 )
 
 LINE = MissingLines(session="s", first=7, last=7, id="a", task=T1)

@@ -11,22 +11,8 @@ from remand.domain.events.work import TaskReturned
 from remand.domain.evolve import evolve
 from remand.domain.gate.state import GateState
 from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, LastRejection, Status, Task
-from remand.testing.builders import (
-    E1,
-    H1,
-    R1,
-    SHA,
-    TREE,
-    V1,
-    Session,
-    a_claim,
-    a_round,
-    a_submission,
-    a_task,
-    an_escalation,
-    an_event,
-    stamp_events,
-)
+from remand.testing.builders import H1, SHA, TREE, Session, a_claim, a_submission, a_task
+from tests.support.builders import E1, R1, V1, a_round, an_escalation, an_event, stamp_events
 
 KINDS = {str(kind.__struct_config__.tag): kind for kind in NATIVE}
 ROWS = [name for name in TRANSITIONS if name in KINDS]

@@ -16,7 +16,8 @@ from remand.domain.events.reviews import Finding, LockoutSet, ReviewRejected
 from remand.domain.events.tasks import TaskAdded, TaskReleased
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
-from remand.testing.builders import H1, NOW, T1, Session, an_event, task_added, task_claimed
+from remand.testing.builders import H1, NOW, T1, Session, task_added, task_claimed
+from tests.support.builders import an_event
 from tests.support.strategies import native_events, records
 
 T = TypeVar("T")

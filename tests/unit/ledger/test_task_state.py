@@ -8,7 +8,8 @@ from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.task import Status, Task
 from remand.ledger.task_state import compose_state, flat_state
-from remand.testing.builders import a_claim, a_filed_rejection, a_lockout, a_submission, a_task, an_offer
+from remand.testing.builders import a_claim, a_lockout, a_submission, a_task, an_offer
+from tests.support.builders import a_filed_rejection
 
 GATES = update_gates(
     GateState(status=GateStatus.HELD, blocking=("tests",), held=("f1",)), count=2, accepted=("f2",)

@@ -8,7 +8,8 @@ from remand.domain.events.catalogue import NATIVE
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import Decision, RejectionAnswered
 from remand.ledger.traces import ANSWERED, FILED, INVALID, MAX_TEXT, TRACED, TRACED_NAMES, trace_event
-from remand.testing.builders import H1, T1, an_event, got_tool_entry, rejection_filed
+from remand.testing.builders import H1, T1, got_tool_entry, rejection_filed
+from tests.support.builders import an_event
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -26,7 +26,7 @@ from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit
 from remand.domain.gate.control_files import CONTROL_FOLDER
-from remand.domain.reviewer.change import (
+from remand.domain.reviewer import (
     FilePatch,
     OmittedPart,
     RenderedChange,

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from remand.domain import rejection as rejection_records
+from remand.domain import reviewer
 from remand.domain.decisions import rejections as rejection_decisions
 from remand.domain.events import tasks
 from remand.domain.events.event import Event
 from remand.domain.evidence.probes import Grade
 from remand.domain.reasons import DecisionType
 from remand.domain.record import Record
-from remand.domain.reviewer import answer
 from remand.domain.task import Task
 from remand.domain.validation.assessment import EvidenceGrade, Issue
 
@@ -248,5 +248,5 @@ def director_brief(task: Task | None, events: Sequence[Event], handoff_id: str) 
         "rejection": msgspec.to_builtins(latest[0]) if latest else None,
         "earlier": [msgspec.to_builtins(view) for view in found if view not in latest],
         "decisions": list(DecisionType.__members__),
-        "answer": list(answer.DirectorAnswer.__struct_fields__),
+        "answer": list(reviewer.DirectorAnswer.__struct_fields__),
     }

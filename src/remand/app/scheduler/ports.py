@@ -10,7 +10,7 @@ import msgspec
 from remand.app.errors import RemandError
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.reviewer.change import SubmittedChange
+from remand.domain.reviewer import SubmittedChange
 from remand.domain.task import Submission, Task
 
 

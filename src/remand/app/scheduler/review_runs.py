@@ -27,14 +27,16 @@ from remand.domain.feedback.rounds import (
 from remand.domain.gate import message
 from remand.domain.reasons import DecisionType
 from remand.domain.refusals import Refused
-from remand.domain.reviewer.answer import (
+from remand.domain.reviewer import (
     ApprovalAnswer,
     RejectionAnswer,
+    SubmittedChange,
     UnclearAnswer,
+    mark_invisible,
     parse_director_message,
     parse_review,
+    render_omissions,
 )
-from remand.domain.reviewer.change import SubmittedChange, mark_invisible, render_omissions
 from remand.domain.run import Run
 from remand.domain.task import TERMINAL, Status, Task
 

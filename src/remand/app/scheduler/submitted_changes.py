@@ -7,7 +7,7 @@ from typing import Protocol
 
 from remand.app.errors import EnvironmentFault
 from remand.app.ledger import Ledger
-from remand.domain.reviewer.change import RenderedChange, SubmittedChange
+from remand.domain.reviewer import RenderedChange, SubmittedChange
 from remand.domain.task import Submission, Task
 
 MAX_ROUNDS = 5

@@ -13,8 +13,7 @@ from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.text.words import flatten, remove_invisible
-from remand.domain.validation.assessment import Issue, NamedTask, ValidationFacts
-from remand.domain.validation.issues import FORMAL
+from remand.domain.validation.assessment import FORMAL, Issue, NamedTask, ValidationFacts
 from remand.domain.validation.parsed_rejection import bare_name, dependency_names, mentioned_names, names_in
 
 MAX_SUBTASKS = 50

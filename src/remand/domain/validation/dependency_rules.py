@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from remand.domain.reasons import RejectionReason
-from remand.domain.validation.assessment import Feature, Issue, NamedTask, ValidationFacts
-from remand.domain.validation.issues import issue
-from remand.domain.validation.lexicon import CLASSES
+from remand.domain.validation.assessment import Feature, Issue, NamedTask, ValidationFacts, issue
+from remand.domain.validation.lexicon import CLASSES, says_easy
 from remand.domain.validation.parsed_rejection import ParsedRejection, bare_name, is_task_name, names_in
-from remand.domain.validation.phrases import says_easy
 from remand.domain.validation.tokens import Text, new_thing_count, tokenise_text
 
 EXPLAINING_WORDS = 3

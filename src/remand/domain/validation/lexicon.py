@@ -1,9 +1,16 @@
-"""Small word lists in a dozen languages, and placeholders; each word is a weak hint among others."""
+"""Word lists in a dozen languages, placeholders, and phrases that stand where a part of a record should be.
+
+Each word is a weak hint among others. Each pattern names something that a rule looks for in one clause. A rule that
+misses something, instead of finding it, first asks `is_readable`: a record in a language without word lists is never
+faulted for a missing phrase.
+"""
 
 from __future__ import annotations
 
+import re
+
 from remand.domain.reasons import RejectionReason
-from remand.domain.text.words import phrase_set
+from remand.domain.text.words import phrase_set, split_words, word_set
 
 WORD_LISTS = {
     "done": """
@@ -310,3 +317,254 @@ def is_placeholder(text: str) -> bool:
     bare = text.strip(_EDGES).casefold()
     words = " ".join(bare.split())
     return not any(char.isalnum() for char in bare) or words in PLACEHOLDERS or words in _REASONS
+
+
+_WAITS = re.compile(
+    r"\b(?:a?wait(?:s|ing)?|hold (?:off|on|it|the task)|put (?:it|this|the task) (?:on hold|off)|on hold|postpone[sd]?|defer(?:red)?"
+    r"|pause|sleep on|retry|re-try|retries|(?:re)?try(?:ing)?(?: \w+){0,3} (?:again|later)|(?:check|look|see|run it) (?:back|again)|come back|give it (?:some |more )?time|nothing (?:can be done|to do)|at (?:another|a later) time|(?:schedule|move|push|shift|revisit)(?: \w+){0,4} (?:next (?:week|month|sprint)|later sprint|another (?:day|time|sprint))"
+    r"|(?:proceed|resume|continue|start|go on|carry on|pick (?:it|this) up)(?: \w+){0,3} (?:once|when|after|as soon as)|keep polling|be patient|until further notice|on ice|(?:hold|put|block|freeze|stall|shelve|leave) (?:it|this|that|everything|the (?:task|ticket|work))(?: \w+){0,3} (?:until|till)|see (?:if|whether|what)|(?:revisit|reconsider|look at|come to)(?: \w+){0,5} (?:again|q[1-4]|(?:next|in a few|another) (?:year|quarter|months?))|next (?:year|quarter)|park(?:ed)?(?: \w+){0,3} (?:behind|until|for now)|let (?:it|this|the task) (?:rest|lie|sit)|nothing happens|retomar(?:lo|la)? cuando|wieder aufnehmen|sit (?:tight|it out)"
+    r"|warten?|wartet|abwarten|abgewartet|(?:ruhen|liegen) ?lassen|(?:später|nochmals?|noch einmal|erneut)(?: \w+)? (?:versuchen|probieren)|aufschieben"
+    r"|verschieben|zurückstellen|pausieren|attendre|attends|attendons|attendez|patienter|réessayer|retenter|reporter (?:à|la|le|cette|ce)|repousser"
+    r"|esper(?:ar|a|amos|en|e)|reintentar|posponer|aplazar|intentar(?:lo)? (?:de nuevo|otra vez|más tarde)|volver a intentar(?:lo)?"
+    r"|aguard(?:ar|e|a)|tentar (?:de novo|novamente|mais tarde|outra vez)|adiar|aspett(?:are|a)|attendere|riprov(?:are|a)|rimandare|rinviare"
+    r"|(?:po|za)?czeka\w*|spróbowa\w* (?:ponownie|jeszcze raz|później)|ponowić|odłoży\w*|odczeka\w*"
+    r"|(?:по|до)?жд(?:ать|ите|ём|ем|аться|ёмся|емся)|подожд\w+|повторить (?:позже|попытку)|попробовать (?:снова|позже|ещё раз|еще раз)|отложить"
+    r"|wachten|afwachten|uitstellen|vänta)\b"
+    r"|等待|等到|坐等|静候|稍后|再试|重试|以后再|过几天|推迟|暂缓|搁置|等(?!级|于|同|价|量|效|式|分|比|距|宽|高)"
+    r"|待つ|待って|待ち|待機|待てば|後で|あとで|再試行|もう一度|やり直|延期|保留|しばらく|様子を見"
+    r"|기다|나중에|재시도|다시 시도|보류"
+    r"|^\W*(?:once|as soon as|until(?! then)|bis(?! dahin| zu)|jusqu['’]à ce|hasta que|até que|sobald|nachdem|dès que|une fois que|en cuanto|assim que|non appena|gdy tylko|как только)\b",
+    re.IGNORECASE,
+)
+_THING = r"(?:task|ticket|issue|request|story|requirement|feature|item|project|idea|effort|work|case|(?:it|this|that)(?=\W*(?:$|as\b|because|since|out\b|down\b|entirely|altogether)))"
+_DROPS = re.compile(
+    rf"\b(?:(?:drop|close|abandon|cancel|discard|scrap|delete|remove|kill|shelve|reject|archive|withdraw|decline|stop|end|forget|skip)s?"
+    rf"(?: about)?(?: down| out)?(?: the| this| that| our)?(?: whole| entire| original)? ?{_THING}|give(?: it| this| the task)? up|giving up|won'?t[- ]?(?:fix|do)"
+    r"|do nothing|(?:do not|don'?t|not) (?:do|implement|build) (?:it|this|the (?:task|feature))|leave (?:it|this|things|everything|(?:the|our)(?: \w+){1,3}) (?:as (?:it|they) (?:is|are)|alone|undone|unchanged|out)"
+    r"|(?:as|it|is|be) (?:impossible|infeasible|not feasible|not possible|not doable)|call it off|mothball|status quo|not (?:pursue|pursuing|implementing|doing|building) (?:it|this|that|the)|(?:stop|cease|quit) (?:pursuing|working on|trying|doing)|off the (?:sprint|table|roadmap)|(?:mark|flag|label|set|resolve|close)(?:ed)? [^.;,]{1,40}? (?:as )?(?:obsolete|impossible|infeasible|invalid|unfeasible|wontfix|won'?t[- ](?:fix|do))|abandon(?:ed|ing)?|no action|(?:off|from) the (?:list|plan|backlog|board)|(?:tell|inform|explain|let)(?: \w+){0,4} (?:cannot|can'?t|can not|impossible|not possible)"
+    r"|(?:task|ticket|issue|request|story|requirement|feature|it) (?:should|can|could|must|has to|needs to|may) be (?:closed|cancelled|canceled|dropped|rejected|abandoned|removed|withdrawn)"
+    r"|(?:aufgabe|ticket|vorhaben|anforderung|thema|issue|vorgang|sie|es|das)(?: \w+){0,3} (?:streichen|verwerfen|schließen|schliessen|aufgeben|einstellen|beenden|absagen|zurückziehen|ablehnen|löschen|lassen)"
+    r"|fallen ?lassen|nicht (?:weiter ?)?(?:verfolgen|umsetzen|weitermachen)|verzichten|zu den akten|nichts (?:tun|machen|unternehmen)|aufgeben|verwerfen|bleiben ?lassen|so (?:be)?lassen|unmöglich"
+    r"|abandonn(?:er|ons|e)|(?:fermer|clore|clôturer|annuler|supprimer|rejeter|retirer)(?: \w+'| le| la| ce| cette| l['’])? ?(?:ticket|tâche|demande|sujet|issue)"
+    r"|laisser (?:tomber|tel quel|comme c)|renoncer|ne rien faire|ne pas (?:le |la )?faire|comme impossible"
+    r"|abandonar|(?:cerrar|cancelar|descartar|eliminar|anular|rechazar|retirar)(?: el| la| esta| este)? ?(?:ticket|tarea|tique|solicitud|incidencia|petición|issue)"
+    r"|dejarl[oa] (?:como|así)|dejar la tarea|renunciar|no hacer(?:lo|la)?(?: nada)?|(?:por|como) imposible|desistir"
+    r"|(?:fechar|cancelar|descartar|encerrar|rejeitar|arquivar)(?: o| a| esta| este)? ?(?:ticket|tarefa|chamado|pedido|issue)|não fazer|deixar como está|como impossível"
+    r"|abbandonare|(?:chiudere|annullare|scartare|cancellare)(?: il| la| questo| questa)? ?(?:ticket|task|attività|richiesta|issue)|lasciar perdere|rinunciare"
+    r"|porzuci\w*|(?:zamknąć|anulować|odrzucić|usunąć|zamknij)(?: to| ten)? ?(?:zgłoszenie|zadanie|ticket)|zrezygnowa\w*|nic nie robić|zaniecha\w*|jako niemożliw\w*"
+    r"|отказаться от (?:задач\w*|этого|идеи|работы)|(?:закрыть|отменить|снять|удалить|отклонить)(?: эту| этот)? ?(?:задач\w*|тикет\w*|заявк\w*|требовани\w*)"
+    r"|бросить|забросить|ничего не делать|оставить (?:всё |все )?как есть|не делать|как невозможн\w*)\b"
+    r"|放弃|(?:关闭|取消|删除|撤销|作废|关掉|终止)(?:该|此|这个|这项|本)?(?:任务|工单|需求|问题|单子|请求)|不做|不再做|维持现状|不予处理|作为不可能"
+    r"|(?:タスク|チケット|課題|要件|依頼|作業)を?.{0,8}(?:中止|取り下げ|閉じ|クローズ|破棄|やめ|終了|却下|削除|キャンセル)|中止する|断念|諦め|あきらめ|取りやめ|やめる|何もしない|現状維持|不可能として"
+    r"|포기|취소|종료"
+    r"|^\W*(?:tell|inform|notify)(?: \w+){1,4}\W*$",
+    re.IGNORECASE,
+)
+_DELEGATES = re.compile(
+    r"\b(?:(?:some|any)(?:one|body)(?: else)?|who(?:m)?ever|(?:an)?other (?:agent|engineer|developer|dev|team|person|colleague|member|people|department|group)s?"
+    r"|(?:more |better )?(?:senior|experienced|capable|skilled|qualified|competent|knowledgeable)|an? (?:human|expert|specialist|person|architect|colleague)|experts?|specialists?"
+    r"|take (?:care of (?:it|this)|(?:it |this )?over)|let the user|consultants?|whoever|transfer (?:it|this|the (?:task|ticket))|(?:re)?assign(?:ed)?|hand(?:ed)? (?:it|this|the task|over)|pass (?:it|this|the task) (?:on|to)|escalate|delegate|outsource"
+    r"|jemand(?:em|en)?(?: ander\w*)?|ander(?:e|en|er|em) (?:agent\w*|entwickler\w*|team\w*|person\w*|kolleg\w*|leute)|erfahren\w*|expert\w*|weitergeben|abgeben|übergeben|delegieren|eskalieren|zuweisen"
+    r"|quelqu['’]un(?: d['’]autre)?|autre (?:agent|développeur|équipe|personne|collègue)|plus expérimenté\w*|déléguer|réassigner|confier|transférer"
+    r"|alguien(?: más)?|otr[oa] (?:agente|desarrollador|equipo|persona|colega|programador)|más experiencia|delegar|reasignar|pasarl[oa]"
+    r"|alguém|outr[oa] (?:agente|pessoa|equipa|equipe|programador|colega)|especialista|reatribuir"
+    r"|qualcun(?:o|'altro| altro)|altr[oa] (?:agente|sviluppatore|persona)|un esperto|delegare|riassegnare"
+    r"|ktoś(?: inny)?|komuś(?: innemu)?|inn\w+ (?:agent\w*|programi\w*|zesp\w*|osob\w*)|ekspert\w*|przekaza\w*|delegowa\w*"
+    r"|кто-то(?: другой)?|кому-то(?: другому)?|кто-нибудь|друг\w+ (?:агент\w*|разработчик\w*|команд\w*|человек\w*|исполнител\w*)|эксперт\w*|передать|поручить|делегировать|эскалировать)\b"
+    r"|别人|其他人|其他(?:工程师|同事|团队|人员|代理)|另一[个位]?(?:人|工程师|同事|代理|团队)|专家|有经验|资深|转交|转给|移交|委派"
+    r"|(?:他|別|ほか)の(?:人|エージェント|担当|メンバー|チーム|開発者|誰か)|誰か|専門家|詳しい人|経験者|任せ|引き継|割り当て"
+    r"|다른 (?:사람|에이전트|팀)|누군가|전문가",
+    re.IGNORECASE,
+)
+IDLE = {"waits": _WAITS, "drops": _DROPS, "delegates": _DELEGATES}
+"""Ways to suggest nothing: to wait, to drop the task, to have it done by whomever."""
+
+_REASON_GIVEN = re.compile(
+    r"^\W*(?:because|since|given that|nobody can|no one can|weil|da|denn|niemand kann|parce que|puisque|car|personne ne peut|porque|ya que|puesto que|nadie puede|ninguém pode|perché|poiché|nessuno può|ponieważ|bo|nikt nie|потому что|так как|поскольку|никто не)\b|^\W*(?:因为|由于|なぜなら)|(?:ため|から)\W*$",
+    re.IGNORECASE,
+)
+
+_CLAUSE_END = re.compile(
+    r"[.;:,!?](?=\s|$)|[。；：，、！？\n()（）]| [-–—/] |->|→"
+    r"|\b(?:and|then|or|so that|und|oder|dann|danach|anschließend|et|ou|puis|ensuite|y|o|luego|después|e|então|depois|poi|quindi|i|lub|potem|а|и|или|затем|потом)\b"
+    r"|然后|并且|或者|或|その後|それから|または|もしくは",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.;!?](?=\s|$)|[。；！？\n]")
+
+HEDGES = re.compile(
+    r"\b(?:i (?:personally )?(?:would say|think|believe|feel|guess|assume|suppose|suspect|imagine|doubt|expect)|we (?:think|believe|feel|guess|assume|suspect)|in my (?:view|opinion|experience|judge?ment)"
+    r"|my (?:view|opinion|experience|impression|feeling|guess|gut|judge?ment)|seems?|probably|presumably|apparently|supposedly|maybe|perhaps|likely|pretty sure|trust me|i'?m (?:sure|certain|convinced)"
+    r"|obviously|everybody knows|everyone knows|well known|it is known|common knowledge|hunch|gut feeling|as far as i know|to my knowledge"
+    r"|ich (?:glaube|denke|vermute|meine|schätze|nehme an)|vermutlich|wahrscheinlich|wohl|meiner meinung|meines erachtens|scheint|anscheinend|offenbar|offensichtlich|vielleicht|bekanntlich"
+    r"|je (?:pense|crois|suppose|présume)|semble|probablement|peut-être|à mon avis|sans doute|apparemment|il paraît"
+    r"|creo|pienso|supongo|me parece|parece|probablemente|quizás?|tal vez|en mi opinión|seguramente"
+    r"|acho|penso|creio|suponho|provavelmente|talvez|na minha opinião"
+    r"|credo|suppongo|sembra|probabilmente|forse|secondo me|a mio parere"
+    r"|myślę|sądzę|chyba|prawdopodobnie|wydaje się|moim zdaniem|przypuszczam"
+    r"|(?:я )?(?:думаю|полагаю|считаю|предполагаю)|кажется|похоже|наверное|вероятно|возможно|по-моему|видимо)\b"
+    r"|我觉得|我认为|我想|觉得|应该是|可能是|大概|也许|估计|恐怕|似乎|好像|猜测|个人看法"
+    r"|と思う|と思い|思われ|らしい|ようだ|ようです|みたい|おそらく|恐らく|多分|たぶん|気がする|気がします|推測|はずだ|はずです|かもしれ"
+    r"|것 같|아마|생각합니다|생각한다",
+    re.IGNORECASE,
+)
+_VIEW = word_set("""
+judgment judgement opinion experience view impression feeling assessment belief intuition gut hunch guess
+guesswork sense knowledge assumption thought thoughts me myself self agent hearsay speculation einschätzung
+meinung erfahrung bauchgefühl vermutung annahme eindruck ich selbst avis opinion expérience intuition
+jugement impression ressenti moi opinión experiencia intuición juicio impresión criterio yo opinião
+experiência intuição opinione esperienza intuizione parere opinia doświadczenie intuicja przeczucie мнение
+опыт интуиция предположение ощущение я
+""")
+_ANY_VIEW = word_set("""
+engineering professional own personal expert my our general common past previous long based on from by of
+the a an and i developer technical subjective observation eigene eigener meine meiner persönliche aus nach
+der mon ma notre personnel selon mi nuestra propia propio según minha própria mio mia moja własna моё мой
+моя личное личный по
+""")
+_VIEW_WITHOUT_SPACES = re.compile(
+    r"(?:个人|主观|经验|我的|自己的)*(?:意见|看法|判断|经验|直觉|推测|我|自己|本人)|(?:個人的な|主観的な|自分の)*(?:意見|感想|判断|経験則?|経験上|直感|勘|推測|自分|私)|의견|경험|느낌"
+)
+
+_EASY = re.compile(
+    r"\b(?:trivial(?:ly)?|one[- ]liner|(?:one|single|1)[- ]line(?: change| fix)?|(?:a|one|two|three|five|ten|fifteen|twenty|few|couple of|[0-9]{1,2})[- ]minutes?['’]?s?(?: of)? (?:change|fix|job|task|edit|patch|thing|work|addition)"
+    r"|(?:takes?|took|needs?|in|within|costs?|under)(?: about| only| just| maybe| me| less than| at most| roughly)* (?:a few|a couple of|two|three|five|ten|fifteen|twenty|[0-9]{1,2}) minutes"
+    r"|(?:could|can|would|might)(?: \w+ly| just| also| well| even)*(?: be)? (?:add|do|done|write|create|implement|build|make|fix|supply|provide|code)\w*(?: \S+){1,5} (?:myself|ourselves|on my own|along the way|right away|on the fly|in passing|as part of this)"
+    r"|(?:easy|simple|quick|straightforward) (?:to (?:add|do|write|fix|implement|build|create|make)|change|fix|job|addition|edit|patch|tweak)"
+    r"|(?:small|tiny|minor) (?:change|fix|job|addition|edit|patch|tweak)(?: \S+){0,4} (?:that|which) i (?:can|could)|(?:a couple of|a few|two|three|[0-9]) lines(?: of code)?|(?:nothing|no one|nobody) (?:stops|prevents|keeps) me|(?:no|hardly any|little) effort|(?:it|this|that|which|(?:add|creat|build|writ|mak|do)ing it) (?:would be|is|was) (?:very |quite |so )?(?:simple|easy|tiny|minor|small)\b|it'?s (?:simple|easy|tiny|minor)\b|could be added (?:right )?here|quarter of an hour|half an hour"
+    r"|no[- ]brainer|(?:dead|super) (?:simple|easy)|in no time|(?:a )?matter of (?:minutes|seconds|a few minutes)|(?:i|we) (?:could|can)(?: \w+ly| just| also| well)? (?:add|do|write|create|implement|build|make|fix)(?: \S+){0,5} (?:here|as well|too)"
+    r"|no big deal|piece of cake|child'?s play|next to nothing"
+    r"|einzeiler|(?:ein|eine|einer) (?:einzige |einzigen )?zeile|(?:fünf|zehn|[0-9]{1,2})[- ]?minuten[- ]?(?:arbeit|sache|änderung|job)|in (?:wenigen|ein paar|fünf|zehn|[0-9]{1,2}) minuten"
+    r"|(?:könnte|kann) ich (?:\w+ ){0,4}selbst|ich (?:könnte|kann) (?:\w+ ){0,4}selbst|kleinigkeit|klacks|sache von (?:wenigen )?minuten|schnell (?:gemacht|erledigt|ergänzt)|kinderspiel"
+    r"|une (?:seule )?ligne|(?:cinq|dix|quelques|[0-9]{1,2}) minutes de travail|en (?:quelques|cinq|dix|[0-9]{1,2}) minutes|(?:pourrais|peux) (?:\w+ ){0,4}moi-même|facile à (?:ajouter|faire|écrire)|triviale?"
+    r"|una (?:sola )?línea|(?:cinco|diez|unos|[0-9]{1,2}) minutos de trabajo|en (?:unos|pocos|cinco|diez|[0-9]{1,2}) minutos|(?:podría|puedo) (?:\w+ ){0,4}yo mism[oa]|fácil de (?:añadir|hacer|escribir)|pan comido|(?:podría|puedo) (?:hacer|escribir|añadir|implementar)\w* yo"
+    r"|uma (?:só |única )?linha|em (?:poucos|cinco|dez|[0-9]{1,2}) minutos|(?:poderia|posso) (?:\w+ ){0,4}eu mesm[oa]|fácil de (?:adicionar|fazer)"
+    r"|una (?:sola )?riga|in (?:pochi|cinque|dieci|[0-9]{1,2}) minuti|banale|potrei (?:\w+ ){0,4}io stess[oa]"
+    r"|jedna linijka|jednolinijkow\w+|w (?:kilka|pięć|dziesięć|[0-9]{1,2}) minut|trywialn\w+|(?:mogę|mógłbym) (?:\w+ ){0,4}sam"
+    r"|тривиальн\w+|одн[ау] строч?к[ау]|за (?:пару|пять|десять|несколько|[0-9]{1,2}) минут|(?:могу|мог бы|могла бы) (?:\w+ ){0,4}сама?|легко (?:добавить|сделать|написать))\b"
+    r"|一行(?:代码|就|即可|改动)|(?:五|十|几|[0-9]{1,2}) ?分钟(?:就|内|即可|的事|能)|我?自己(?:就)?(?:能|可以|也能|也可以)|很简单|非常简单|轻而易举|顺手|举手之劳|微不足道"
+    r"|一行(?:で|だけ|の修正|の変更)|(?:五|十|数|[0-9]{1,2}) ?分(?:で|程度|もあれば|の作業)|自分で(?:も)?(?:追加|実装|書|作|対応|でき|足)|簡単に(?:追加|実装|作|でき)|些細|すぐに?でき|ささいな",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(
+    r"\b(?:not?|never|hardly|non|isn'?t|wasn'?t|cannot|can'?t|couldn'?t|kein\w*|nicht|nie|pas|jamais|ni|não|nunca|sin|nie|не|нет|ни|(?:do|does|did|is|was|were|has|have|wo|would|could|should)nt)\b|n['’]t\b|不|没|并非|ない|なく|ません|않|없",
+    re.IGNORECASE,
+)
+_AFTERWARDS = re.compile(
+    r"\b(?:once|after|afterwards|after that|then|when|as soon as|from then|danach|dann|sobald|nachdem|anschließend|wenn|ensuite|après|une fois|puis|quand|después|luego|cuando|una vez|depois|quando|assim que|dopo|poi|potem|kiedy|gdy|po|затем|после|когда|потом)\b"
+    r"|之后|然后|以后|完成后|合并后|后再|その後|(?:した|完了|マージ)後|後は|たら|れば",
+    re.IGNORECASE,
+)
+
+_FUNCTION_WORDS = tuple(
+    frozenset(words.split())
+    for words in (
+        "the and with for this that from are which has have does would not what when there only but after they its than",
+        "und nicht ist mit für eine auf wird sind auch von aus kein keine der das den dem oder aber über nur bei nach",
+        "les des est une dans pour pas avec sur qui aucun aucune sans cette mais plus sont elle",
+        "los las una para con por que del está pero sin ninguna hay como más solo",
+        "não uma com para os dos são em um sem nenhuma mas pelo na por foi",
+        "che per con una non sono della nessun anche del dopo questo",
+        "nie jest się dla jak brak oraz przez że tylko jako ale",
+        "и не на что для это по из от нет без как только но",
+    )
+)
+"""Words that each of the languages has in nearly every sentence, and others seldom."""
+_WRITTEN_WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+READABLE = 2
+
+
+def clauses(text: str) -> tuple[str, ...]:
+    """The parts of a text that each say one thing."""
+    return tuple(part for part in _CLAUSE_END.split(text) if part and part.strip())
+
+
+def gives_reason(clause: str) -> bool:
+    """True for a clause that says why, and not what to do."""
+    return _REASON_GIVEN.search(clause) is not None
+
+
+def says_easy(text: str, *, is_plan: bool = False) -> bool:
+    """True when a sentence calls its matter easy or one's own to do, and neither denies it nor speaks of what comes after.
+
+    In a plan the word for what comes after may also follow.
+    """
+    for sentence in _SENTENCE_END.split(text):
+        for found in _EASY.finditer(sentence):
+            before = sentence[max(0, found.start() - 25) : found.start()]
+            after = sentence[found.end() : found.end() + 8]
+            is_denied = _NEGATED.search(before) or re.match(r"では|じゃ|とは|ではない", after)
+            if not is_denied and not _AFTERWARDS.search(sentence if is_plan else sentence[: found.start()]):
+                return True
+    return False
+
+
+def is_own_view(source: str) -> bool:
+    """True for a source that names nothing but a view of one's own."""
+    words = split_words(source.casefold())
+    if _VIEW_WITHOUT_SPACES.fullmatch("".join(words)):
+        return True
+    return any(word in _VIEW for word in words) and all(word in _VIEW or word in _ANY_VIEW for word in words)
+
+
+def is_readable(words: tuple[str, ...]) -> bool:
+    """True when the words are in a language whose words the rules know."""
+    found = frozenset(words)
+    if any(len(found & known) >= READABLE for known in _FUNCTION_WORDS):
+        return True
+    return sum(_WRITTEN_WITHOUT_SPACES.search(word) is not None for word in found) >= READABLE
+
+
+_INDIRECT = re.compile(
+    r"\b(?:whether|ob|czy|если ли|ли)\b|是否|还是|かどうか"
+    r"|(?<!not )(?<!n't )\b(?:say|says|decide|decides|tell|know|name|clarify|state|ask|choose|define|confirm|settle|open|specify|answer)s?\b(?:\W+\w+){0,3}\W+(?:which|what|who|how|when|where)\b"
+    r"|(?:^|[.;:,]\s)(?:which|what|who|how (?:many|long|much|often)|welche[rsmn]?|wer|wie viele?|quel(?:le)?s?|combien|qui|cuál(?:es)?|quién|cuánt[oa]s?|qual|quais|quem|quant[oaie]s?|quale|quali|chi|któr[yae]|kto|ile|как(?:ой|ая|ие)|кто|сколько)\b",
+    re.IGNORECASE,
+)
+_READ_AS = re.compile(
+    r"\b(?:read|taken|took|seen|understood|meant|treated|taking|reading|treating)(?: \w+)? as\b|\bals [^.;]{1,60} (?:gelesen|aufgefasst|verstanden|gedeutet)\b"
+    r"|\b(?:lue?s?|pris|comprise?|entendue?) comme\b|\b(?:leíd[oa]|tomad[oa]|entendid[oa]) como\b|\b(?:lid[oa]|tomad[oa]) como\b|\b(?:letto|inteso) come\b"
+    r"|\b(?:читать|понимать|понять|трактовать) как\b|理解为|理解成|看作|当作|と(?:読|解|取)",
+    re.IGNORECASE,
+)
+
+
+def is_interpretation(text: str) -> bool:
+    """True when a text says how the task was read."""
+    return _READ_AS.search(text) is not None
+
+
+def is_indirect_question(text: str) -> bool:
+    """True when a text asks without a question mark: what someone has to say, or a question word that begins a clause."""
+    return _INDIRECT.search(text) is not None
+
+
+_POSSIBLE = re.compile(
+    r"\b(?:(?:would|could|does|do|can|may)(?: also| still| well| indeed)? (?:work|be done|be built|be implemented)|(?:is|are|be|was) (?:possible|feasible|doable)|works fine)\b[^.;!?]{0,40}\b(?:but|yet|though|however|only)\b"
+    r"|\b(?:it|this|that|both|the task) (?:would|could|can)(?: be)? (?:work|done|possible|implemented)\b"
+    r"|\b(?:wäre|ist|sind) (?:zwar )?(?:möglich|machbar|umsetzbar)|\b(?:ginge|ließe sich (?:zwar )?(?:machen|umsetzen))|\b(?:serait|est) (?:possible|faisable)\b|\b(?:sería|es) (?:posible|factible)\b"
+    r"|\b(?:seria|é) (?:possível|viável)\b|\bsarebbe (?:possibile|fattibile)\b|\bbyłoby możliwe\b|\b(?:можно было бы|возможно сделать)\b|可以做到|是可行的|可能ではある|実現できるが|できなくはない",
+    re.IGNORECASE,
+)
+_IMPOSSIBLE = re.compile(
+    r"\b(?:cannot|can'?t|can not|could not|impossible|not possible|no way|never|neither|exclud\w+|conflict\w*|contradict\w*|forbid\w*|prohibit\w*|incompatib\w+|exceed\w*|overflow\w*|unreachable|does not (?:exist|fit|allow|have)|do not (?:exist|fit|allow|have)"
+    r"|has no|have no|there (?:is|are) no|no \w+ (?:exists?|has|can|lets?)|must not|refus\w+|fail\w*|throws|only|minimum|maximum|limit\w*|more than|less than|too (?:large|small|few|many|slow|big|long|short)"
+    r"|kann nicht|können nicht|kein\w*|nie|unmöglich|unvereinbar|widersprech\w*|widerspricht|schließ\w* sich aus|verbiet\w*|nur|ne (?:peut|peuvent)|impossible|aucun\w*|incompatible\w*|contredi\w+|interdi\w+"
+    r"|no (?:puede|pueden|hay|existe)|imposible|incompatible\w*|contradi\w+|prohíbe\w*|ning\w+|não (?:pode|podem|há|existe)|impossível|nenhum\w*|non (?:può|possono|esiste)|impossibile|nessun\w*"
+    r"|nie (?:może|mogą|da|ma)|niemożliw\w*|żad\w+|не (?:может|могут)|нельзя|невозможн\w*|нет|противореч\w*|исключа\w*)\b"
+    r"|不能|不可能|无法|無法|冲突|矛盾|没有|不存在|只能|禁止|できない|できません|不可能|両立|ない|ません",
+    re.IGNORECASE,
+)
+
+
+def says_possible(text: str) -> bool:
+    """True when a text admits that what is called infeasible could be done."""
+    return any(
+        not _NEGATED.search(text[max(0, found.start() - 15) : found.end()])
+        for found in _POSSIBLE.finditer(text)
+    )
+
+
+def says_impossible(text: str) -> bool:
+    """True when a text says that something cannot be."""
+    return _IMPOSSIBLE.search(text) is not None

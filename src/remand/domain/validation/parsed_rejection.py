@@ -12,8 +12,7 @@ from typing import Any
 from remand.domain.reasons import RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.lexicon import is_placeholder
-from remand.domain.validation.phrases import is_readable
+from remand.domain.validation.lexicon import is_placeholder, is_readable
 from remand.domain.validation.tokens import (
     EMPTY_TEXT,
     Text,

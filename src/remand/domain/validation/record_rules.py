@@ -7,9 +7,16 @@ from itertools import combinations
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.text.words import set_similarity
-from remand.domain.validation.assessment import Issue
-from remand.domain.validation.issues import issue
-from remand.domain.validation.lexicon import GENERIC_STEMS, WORD_LISTS
+from remand.domain.validation.assessment import Issue, issue
+from remand.domain.validation.lexicon import (
+    GENERIC_STEMS,
+    HEDGES,
+    IDLE,
+    WORD_LISTS,
+    clauses,
+    gives_reason,
+    is_own_view,
+)
 from remand.domain.validation.parsed_rejection import (
     ParsedEvidence,
     ParsedRejection,
@@ -18,7 +25,6 @@ from remand.domain.validation.parsed_rejection import (
     names_in,
     tracker_keys_in,
 )
-from remand.domain.validation.phrases import HEDGES, IDLE, clauses, gives_reason, is_own_view
 from remand.domain.validation.tokens import (
     Text,
     checkable_marks,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 
 from remand.domain.text.words import word_set
-from remand.domain.validation.assessment import Issue
-from remand.domain.validation.issues import issue
-from remand.domain.validation.lexicon import CLASSES, GENERIC_STEMS
-from remand.domain.validation.parsed_rejection import ParsedRejection
-from remand.domain.validation.phrases import (
+from remand.domain.validation.assessment import Issue, issue
+from remand.domain.validation.lexicon import (
+    CLASSES,
+    GENERIC_STEMS,
     clauses,
     is_indirect_question,
     is_interpretation,
     says_impossible,
     says_possible,
 )
+from remand.domain.validation.parsed_rejection import ParsedRejection
 from remand.domain.validation.tokens import (
     SHORT,
     Text,

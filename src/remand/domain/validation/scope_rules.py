@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remand.domain.text.words import set_similarity
-from remand.domain.validation.assessment import Issue
-from remand.domain.validation.issues import issue
+from remand.domain.validation.assessment import Issue, issue
 from remand.domain.validation.lexicon import GENERIC_STEMS
 from remand.domain.validation.parsed_rejection import (
     ParsedRejection,

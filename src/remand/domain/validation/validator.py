@@ -9,9 +9,16 @@ from typing import Any
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
 from remand.domain.validation import dependency_rules, record_rules, requirement_rules, scope_rules
-from remand.domain.validation.assessment import Assessment, Feature, Issue, IssueText, ValidationFacts
+from remand.domain.validation.assessment import (
+    Assessment,
+    Feature,
+    Issue,
+    IssueText,
+    ValidationFacts,
+    field_of,
+    issue,
+)
 from remand.domain.validation.dependency_rules import check_against_ledger, confirmed_features
-from remand.domain.validation.issues import field_of, issue
 from remand.domain.validation.measures import NOTES, OF_ONE_REASON, measure_rejection, weakness_code
 from remand.domain.validation.parsed_rejection import ParsedRejection, parse_rejection
 from remand.domain.validation.weights import BIAS, WEIGHTS

@@ -13,7 +13,7 @@ from remand.app.tasks.lookup import People
 from remand.app.text_commands import TextCommandResult, TextCommands
 from remand.domain import commands as c
 from remand.domain.refusals import MEANINGS, Refused
-from remand.domain.validation import issues
+from remand.domain.validation import assessment
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.main import command_parser
 from remand.interfaces.cli.output import Result, table
@@ -24,7 +24,7 @@ from remand.interfaces.cli.registry import COMMANDS as ALL
 def _explain(context: Context) -> Result:
     code = context.arguments.code
     known = dict(MEANINGS) | {
-        name: (issues.MEANINGS[name], issues.REMEDIES[name]) for name in issues.MEANINGS
+        name: (assessment.MEANINGS[name], assessment.REMEDIES[name]) for name in assessment.MEANINGS
     }
     if not code:
         rows = [(name, meaning) for name, (meaning, _) in sorted(known.items())]

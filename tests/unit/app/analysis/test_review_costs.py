@@ -12,7 +12,7 @@ from remand.domain.access.team import Role, Team
 from remand.domain.events.reviews import Finding
 from remand.domain.instant import Instant
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger, member
+from tests.support.builders import FakeLedger, member
 
 TEAM = Team(
     (member("Alice"), member("Bob"), member("Carol"), member("Lead", Role.LEAD), member("Lea", Role.LEAD))

@@ -14,7 +14,7 @@ from remand.domain.events.reviews import ReviewRejected
 from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid
 from remand.domain.policy import Policy
 from remand.domain.task import Status
-from remand.testing.builders import LEAKS, FakeLedger, member, send_back
+from tests.support.builders import LEAKS, FakeLedger, member, send_back
 from tests.support.rejection_records import DEPENDENCY, LAZY, SCOPE, TITLE, a_rejection, with_dependency
 
 AUTO, HUMAN = Policy(), Policy(director=("human",))

@@ -18,16 +18,8 @@ from remand.domain.events.tasks import (
     RejectionAnswered,
     TaskReleased,
 )
-from remand.testing.builders import (
-    H1,
-    LATER,
-    FakeLedger,
-    Session,
-    gate_passed_and_submitted,
-    task_added,
-    task_claimed,
-    task_id,
-)
+from remand.testing.builders import H1, LATER, Session, task_added, task_claimed, task_id
+from tests.support.builders import FakeLedger, gate_passed_and_submitted
 
 ROOF = "Export invoices as PDF"
 

@@ -28,10 +28,16 @@ from remand.testing.builders import (
     H1,
     H2,
     LATER,
-    LEAKS,
-    NIT,
     NOW,
     T1,
+    rejection_answered,
+    rejection_filed,
+    task_added,
+    task_claimed,
+)
+from tests.support.builders import (
+    LEAKS,
+    NIT,
     V1,
     FakeLedger,
     a_result,
@@ -40,13 +46,9 @@ from remand.testing.builders import (
     gate_passed_and_submitted,
     lockout_set,
     member,
-    rejection_answered,
-    rejection_filed,
     review_rejected,
     review_retracted,
     stamp_events,
-    task_added,
-    task_claimed,
 )
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 

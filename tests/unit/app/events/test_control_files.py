@@ -10,8 +10,9 @@ from remand.app.log.keys import adopt_sessions
 from remand.app.requests import Rules
 from remand.domain.events.reviews import LockoutCleared, LockoutSet
 from remand.domain.gate.control_files import ControlChange, ControlFile
-from remand.testing.builders import MACHINE, T1, T2, THE_USER, FakeLedger, Session, task_added
+from remand.testing.builders import MACHINE, T1, T2, Session, task_added
 from remand.testing.fakes import FakeClock, FakeKeys
+from tests.support.builders import THE_USER, FakeLedger
 
 PROJECT = "0123456789abcdef"
 LOST = FakeKeys("a lost machine")

@@ -10,22 +10,9 @@ from remand.app.log.verification import verify_log
 from remand.domain.events.tasks import TaskChanges, TaskEdited
 from remand.domain.ids import task_node_id
 from remand.domain.task import Status
-from remand.testing.builders import (
-    H1,
-    H2,
-    NOW,
-    T1,
-    T2,
-    THE_USER,
-    FakeLedger,
-    Session,
-    dependency_created,
-    gate_passed_and_submitted,
-    task_added,
-    task_claimed,
-    task_id,
-)
+from remand.testing.builders import H1, H2, NOW, T1, T2, Session, task_added, task_claimed, task_id
 from remand.testing.fakes import FakeClock
+from tests.support.builders import THE_USER, FakeLedger, dependency_created, gate_passed_and_submitted
 
 THEIRS = "/events/theirs.jsonl"
 

@@ -22,18 +22,9 @@ from remand.domain.events.reviews import (
     ReviewRetracted,
     TaskReassigned,
 )
-from remand.testing.builders import (
-    H1,
-    H2,
-    OTHER_SHA,
-    SHA,
-    T1,
-    Session,
-    gate_passed_and_submitted,
-    task_added,
-    task_claimed,
-)
+from remand.testing.builders import H1, H2, SHA, T1, Session, task_added, task_claimed
 from remand.testing.fakes import START
+from tests.support.builders import OTHER_SHA, gate_passed_and_submitted
 
 SAMPLE = """\
 [2024-01-15 15:45:30] REVIEW: Lead rejected PR #12 (author: Fenster)

@@ -22,8 +22,9 @@ from remand.domain.events.tasks import TaskCancelled
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt, GroupedEvent
-from remand.testing.builders import MACHINE, T1, T2, FakeLedger, Session, an_event, task_added, task_claimed
+from remand.testing.builders import MACHINE, T1, T2, Session, task_added, task_claimed
 from remand.testing.fakes import FakeClock, FakeKeys, ProcessKilled
+from tests.support.builders import FakeLedger, an_event
 
 THEIRS, FORGED = "/events/theirs.jsonl", "/events/forged.jsonl"
 PROJECT = "0123456789abcdef"

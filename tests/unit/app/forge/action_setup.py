@@ -30,9 +30,10 @@ from remand.domain.forge import ForgeAction
 from remand.domain.instant import parse_moment
 from remand.domain.policy import Policy
 from remand.domain.task import Task
-from remand.testing.builders import NOW, FakeLedger
+from remand.testing.builders import NOW
 from remand.testing.fakes import ProcessKilled
 from remand.testing.forge_fakes import MemoryForge, MemoryNotes, MemoryRemote, an_account
+from tests.support.builders import FakeLedger
 
 LEAD = an_account("octocat")
 TEAM = Team(

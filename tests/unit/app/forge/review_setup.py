@@ -14,9 +14,9 @@ from remand.domain.events.event import Event
 from remand.domain.forge import Account, ForgeComment
 from remand.domain.policy import Policy
 from remand.domain.task import Task
-from remand.testing.builders import FakeLedger
 from remand.testing.fakes import START
 from remand.testing.forge_fakes import MemoryForge, MemoryNotes, an_account
+from tests.support.builders import FakeLedger
 
 LEAD, TESTER, STRANGER = an_account("octocat"), an_account("tess"), an_account("stranger")
 TEAM = Team(

@@ -12,7 +12,7 @@ from remand.domain import commands as c
 from remand.domain.events.tasks import TaskSubmitted
 from remand.domain.gate.verdict import GateStatus, Verdict
 from remand.domain.refusals import Refused
-from remand.testing.builders import FakeLedger, a_result, a_verdict
+from tests.support.builders import FakeLedger, a_result, a_verdict
 
 
 def a_world(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeLedger, str, list[str]]:

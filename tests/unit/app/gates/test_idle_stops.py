@@ -6,7 +6,7 @@ from remand.app.gates.stops import Stop, StopReply, StopResponder
 from remand.domain.access.team import Member
 from remand.domain.events.work import IdleStopCounted
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger
+from tests.support.builders import FakeLedger
 from tests.support.scheduler import WORKED, FakeScheduler, ending_agent
 
 LIMIT = 4

@@ -17,7 +17,7 @@ from remand.domain.events.reviews import EscalationOpened
 from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger, a_result, a_verdict
+from tests.support.builders import FakeLedger, a_result, a_verdict
 
 TEAM = Team((Member(name="Alice"), Member(name="Bob"), Member(name="owner", roles=(Role.USER,))))
 RULES = Rules(gates=("tests", "lint"), gates_digest="p1", team=TEAM)

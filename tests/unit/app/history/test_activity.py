@@ -17,19 +17,14 @@ from remand.domain.events.log import LinesImported
 from remand.domain.events.tasks import EdgeCreated, EdgeDeleted, TaskFailed
 from remand.domain.events.work import RunEnded
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import (
-    H1,
+from remand.testing.builders import H1, T1, T2, Session, task_added, task_claimed
+from tests.support.builders import (
     LEAKS,
     NIT,
-    T1,
-    T2,
     FakeLedger,
-    Session,
     an_event,
     gate_passed_and_submitted,
     review_rejected,
-    task_added,
-    task_claimed,
 )
 
 

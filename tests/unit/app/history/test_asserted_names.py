@@ -13,7 +13,8 @@ from remand.domain.events.event import KnownBy, Meta
 from remand.domain.events.log import LinesImported
 from remand.domain.events.reviews import Finding
 from remand.ledger import codec
-from remand.testing.builders import FakeLedger, task_added
+from remand.testing.builders import task_added
+from tests.support.builders import FakeLedger
 
 LEA = Actor(name="Lea", roles=frozenset({Role.LEAD}))
 

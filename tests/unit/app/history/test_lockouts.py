@@ -9,20 +9,8 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import Finding, LockoutCleared, LockoutSet, ReviewRejected, ReviewRetracted
 from remand.domain.events.tasks import TaskChanges, TaskEdited
 from remand.domain.ids import task_node_id
-from remand.testing.builders import (
-    SHA,
-    T1,
-    T2,
-    T3,
-    FakeLedger,
-    a_lockout,
-    a_task,
-    gate_passed_and_submitted,
-    stamp_events,
-    task_added,
-    task_after,
-    task_claimed,
-)
+from remand.testing.builders import SHA, T1, T2, T3, a_lockout, a_task, task_added, task_claimed
+from tests.support.builders import FakeLedger, gate_passed_and_submitted, stamp_events, task_after
 
 ROOF = Finding(text="security\nconcerns.", path="roof.py", line=12)
 NIT = Finding(text="a shorter name", is_blocking=False)

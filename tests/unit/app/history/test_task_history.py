@@ -12,7 +12,7 @@ from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.policy import Policy
-from remand.testing.builders import FakeLedger, member, send_back
+from tests.support.builders import FakeLedger, member, send_back
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 TEAM = Team((member("Alice"), member("Lea", Role.LEAD), member("Boss", Role.USER)))

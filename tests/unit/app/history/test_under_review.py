@@ -4,7 +4,7 @@ from remand.app.history.task_history import SubmissionUnderReview, submissions_u
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
-from remand.testing.builders import FakeLedger, member
+from tests.support.builders import FakeLedger, member
 
 TEAM = Team(
     (

@@ -13,7 +13,7 @@ from remand.domain.access.team import Member, Role, Team
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger, member
+from tests.support.builders import FakeLedger, member
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 PEOPLE = (member("Alice"), member("Bob"), member("owner", Role.USER))

@@ -19,7 +19,7 @@ from remand.domain.gate.gate import GateFinding
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
-from remand.testing.builders import FakeLedger, a_result, a_verdict, member
+from tests.support.builders import FakeLedger, a_result, a_verdict, member
 
 PEOPLE = (
     member("Alice"),

@@ -27,8 +27,9 @@ from remand.domain.events.work import FindingRefused, GateErrored, GateHeld, Gat
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.policy import Policy
 from remand.domain.task import Status
-from remand.testing.builders import MACHINE, FakeLedger, Session, a_verdict, an_event
+from remand.testing.builders import MACHINE, Session
 from remand.testing.fakes import FakeClock, FakeKeys
+from tests.support.builders import FakeLedger, a_verdict, an_event
 
 PROJECT = "0123456789abcdef"
 STRANGER = FakeKeys("a stranger")

@@ -20,19 +20,14 @@ from remand.domain.events.reviews import Finding
 from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskFailed
 from remand.domain.events.work import GateRejected
 from remand.domain.task import Status
-from remand.testing.builders import (
-    BOB,
-    H1,
-    H2,
+from remand.testing.builders import BOB, H1, H2, T1, a_lockout, a_task
+from tests.support.builders import (
     NIT,
-    T1,
     V1,
     V2,
     FakeLedger,
-    a_lockout,
     a_result,
     a_round,
-    a_task,
     a_verdict,
     an_escalation,
     member,

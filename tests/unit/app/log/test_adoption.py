@@ -19,8 +19,9 @@ from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import MACHINE, T1, T2, THE_USER, FakeLedger, Session, actor, task_added
+from remand.testing.builders import MACHINE, T1, T2, Session, actor, task_added
 from remand.testing.fakes import START, FakeClock, FakeKeys
+from tests.support.builders import THE_USER, FakeLedger
 
 PROJECT = "0123456789abcdef"
 LOST, THIRD = FakeKeys("a lost machine"), FakeKeys("third machine")

@@ -22,8 +22,9 @@ from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import T1, THE_USER, FakeLedger, Session, member, task_added
+from remand.testing.builders import T1, Session, task_added
 from remand.testing.fakes import START, CountingIds, FakeClock, FakeKeys, MemoryExchange, ProcessKilled
+from tests.support.builders import THE_USER, FakeLedger, member
 
 THEIRS = "/events/theirs.jsonl"
 DAY = 86_400.0

@@ -15,22 +15,9 @@ from remand.domain.events.tasks import LeaseRenewed
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
-from remand.testing.builders import (
-    ALICE,
-    MACHINE,
-    SHA,
-    T1,
-    T2,
-    T3,
-    THE_USER,
-    TREE,
-    FakeLedger,
-    Session,
-    gate_passed_and_submitted,
-    task_added,
-    task_claimed,
-)
+from remand.testing.builders import ALICE, MACHINE, SHA, T1, T2, T3, TREE, Session, task_added, task_claimed
 from remand.testing.fakes import FakeClock, FakeKeys
+from tests.support.builders import THE_USER, FakeLedger, gate_passed_and_submitted
 
 PROJECT = "0123456789abcdef"
 OTHER = FakeKeys("other machine")

@@ -17,18 +17,8 @@ from remand.domain.events.event import Event, TaskEvent
 from remand.domain.events.tasks import TaskAdded, TaskChanges, TaskDeleted, TaskEdited
 from remand.domain.ids import task_node_id
 from remand.domain.instant import add_seconds
-from remand.testing.builders import (
-    H1,
-    NOW,
-    T1,
-    T2,
-    FakeLedger,
-    Session,
-    dependency_created,
-    gate_passed_and_submitted,
-    task_added,
-    task_claimed,
-)
+from remand.testing.builders import H1, NOW, T1, T2, Session, task_added, task_claimed
+from tests.support.builders import FakeLedger, dependency_created, gate_passed_and_submitted
 from tests.support.strategies import native_events
 
 _encode = msgspec.json.Encoder().encode

@@ -15,8 +15,9 @@ from remand.domain.events.reviews import LockoutCleared, LockoutSet
 from remand.domain.events.tasks import TaskCancelled
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt, EventGroup, GroupedEvent
-from remand.testing.builders import MACHINE, T1, T2, THE_USER, FakeLedger, Session, task_added
+from remand.testing.builders import MACHINE, T1, T2, Session, task_added
 from remand.testing.fakes import FakeClock, FakeKeys
+from tests.support.builders import THE_USER, FakeLedger
 
 PROJECT = "0123456789abcdef"
 OTHER = FakeKeys("other machine")

@@ -3,8 +3,9 @@
 from remand.app.log.keys import unconfirmed_lines, unconfirmed_signers
 from remand.ledger.problems import LEDGER
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import T1, FakeLedger, Session, task_added, task_id
+from remand.testing.builders import T1, Session, task_added, task_id
 from remand.testing.fakes import FakeKeys
+from tests.support.builders import FakeLedger
 
 STRANGER = FakeKeys("a stranger")
 ONE, TWO = "20261115-080000-000000f1", "20261115-080000-000000f2"

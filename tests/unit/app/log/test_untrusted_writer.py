@@ -7,8 +7,9 @@ from remand.app.requests import Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.keys import is_untrusted
 from remand.domain.refusals import ENVIRONMENT, MEANINGS, Refused
-from remand.testing.builders import MACHINE, FakeLedger
+from remand.testing.builders import MACHINE
 from remand.testing.fakes import FakeKeys
+from tests.support.builders import FakeLedger
 
 OTHER = FakeKeys("other machine")
 SHARED = Rules(gates=(), has_keys=True, has_remote=True)

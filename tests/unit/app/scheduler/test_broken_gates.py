@@ -10,7 +10,7 @@ from remand.domain.access.team import THE_COORDINATOR, Member
 from remand.domain.gate.state import find_measured_gates
 from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.task import Status
-from remand.testing.builders import a_result, a_verdict
+from tests.support.builders import a_result, a_verdict
 from tests.support.scheduler import WORKED, FakeScheduler, committing_agent, ending_agent
 
 MISSING = a_result(

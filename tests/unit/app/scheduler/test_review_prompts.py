@@ -14,25 +14,23 @@ from remand.domain.events.tasks import HandoffRejected, TaskBlocked
 from remand.domain.events.work import GatePassed
 from remand.domain.evolve import replay
 from remand.domain.gate.verdict import GateStatus
-from remand.domain.reviewer.answer import UnclearAnswer, parse_director_message, parse_review
-from remand.domain.reviewer.change import OmittedPart, SubmittedChange
+from remand.domain.reviewer import (
+    OmittedPart,
+    SubmittedChange,
+    UnclearAnswer,
+    parse_director_message,
+    parse_review,
+)
 from remand.domain.task import Task
-from remand.testing.builders import (
-    H1,
-    H2,
+from remand.testing.builders import H1, H2, SHA, T1, TREE, actor, task_added, task_claimed
+from tests.support.builders import (
     OTHER_SHA,
     R1,
-    SHA,
-    T1,
-    TREE,
     a_result,
     a_verdict,
-    actor,
     gate_passed_and_submitted,
     review_rejected,
     stamp_events,
-    task_added,
-    task_claimed,
     task_submitted,
 )
 from tests.support.rejection_records import a_rejection

@@ -19,11 +19,12 @@ from remand.domain.events.tasks import RejectionAnswered
 from remand.domain.events.work import Purpose
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.reviewer.answer import UnclearAnswer
+from remand.domain.reviewer import UnclearAnswer
 from remand.domain.run import Run
 from remand.domain.task import Status, Task
-from remand.testing.builders import FakeLedger, Session, member
+from remand.testing.builders import Session
 from remand.testing.fakes import FakeKeys
+from tests.support.builders import FakeLedger, member
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 RUN = "RUN-20261115-090000-00000001"

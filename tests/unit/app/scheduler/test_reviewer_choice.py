@@ -12,17 +12,8 @@ from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.work import Purpose
 from remand.domain.run import Run
 from remand.domain.task import Status, Task, update_task
-from remand.testing.builders import (
-    NOW,
-    a_claim,
-    a_filed_rejection,
-    a_lockout,
-    a_submission,
-    a_task,
-    decide_events,
-    member,
-    refusal_code,
-)
+from remand.testing.builders import NOW, a_claim, a_lockout, a_submission, a_task
+from tests.support.builders import a_filed_rejection, decide_events, member, refusal_code
 
 COMMAND = ("agent",)
 LEA = member("Lea", Role.LEAD, command=COMMAND, aliases=("l",), accounts=("github:lea",))

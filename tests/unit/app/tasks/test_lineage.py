@@ -12,7 +12,7 @@ from remand.domain.events.catalogue import event_task_id
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
-from remand.testing.builders import LEAKS, FakeLedger, member, send_back
+from tests.support.builders import LEAKS, FakeLedger, member, send_back
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 TEAM = Team(

@@ -23,8 +23,8 @@ from remand.testing.builders import (
     a_task,
     actor,
     an_offer,
-    command,
 )
+from tests.support.builders import command
 
 
 def test_the_order_of_ranks_is_the_order_of_the_queue() -> None:

@@ -22,7 +22,8 @@ from remand.app.tasks.similarity import (
 from remand.domain import commands as c
 from remand.domain.events.reviews import Finding
 from remand.domain.task import LastRejection, Task
-from remand.testing.builders import T1, T2, T3, FakeLedger, a_task, task_id
+from remand.testing.builders import T1, T2, T3, a_task, task_id
+from tests.support.builders import FakeLedger
 from tests.unit.app.tasks.similar_pairs import PAIRS, Pair
 
 FILED = LastRejection(rejection_id="R-1", handoff_id="H-1", agent="Bob", reason="BLOCKER")

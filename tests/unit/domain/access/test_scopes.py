@@ -3,7 +3,8 @@
 import pytest
 
 from remand.domain.access.team import TEST_PATTERNS, Actor, Role, paths_outside_scope, review_scope
-from remand.testing.builders import LEAD, THE_USER, actor
+from remand.testing.builders import actor
+from tests.support.builders import LEAD, THE_USER
 
 OWN = ("paint/**",)
 

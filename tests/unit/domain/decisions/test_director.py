@@ -14,8 +14,7 @@ from remand.domain.decisions.director import (
 )
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.assessment import NamedTask, ValidationFacts
-from remand.domain.validation.issues import issue
+from remand.domain.validation.assessment import NamedTask, ValidationFacts, issue
 from remand.testing.builders import T1, T2, T3
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 

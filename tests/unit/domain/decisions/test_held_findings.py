@@ -33,22 +33,8 @@ from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task, update_task
-from remand.testing.builders import (
-    ALICE,
-    BOB,
-    H1,
-    H2,
-    LEAD,
-    THE_USER,
-    TREE,
-    a_claim,
-    a_result,
-    a_task,
-    actor,
-    an_escalation,
-    command,
-    member,
-)
+from remand.testing.builders import ALICE, BOB, H1, H2, TREE, a_claim, a_task, actor
+from tests.support.builders import LEAD, THE_USER, a_result, an_escalation, command, member
 from tests.unit.domain.done_claims import Story, held, names, passed, recording, settling
 
 TESTER = actor("Tess", Role.TESTER)

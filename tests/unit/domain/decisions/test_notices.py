@@ -13,24 +13,14 @@ from remand.domain.events.reviews import LockoutCleared, LockoutSet, ReviewRejec
 from remand.domain.events.tasks import RejectionAnswered
 from remand.domain.events.work import GateAlerted, GateOverridden
 from remand.domain.task import Status, Task
-from remand.testing.builders import (
-    ALICE,
-    BOB,
-    H1,
-    H2,
+from remand.testing.builders import ALICE, BOB, H1, H2, SHA, T1, TREE, a_lockout, a_task, actor, task_claimed
+from tests.support.builders import (
     LEAD,
-    SHA,
-    T1,
     THE_USER,
-    TREE,
     a_filed_rejection,
-    a_lockout,
-    a_task,
-    actor,
     decide_events,
     refusal_code,
     stamp_events,
-    task_claimed,
 )
 from tests.support.rejection_records import a_rejection
 from tests.unit.domain.done_claims import (

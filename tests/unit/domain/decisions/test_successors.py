@@ -7,7 +7,8 @@ import pytest
 from remand.domain.access.team import Role
 from remand.domain.decisions.handoffs import best_agent, remaining_agents
 from remand.domain.facts import Facts, update_facts
-from remand.testing.builders import ALICE, BOB, LEAD, T2, a_lockout, a_task, actor
+from remand.testing.builders import ALICE, BOB, T2, a_lockout, a_task, actor
+from tests.support.builders import LEAD
 
 CAROL = actor("Carol", skills=("accessibility", "css"))
 

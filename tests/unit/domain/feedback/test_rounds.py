@@ -6,16 +6,8 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import Finding, LockoutCleared, ReviewRejected, ReviewRetracted
 from remand.domain.evolve import replay
 from remand.domain.feedback.rounds import MAX_SHOWN, TaskFeedback, read_feedback
-from remand.testing.builders import (
-    H1,
-    H2,
-    H3,
-    T1,
-    gate_passed_and_submitted,
-    stamp_events,
-    task_added,
-    task_claimed,
-)
+from remand.testing.builders import H1, H2, H3, T1, task_added, task_claimed
+from tests.support.builders import gate_passed_and_submitted, stamp_events
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 

@@ -19,7 +19,8 @@ from remand.domain.gate.control_files import (
 )
 from remand.domain.gate.state import GateState, update_gates
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
-from remand.testing.builders import ALICE, OTHER_SHA, SHA, a_task, actor, refusal_code
+from remand.testing.builders import ALICE, SHA, a_task, actor
+from tests.support.builders import OTHER_SHA, refusal_code
 from tests.unit.domain.done_claims import (
     SUBMIT,
     TREE,

@@ -15,7 +15,8 @@ from remand.domain.gate.state import (
     summarise_cause,
 )
 from remand.domain.gate.verdict import RUNNER_GATE, GateResult, GateStatus, make_unstarted_verdict
-from remand.testing.builders import SHA, a_result, a_verdict
+from remand.testing.builders import SHA
+from tests.support.builders import a_result, a_verdict
 
 ERRORED, TIMED_OUT = GateStatus.ERRORED, GateStatus.TIMED_OUT
 SAID = "The report is not there. It said last: "

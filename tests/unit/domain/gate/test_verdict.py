@@ -15,7 +15,7 @@ from remand.domain.gate.verdict import (
     Verdict,
     overall_status,
 )
-from remand.testing.builders import a_result, a_verdict
+from tests.support.builders import a_result, a_verdict
 
 PASSED, FAILED, HELD = GateStatus.PASSED, GateStatus.FAILED, GateStatus.HELD
 

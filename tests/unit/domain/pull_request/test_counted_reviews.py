@@ -12,8 +12,9 @@ from remand.domain.forge import (
     is_listed_account,
 )
 from remand.domain.pull_request.reviews import counted_reviews, standing_objections
-from remand.testing.builders import OTHER_SHA, SHA, V1, a_round, a_task
+from remand.testing.builders import SHA, a_task
 from remand.testing.forge_fakes import a_review, an_account
+from tests.support.builders import OTHER_SHA, V1, a_round
 
 LEAD, TESS = an_account("octocat"), an_account("tess")
 APPROVED, DISMISSED, COMMENTED = ReviewState.APPROVED, ReviewState.DISMISSED, ReviewState.COMMENTED

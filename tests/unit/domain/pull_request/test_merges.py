@@ -9,8 +9,9 @@ from remand.domain import commands as c
 from remand.domain.forge import PullRequest, PullState
 from remand.domain.pull_request.reviews import is_merge_of, is_new_merge, judge_merge, merge_source
 from remand.domain.task import Status, Task, update_task
-from remand.testing.builders import LEAD, OTHER_SHA, SHA, a_submission, a_task
+from remand.testing.builders import SHA, a_submission, a_task
 from remand.testing.forge_fakes import an_account
+from tests.support.builders import LEAD, OTHER_SHA
 
 ACCOUNT = an_account("octocat")
 TASK = a_task(status=Status.PROVISIONAL, submission=a_submission("Alice"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import remand
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import FIELDS
-from remand.domain.validation.issues import MEANINGS, field_of
+from remand.domain.validation.assessment import MEANINGS, field_of
 from remand.domain.validation.measures import COUNTS_AGAINST, NOTES, weakness_code
 from remand.domain.validation.weights import WEIGHTS
 

@@ -10,7 +10,7 @@ import pytest
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.issues import MEANINGS
+from remand.domain.validation.assessment import MEANINGS
 from remand.domain.validation.validator import assess
 from tests.data_sets import RECORDED as RECORDED_DATA
 

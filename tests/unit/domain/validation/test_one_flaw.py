@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.assessment import Assessment
-from remand.domain.validation.issues import FORMAL, MEANINGS
+from remand.domain.validation.assessment import FORMAL, MEANINGS, Assessment
 from remand.domain.validation.validator import assess
 
 CORPUS = Path(__file__).parents[3] / "corpus"

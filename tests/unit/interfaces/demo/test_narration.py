@@ -14,15 +14,13 @@ from remand.testing.builders import (
     H1,
     LATER,
     T1,
-    a_result,
     a_task,
-    a_verdict,
     invalid_rejection_filed,
     rejection_answered,
     rejection_filed,
-    review_rejected,
     task_claimed,
 )
+from tests.support.builders import a_result, a_verdict, review_rejected
 
 RUN = "RUN-20261115-090000-00000001"
 TITLE = "Mend the roof"

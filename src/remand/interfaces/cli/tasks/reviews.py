@@ -19,8 +19,7 @@ from remand.domain.decisions.reviews import require_awaiting_review, require_sho
 from remand.domain.events.reviews import LockoutCleared, LockoutSet, ReviewRetracted, TaskReassigned
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.preconditions import require_reviewer
-from remand.domain.reviewer.answer import parse_finding, parse_findings
-from remand.domain.reviewer.change import render_omissions
+from remand.domain.reviewer import parse_finding, parse_findings, render_omissions
 from remand.domain.task import Submission, Task
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, one_line, table, write_unwrapped

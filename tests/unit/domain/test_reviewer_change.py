@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.domain.reviewer.change import (
+from remand.domain.reviewer import (
     MAX_LINE,
     FilePatch,
     OmittedPart,

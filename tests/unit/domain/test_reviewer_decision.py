@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from remand.domain import commands as c
-from remand.domain.reviewer import answer as d
-from remand.domain.reviewer.answer import (
+from remand.domain import reviewer as d
+from remand.domain.reviewer import (
     DirectorAnswer,
     UnclearAnswer,
     parse_command_answer,

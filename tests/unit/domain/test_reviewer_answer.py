@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from remand.domain import reviewer as a
 from remand.domain.events.reviews import Finding
 from remand.domain.preconditions import MAX_FINDINGS
-from remand.domain.reviewer import answer as a
-from remand.domain.reviewer.answer import (
+from remand.domain.reviewer import (
     MAX_ANSWER,
     ApprovalAnswer,
     RejectionAnswer,

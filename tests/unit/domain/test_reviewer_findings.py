@@ -3,7 +3,7 @@
 import pytest
 
 from remand.domain.events.reviews import Finding
-from remand.domain.reviewer.answer import parse_finding, parse_findings
+from remand.domain.reviewer import parse_finding, parse_findings
 
 
 @pytest.mark.parametrize(
