@@ -28,8 +28,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.domain.events.reviews import Finding
 from remand.interfaces.cli.entry import run
-from remand.wiring.gateway import Gateway
-from remand.wiring.ledger import find_place
+from remand.wiring.ledger import Gateway, find_place
 
 STEPS = (10, 100_000)
 """Between how many calls a kill strikes: before the ledger is open, or after dozens of asks."""

@@ -19,8 +19,8 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.hook_calls import HookAnswer
 from remand.app.ports import HookCheck
 from remand.domain.hosts import HOSTS
-from remand.wiring import hosts
-from remand.wiring.hosts import installed_hosts, load_host
+from remand.wiring.hosts import load_host
+from remand.wiring.setup import host_checks, host_files, host_worktrees
 from tests.integration.processes import LONGER, is_gone
 
 TRUSTING = sorted(set(HOSTS) - {"codex"})
@@ -51,15 +51,17 @@ def at(root: str) -> LedgerLocation:
 def install_hosts(
     root: str, names: Sequence[str], executable: str, *, is_portable: bool = False
 ) -> list[str]:
-    return hosts.install_hosts(at(root), names, executable, is_portable=is_portable).hooks
+    return host_files.install_hosts(
+        host_worktrees(at(root)), names, executable, is_portable=is_portable
+    ).hooks
 
 
 def remove_hosts(root: str) -> list[str]:
-    return hosts.remove_hosts(at(root)).hooks
+    return host_files.remove_hosts(host_worktrees(at(root))).hooks
 
 
 def prove(name: str, root: str, seconds: float = SECONDS) -> HookCheck:
-    return hosts.check_hook(name, at(root), seconds)
+    return host_checks.check_hook(name, root, host_worktrees(at(root))[root], seconds)
 
 
 def program(folder: Path, script: str, mode: int = 0o755) -> str:
@@ -101,12 +103,12 @@ class TestFiles:
     def test_all_hosts_are_installed_and_removed_again(self, root: Path) -> None:
         files = install_hosts(str(root), HOSTS, "/opt/remand")
 
-        assert installed_hosts(str(root)) == list(HOSTS)
+        assert host_checks.installed_hosts(str(root)) == list(HOSTS)
         assert all(os.path.isfile(file) for file in files)
         assert install_hosts(str(root), HOSTS, "/opt/remand") == files
         assert remove_hosts(str(root)) == files
         assert list(root.iterdir()) == []
-        assert installed_hosts(str(root)) == []
+        assert host_checks.installed_hosts(str(root)) == []
 
     def test_nothing_is_written_when_one_file_is_unusable(self, root: Path) -> None:
         (root / ".qwen").mkdir()

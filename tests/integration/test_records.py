@@ -15,8 +15,7 @@ from remand.app.record_files import RecordKind
 from remand.app.requests import Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
-from remand.wiring.gateway import Gateway
-from remand.wiring.ledger import find_place
+from remand.wiring.ledger import Gateway, find_place
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 TEAM = """
@@ -147,10 +146,8 @@ def test_a_command_killed_before_it_wrote_the_files_is_made_good_by_the_next(mac
     task = repository.add()
     killed = (
         "import os, signal, sys\n"
-        "from importlib import import_module\n"
-        "import remand.wiring.reminders as records\n"
-        "records.run_after_call  # loads the module\n"
-        "records.update_record_files = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from remand.app.record_files import RecordFileUpdater\n"
+        "RecordFileUpdater.update = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "from remand.interfaces.cli.entry import run\n"
         "run(sys.argv[1:])\n"
     )

@@ -229,6 +229,11 @@ class Ledger(LogFiles):
         """Says which events count, by whom the configuration trusts now."""
         return self._trust(tx)[0]
 
+    def current_verifier(self) -> Verifier:
+        """The same, by what the ledger holds now."""
+        with self.store.read() as view:
+            return self.verifier(view)
+
     def new_session(self) -> str:
         """A name for a new session."""
         return make_session_name(self.clock.now(), self._ids.hex())

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import cached_property
 from typing import Protocol
 
 from remand.app import prompts
@@ -122,10 +123,25 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,80}")
 class RecordFileUpdater:
     """Brings the files in step with the ledger. All of it happens under the ledger's lock, and again if it failed."""
 
-    def __init__(self, store: Store, files: RecordFolders, team: Callable[[], Team]) -> None:
+    def __init__(self, store: Store, files: Callable[[], RecordFolders], team: Callable[[], Team]) -> None:
         self._store = store
-        self._files = files
+        self._find_files = files
         self._team = team
+
+    @cached_property
+    def _files(self) -> RecordFolders:
+        """Where they lie, as the configuration has it; raises `EnvironmentFault` when that cannot be read."""
+        return self._find_files()
+
+    def update_if_outdated(self) -> str:
+        """The same as `update`, without the ledger's lock when there is nothing to do."""
+        try:
+            with self._store.read() as view:
+                if are_records_current(view, self._files):
+                    return ""
+        except EnvironmentFault as fault:
+            return str(fault)
+        return self.update()
 
     def update(self) -> str:
         """Makes again what is out of date or gone; says what stood in the way, which the next command tries again."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from remand.app.errors import EnvironmentFault
@@ -16,6 +17,7 @@ from remand.app.ports import (
     SupportingRun,
 )
 from remand.app.requests import Rules
+from remand.app.settings import SettingsSource
 from remand.app.tasks.lookup import Lineage, find_task_id, lockout_facts
 from remand.app.tasks.queue import free_capacity
 from remand.app.tasks.similarity import are_related
@@ -25,6 +27,7 @@ from remand.domain.decisions.director import MAX_SUBTASKS, may_wait_for
 from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid
 from remand.domain.evidence import probes as ev
 from remand.domain.evidence.probes import Grade
+from remand.domain.gate.gate import GatePolicy
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.preconditions import find_lockout, is_eligible
 from remand.domain.reasons import RejectionReason
@@ -46,6 +49,41 @@ MAX_SLOW = 3
 HTTP_ERROR = 400
 _TOO_MANY = f"not checked: only the first {MAX_SLOW} commands and addresses of a rejection are"
 _NO_PROBE = "not checked: nothing here can run such a probe"
+
+
+class EvidenceLookup:
+    """Looks rejections up in the repository and in the journal, with the probes that the policy allows."""
+
+    def __init__(
+        self,
+        settings: SettingsSource,
+        *,
+        sources: Callable[[str], AbstractContextManager[Sources]],
+        journal: Callable[[Task], Journal],
+        commands: Callable[[GatePolicy], CommandProbes],
+        pages: Callable[[Sequence[str]], Pages],
+    ) -> None:
+        """`sources` is given the base branch, `pages` the hosts that may be asked."""
+        self._settings = settings
+        self._sources = sources
+        self._journal = journal
+        self._commands = commands
+        self._pages = pages
+
+    def look_up(self, rejection: dict[str, Any], task: Task) -> RejectionChecks:
+        """All that can be found out about a rejection of a task by whoever holds it, or else by whom it is offered to."""
+        policy = self._settings.settings().gate_policy
+        holder = task.claims.offers[-1].target if task.claims.offers else ""
+        if task.claim is not None:
+            holder = task.claim.agent
+        with self._sources(self._settings.base_branch()) as sources:
+            checker = EvidenceChecker(
+                sources,
+                commands=self._commands(policy) if policy.probes else None,
+                pages=self._pages(policy.hosts) if policy.hosts else None,
+                journal=self._journal(task),
+            )
+            return checker.check_rejection(rejection, f"{task.title}\n{task.details.scope}", task.id, holder)
 
 
 class ProbeCommit(NamedTuple):

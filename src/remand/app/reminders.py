@@ -5,10 +5,16 @@ Loaded by the shortest commands, so it loads nothing itself.
 
 from __future__ import annotations
 
+from remand.app import errors
+from remand.app.events import intake
 from remand.startup import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from remand.app.ledger import Ledger
+    from remand.app.record_files import RecordFileUpdater
+    from remand.ledger.store import Store
 
 
 class UnseenCounts:
@@ -40,33 +46,45 @@ class UnseenCounts:
 
 
 class AfterCall:
-    """What follows a call. Each step says what kept it from being done; empty when nothing did."""
+    """What follows a call. Whatever keeps a step from being done keeps nobody from the call's answer."""
 
     def __init__(
         self,
         *,
-        update_files: Callable[[], str],
-        repeat_overdue: Callable[[], str],
+        files: RecordFileUpdater | None,
+        ledger: Ledger | None,
         read_unseen: Callable[[], UnseenCounts],
         channel_count: Callable[[], int],
-        start_delivery: Callable[[], str],
+        start_delivery: Callable[[], None],
     ) -> None:
-        self._update_files = update_files
-        self._repeat_overdue = repeat_overdue
+        """Without a ledger that is open, only what is unseen is read, and notices are sent."""
+        self._files = files
+        self._ledger = ledger
         self._read_unseen = read_unseen
         self._channel_count = channel_count
         self._start_delivery = start_delivery
 
     def run(self) -> tuple[UnseenCounts, str]:
         """Does what is due; returns what is unseen, and what failed first."""
-        fault = self._update_files()
+        fault = self._files.update_if_outdated() if self._files else ""
         found = self._read_unseen()
-        if found.overdue:
-            fault = fault or self._repeat_overdue()
+        if found.overdue and self._ledger:
+            fault = fault or self._repeat_overdue(self._ledger)
             found = self._read_unseen()
-        if found.count and found.least < self._channel_count():
-            fault = fault or self._start_delivery()
+        if found.count and found.least < self._channel_count() and not fault:
+            try:
+                self._start_delivery()
+            except OSError as error:
+                fault = f"no notice about the open questions could be sent: {error}"
         return found, fault
+
+    @staticmethod
+    def _repeat_overdue(ledger: Ledger) -> str:
+        try:
+            ledger.ask_all([])
+        except (errors.EnvironmentFault, OSError) as error:
+            return str(error)
+        return ""
 
 
 def reminder(found: UnseenCounts) -> str:
@@ -99,9 +117,15 @@ def key_warning(key: str) -> str:
     )
 
 
-def held_events_warning(count: int, first: str) -> str:
+def held_events_warning(store: Store) -> str:
     """The line that says that events are held back for their time; empty when none is."""
-    if not count:
+    try:
+        with store.read() as view:
+            held = intake.held_entries(view) if view.held.earliest() else []
+    except errors.EnvironmentFault:
         return ""
-    events = "1 event is" if count == 1 else f"{count} events are"
+    if not held:
+        return ""
+    events = "1 event is" if len(held) == 1 else f"{len(held)} events are"
+    first = min(entry.event.ts for entry in held)
     return f"remand: {events} held back, ahead of this machine's clock (from {first}): remand log verify\n"

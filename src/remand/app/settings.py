@@ -13,6 +13,7 @@ from remand.app.ports import Commit
 from remand.app.requests import Rules
 from remand.config.project import missing_base_message, unknown_base_message
 from remand.domain.gate.gate import policy_digest
+from remand.domain.task import Task
 
 DEFAULT_BASES = ("main", "master")
 """What a base is called where nothing else says it."""
@@ -76,6 +77,17 @@ class SettingsSource:
         """The team and its policy."""
         self.settings()
         return self._rules
+
+    def has_base_moved(self, task: Task) -> bool:
+        """True when the base is at another commit than when a task was claimed; raises when it is gone."""
+        before, now = task.claim.base if task.claim is not None else "", self.rules().base
+        if before in ("", now):
+            return False
+        if not now:
+            raise EnvironmentFault(
+                "The base branch was there when this task was claimed, and is gone. Bring it back, then repeat."
+            )
+        return True
 
     def settings(self) -> config.Settings:
         """The configuration as it is now."""

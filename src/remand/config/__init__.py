@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from remand.config.forge import ForgeSettings, parse_forge
@@ -78,6 +79,10 @@ class RunSettings(Record, kw_only=True):
     """`best` there is, `required` to start nothing without one, or `off`."""
     interval_seconds: float = 60.0
     """How often the forge is polled and what nobody told of is looked for."""
+
+    def agent_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """What agents are given of an environment."""
+        return {name: value for name, value in environment.items() if name in self.environment}
 
 
 def parse_run(table: dict[str, Any]) -> RunSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from remand.config.values import NAME, ConfigError, require_known_keys, seconds, text, texts
@@ -48,6 +49,10 @@ class ForgeSettings(Record, kw_only=True):
     """Issues with this label become tasks by themselves; empty: only when they are asked for."""
     import_from: str = "writers"
     """Whose issues become tasks: of accounts that may write, or anyone's."""
+
+    def find_token(self, environment: Mapping[str, str]) -> str:
+        """The token that the environment has for the forge; empty when it has none."""
+        return environment.get(TOKENS[self.kind], "").strip()
 
     @property
     def home(self) -> str:

@@ -1,4 +1,4 @@
-"""Builds the gates of an open ledger, and what they and evidence run in."""
+"""Builds the gates of an open ledger, what they run in, and what rejections are compared with."""
 
 from __future__ import annotations
 
@@ -7,72 +7,87 @@ import os
 from remand.adapters.gates import background_runs
 from remand.adapters.gates.results import FileCache, FileReports
 from remand.adapters.gates.tools import SystemTools
-from remand.adapters.git import checkouts
+from remand.adapters.git import checkouts, commits
 from remand.adapters.git import mirror as git_mirror
-from remand.adapters.git.location import LedgerLocation
+from remand.adapters.journal import reader
 from remand.adapters.journal.writer import Sessions
 from remand.adapters.parsers import registry
 from remand.adapters.sandbox import sandboxes
-from remand.adapters.system.folders import gates_folder, runtime_folder, state_folder
+from remand.adapters.system import web_pages
+from remand.adapters.system.folders import runtime_folder, state_folder
+from remand.app import rejection_facts
 from remand.app.gates import runner
 from remand.app.gates.gates import Gates
 from remand.app.gates.ports import GateEnvironment
 from remand.domain.gate.gate import GatePolicy
+from remand.domain.task import Task
 from remand.wiring.open_ledger import OpenLedger
 
 
 def make_gates(opened: OpenLedger) -> Gates:
     """The gates of an open ledger."""
-    place, folder = opened.place, gates_folder(opened.store.value("id"))
+    folders = opened.folders
     return Gates(
         opened.ledger,
         opened.settings,
-        root=place.root,
-        folder=folder,
-        cache=FileCache(os.path.join(folder, "results")),
+        root=opened.place.root,
+        folder=folders.gates,
+        cache=FileCache(os.path.join(folders.gates, "results")),
         tools=SystemTools(),
-        sessions=Sessions(os.path.join(folder, "sessions")),
+        sessions=Sessions(folders.sessions),
         gate_fault=lambda gate: registry.gate_fault(gate),  # noqa: PLW0108 - the registry is loaded for a run alone
-        mirror=lambda: _make_mirror(place, folder),
-        runs=lambda: background_runs.BackgroundRuns(os.path.join(folder, "runs")),
-        environment=lambda gates: _make_environment(gates, place, folder),
+        mirror=lambda: _make_mirror(opened),
+        runs=lambda: background_runs.BackgroundRuns(folders.gate_runs),
+        environment=lambda gates: _make_environment(opened, gates),
     )
 
 
-def _make_mirror(place: LedgerLocation, folder: str) -> git_mirror.GitMirror:
-    return git_mirror.GitMirror(os.path.join(folder, "mirror.git"), place.common_dir)
+def evidence_lookup(opened: OpenLedger) -> rejection_facts.EvidenceLookup:
+    """What rejections are compared with."""
+    return rejection_facts.EvidenceLookup(
+        opened.settings,
+        sources=lambda base: commits.GitSources(opened.place, base),
+        journal=lambda task: journal_reader(opened, task),
+        commands=lambda policy: _make_probes(opened, policy),
+        pages=lambda hosts: web_pages.HostPages(hosts),  # noqa: PLW0108 - loaded where the policy names a host
+    )
 
 
-def _make_environment(gates: Gates, place: LedgerLocation, folder: str) -> GateEnvironment:
-    mirror, tools = _make_mirror(place, folder), SystemTools()
+def journal_reader(opened: OpenLedger, task: Task | None = None) -> reader.JournalFile:
+    """The journals of a ledger's tasks; runs without a name count for the one who holds this task."""
+    team = opened.settings.rules().team
+    return reader.JournalFile(
+        opened.folders.journal,
+        reader.Transcripts(),
+        since=task.claim.claimed_at if task is not None and task.claim is not None else "",
+        name_of=lambda name: team.actor(name).name if task is not None else name,
+    )
+
+
+def _make_mirror(opened: OpenLedger) -> git_mirror.GitMirror:
+    return git_mirror.GitMirror(os.path.join(opened.folders.gates, "mirror.git"), opened.place.common_dir)
+
+
+def _make_environment(opened: OpenLedger, gates: Gates) -> GateEnvironment:
+    mirror, tools, folders = _make_mirror(opened), SystemTools(), opened.folders
     return GateEnvironment(
         mirror=mirror,
         tree=gates.tree,
-        checkouts=checkouts.best_checkouts(mirror, os.path.join(folder, "checkouts")),
+        checkouts=checkouts.best_checkouts(mirror, os.path.join(folders.gates, "checkouts")),
         sandbox=sandboxes.best_sandbox(),
         parser=registry.find_parser,
         cache=gates.cache,
         tools=tools,
-        reports=FileReports(os.path.join(folder, "reports")),
-        prepared=os.path.join(folder, "prepared"),
-        root=place.root,
+        reports=FileReports(folders.reports),
+        prepared=os.path.join(folders.gates, "prepared"),
+        root=opened.place.root,
         path=tools.standard_path(),
-        hide=(place.got, state_folder(), runtime_folder()),
+        hide=(opened.place.got, state_folder(), runtime_folder()),
     )
 
 
-def make_evidence_commands(
-    place: LedgerLocation, ledger_id: str, policy: GatePolicy
-) -> runner.EvidenceCommands:
-    """Runs the commands that the policy lets evidence name."""
-    folder = gates_folder(ledger_id)
-    mirror = _make_mirror(place, folder)
+def _make_probes(opened: OpenLedger, policy: GatePolicy) -> runner.EvidenceCommands:
+    env = make_gates(opened).environment
     return runner.EvidenceCommands(
-        mirror,
-        checkouts.best_checkouts(mirror, os.path.join(folder, "checkouts")),
-        sandboxes.best_sandbox(),
-        policy,
-        root=place.root,
-        path=SystemTools().standard_path(),
-        hide=(place.got, state_folder(), runtime_folder()),
+        env.mirror, env.checkouts, env.sandbox, policy, root=env.root, path=env.path, hide=env.hide
     )

@@ -1,13 +1,12 @@
-"""Opens the ledger of a repository, with everything it needs."""
+"""Opens the ledger of a repository with everything it needs, and sends commands to it or to its coordinator."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
 
-from remand.adapters.git.event_files import OWN_FILES, GitControl, GitHistory, note_ledger_id, prepare_got
-from remand.adapters.git.location import LedgerLocation, locate
+from remand.adapters.coordinator import remote_ledger
+from remand.adapters.git import event_files, event_publisher
+from remand.adapters.git.location import LedgerLocation, find_place
 from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.segments import Segments
 from remand.adapters.stores.sqlite import SqliteStore
@@ -16,30 +15,18 @@ from remand.adapters.system.folders import state_folder
 from remand.adapters.system.high_water_marks import FileMarks
 from remand.adapters.system.keys import FileKeys
 from remand.adapters.system.machine_paths import MachinePathSource
-from remand.app.errors import EnvironmentFault, LedgerReplaced
-from remand.app.events import control_files
-from remand.app.facts import GateTerms
+from remand.app.errors import LedgerReplaced
+from remand.app.events.control_files import ControlChanges
 from remand.app.ledger import Ledger
-from remand.app.ports import RejectionChecks
+from remand.app.requests import Acceptance, Answer, Request, is_valid_request
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
-from remand.domain.gate.control_files import NO_CHANGE, ControlChange
 from remand.domain.ids import make_session_name
-from remand.domain.task import Task
-from remand.wiring import evidence, gates, reminders
+from remand.wiring import after_call, gates
 from remand.wiring.open_ledger import OpenLedger
+from remand.wiring.startup import find_socket
 
-
-def find_place(folder: str) -> LedgerLocation:
-    """The place of the ledger seen from a folder; says what to do when there is none."""
-    if not os.path.isdir(folder):
-        raise EnvironmentFault(f"There is no folder {folder}.")
-    place = locate(folder)
-    if place is None:
-        raise EnvironmentFault(
-            f"{os.path.realpath(folder)} is in no git repository. Run `git init` there first, or use -C DIR."
-        )
-    return place
+__all__ = ["Gateway", "find_place", "machine_keys", "open_at", "open_ledger"]
 
 
 def open_ledger(folder: str = ".") -> OpenLedger:
@@ -48,73 +35,46 @@ def open_ledger(folder: str = ".") -> OpenLedger:
 
 
 def open_at(place: LedgerLocation) -> OpenLedger:
-    """Opens the ledger of a place; says what to do when its folder cannot be used."""
-    try:
-        return _open_at(place)
-    except OSError as error:
-        path = error.filename or place.got
-        raise EnvironmentFault(
-            f"The ledger in {place.got} cannot be opened: {path} cannot be written ({error.strerror}). "
-            "Make it writable (chmod -R u+w), move away what is in its place, or mount the disk for writing; then repeat."
-        ) from error
-
-
-def _open_at(place: LedgerLocation) -> OpenLedger:
-    prepare_got(place)
-    store = SqliteStore(os.path.join(place.got, "ledger.db"))
-    clock, ids = SystemClock(), RandomIds()
-    segments = Segments(
-        place.event_folders, os.path.join(place.got, "quarantine"), GitIndex(place), clock, ids
-    )
-    ledger_id = store.ensure_id(make_session_name(clock.now(), ids.hex()), segments.rename)
-    note_ledger_id(place, ledger_id)
-    repository = GitRepository(place)
-    settings = SettingsSource(repository, place.root, place.common_dir)
-    ledger = Ledger(
-        store=store,
-        exchange=segments,
-        writer=segments,
-        segment=segments,
-        clock=clock,
-        ids=ids,
-        repository=repository,
-        marks=FileMarks(state_folder(), ledger_id, place.root),
-        keys=machine_keys(),
-        rules=settings.rules,
-        look_up=_evidence_lookup(place, settings, ledger_id),
-        gate_terms=lambda task, commit: _gate_terms(opened, task, commit),
-        control=lambda before, commit: _control_change(opened, repository, before, commit),
-        machine_paths=MachinePathSource(
-            place.root, place.worktree, place.common_dir, inherited_environment()
-        ).paths,
-        keep_files=lambda: reminders.update_record_files(opened),
-        history=GitHistory(place, settings.base_ref),
-    )
+    """Opens the ledger of a place. What it seldom needs is loaded and built when it does."""
+    clock, ids, repository = SystemClock(), RandomIds(), GitRepository(place)
+    with event_files.say_what_cannot_be_written(place):
+        event_files.prepare_got(place)
+        store = SqliteStore(place.database)
+        segments = Segments(
+            place.event_folders, os.path.join(place.got, "quarantine"), GitIndex(place), clock, ids
+        )
+        ledger_id = store.ensure_id(make_session_name(clock.now(), ids.hex()), segments.rename)
+        event_files.note_ledger_id(place, ledger_id)
+        settings = SettingsSource(repository, place.root, place.common_dir)
+        paths = MachinePathSource(place.root, place.worktree, place.common_dir, inherited_environment())
+        ledger = Ledger(
+            store=store,
+            exchange=segments,
+            writer=segments,
+            segment=segments,
+            clock=clock,
+            ids=ids,
+            repository=repository,
+            marks=FileMarks(state_folder(), ledger_id, place.root),
+            keys=machine_keys(),
+            rules=settings.rules,
+            look_up=lambda rejection, task: gates.evidence_lookup(opened).look_up(rejection, task),
+            gate_terms=lambda task, commit: (
+                gates.make_gates(opened).gate_terms(task, commit) if settings.has_base_moved(task) else None
+            ),
+            control=ControlChanges(
+                event_files.GitControl(place),
+                event_files.OWN_FILES,
+                base=lambda: settings.rules().base,
+                is_same=repository.has_same_control,
+                verifier=lambda: ledger.current_verifier(),  # noqa: PLW0108 - it is made below
+            ).find,
+            machine_paths=paths.paths,
+            keep_files=lambda: after_call.record_file_updater(opened).update(),
+            history=event_files.GitHistory(place, settings.base_ref),
+        )
     opened = OpenLedger(ledger, place, settings, store)
     return opened
-
-
-def _gate_terms(opened: OpenLedger, task: Task, commit: str) -> GateTerms | None:
-    """The gates that hold for a done claim, looked into only when the base has moved under it."""
-    before, now = task.claim.base if task.claim is not None else "", opened.settings.rules().base
-    if before in ("", now):
-        return None
-    if not now:
-        raise EnvironmentFault(
-            "The base branch was there when this task was claimed, and is gone. Bring it back, then repeat."
-        )
-    return gates.make_gates(opened).gate_terms(task, commit)
-
-
-def _control_change(opened: OpenLedger, repository: GitRepository, before: str, commit: str) -> ControlChange:
-    """What a commit changes below `.got`, looked into only when it has there what the base has not."""
-    tip = opened.settings.rules().base
-    if repository.has_same_control(name for name in (tip, before, commit) if name):
-        return NO_CHANGE
-    source = GitControl(opened.place)
-    with opened.store.read() as view:
-        verifier = opened.ledger.verifier(view)
-    return control_files.ControlCheck(source, verifier, OWN_FILES).check(tip, before, commit)
 
 
 def machine_keys() -> FileKeys:
@@ -122,29 +82,54 @@ def machine_keys() -> FileKeys:
     return FileKeys(os.path.join(state_folder(), "keys"))
 
 
-def _evidence_lookup(
-    place: LedgerLocation, settings: SettingsSource, ledger_id: str
-) -> Callable[[dict[str, Any], Task], RejectionChecks | None]:
-    """Looks rejections up in repository and journal. What that takes is loaded with the first one."""
+class Gateway:
+    """The way to a place's ledger: asks the coordinator where one runs, and the ledger itself where none does."""
 
-    def look_up(rejection: dict[str, Any], task: Task) -> RejectionChecks | None:
-        return evidence.look_up_evidence(place, settings, ledger_id, rejection, task)
+    def __init__(self, place: LedgerLocation, opened: OpenLedger | None = None) -> None:
+        """Given an open ledger, as in the coordinator, it asks that alone."""
+        self.place = place
+        self.repository = GitRepository(place)
+        self.already_open_ledger = opened
+        """The ledger, when it is open."""
+        self._is_local = opened is not None
+        self._written_before = opened.ledger.written if opened else 0
+        self._has_sent = False
 
-    return look_up
+    @property
+    def opened_ledger(self) -> OpenLedger:
+        """The ledger itself."""
+        self.already_open_ledger = self.already_open_ledger or open_at(self.place)
+        return self.already_open_ledger
 
+    def current_ledger(self) -> OpenLedger:
+        """The ledger itself, up to date, and opened again when its file was replaced: for whoever lives long."""
+        try:
+            self.opened_ledger.store.require_same_file()
+        except LedgerReplaced:
+            self.opened_ledger.store.close()
+            self.opened_ledger.ledger.close()
+            self.already_open_ledger = None
+        self.opened_ledger.ledger.refresh()
+        return self.opened_ledger
 
-def prepare_folder(place: LedgerLocation) -> None:
-    """Makes the ledger's folder where there is none; nothing is opened yet."""
-    prepare_got(place)
+    @property
+    def has_written(self) -> bool:
+        """True when events were written through this way to the ledger."""
+        opened = self.already_open_ledger
+        return self._has_sent or (opened is not None and opened.ledger.written > self._written_before)
 
+    @property
+    def publisher(self) -> event_publisher.GitPublisher:
+        """Commits event files."""
+        return event_publisher.GitPublisher(self.place)
 
-def reopen_if_replaced(opened: OpenLedger) -> OpenLedger:
-    """The ledger, up to date; the one in its place when its file was deleted or replaced."""
-    try:
-        opened.store.require_same_file()
-    except LedgerReplaced:
-        opened.store.close()
-        opened.ledger.close()
-        opened = open_at(opened.place)
-    opened.ledger.refresh()
-    return opened
+    def ask(self, request: Request) -> Answer:
+        """Answers an ask. Should the coordinator go away meanwhile, the key keeps it from happening twice."""
+        path = "" if self._is_local or not is_valid_request(request) else find_socket(self.place)
+        if path and any(os.path.isdir(folder) for folder in self.place.event_folders[1:]):
+            self.opened_ledger.ledger.refresh()  # what only this worktree has, the coordinator does not look at
+        answer = remote_ledger.ask_coordinator(path, request) if path else None
+        if answer is None:
+            return self.opened_ledger.ledger.ask(request)
+        self._has_sent |= isinstance(answer, Acceptance) and bool(answer.events)
+        return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.stores.sqlite import SqliteStore
+from remand.adapters.system.folders import LedgerFolders
 from remand.app.ledger import Ledger
 from remand.app.settings import SettingsSource
 from remand.domain.record import NamedTuple
@@ -16,3 +17,8 @@ class OpenLedger(NamedTuple):
     place: LedgerLocation
     settings: SettingsSource
     store: SqliteStore
+
+    @property
+    def folders(self) -> LedgerFolders:
+        """Where things about it are kept outside of the repository."""
+        return LedgerFolders(self.store.value("id"))

@@ -26,7 +26,7 @@ class Kept:
     def __init__(self) -> None:
         self.world = FakeLedger(rules=RULES)
         self.files = MemoryRecordFiles()
-        self.records = RecordFileUpdater(self.world.store, self.files, lambda: RULES.team)
+        self.records = RecordFileUpdater(self.world.store, lambda: self.files, lambda: RULES.team)
 
     def escalated(self, title: str = "Mend the roof") -> str:
         """A task whose only agent was rejected: it asks the user."""

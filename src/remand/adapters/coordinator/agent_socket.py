@@ -17,10 +17,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from typing import BinaryIO
 
 from remand.adapters.coordinator import protocol
 from remand.adapters.coordinator.server import FrameConnection, accept, listen
 from remand.adapters.system.files import acquire_lock
+from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.ports import (
     AgentCall,
     AgentCaller,
@@ -35,6 +37,14 @@ TOO_LONG: CallResult = (
     b"",
     b"remand: the answer is too long to be passed through the agent socket. Ask for less of it.\n",
 )
+
+
+def read_call(stream: BinaryIO) -> tuple[str, list[str], list[str], bytes]:
+    """The call that was handed to this process: folder, settings, arguments, and what came along."""
+    found = protocol.unpack(stream.read())
+    if found is None:
+        raise EnvironmentFault("This is run by a scheduler alone.")
+    return protocol.unpack_call_with_input(*found[:2])
 
 
 class AgentConnection(FrameConnection):
@@ -434,6 +444,13 @@ def prepare_socket_folder(folder: str) -> None:
         if name.endswith(".sock"):
             with suppress(OSError):
                 os.unlink(os.path.join(folder, name))
+
+
+def open_agent_sockets(folder: str, handler: CallHandler) -> AgentSocketListener:
+    """Sockets in a folder that nobody but the schedulers of one ledger uses."""
+    prepare_socket_folder(folder)
+    allow_descriptors()
+    return AgentSocketListener(folder, handler)
 
 
 def allow_descriptors() -> None:

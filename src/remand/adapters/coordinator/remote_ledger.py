@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 import msgspec
 
 from remand.adapters.coordinator import protocol
-from remand.adapters.coordinator.protocol import Connection
+from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
 from remand.app.errors import EnvironmentFault
 from remand.app.requests import Acceptance, Answer, Request
 from remand.domain.record import Record
@@ -77,3 +78,12 @@ class RemoteLedger:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def ask_coordinator(path: str, request: Request) -> Answer | None:
+    """The answer of the coordinator that listens at a socket; None when there is none, or it goes away."""
+    try:
+        with closing(RemoteLedger(path)) as remote:
+            return remote.ask(request)
+    except CoordinatorUnavailable:
+        return None

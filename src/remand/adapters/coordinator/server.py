@@ -16,7 +16,7 @@ import msgspec
 
 from remand.adapters.coordinator import protocol, remote_ledger
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
-from remand.adapters.system.files import acquire_lock
+from remand.adapters.system.files import require_lock
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger
 from remand.app.requests import Acceptance, Answer, Request
@@ -264,9 +264,7 @@ class Coordinator:
 
 def _listen_alone(path: str) -> tuple[socket.socket, int]:
     """The socket, and the lock that keeps a second coordinator of the same ledger away."""
-    lock = acquire_lock(f"{path}.lock")
-    if lock < 0:
-        raise EnvironmentFault("A coordinator of this ledger is already running.")
+    lock = require_lock(f"{path}.lock", "A coordinator of this ledger is already running.")
     return listen(path, BACKLOG), lock
 
 
@@ -318,6 +316,19 @@ class CoordinatorProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def start_coordinator(
+    path: str, module: str, folder: str, environment: Mapping[str, str]
+) -> CoordinatorProcess | None:
+    """A coordinator of this process's own, which listens at a socket; None where one does already."""
+    if is_listening(path):
+        return None
+    coordinator = CoordinatorProcess(module, folder, environment)
+    if not coordinator.wait_for(path):
+        coordinator.close()
+        raise EnvironmentFault("The coordinator does not start. Try `remand serve --no-http` to see why.")
+    return coordinator
 
 
 class ConsultationProcesses:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
@@ -33,6 +34,15 @@ OUR_IDENTITY = {
     for key, value in (("NAME", "Remand"), ("EMAIL", "remand@localhost"))
 }
 MAX_COMPLAINT = 600
+
+
+def git_version() -> str:
+    """The version of git; empty when there is none."""
+    try:
+        answer = run_git(tempfile.gettempdir(), "--version")
+    except (EnvironmentFault, OSError):
+        return ""
+    return os.fsdecode(answer.stdout).strip().removeprefix("git version ")
 
 
 def run_git(

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 from remand.adapters.git.command import (
     one_per_line,
@@ -27,6 +28,19 @@ OWN_FILES = {
     ".got/.gitattributes": b"# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n",
 }
 """What Remand writes into its folder, besides events, for git to track."""
+
+
+@contextmanager
+def say_what_cannot_be_written(place: LedgerLocation) -> Iterator[None]:
+    """Says what to do when the ledger's folder cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        path = error.filename or place.got
+        raise EnvironmentFault(
+            f"The ledger in {place.got} cannot be opened: {path} cannot be written ({error.strerror}). "
+            "Make it writable (chmod -R u+w), move away what is in its place, or mount the disk for writing; then repeat."
+        ) from error
 
 
 def prepare_got(place: LedgerLocation) -> None:

@@ -1,8 +1,10 @@
-"""Where a repository and its ledger are, found by reading files alone. Every call runs this, so it imports only os."""
+"""Where a repository and its ledger are, found by reading files alone. Every call runs this, so it loads only os."""
 
 from __future__ import annotations
 
 import os
+
+from remand.app import errors
 
 ROOT_NOTE = "remand-root"
 """Where a git folder that lies apart from its main worktree tells where that is: git itself does not know."""
@@ -72,6 +74,18 @@ def locate(start: str) -> LedgerLocation | None:
     """
     here = os.path.realpath(start)
     return _task_worktree(here) or _enclosing_location(here)
+
+
+def find_place(folder: str) -> LedgerLocation:
+    """The place of the ledger seen from a folder; raises `EnvironmentFault` when there is none."""
+    if not os.path.isdir(folder):
+        raise errors.EnvironmentFault(f"There is no folder {folder}.")
+    place = locate(folder)
+    if place is None:
+        raise errors.EnvironmentFault(
+            f"{os.path.realpath(folder)} is in no git repository. Run `git init` there first, or use -C DIR."
+        )
+    return place
 
 
 def _task_worktree(start: str) -> LedgerLocation | None:

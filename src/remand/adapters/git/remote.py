@@ -124,6 +124,13 @@ class Access(Record, kw_only=True):
     """The name that goes with the token; forges take any, or this one."""
     token: str = ""
 
+    @classmethod
+    def to_forge(cls, kind: str, home: str, token: str) -> Access:
+        """The right to push to a forge, by its web address."""
+        parts = urlsplit(home)
+        user = "x-access-token" if kind == "github" else "oauth2"
+        return cls(origin=f"{parts.scheme}://{parts.netloc}", user=user, token=token)
+
 
 class GitRemote:
     """Implements `Remote`."""

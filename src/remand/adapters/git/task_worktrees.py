@@ -386,8 +386,8 @@ class GitWorktrees:
         `guarded` are those of them that no agent may change.
         """
         self._common_dir = os.path.realpath(place.common_dir)
-        self._folder = os.path.realpath(folder)
-        self._own = os.path.join(self._folder, OWN)
+        self.folder = os.path.realpath(folder)
+        self._own = os.path.join(self.folder, OWN)
         self._branches = Branches(self._common_dir, place.root)
         self._bases = (f"refs/heads/{base}", f"refs/remotes/origin/{base}") if base else ()
         self._ours = tuple(sorted(ours))
@@ -433,7 +433,7 @@ class GitWorktrees:
         self._trash.empty_soon()
 
     def names(self) -> list[str]:
-        return sorted(_names(self._folder))
+        return sorted(_names(self.folder))
 
     def remove_others(self, kept: Collection[str]) -> list[str]:
         """Takes down every worktree of other tasks than these, and what a killed scheduler left; gives their ids.
@@ -458,7 +458,7 @@ class GitWorktrees:
             lock = os.path.join(self._own, "locks", str(crc32(task_id.encode()) % _LOCKS))
             with hold_lock(lock):
                 linked = linked_worktree.LinkedWorktree(
-                    self._common_dir, os.path.join(self._folder, task_id), ENTRY + task_id
+                    self._common_dir, os.path.join(self.folder, task_id), ENTRY + task_id
                 )
                 own = os.path.join(self._own, task_id)
                 yield GitTaskWorktree(linked, own, self._branches, self._trash, self._bases)
@@ -470,11 +470,11 @@ class GitWorktrees:
 
     def _known_tasks(self) -> set[str]:
         """Every task that has something here or in the repository, whole or not."""
-        here = [*_names(self._folder), *_names(self._own)]
+        here = [*_names(self.folder), *_names(self._own)]
         entries = os.path.join(self._common_dir, "worktrees")
         for name in _names(entries):
             folder = os.path.dirname(read_line_below(os.path.join(entries, name), "gitdir"))
-            if os.path.dirname(folder) == self._folder and name == ENTRY + os.path.basename(folder):
+            if os.path.dirname(folder) == self.folder and name == ENTRY + os.path.basename(folder):
                 here.append(os.path.basename(folder))
         here += [found[1] for name in _names(self._common_dir) if (found := _LEFT.fullmatch(name))]
         return {name for name in here if ids.parse_task_id(name) == name}
@@ -490,7 +490,7 @@ class GitWorktrees:
 
     def _require_private(self) -> None:
         """Makes the folder, and in it one that is closed to all other users."""
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
         require_private(self._own)
         for name in ("locks", "trash"):
             os.makedirs(os.path.join(self._own, name), mode=0o700, exist_ok=True)
@@ -498,7 +498,7 @@ class GitWorktrees:
 
     def _note_repository(self) -> None:
         """Notes, out of the agents' reach, whose worktrees these are: a link is there whole or not at all."""
-        note = os.path.join(self._folder, REPOSITORY_NOTE)
+        note = os.path.join(self.folder, REPOSITORY_NOTE)
         while (noted := _noted_target(note)) != self._common_dir:
             # Only what is wrong is removed: others may be writing the note at the same moment.
             if noted is not None:

@@ -43,3 +43,23 @@ HOSTS: dict[str, Host] = {
     "qwen": qwen,
     "openhands": openhands,
 }
+
+
+def load_host(name: str) -> Host | None:
+    """A host by its name; None when there is no such host."""
+    return HOSTS.get(name)
+
+
+def settings_files() -> tuple[str, ...]:
+    """The files that hold hosts' hooks: in a project, and behind `~` in a home folder."""
+    return tuple(path for host in HOSTS.values() for path in host.SETUP.paths)
+
+
+def guarded_files() -> tuple[str, ...]:
+    """The files of a project that no agent may change: they say how its work is judged."""
+    return ("remand.toml", *(name for name in settings_files() if not name.startswith("~")))
+
+
+def server_files() -> tuple[str, ...]:
+    """The files of a project that name our MCP server."""
+    return tuple(host.SETUP.server.path for host in HOSTS.values() if host.SETUP.server.path)

@@ -34,6 +34,8 @@ def claimed_task(folder: str, session: str) -> SessionTask | None:
 
 def record_claim(folder: str, session: str, task_id: str, agent: str) -> None:
     """Notes that a session has claimed a task, beside those that it claimed before."""
+    if not session:
+        return
     line, path = f"{task_id} {agent}", _claims_file(folder, session)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     if line not in _read_lines(path)[-1:]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Mapping
 
 from remand.domain.record import NamedTuple
 
 VARIABLE = "REMAND_NOTIFY"
 AGENTS_MARK = "REMAND_TASK"
+_AGENT_VARIABLES = (AGENTS_MARK, "REMAND_ACTOR", "REMAND_HANDOFF")
 _LOCAL = ("file://", "syslog://", "dbus://", "macosx://", "windows://")
 """Only the user's own file may name these: they write on this machine."""
 _MAX_FILE = 1 << 16
@@ -29,6 +31,11 @@ class ChannelAddresses(NamedTuple):
 
     channels: tuple[ChannelAddress, ...]
     problems: tuple[str, ...] = ()
+
+
+def private_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """What of an environment is not for the process that sends notices: who an agent is, and channels it may have named."""
+    return (*_AGENT_VARIABLES, VARIABLE) if AGENTS_MARK in environment else _AGENT_VARIABLES
 
 
 def read_addresses() -> ChannelAddresses:

@@ -31,3 +31,8 @@ class RandomIds:
     def hex(self) -> str:
         """Eight random hex digits."""
         return os.urandom(4).hex()
+
+
+def new_project_id() -> str:
+    """A random id for a project."""
+    return os.urandom(8).hex()

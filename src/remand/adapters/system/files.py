@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from remand.app import errors
+
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -62,6 +64,14 @@ def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> 
         if not is_held:
             os.close(handle)
     return handle if is_held else -1
+
+
+def require_lock(path: str, fault: str) -> int:
+    """Takes the lock on a file and returns its descriptor; raises `EnvironmentFault` when another holds it."""
+    handle = acquire_lock(path)
+    if handle < 0:
+        raise errors.EnvironmentFault(fault)
+    return handle
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from remand.app import errors
+
 
 def runtime_folder() -> str:
     """The folder for sockets: short, private, gone after a restart."""
@@ -32,26 +34,50 @@ def private_folder(path: str) -> str:
     return path if is_ours else ""
 
 
-def gates_folder(ledger_id: str) -> str:
-    """Where what the gates of a ledger need is kept."""
-    return os.path.join(state_folder(), ledger_id, "gates")
-
-
-def reports_folder(ledger_id: str) -> str:
-    """Where the full reports of a ledger's gates are, for people and agents to read."""
-    return os.path.join(gates_folder(ledger_id), "reports")
-
-
-def journal_folder(ledger_id: str) -> str:
-    """Where the journals of a ledger's tasks are."""
-    return os.path.join(state_folder(), ledger_id, "journal")
-
-
 def socket_folder() -> str:
     """The folder of the sockets, made for this user alone; empty when someone else's is in the way."""
     return private_folder(runtime_folder())
 
 
-def socket_path(ledger_id: str) -> str:
-    """Where the coordinator of a ledger listens."""
-    return os.path.join(runtime_folder(), f"{ledger_id}.sock")
+def require_socket_folder() -> str:
+    """The folder of the sockets; raises `EnvironmentFault` where it cannot be this user's own."""
+    folder = socket_folder()
+    if not folder:
+        raise errors.EnvironmentFault(
+            "The folder for sockets is not this user's own. Set XDG_RUNTIME_DIR to a private folder."
+        )
+    return folder
+
+
+class LedgerFolders:
+    """Where things about one ledger are kept, each in a place of its own."""
+
+    def __init__(self, ledger_id: str) -> None:
+        join = os.path.join
+        self.own = join(state_folder(), ledger_id)
+        self.gates = join(self.own, "gates")
+        """What the gates need: results, checkouts, a mirror of the repository."""
+        self.reports = join(self.gates, "reports")
+        """The full reports of gates, for people and agents to read."""
+        self.sessions = join(self.gates, "sessions")
+        """What is noted about the sessions of agent hosts."""
+        self.gate_runs = join(self.gates, "runs")
+        """The gates that run in the background."""
+        self.journal = join(self.own, "journal")
+        """What agents ran, task by task."""
+        self.notices = join(self.own, "notices")
+        self.status = join(self.own, "scheduler.json")
+        """Where the scheduler says how it is doing."""
+        self.forge = join(state_folder(), "forges", ledger_id)
+        """What polls of the forge note for one another."""
+        self.socket = join(runtime_folder(), f"{ledger_id}.sock")
+        """Where the coordinator listens."""
+
+    def worktrees(self, root: str, named: str = "") -> str:
+        """The folder of the tasks' worktrees: in the one the configuration names, seen from the main worktree, or here.
+
+        Several clones may name the same folder, so that each ledger has one of its own in it.
+        """
+        if named:
+            return os.path.join(root, os.path.expanduser(named), os.path.basename(self.own))
+        return os.path.join(self.own, "worktrees")

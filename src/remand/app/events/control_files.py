@@ -60,6 +60,33 @@ def find_no_change(before: str, commit: str) -> ControlChange:  # noqa: ARG001 -
     return NO_CHANGE
 
 
+class ControlChanges:
+    """Says of commits what they change below `.got`, and looks into those alone that have there what the base has not."""
+
+    def __init__(
+        self,
+        source: ControlSource,
+        own: Mapping[str, bytes],
+        *,
+        base: Callable[[], str],
+        is_same: Callable[[Iterable[str]], bool],
+        verifier: Callable[[], Verifier],
+    ) -> None:
+        """`own` is what Remand itself writes there besides events; `is_same` says whether commits are known to be alike."""
+        self._source = source
+        self._own = own
+        self._base = base
+        self._is_same = is_same
+        self._verifier = verifier
+
+    def find(self, before: str, commit: str) -> ControlChange:
+        """What a commit changes; of work on the base itself, since the commit `before`."""
+        tip = self._base()
+        if self._is_same(name for name in (tip, before, commit) if name):
+            return NO_CHANGE
+        return ControlCheck(self._source, self._verifier(), self._own).check(tip, before, commit)
+
+
 class WorkControl:
     """Says what the commits and branches of tasks have, below `.got` and beside it."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from remand.app.forge.poll import FORGE_PREFIX, ForgeWait, forge_wait
 from remand.app.forge.ports import Forge, ForgeFault, ForgeFaultKind, Issues, PollMarks, Pulls, Remote
 from remand.app.ledger import Ledger
+from remand.app.settings import SettingsSource
 from remand.domain import commands as c
 from remand.domain.access.team import REVIEWERS, THE_COORDINATOR, Actor, Role, Team
 from remand.domain.decisions.forge_actions import (
@@ -481,9 +482,12 @@ class _ActionRound:
 
 
 def waits_of_tasks(
-    ledger: Ledger, marks: PollMarks, policy: Policy, task_ids: Iterable[str]
+    ledger: Ledger, settings: SettingsSource, marks: PollMarks, task_ids: Iterable[str]
 ) -> dict[str, str]:
     """What tasks wait for on the forge, by the last poll and the last actions: those that wait for something."""
+    if not settings.settings().forge.kind:
+        return {}
+    policy = settings.rules().policy
     is_paused = marks.get(ACTION_PAUSED_UNTIL) > ledger.clock.now()
     fault = marks.get(ACTION_FAULT) if is_paused else ""
     waits: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -179,20 +179,27 @@ def remove_ended_worktrees(ledger: LedgerClient, worktrees: WorktreeCleanup) -> 
 
 
 def make_chores(
+    scheduler: Scheduler,
     ledger: LedgerClient,
-    *,
     staff: StaffCheck,
+    *,
+    launcher: AgentLauncher,
     worktrees: WorktreeCleanup,
     logs: AgentLogs,
-    writer: StatusWriter,
-    breaker: BreakerFile,
+    status_file: StateFile,
+    breaker_file: StateFile,
+    pid: int,
+    others: Sequence[Chore] = (),
 ) -> tuple[Chore, ...]:
-    """The chores that a scheduler needs nobody else for."""
-    return (
+    """The chores of a scheduler: the others, and those that it needs nobody else for. The status tells what fails of them."""
+    writer = StatusWriter(scheduler, launcher=launcher, logs=logs, file=status_file, now=ledger.now, pid=pid)
+    writer.chores = (
+        *others,
         Chore("due", DUE_SECONDS, ledger.settle_due),
         Chore("staff", STAFF_SECONDS, staff.check),
         Chore("places", TIDY_SECONDS, partial(remove_ended_worktrees, ledger, worktrees)),
         Chore("logs", LOG_SECONDS, logs.thin_out),
         Chore("status", STATUS_SECONDS, writer.write),
-        Chore("breaker", STATUS_SECONDS, breaker.write),
+        Chore("breaker", STATUS_SECONDS, BreakerFile(scheduler, breaker_file).write),
     )
+    return writer.chores

@@ -219,6 +219,12 @@ class AgentSockets(Protocol):
         """Ends all of them, and what is still under way behind them."""
 
 
+MakeAgentSockets = Callable[
+    [Callable[[TaskWorktree], str], Callable[[TaskWorktree], WorktreeState]], AgentSockets
+]
+"""Makes agent sockets, given how commits are imported and how a worktree is inspected."""
+
+
 class AgentLogs(Protocol):
     """What agents say, kept run by run."""
 

@@ -40,6 +40,8 @@ from remand.domain.reviewer import (
 from remand.domain.run import Run
 from remand.domain.task import TERMINAL, Status, Task
 
+MAX_CHANGE = 200_000
+"""How many characters of a change a reviewer is shown at once; the rest it looks up."""
 MAX_TASK = 16_000
 MAX_ROUNDS = 24_000
 MAX_BRIEF = 100_000

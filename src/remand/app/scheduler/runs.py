@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from remand.app.scheduler import ports
 from remand.app.scheduler.ledger_client import LedgerClient, accepted_task
 from remand.app.scheduler.ports import Bounds, CannotRun, RunEnd, SessionResult, TaskWorktree
 from remand.app.tasks.staff import Load
+from remand.config import RunSettings
 from remand.domain import commands as c
 from remand.domain.access.team import Member
 from remand.domain.decisions.claims import StopMeaning, StopState, stop_meaning
@@ -348,6 +350,20 @@ class AgentRuns:
         after = self._ledger.task(task.id)
         is_escalated = after is not None and after.status == Status.ESCALATED
         return StopAnswer(task, None if is_escalated else text)
+
+
+def run_bounds(run: RunSettings, reports: str, hidden: tuple[str, ...]) -> Bounds:
+    """What agents may use and reach, by the configuration: the gates' reports as well, and nothing that is hidden."""
+    with suppress(OSError):
+        # What does not exist when an agent starts it never sees.
+        os.makedirs(reports, mode=0o700, exist_ok=True)
+    return Bounds(
+        seconds=run.seconds,
+        has_network=run.has_network,
+        read=(*run.read, reports),
+        write=run.write,
+        hide=hidden,
+    )
 
 
 def task_branch(task: Task) -> str:

@@ -7,12 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError
 from remand.app.gates.known_results import BrokenGates
 from remand.app.scheduler import decide as d
 from remand.app.scheduler.ledger_client import LedgerClient, accepted_task
-from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeCleanup
+from remand.app.scheduler.ports import AgentLauncher, CannotRun, TaskWorktree, WorktreeCleanup
 from remand.app.scheduler.runs import ActiveRun, AgentRuns, EndedRun, RunAssignment, StopAnswer
 from remand.app.scheduler.workers import JobResult, NotStarted, RunJob, Workers
 from remand.app.tasks.staff import Load
@@ -541,3 +542,12 @@ class Scheduler:
         return Load(
             Counter(name for _, name in runs | {(job.task_id, job.member.name) for job in self._workers.jobs})
         )
+
+
+class SchedulerHandle(NamedTuple):
+    """A scheduler that is ready to run."""
+
+    scheduler: Scheduler
+    chores: tuple[Chore, ...]
+    launcher: AgentLauncher
+    close: Callable[[], None]

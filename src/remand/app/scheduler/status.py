@@ -8,7 +8,6 @@ from remand.domain.instant import Instant, is_instant
 from remand.domain.record import Record
 
 MAX_SIZE = 1 << 20
-STATUS_FILE = "scheduler.json"
 
 
 class BreachStatus(Record, kw_only=True, omit_defaults=False):

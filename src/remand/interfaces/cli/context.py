@@ -24,8 +24,7 @@ from remand.interfaces.cli.output import Result
 from remand.interfaces.cli.registry import CommandCall
 from remand.startup import TYPE_CHECKING
 from remand.wiring import gates as gates_of_ledger
-from remand.wiring.gateway import Gateway
-from remand.wiring.ledger import find_place
+from remand.wiring.ledger import Gateway, find_place
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, current_branch
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+import apsw
+
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import read_broken_gates
 from remand.app.gates.ports import SandboxReport
@@ -20,13 +22,7 @@ from remand.interfaces.cli.context import Context, command
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.signatures import Doubt
-from remand.wiring import hosts as host_setup
-from remand.wiring.machine import (
-    attack_agent_sandbox,
-    attack_gate_sandbox,
-    git_version,
-    sqlite_version,
-)
+from remand.wiring import setup
 from remand.wiring.startup import find_socket
 
 if TYPE_CHECKING:
@@ -127,8 +123,9 @@ def gate_checks(context: Context) -> Iterator[Check]:
     yield from _bases(context)
     yield from _sandbox()
     named = context.opened_ledger.settings.settings().hosts
-    for host in dict.fromkeys([*named, *host_setup.installed_hosts(context.place.worktree)]):
-        proof = host_setup.check_hook(host, context.place)
+    worktree = context.place.worktree
+    for host in dict.fromkeys([*named, *setup.host_checks.installed_hosts(worktree)]):
+        proof = setup.host_checks.check_hook(host, worktree, setup.host_worktrees(context.place)[worktree])
         yield Check(f"host {host}", proof.ok, proof.detail, proof.fix)
 
 
@@ -160,7 +157,7 @@ def _bases(context: Context) -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    tier, why, attacks = attack_gate_sandbox()
+    tier, why, attacks = setup.self_test.report_on_gates()
     fix = "" if tier == "bubblewrap" else f"Install bubblewrap for the strongest sandbox ({why})."
     yield Check("sandbox", True, f"gates are isolated by: {tier}", fix)
     broken = [probe for probe in attacks if not probe.held]
@@ -188,7 +185,7 @@ TRUST_INSTRUCTIONS = (
 
 @command("doctor")
 def _doctor(context: Context) -> Result:
-    agents = attack_agent_sandbox()
+    agents = setup.self_test.report_on_agents()
     try:
         is_off = context.opened_ledger.settings.settings().run.sandbox == "off"
     except EnvironmentFault:
@@ -219,9 +216,12 @@ def _doctor(context: Context) -> Result:
 
 def _checks(context: Context) -> Iterator[Check]:
     yield Check(
-        "git", bool(git_version()), git_version() or "not found", "" if git_version() else "Install git."
+        "git",
+        bool(setup.git_version()),
+        setup.git_version() or "not found",
+        "" if setup.git_version() else "Install git.",
     )
-    version = sqlite_version()
+    version = apsw.sqlite_lib_version()
     is_safe = tuple(int(part) for part in version.split(".")) >= SAFE_SQLITE
     yield Check("sqlite", is_safe, version, "" if is_safe else "Update the package apsw.")
     try:

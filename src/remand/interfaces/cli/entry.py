@@ -7,6 +7,7 @@ import os
 import sys
 
 from remand.app import errors
+from remand.app.reminders import log_warning, reminder
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.interfaces.cli import context
 from remand.interfaces.cli import main as cli
@@ -14,7 +15,7 @@ from remand.interfaces.cli.agent_socket import client
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.hook import entry as hook_entry
 from remand.startup import load_msgspec
-from remand.wiring import startup, views
+from remand.wiring import startup
 
 
 def main() -> None:
@@ -67,10 +68,8 @@ def run(arguments: list[str]) -> int:
     if forwarded is not None:
         return forwarded
     if call.command == "task list" and call.is_json and not call.wants_help:
-        listed = views.read_task_list(call.folder, call.rest)
-        if listed is not None:
-            sys.stdout.write(listed + "\n")
-            sys.stderr.write(views.read_remarks(call.folder, is_users=not os.environ.get("REMAND_TASK")))
+        place = startup.locate(call.folder)
+        if place is not None and _list_tasks(place, call.rest):
             return 0
     environment = {name: os.environ.get(name, "") for name in FORWARDED_VARIABLES}
     gc.disable()  # what is loaded lasts as long as the process; looking for garbage in it takes a twentieth of the start
@@ -79,6 +78,18 @@ def run(arguments: list[str]) -> int:
     gc.freeze()
     gc.enable()
     return run_here(arguments, context.CallOrigin.of_this_process(environment))
+
+
+def _list_tasks(place: startup.LedgerLocation, arguments: list[str]) -> bool:
+    """Prints the tasks as the tables have them; False when that takes more than a look at them."""
+    listed = startup.views.read_task_list(place.database, place.event_folders, arguments)
+    if listed is None:
+        return False
+    unseen = startup.views.read_unseen(place.database)
+    is_users = not os.environ.get("REMAND_TASK")
+    sys.stdout.write(listed + "\n")
+    sys.stderr.write(log_warning(unseen) + (reminder(unseen) if is_users else ""))
+    return True
 
 
 def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | None:

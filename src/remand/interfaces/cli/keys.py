@@ -22,7 +22,7 @@ from remand.domain.access.keys import (
 from remand.domain.preconditions import require_key_manager
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, table
-from remand.wiring.project import published_groups
+from remand.ledger.signatures import decode_groups
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -178,7 +178,8 @@ def _revoke(context: Context) -> Result:
     if key.id not in listed and key.id not in here:
         data = {**_plain(key), "line": "", "written": False}
         return Result(data, f"No configuration here trusts key {key.id}; there is nothing to revoke.")
-    published = published_groups(opened)
+    tip = opened.settings.tip()
+    published = decode_groups(context.gateway.publisher.lines_at(tip)) if tip else []
     with opened.store.read() as view:
         found = keys.plan_revocation(
             view, key, published, verifier=opened.ledger.verifier(view), start=options.start

@@ -29,7 +29,7 @@ from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row
 from remand.ledger import codec
 from remand.ledger.order import order_key
 from remand.ledger.signatures import Doubt
-from remand.wiring.evidence import journal_reader
+from remand.wiring.gates import journal_reader
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +47,7 @@ _JOURNAL_COLUMNS = ("time", "agent", "host", "exit", "reported twice", "command"
 def _journal(context: Context) -> Result:
     options = context.arguments
     task, _ = find_task(context, options.id)
-    journal = journal_reader(context.opened_ledger.store.value("id"))
+    journal = journal_reader(context.opened_ledger)
     kept = journal.read_task(task.id)
     runs = [run for run in kept.uses if options.agent in ("", run.agent)]
     rows = [msgspec.structs.asdict(run) for run in runs]

@@ -9,15 +9,15 @@ from importlib import import_module
 from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
-from remand.app.reminders import key_warning, log_warning, reminder
+from remand.app.reminders import UnseenCounts, held_events_warning, key_warning, log_warning, reminder
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
 from remand.interfaces.cli.output import NamedValues, Result, as_json, clean, console
 from remand.interfaces.cli.registry import COMMANDS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
-from remand.wiring.reminders import held_events_warning, read_unseen_at, run_after_call
-from remand.wiring.views import untrusted_key
+from remand.wiring.after_call import after_call, unseen_counts
+from remand.wiring.startup import locate, views
 
 REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
 LOCK_PATIENCE = 60
@@ -122,12 +122,16 @@ def _finish(context: Context, warnings: _Warnings) -> None:
     """Keeps the files in step with the ledger, warns of a damaged log, and reminds the user of open questions."""
     if context.has_opened_ledger:
         opened = context.gateway.already_open_ledger
-        found, fault = run_after_call(context.place, opened)
+        found, fault = after_call(context.place, opened).run()
         warnings.fault = f"remand: {clean(fault)}\n" if fault else ""
-        warnings.key = key_warning(untrusted_key(context.place, opened))
-        warnings.held = held_events_warning(opened)
+        warnings.key = key_warning(
+            views.untrusted_writer(context.place.database, opened.store.connection if opened else None)
+        )
+        warnings.held = held_events_warning(opened.store) if opened else ""
     else:
-        found = read_unseen_at(context.folder, context.origin.opened)
+        opened = context.origin.opened
+        place = opened.place if opened else locate(context.folder)
+        found = unseen_counts(place, opened) if place else UnseenCounts()
     warnings.damage = log_warning(found)
     warnings.reminder = "" if context.is_confined else reminder(found)
 

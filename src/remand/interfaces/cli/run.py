@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 
-from remand.app.scheduler.scheduler import Scheduler
+from remand.app.scheduler.scheduler import Scheduler, SchedulerHandle
 from remand.app.tasks.staff import startable_workers
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.preconditions import require_trusted_key
@@ -17,7 +17,7 @@ from remand.interfaces.cli.agent_socket.server import make_sockets
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.top import follow_events, is_interactive, show_live
-from remand.wiring.scheduler import SchedulerHandle, build_scheduler
+from remand.wiring.scheduler import build_scheduler
 
 EXIT_ENVIRONMENT = 3
 """The exit code of a single round that something is wrong with the system for."""

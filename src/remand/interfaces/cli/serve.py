@@ -26,8 +26,7 @@ from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
 from remand.interfaces.cli.registry import FORWARDED_VARIABLES, parse_call
 from remand.wiring.coordinator import make_coordinator
-from remand.wiring.forges import forge_sync, webhook_listener
-from remand.wiring.ledger import reopen_if_replaced
+from remand.wiring.forges import SECRET, WebhookListener, forge_sync
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
 
@@ -141,8 +140,14 @@ def _serve_webhooks(context: Context) -> Result:
     polling = _ForgePoller(context)
     woken: SimpleQueue[int] = SimpleQueue()
     options = context.arguments
-    listener = webhook_listener(
-        polling.forge.settings, inherited_environment(), options.host, options.port, woken.put
+    settings = polling.forge.settings
+    listener = WebhookListener(
+        options.host,
+        options.port,
+        kind=settings.kind,
+        repository=settings.repository,
+        secret=inherited_environment().get(SECRET, ""),
+        wake=woken.put,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
@@ -163,20 +168,19 @@ class _ForgePoller:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._opened = context.opened_ledger
         self._trouble = ""
         self.seconds = self.forge.settings.interval_seconds
 
     @property
     def forge(self) -> ForgeSync:
-        return forge_sync(self._opened, inherited_environment())
+        return forge_sync(self._context.gateway.current_ledger(), inherited_environment())
 
     def poll(self, only: set[int]) -> None:
         """Polls once, and prints the result; a fault that persists is printed once."""
         try:
-            self._opened = reopen_if_replaced(self._opened)
-            polled = self.forge.sync(only).polled
-            self.seconds = self.forge.settings.interval_seconds
+            forge = self.forge
+            polled = forge.sync(only).polled
+            self.seconds = forge.settings.interval_seconds
         except (RemandError, OSError) as error:
             polled = PollResult(trouble=str(error))
         is_new_trouble = bool(polled.trouble) and polled.trouble != self._trouble

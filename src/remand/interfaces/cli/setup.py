@@ -15,9 +15,8 @@ from remand.domain.hosts import HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.hosts import MCP_REMEDY, is_server_installed
 from remand.interfaces.cli.output import Result
-from remand.wiring import hosts as host_setup
-from remand.wiring.ledger import machine_keys, prepare_folder
-from remand.wiring.project import new_project_id, propose_gates, render_toml
+from remand.wiring import setup
+from remand.wiring.ledger import machine_keys
 from remand.wiring.startup import LedgerLocation
 
 TEMPLATE = """\
@@ -78,21 +77,25 @@ def _init(context: Context) -> Result:
             "Run `remand init` in a clone of it, commit there, and push."
         )
     is_first = not os.path.isdir(place.got)
-    prepare_folder(place)
+    setup.prepare_got(place)
     path = os.path.join(place.root, config.NAME)
     is_new = not os.path.exists(path)
     if is_new:
         _write_config(context, path)
     # Those that were asked for, that the project names, and that an earlier version set up.
     named = context.opened_ledger.settings.settings().hosts
-    hosts = list(dict.fromkeys([*options.hosts, *named, *host_setup.outdated_hosts(place)]))
+    hosts = list(
+        dict.fromkeys([*options.hosts, *named, *setup.host_files.outdated_hosts(setup.host_worktrees(place))])
+    )
     done = Installation([], [], [], [])
     if hosts:
-        done = host_setup.install_hosts(place, hosts, _executable(), is_portable=options.portable)
+        done = setup.host_files.install_hosts(
+            setup.host_worktrees(place), hosts, _executable(), is_portable=options.portable
+        )
     unnamed = "" if is_new else _add_hosts_to_config(path, hosts)
     settings = context.opened_ledger.settings.settings()
     rules, own = context.opened_ledger.settings.rules(), context.opened_ledger.ledger.keys.ensure_key()
-    missing = [*missing_lines(rules, own, new_project_id()), *([unnamed] if unnamed else [])]
+    missing = [*missing_lines(rules, own, setup.new_project_id()), *([unnamed] if unnamed else [])]
     request = request_for_trust(rules, own)
     data = {
         "root": place.root,
@@ -112,12 +115,12 @@ def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
     """Names the hosts in the working tree's configuration; returns the line to add where a person has to."""
     if not hosts:
         return ""
-    text = host_setup.read_settings(path)
+    text = setup.host_files.read_settings(path) or ""
     changed = config.with_hosts(text, hosts)
     if changed is None:
         return f"`{config.hosts_line(hosts)}` to `[project]`"
     if changed != text:
-        host_setup.write_settings(path, changed)
+        setup.host_files.write_settings(path, changed)
     return ""
 
 
@@ -127,11 +130,11 @@ def _write_config(context: Context, path: str) -> None:
         or "main"
     )
     hosts = list(dict.fromkeys(context.arguments.hosts))
-    proposed = propose_gates(context.place.root, context.gateway.repository.tracked_files())
-    gates = render_toml(proposed).strip() if proposed.gates else ""
+    proposed = setup.detection.propose_gates(context.place.root, context.gateway.repository.tracked_files())
+    gates = setup.project.render_toml(proposed).strip() if proposed.gates else ""
     text = TEMPLATE.format(
         base=base,
-        project=new_project_id(),
+        project=setup.new_project_id(),
         hosts=f"\n{config.hosts_line(hosts)}" if hosts else "",
         key=machine_keys().ensure_key().entry,
         nothing="" if gates else " Empty: there are no gates.",
@@ -173,7 +176,7 @@ def _page(
         *(f"  wrote {path} (this machine's; git ignores it)" for path in local),
         *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
         *(f"  removed a machine's path from {path}" for path in done.cleaned),
-        *(f"  note  {text}" for host in hosts for text in host_setup.setup_hints(host, _executable())),
+        *(f"  note  {text}" for host in hosts for text in setup.host_checks.setup_hints(host, _executable())),
         *(
             [f"  note  The MCP server is not installed. {MCP_REMEDY}"]
             if done.servers and not is_server_installed()
@@ -219,7 +222,7 @@ def _to_commit(place: LedgerLocation, done: Installation) -> str:
 def _remove(context: Context) -> Result:
     require_outside_agent("init --remove", is_confined=context.is_confined)
     place = context.place
-    done = host_setup.remove_hosts(place)
+    done = setup.host_files.remove_hosts(setup.host_worktrees(place))
     shown = [f"  removed Remand's hooks from {path}" for path in done.hooks] or [
         "  there were no Remand hooks"
     ]

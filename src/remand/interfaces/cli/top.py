@@ -27,7 +27,7 @@ from remand.interfaces.cli.tasks.inbox import give_answer
 from remand.interfaces.terminal import view
 from remand.interfaces.terminal.screen import happening_line, plain_line, render_plain, status_lines
 from remand.ledger.problems import BadLine
-from remand.wiring.watch import make_watch
+from remand.wiring.scheduler import make_watch
 
 _POLL_SECONDS = 0.2
 _THOROUGH_SECONDS = 2.0

@@ -8,7 +8,7 @@ import sys
 
 from remand.app.hook_calls import HookCall
 from remand.interfaces.hook import session as hook_session
-from remand.wiring import journal, startup
+from remand.wiring import startup
 from remand.wiring.startup import LedgerLocation, SessionTask
 
 HEARTBEAT_SECONDS = 240.0
@@ -54,7 +54,7 @@ def _find_new_claim(call: HookCall, place: LedgerLocation) -> SessionTask | None
     found = hook_session.find_recent_claim(place, named[1] if named else "", ids, LATELY_SECONDS)
     if found is None:
         return None
-    startup.record_session_claim(place, call.session, *found)
+    startup.session_tasks.record_claim(startup.folders_of(place).sessions, call.session, *found)
     return SessionTask(*found)
 
 
@@ -63,8 +63,8 @@ def append_to_journal(call: HookCall, place: LedgerLocation, bound: SessionTask)
     tool = call.tool
     if tool is None:
         return
-    journal.append(
-        journal.journal_folder(startup.ledger_id(place)),
+    startup.journal.append(
+        startup.folders_of(place).journal,
         bound.task_id,
         agent=bound.agent,
         host=call.host,
@@ -82,7 +82,8 @@ def append_to_journal(call: HookCall, place: LedgerLocation, bound: SessionTask)
 
 def is_heartbeat_due(place: LedgerLocation, task_id: str) -> bool:
     """True when the agent of a task was last said to be at work a while ago; notes that it now is."""
-    return journal.is_heartbeat_due(startup.ledger_id(place), task_id, HEARTBEAT_SECONDS)
+    sessions = startup.journal.Sessions(startup.folders_of(place).sessions)
+    return sessions.is_due("heartbeat", task_id, "", HEARTBEAT_SECONDS)
 
 
 def _send_heartbeat(place: LedgerLocation, bound: SessionTask, environment: dict[str, str]) -> None:

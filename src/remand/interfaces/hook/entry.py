@@ -11,6 +11,7 @@ from time import sleep
 from remand.app import hook_calls
 from remand.app.hook_calls import HookAnswer, HookCall
 from remand.app.scheduler.agent_socket import find_agent_socket
+from remand.domain.hosts import HOSTS
 from remand.interfaces.hook import dispatch
 from remand.wiring import hosts, startup
 
@@ -30,7 +31,7 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
     gc.disable()  # the process ends with the call, and looking for garbage takes longer than all that is left behind
     found = parse_arguments(arguments)
     if found is None:
-        sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(hosts.host_names())} EVENT\n")
+        sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(HOSTS)} EVENT\n")
         return 2
     host, event, folder = found
     module = hosts.load_host(host)
@@ -99,12 +100,10 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
     place = _place(folders)
     if place is None:
         return _answer_without_ledger(call, named) if named and not call.subagent else HookAnswer.allow()
-    bound = startup.find_session_task(
-        place,
-        call.session,
-        "" if call.event == hook_calls.SUBAGENT_STOP else named,
-        environment.get("REMAND_ACTOR", ""),
-    )
+    if named and call.event != hook_calls.SUBAGENT_STOP:
+        bound: startup.SessionTask | None = startup.SessionTask(named, environment.get("REMAND_ACTOR", ""))
+    else:
+        bound = find_session_task(place, call.session)
     if bound is None and not _may_have_claimed(call):
         return HookAnswer.allow()
     if call.is_broken and call.event not in hook_calls.ENDINGS:
@@ -119,6 +118,15 @@ def _place(folders: list[str]) -> startup.LedgerLocation | None:
         if place is not None and startup.ledger_id(place):
             return place
     return None
+
+
+def find_session_task(place: startup.LedgerLocation, session: str) -> startup.SessionTask | None:
+    """The task of a session: the one that it claimed, or whose worktree it runs in; None when there is none."""
+    claimed = startup.session_tasks.claimed_task(startup.folders_of(place).sessions, session)
+    if claimed is not None or place.git_dir == place.common_dir:
+        return claimed
+    branch = startup.current_branch(place.git_dir)
+    return startup.SessionTask(branch=branch) if branch else None
 
 
 def _answer_without_ledger(call: HookCall, named: str) -> HookAnswer:
@@ -147,7 +155,7 @@ def parse_arguments(arguments: list[str]) -> tuple[str, str, str] | None:
             host, folder = (value, folder) if word == "--host" else (host, value)
         elif not word.startswith("-"):
             event = word
-    return (host, event, folder) if host in hosts.host_names() and event else None
+    return (host, event, folder) if host in HOSTS and event else None
 
 
 def _write_rendered(rendered: tuple[str, str, int], *, is_last: bool = False) -> int:

@@ -134,7 +134,7 @@ def is_read_only(call: SessionCall) -> bool:
     if call.paths:
         return False
     if not call.command:
-        return hosts.is_reading_tool(call.tool)
+        return call.tool in hosts.READERS
     return all(
         is_read_only_command(command.split())
         for command in COMMAND_SEPARATOR.split(call.command)
@@ -208,7 +208,7 @@ def settings_answer(call: SessionCall, place: LedgerLocation) -> HookAnswer:
     """Keeps a change of the host's settings from taking hold that would take our hooks out."""
     if call.config_source in ("policy_settings", "skills"):
         return HookAnswer.allow()
-    lost = hosts.missing_hooks(call.host, (place.worktree, place.root))
+    lost = hosts.checks.missing_hooks(call.host, (place.worktree, place.root))
     if not lost:
         return HookAnswer.allow()
     return HookAnswer.block(

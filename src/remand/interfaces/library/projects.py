@@ -37,8 +37,7 @@ from remand.domain.task import Task
 from remand.domain.text.redaction import redact_values
 from remand.domain.validation.validator import RejectionValidator
 from remand.wiring.coordinator import make_consultants
-from remand.wiring.gateway import Gateway
-from remand.wiring.ledger import find_place
+from remand.wiring.ledger import Gateway, find_place
 from remand.wiring.startup import find_socket
 
 T = TypeVar("T")

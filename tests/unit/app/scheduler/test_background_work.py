@@ -1,7 +1,7 @@
 """Holds what a scheduler does between its looks: what it tells, what it remembers, and what it takes down."""
 
 from remand.app.scheduler import status
-from remand.app.scheduler.chores import FRESH_SECONDS, BreakerFile, StatusWriter, make_chores
+from remand.app.scheduler.chores import FRESH_SECONDS, make_chores
 from remand.app.scheduler.ports import CannotRun
 from remand.app.scheduler.scheduler import Chore
 from remand.domain import commands as c
@@ -48,19 +48,19 @@ class Logs:
 class ChoreSetup:
     """A scheduler's chores on fakes."""
 
-    def __init__(self, shop: FakeScheduler, memory: Kept | None = None) -> None:
+    def __init__(self, shop: FakeScheduler, memory: Kept | None = None, *others: Chore) -> None:
         self.shop, self.logs, self.file, self.memory = shop, Logs(), Kept(), memory or Kept()
-        self.writer = StatusWriter(
-            shop.scheduler, launcher=shop, logs=self.logs, file=self.file, now=shop.world.clock.now, pid=77
-        )
-        breaker = BreakerFile(shop.scheduler, self.memory)
         made = make_chores(
+            shop.scheduler,
             shop.scheduler._ledger,
-            staff=shop.staff,
+            shop.staff,
+            launcher=shop,
             worktrees=shop.worktrees,
             logs=self.logs,
-            writer=self.writer,
-            breaker=breaker,
+            status_file=self.file,
+            breaker_file=self.memory,
+            pid=77,
+            others=others,
         )
         self.chores = {one.name: one for one in made}
 
@@ -95,9 +95,8 @@ def test_the_status_is_written_when_it_has_changed_and_now_and_then() -> None:
 
 
 def test_what_keeps_a_chore_from_being_done_is_told() -> None:
-    setup = ChoreSetup(FakeScheduler(ALICE))
     failing = Chore("forge", 1.0, lambda: "it does not answer")
-    setup.writer.chores = (failing,)
+    setup = ChoreSetup(FakeScheduler(ALICE), None, failing)
     failing.run_now()
 
     setup.do("status")

@@ -26,6 +26,7 @@ from remand.app.scheduler.ports import (
     TaskWorktree,
     WorktreeState,
 )
+from remand.config import inherited_environment
 from remand.domain.access import agent_calls
 from remand.domain.events.event import KnownBy
 from remand.domain.refusals import Refused, restore_refusal
@@ -202,9 +203,14 @@ class SocketHooks:
             "firing": f"{caller.run_id} {told}",
             "branch": caller.worktree.branch,
         }
-        worktree = {"folder": caller.worktree.folder, "head": coordinator.branch_tip(caller.worktree)}
+        worktree = {"folder": caller.worktree.folder, "head": self._tip(caller.worktree)}
         found = self._worktree_fields(caller) if call.event == hook_calls.STOP else {}
         return own | {"worktree": worktree | found}
+
+    @staticmethod
+    def _tip(worktree: TaskWorktree) -> str:
+        """The commit at the tip of a worktree's branch, as the repository has it; empty when there is none."""
+        return coordinator.read_ref(worktree.common_dir, f"refs/heads/{worktree.branch}")
 
     def _worktree_fields(self, caller: AgentCaller) -> dict[str, object]:
         """The state of the worktree of an agent that wants to stop, after its commits are imported."""
@@ -262,7 +268,9 @@ class AgentCallHandler:
         self._place = find_place(root)
         self._bring = bring
         self._look = look
-        self._outside = coordinator.make_call_processes(self._place, RUNNER_MODULE)
+        self._outside = coordinator.CommandProcesses(
+            RUNNER_MODULE, self._place.root, inherited_environment("REMAND_")
+        )
         self._room = threading.Semaphore(MAX_MEASURED_CALLS)
         self._hooks = SocketHooks(self._place, self, look)
         self._left: set[str] = set()
@@ -341,7 +349,7 @@ class AgentCallHandler:
 
     def _wait_for_gates(self, caller: AgentCaller, seconds: float) -> None:
         """Waits for the gates of the caller's task, without a process that does nothing else."""
-        runs = coordinator.gate_runs(self._place)
+        runs = coordinator.BackgroundRuns(startup.folders_of(self._place).gate_runs)
         until = time.monotonic() + max(0.0, min(seconds, LONGEST_WAIT))
         while runs.is_running(caller.task_id) and time.monotonic() < until:
             if caller.run_id in self._left:

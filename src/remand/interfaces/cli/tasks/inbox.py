@@ -33,7 +33,7 @@ from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean, one_line, table
 from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.cli.tasks.views import find_task
-from remand.wiring import notices
+from remand.wiring import after_call
 
 _NO_CHANNEL = (
     "No channel is configured. Write one address per line to {}, readable only by you, or set REMAND_NOTIFY."
@@ -49,10 +49,10 @@ def _notify(context: Context) -> Result:
     require_outside_agent("notify", is_confined=context.is_confined)
     if context.arguments.test:
         return _test_channels()
-    delivery = notices.notice_delivery(context.opened_ledger)
+    delivery = after_call.notice_delivery(context.opened_ledger)
     sent = delivery.deliver_paced() if context.arguments.paced else delivery.deliver()
     data = {
-        "channels": [address.name for address in notices.read_addresses().channels],
+        "channels": [address.name for address in after_call.read_addresses().channels],
         "notices": sent.notices,
         "delivered": [{"escalation_id": asked, "channel": channel} for asked, channel in sent.delivered],
         "problems": list(sent.problems),
@@ -62,12 +62,12 @@ def _notify(context: Context) -> Result:
         *sent.problems,
     ]
     if not data["channels"]:
-        rows.append(_NO_CHANNEL.format(notices.addresses_file()))
+        rows.append(_NO_CHANNEL.format(after_call.addresses_file()))
     return Result(data, "\n".join(rows), code=3 if sent.problems else 0)
 
 
 def _test_channels() -> Result:
-    channels, problems = notices.open_channels()
+    channels, problems = after_call.channels.open_channels()
     results = [
         (channel.name, channel.send("Remand", "This is a test: questions will reach you here."))
         for channel in channels
@@ -76,7 +76,7 @@ def _test_channels() -> Result:
     data += [{"channel": "", "ok": False, "problem": problem} for problem in problems]
     rows = [(row["channel"], "took it" if row["ok"] else row["problem"]) for row in data]
     is_well = all(row["ok"] for row in data)
-    none = _NO_CHANNEL.format(notices.addresses_file())
+    none = _NO_CHANNEL.format(after_call.addresses_file())
     return Result(data, table(("channel", "result"), rows, none, wraps=True), code=0 if is_well else 3)
 
 

@@ -26,7 +26,7 @@ from remand.interfaces.cli.output import Result, one_line, table, write_unwrappe
 from remand.interfaces.cli.tasks.objections import with_objections
 from remand.interfaces.cli.tasks.verdicts import acting_member, held_work_for, render_held_work
 from remand.interfaces.cli.tasks.views import HELD_HEADING, find_task, waits_for_forge
-from remand.wiring.submissions import make_submitted_changes
+from remand.wiring.scheduler import submitted_changes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +51,7 @@ def _diff(context: Context) -> Result:
             base=claim.base,
         )
     submission = require_shown_work(task, work)
-    change = make_submitted_changes(context.opened_ledger).submission_change(
+    change = submitted_changes(context.opened_ledger).submission_change(
         task, submission, context.arguments.path
     )
     data = {

@@ -30,7 +30,7 @@ from remand.ledger import codec
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.startup import TYPE_CHECKING
 from remand.wiring import forges
-from remand.wiring.views import open_view
+from remand.wiring.startup import views
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +56,7 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
     ),
 )
 def _list(context: Context) -> Result:
-    text = open_view(context.opened_ledger.place).tasks(context.arguments.status)
+    text = views.LedgerView(context.opened_ledger.place.database).tasks(context.arguments.status)
     held: dict[str, HeldWork] = {}
     if '"held":["' in text:
         rows = json.loads(text)
@@ -132,7 +132,7 @@ def _show(context: Context) -> Result:
     is_forge_relevant = (
         (bool(task.pr) and not task.is_terminal) or bool(due_forge_kinds(task)) or bool(task.forge.given_up)
     )
-    (row,) = json.loads(open_view(context.opened_ledger.place).tasks(task_id=task.id))
+    (row,) = json.loads(views.LedgerView(context.opened_ledger.place.database).tasks(task_id=task.id))
     data: dict[str, Any] = row | {
         "scope": task.details.scope,
         "category": task.details.category,

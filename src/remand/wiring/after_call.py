@@ -1,0 +1,68 @@
+"""Builds what follows every call: files, repeated questions, notices and reminders."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from remand.adapters.gates import background_runs
+from remand.adapters.notices import channels
+from remand.adapters.notices.addresses import addresses_file, private_variables, read_addresses
+from remand.adapters.notices.record_files import RecordFiles
+from remand.adapters.stores.sqlite_views import read_unseen
+from remand.adapters.system.clock import SystemClock
+from remand.app import notices
+from remand.app.record_files import RecordFileUpdater, RecordKind
+from remand.app.reminders import AfterCall, UnseenCounts
+from remand.config import inherited_environment
+from remand.wiring.open_ledger import OpenLedger
+from remand.wiring.startup import LedgerLocation, folders_of
+
+__all__ = ["addresses_file", "channels", "read_addresses"]
+
+
+def after_call(place: LedgerLocation, opened: OpenLedger | None) -> AfterCall:
+    """What is due after a call; the ledger is given if the call has opened it."""
+    return AfterCall(
+        files=record_file_updater(opened) if opened else None,
+        ledger=opened.ledger if opened else None,
+        read_unseen=lambda: unseen_counts(place, opened),
+        channel_count=lambda: len(read_addresses().channels),
+        start_delivery=lambda: _start_delivery(place),
+    )
+
+
+def unseen_counts(place: LedgerLocation, opened: OpenLedger | None) -> UnseenCounts:
+    """What the user has not seen in the repository of a place."""
+    return read_unseen(place.database, opened.store.connection if opened else None, SystemClock().now())
+
+
+def record_file_updater(opened: OpenLedger) -> RecordFileUpdater:
+    """What brings the files beside the ledger in step with it."""
+
+    def record_files() -> RecordFiles:
+        folders = opened.settings.settings().records
+        kinds = (RecordKind.LOG, RecordKind.MESSAGE, RecordKind.TASK)
+        named = (folders.orchestration_log, folders.messages, folders.tasks)
+        return RecordFiles(opened.place.root, dict(zip(kinds, named, strict=True)))
+
+    return RecordFileUpdater(opened.store, record_files, lambda: opened.settings.rules().team)
+
+
+def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:
+    """What sends the user's notices about a ledger."""
+    return notices.NoticeDelivery(
+        opened.ledger,
+        lambda: opened.settings.rules().team,
+        os.path.basename(opened.place.root) or "remand",
+        open_channels=channels.open_channels,
+        pace=channels.FilePace(os.path.join(opened.folders.notices, "pace")),
+    )
+
+
+def _start_delivery(place: LedgerLocation) -> None:
+    """Starts a process that sends notices, unless one runs already: no command waits for a channel."""
+    call = ["-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
+    environment = inherited_environment(*private_variables(inherited_environment()))
+    runs = background_runs.BackgroundRuns(folders_of(place).notices)
+    runs.start("notify", [sys.executable, *call], environment)
