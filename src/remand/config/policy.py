@@ -26,42 +26,32 @@ def parse_policy(table: dict[str, Any]) -> Policy:
     director = table.get("director", "auto")
     if not director:
         raise ConfigError(f'{NAME}: `policy.director` is empty; use "auto", "human" or a command.')
+
+    def number(key: str, least: int = 1, most: int = 1 << 31) -> int:
+        return count(table.get(key, getattr(standard, key)), f"policy.{key}", least, most)
+
+    def switch(key: str) -> bool:
+        return flag(table.get(key, getattr(standard, key)), f"policy.{key}")
+
     return Policy(
         lockout_after=_lockout(table.get("lockout", "strict")),
-        escalate_after_reviews=count(
-            table.get("escalate_after_reviews", standard.escalate_after_reviews),
-            "policy.escalate_after_reviews",
-        ),
-        alert_after_gates=count(
-            table.get("alert_after_gates", standard.alert_after_gates), "policy.alert_after_gates"
-        ),
-        escalate_after_gates=count(
-            table.get("escalate_after_gates", standard.escalate_after_gates), "policy.escalate_after_gates"
-        ),
-        max_invalid_rejections=count(
-            table.get("max_invalid_rejections", standard.max_invalid_rejections),
-            "policy.max_invalid_rejections",
-            most=100,
-        ),
+        escalate_after_reviews=number("escalate_after_reviews"),
+        alert_after_gates=number("alert_after_gates"),
+        escalate_after_gates=number("escalate_after_gates"),
+        max_invalid_rejections=number("max_invalid_rejections", most=100),
         lease_seconds=_lease(table.get("lease", "30m")),
         deadline_seconds=seconds(table.get("escalation_deadline", "24h"), "policy.escalation_deadline"),
         director=_director(director),
         adviser=_program(table.get("adviser", []), "policy.adviser"),
-        auto_reformulate=flag(
-            table.get("auto_reformulate", standard.auto_reformulate), "policy.auto_reformulate"
-        ),
-        open_pr=flag(table.get("open_pr", standard.open_pr), "policy.open_pr"),
-        request_review=flag(table.get("request_review", standard.request_review), "policy.request_review"),
-        merge_on_approve=flag(
-            table.get("merge_on_approve", standard.merge_on_approve), "policy.merge_on_approve"
-        ),
-        close_issue=flag(table.get("close_issue", standard.close_issue), "policy.close_issue"),
+        auto_reformulate=switch("auto_reformulate"),
+        open_pr=switch("open_pr"),
+        request_review=switch("request_review"),
+        merge_on_approve=switch("merge_on_approve"),
+        close_issue=switch("close_issue"),
         unconfirmed_no=_unconfirmed_no(table.get("unconfirmed_no", standard.unconfirmed_no)),
         budget=_budget(table.get("budget", {})),
-        max_faults=count(table.get("max_faults", standard.max_faults), "policy.max_faults", most=100),
-        max_waiting_reviews=count(
-            table.get("max_waiting_reviews", standard.max_waiting_reviews), "policy.max_waiting_reviews", 0
-        ),
+        max_faults=number("max_faults", most=100),
+        max_waiting_reviews=number("max_waiting_reviews", 0),
         clock_skew_seconds=_clock_skew(table.get("clock_skew", "10m")),
     )
 

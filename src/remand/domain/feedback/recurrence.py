@@ -258,13 +258,8 @@ class EarlierFindings:
         return mask
 
 
-def is_recurrence(now: FindingGist, before: FindingGist) -> bool:
-    """True when two findings say the same: about one file in much the same words, or elsewhere in the very same."""
-    return _is_alike(len(now.words & before.words), now, before)
-
-
 def _is_alike(shared: int, now: FindingGist, before: FindingGist) -> bool:
-    """Whether so many words in common are enough."""
+    """Whether so many words in common say the same: much the same words about one file, or elsewhere the very same."""
     one, other = len(now.words), len(before.words)
     every = one + other - shared
     if now.path == before.path:
@@ -272,11 +267,6 @@ def _is_alike(shared: int, now: FindingGist, before: FindingGist) -> bool:
     if not now.path or not before.path:
         return shared >= 3 and 100 * shared >= 65 * every
     return shared >= 4 and 5 * shared >= 4 * every
-
-
-def is_reversal(now: FindingGist, before: FindingGist) -> bool:
-    """True when a finding demands the opposite of an earlier one."""
-    return EarlierFindings([before]).find_last_opposed(now) == 0
 
 
 def _is_near(now: FindingGist, before: FindingGist) -> bool:

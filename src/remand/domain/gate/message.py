@@ -96,7 +96,7 @@ def render_pass(verdict: Verdict) -> str:
     return _join_message("\n".join([head, *map(_render_line, verdict.gates)]), _delimit(flaky))
 
 
-def render_verdict(verdict: Verdict, attempt: int = 1, before: Verdict | None = None) -> str:
+def render_verdict(verdict: Verdict) -> str:
     """What an agent reads about a verdict, whatever it is."""
     match verdict.status:
         case GateStatus.PASSED | GateStatus.OVERRIDDEN:
@@ -106,7 +106,7 @@ def render_verdict(verdict: Verdict, attempt: int = 1, before: Verdict | None = 
         case GateStatus.ERRORED | GateStatus.TIMED_OUT | GateStatus.STALE:
             return render_unmeasured(verdict)
         case GateStatus.FAILED:
-            return render_rejection(verdict, attempt, before)
+            return render_rejection(verdict)
 
 
 def render_report(verdict: Verdict, whom: str = "") -> str:

@@ -3,14 +3,16 @@
 import pytest
 
 from remand.domain.events.reviews import Finding
-from remand.domain.feedback.recurrence import is_recurrence, is_reversal, read_gist
+from remand.domain.feedback.recurrence import EarlierFindings, read_gist
 from tests.unit.domain.feedback.finding_pairs import FIRST, SECOND, THIRD, Pair
 
 
 def told(pair: Pair) -> str:
-    before = read_gist(Finding(text=pair.before, path=pair.path, line=3))
+    earlier = EarlierFindings([read_gist(Finding(text=pair.before, path=pair.path, line=3))])
     now = read_gist(Finding(text=pair.now, path=pair.other_path or pair.path, line=90))
-    return "opposite" if is_reversal(now, before) else "same" if is_recurrence(now, before) else "neither"
+    return (
+        "opposite" if earlier.find_last_opposed(now) == 0 else "same" if earlier.find_same(now) else "neither"
+    )
 
 
 @pytest.mark.parametrize(("pairs", "share"), [(FIRST, 1.0), (SECOND, 0.9), (THIRD, 0.9)], ids=["1", "2", "3"])
