@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.git import commits
-from remand.adapters.git.commits import read_patch
+from remand.adapters.git.commits import GitPatches
 from remand.domain.reviewer import RenderedChange
 from remand.wiring.ledger import find_place
 from tests.integration.machine import Machine, Repository
@@ -38,7 +38,11 @@ def change(
     repository: Repository, files: dict[str, bytes | None], *paths: str, longest: int = 400_000
 ) -> RenderedChange:
     before = repository.head()
-    return read_patch(find_place(str(repository.path)), before, committed(repository, files), paths, longest)
+    return patches(repository).read_patch(before, committed(repository, files), paths, longest)
+
+
+def patches(repository: Repository) -> GitPatches:
+    return GitPatches(find_place(str(repository.path)))
 
 
 def test_an_ordinary_change_is_shown_whole(repository: Repository) -> None:
@@ -139,7 +143,7 @@ def test_a_file_becomes_a_link_or_a_folder(repository: Repository) -> None:
     (repository.path / "place").unlink()
     after = committed(repository, {"place/inside": b"z\n"})
 
-    found = read_patch(find_place(str(repository.path)), before, after)
+    found = patches(repository).read_patch(before, after)
 
     assert "new file mode 120000" in found.text
     assert "+/etc/passwd" in found.text
@@ -155,9 +159,8 @@ def test_single_files_are_shown_alone(repository: Repository) -> None:
 
 
 def test_what_a_commit_changed_since_another_is_told(repository: Repository) -> None:
-    place = find_place(str(repository.path))
     first = committed(repository, {"a.py": b"one\n", "b.py": b"two\n"})
     second = committed(repository, {"a.py": b"more\n"})
 
-    assert commits.changed_paths(place, first, second) == ("a.py",)
-    assert commits.changed_paths(place, "0" * 40, second) is None
+    assert patches(repository).changed_paths(first, second) == ("a.py",)
+    assert patches(repository).changed_paths("0" * 40, second) is None

@@ -224,7 +224,6 @@ class ForgeClient(ABC):
         return self._rest.usage
 
     def close(self) -> None:
-        """Closes connections."""
         self._rest.close()
 
     def request_review(self, number: int, names: Sequence[str]) -> None:

@@ -101,7 +101,6 @@ class HttpTransport:
         raise ForgeFault(ForgeFaultKind.GARBLED, f"The forge redirects more than {MAX_HOPS} times.")
 
     def close(self) -> None:
-        """Closes connections."""
         self._runner.run(self._client.aclose())
         self._runner.close()
 

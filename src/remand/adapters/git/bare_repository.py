@@ -16,7 +16,7 @@ from itertools import islice
 from typing import IO, NamedTuple
 
 from remand.adapters.git.command import SAFE, SECONDS, end_process, finish_process, git_error, start_process
-from remand.adapters.system.files import atomic_write
+from remand.adapters.system.files import atomic_write, read_start
 from remand.app.errors import EnvironmentFault
 
 COSMETIC = (
@@ -70,11 +70,7 @@ class BareRepository:
 
     def is_made(self, id_length: int) -> bool:
         """True when it is there, configured as it is to be, for ids of that length."""
-        try:
-            with open(os.path.join(self.path, "config"), encoding="utf-8", errors="replace") as file:
-                return file.read(1 << 16) == _config(id_length)
-        except OSError:
-            return False
+        return read_start(os.path.join(self.path, "config"), 1 << 16) == _config(id_length).encode()
 
     def make(self, id_length: int) -> None:
         """Makes it again atomically: killed in between, it is not there."""
@@ -189,7 +185,8 @@ def parse_tree(content: bytes, id_size: int) -> dict[bytes, TreeEntry]:
 
 def write_tree(repository: BareRepository, entries: Tree, id_length: int) -> str:
     """Writes a tree into a repository of ours and returns its id."""
-    rows = sorted(entries.items(), key=_sort_key)
+    # Git sorts a folder as if its name ended in a slash.
+    rows = sorted(entries.items(), key=lambda item: item[0] + b"/" if item[1].is_tree else item[0])
     content = b"".join(
         b"%s %s\x00%s" % (entry.mode.encode(), name, bytes.fromhex(entry.id)) for name, entry in rows
     )
@@ -277,12 +274,6 @@ def _tree_id(entry: TreeEntry | None) -> str:
 
 def _leaf(entry: TreeEntry | None) -> TreeEntry | None:
     return None if entry is None or entry.is_tree else entry
-
-
-def _sort_key(item: tuple[bytes, TreeEntry]) -> bytes:
-    """Where git puts a name in a tree: a folder as if it ended in a slash."""
-    name, entry = item
-    return name + b"/" if entry.is_tree else name
 
 
 def _write_once(folder: str, name: str, content: bytes) -> None:

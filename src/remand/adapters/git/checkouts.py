@@ -15,18 +15,8 @@ from typing import Self
 
 import msgspec
 
+from remand.adapters.git import files
 from remand.adapters.git.bare_repository import differences, entry_at, require_id
-from remand.adapters.git.files import (
-    FOLDER_MODE,
-    CheckoutContents,
-    CheckoutWriter,
-    Inspection,
-    Trash,
-    has_content,
-    load_contents,
-    recorded_tree,
-    save_contents,
-)
 from remand.adapters.git.mirror import GitMirror
 from remand.adapters.system.files import acquire_lock, hold_lock, lock_handle
 from remand.app.errors import EnvironmentFault
@@ -35,7 +25,7 @@ from remand.app.errors import EnvironmentFault
 class CheckoutSlot:
     """One such folder, with a note of what is in it. It is ours while its lock is."""
 
-    def __init__(self, folder: str, handle: int, mirror: GitMirror, trash: Trash) -> None:
+    def __init__(self, folder: str, handle: int, mirror: GitMirror, trash: files.Trash) -> None:
         self.folder = folder
         self.path = os.path.join(folder, "tree")
         self._note = contents_path(folder)
@@ -72,15 +62,15 @@ class CheckoutSlot:
 
     def sweep(self) -> None:
         """Takes out what was not there when it was lent; what cannot be taken out now is seen to next time."""
-        contents = load_contents(self._note)
+        contents = files.load_contents(self._note)
         if contents is not None:
             with suppress(OSError):
-                Inspection(self.path, contents, self._trash, is_brief=True).run()
+                files.Inspection(self.path, contents, self._trash, is_brief=True).run()
 
     def _failure(self, tree: str, *, is_untouched: bool = False, is_anew: bool = False) -> str:
         """Why the folder could not be switched to a tree; empty when it was."""
         try:
-            contents = None if is_anew else load_contents(self._note)
+            contents = None if is_anew else files.load_contents(self._note)
             if contents is None:
                 self._change(self._empty(), tree, [])
             elif is_untouched:
@@ -91,27 +81,27 @@ class CheckoutSlot:
             return str(error)
         return ""
 
-    def _find_missing(self, contents: CheckoutContents) -> list[bytes]:
+    def _find_missing(self, contents: files.CheckoutContents) -> list[bytes]:
         """Removes from the folder all that was not written to it by us; returns what is missing."""
         now = self._now()
-        inspection = Inspection(self.path, contents, self._trash)
+        inspection = files.Inspection(self.path, contents, self._trash)
         inspection.run()
         for path in inspection.young:
-            if not has_content(self.path, path, entry_at(self._mirror.objects, contents.tree, path)):
+            if not files.has_content(self.path, path, entry_at(self._mirror.objects, contents.tree, path)):
                 self._trash.throw(os.path.join(os.fsencode(self.path), path))
                 inspection.missing.append(path)
         if inspection.young:  # what was read now need not be read next time
-            save_contents(self._note, msgspec.structs.replace(contents, seen=now))
+            files.save_contents(self._note, msgspec.structs.replace(contents, seen=now))
         return inspection.missing
 
-    def _change(self, contents: CheckoutContents, tree: str, missing: list[bytes]) -> None:
+    def _change(self, contents: files.CheckoutContents, tree: str, missing: list[bytes]) -> None:
         """Changes the folder from the tree it holds to another. Until that is done, it counts as holding none."""
         changed = list(differences(self._mirror.objects, contents.tree, tree))
         if not changed and not missing:
             return
         with suppress(FileNotFoundError):
             os.unlink(self._note)
-        writing = CheckoutWriter(self.path, contents.folders, self._mirror.objects)
+        writing = files.CheckoutWriter(self.path, contents.folders, self._mirror.objects)
         for path in missing:
             writing.remove(path)
         for path, before, after in changed:
@@ -120,22 +110,24 @@ class CheckoutSlot:
         wanted = {path: entry_at(self._mirror.objects, tree, path) for path in missing}
         wanted |= {path: after for path, _, after in changed}
         writing.put((path, entry) for path, entry in wanted.items() if entry is not None)
-        save_contents(self._note, CheckoutContents(tree=tree, folders=writing.folders, seen=self._now()))
+        files.save_contents(
+            self._note, files.CheckoutContents(tree=tree, folders=writing.folders, seen=self._now())
+        )
 
     def _now(self) -> int:
         """The time by the clock that the file system gives files their times by."""
         os.utime(self._handle)
         return os.fstat(self._handle).st_mtime_ns
 
-    def _empty(self) -> CheckoutContents:
+    def _empty(self) -> files.CheckoutContents:
         """Throws away whatever is there and starts from an empty folder."""
         with suppress(FileNotFoundError):
             os.unlink(self._note)
         if os.path.lexists(self.path):
             self._trash.throw(self.path)
         os.mkdir(self.path)
-        os.chmod(self.path, FOLDER_MODE)
-        return CheckoutContents(tree="", folders={b"": {}}, seen=0)
+        os.chmod(self.path, files.FOLDER_MODE)
+        return files.CheckoutContents(tree="", folders={b"": {}}, seen=0)
 
 
 class CheckoutSlots:
@@ -145,7 +137,7 @@ class CheckoutSlots:
         self._mirror = mirror
         self._folder = os.path.join(folder, "slots")
         self._limit = limit
-        self.trash = Trash(os.path.join(folder, "trash"))
+        self.trash = files.Trash(os.path.join(folder, "trash"))
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
     def acquire(self, tree: str) -> CheckoutSlot:
@@ -163,10 +155,10 @@ class CheckoutSlots:
     def find_shared(self, tree: str) -> CheckoutSlot | None:
         """A slot that holds the tree and that others may read as well; None when there is none."""
         for folder in self._by_use(tree):
-            if recorded_tree(contents_path(folder)) != tree:
+            if files.recorded_tree(contents_path(folder)) != tree:
                 return None
             handle = acquire_lock(os.path.join(folder, "lock"), is_shared=True)
-            if handle >= 0 and recorded_tree(contents_path(folder)) == tree:
+            if handle >= 0 and files.recorded_tree(contents_path(folder)) == tree:
                 os.utime(contents_path(folder))
                 return CheckoutSlot(folder, handle, self._mirror, self.trash)
             if handle >= 0:
@@ -189,8 +181,8 @@ class CheckoutSlots:
         return sorted(
             folders,
             key=lambda folder: (
-                recorded_tree(notes[folder]) != tree,
-                not recorded_tree(notes[folder]),
+                files.recorded_tree(notes[folder]) != tree,
+                not files.recorded_tree(notes[folder]),
                 _last_used(notes[folder]),
             ),
         )
@@ -275,7 +267,7 @@ class OverlayCheckouts:
         try:
             for name in _LAYERS:
                 os.mkdir(os.path.join(folder, name))
-                os.chmod(os.path.join(folder, name), FOLDER_MODE)
+                os.chmod(os.path.join(folder, name), files.FOLDER_MODE)
             yield folder
         finally:
             with suppress(OSError):

@@ -23,7 +23,7 @@ from remand.adapters.git.bare_repository import (
 )
 from remand.adapters.git.command import git_error, one_per_line, parse_batch, parse_batch_check
 from remand.adapters.git.files import list_below, open_folder_below
-from remand.adapters.system.files import atomic_write
+from remand.adapters.system.files import atomic_write, read_start
 from remand.app.errors import EnvironmentFault
 
 SECONDS = 900.0
@@ -117,11 +117,7 @@ def _transfer_plans(own: BareRepository, source: str, known: list[str]) -> Itera
 
 def _shallow_commits(git_dir: str) -> set[str]:
     """Where the history of a shallow clone ends."""
-    try:
-        with open(os.path.join(git_dir, "shallow"), encoding="ascii", errors="replace") as file:
-            rows = file.read(_MAX_CUTS).split()
-    except OSError:
-        return set()
+    rows = read_start(os.path.join(git_dir, "shallow"), _MAX_CUTS).decode("ascii", "replace").split()
     return {row for row in rows if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", row)}
 
 

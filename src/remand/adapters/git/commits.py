@@ -7,7 +7,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
@@ -67,82 +67,82 @@ class _ChangedFile(NamedTuple):
     size: int
 
 
-def fork_point(place: LedgerLocation, base: str, commit: str) -> str:
-    """Where a commit has left the base; empty when the two have nothing in common."""
-    found = run_git(place.worktree, "merge-base", base, commit)
-    return "" if found.returncode else found.stdout.decode().strip()
-
-
-def changed_paths(place: LedgerLocation, one: str, other: str) -> tuple[str, ...] | None:
-    """The files that two commits have differently; None when one of them is not there."""
-    found = run_git(
-        place.worktree, *_TREES, "-z", "--name-only", one, other, "--", ":(top)", ":(top,exclude).got"
-    )
-    if found.returncode:
-        return None
-    return tuple(path.decode("utf-8", "replace") for path in found.stdout.split(b"\0") if path)
-
-
-def read_patch(
-    place: LedgerLocation,
-    since: str,
-    commit: str,
-    paths: Sequence[str] = (),
-    longest: int = LONGEST,
-    *,
-    control: Sequence[str] = (),
-) -> RenderedChange:
-    """The change from one commit to another, read from the trees alone: no attribute or filter applies.
-
-    Of the ledger's own folder, which Remand itself changes all the time, the named paths are shown.
-    """
-    chosen = [f":(top,literal){path}" for path in paths] or [":(top)"]
-    between = (since, commit, "--")
-    raw = _diff_tree(place, "--raw", "-z", *between, *chosen, ":(top,exclude).got")
-    own = [
-        path for path in control if path.partition("/")[0] == CONTROL_FOLDER and path in (paths or control)
-    ]
-    for at in range(0, len(own), _AT_ONCE):
-        raw += _diff_tree(
-            place, "--raw", "-z", *between, *(f":(top,literal){path}" for path in own[at : at + _AT_ONCE])
-        )
-    read, unread = _select_readable(_changed_files(place, raw))
-    files = [
-        file
-        for at in range(0, len(read), _AT_ONCE)
-        for file in _by_file(place, between, read[at : at + _AT_ONCE])
-    ]
-    rendered = render_change(files, longest)
-    return replace(rendered, unshown=(*rendered.unshown, *unread))
-
-
 class GitPatches:
     """What differs between commits of one repository."""
 
     def __init__(self, place: LedgerLocation) -> None:
-        self.fork_point = partial(fork_point, place)
-        self.changed_paths = partial(changed_paths, place)
-        self.read_patch = partial(read_patch, place)
+        self._folder = place.worktree
 
+    def fork_point(self, base: str, commit: str) -> str:
+        found = run_git(self._folder, "merge-base", base, commit)
+        return "" if found.returncode else found.stdout.decode().strip()
 
-def _diff_tree(place: LedgerLocation, *arguments: str) -> bytes:
-    return query_git(place.worktree, *_TREES, *arguments, failure="git cannot tell what was changed")
+    def changed_paths(self, one: str, other: str) -> tuple[str, ...] | None:
+        outside = ("--", ":(top)", ":(top,exclude).got")
+        found = run_git(self._folder, *_TREES, "-z", "--name-only", one, other, *outside)
+        if found.returncode:
+            return None
+        return tuple(path.decode("utf-8", "replace") for path in found.stdout.split(b"\0") if path)
 
+    def read_patch(
+        self,
+        since: str,
+        commit: str,
+        paths: Sequence[str] = (),
+        longest: int = LONGEST,
+        *,
+        control: Sequence[str] = (),
+    ) -> RenderedChange:
+        """The change from one commit to another, read from the trees alone: no attribute or filter applies.
 
-def _changed_files(place: LedgerLocation, raw: bytes) -> list[_ChangedFile]:
-    """The files of a comparison, each with the bytes it has before and after."""
-    fields = raw.split(b"\0")
-    rows = [
-        (path.decode("utf-8", "surrogateescape"), before, after)
-        for facts, path in zip(fields[::2], fields[1::2], strict=False)
-        for before, after in [_blob_ids(facts.decode())]
-    ]
-    wanted = sorted({blob for _, *pair in rows for blob in pair if blob})
-    listed = run_git(place.worktree, "cat-file", "--batch-check", stdin=one_per_line(wanted))
-    sizes = {name: size for name, _, size in parse_batch_check(listed.stdout)}
-    return [
-        _ChangedFile(path, sum(sizes.get(blob, _ABSENT) for blob in pair if blob)) for path, *pair in rows
-    ]
+        Of the ledger's own folder, which Remand itself changes all the time, the named paths are shown.
+        """
+        between = (since, commit, "--")
+        chosen = [f":(top,literal){path}" for path in paths] or [":(top)"]
+        raw = self._diff_tree("--raw", "-z", *between, *chosen, ":(top,exclude).got")
+        own = [
+            f":(top,literal){path}"
+            for path in control
+            if path.partition("/")[0] == CONTROL_FOLDER and path in (paths or control)
+        ]
+        for at in range(0, len(own), _AT_ONCE):
+            raw += self._diff_tree("--raw", "-z", *between, *own[at : at + _AT_ONCE])
+        read, unread = _select_readable(self._changed_files(raw))
+        files: list[FilePatch] = []
+        for at in range(0, len(read), _AT_ONCE):
+            files += self._by_file(between, read[at : at + _AT_ONCE])
+        rendered = render_change(files, longest)
+        return replace(rendered, unshown=(*rendered.unshown, *unread))
+
+    def _diff_tree(self, *arguments: str) -> bytes:
+        return query_git(self._folder, *_TREES, *arguments, failure="git cannot tell what was changed")
+
+    def _changed_files(self, raw: bytes) -> list[_ChangedFile]:
+        """The files of a comparison, each with the bytes it has before and after."""
+        fields = raw.split(b"\0")
+        rows = [
+            (path.decode("utf-8", "surrogateescape"), *_blob_ids(facts.decode()))
+            for facts, path in zip(fields[::2], fields[1::2], strict=False)
+        ]
+        wanted = sorted({blob for _, *pair in rows for blob in pair if blob})
+        listed = run_git(self._folder, "cat-file", "--batch-check", stdin=one_per_line(wanted))
+        sizes = {name: size for name, _, size in parse_batch_check(listed.stdout)}
+        return [
+            _ChangedFile(path, sum(sizes.get(blob, _ABSENT) for blob in pair if blob)) for path, *pair in rows
+        ]
+
+    def _by_file(self, between: Sequence[str], paths: Sequence[str]) -> list[FilePatch]:
+        """What is changed in each of some files. Inside a file every line of content has a sign before it."""
+        change = self._diff_tree(*_AS_TEXT, *between, *(f":(top,literal){path}" for path in paths))
+        texts = dict.fromkeys(map(_diff_heading, paths), b"")
+        for part in change.removeprefix(_BEGINNING).split(b"\n" + _BEGINNING):
+            heading, _, rest = part.partition(b"\n")
+            if heading in texts:
+                texts[heading] += _BEGINNING + heading + b"\n" + rest.removesuffix(b"\n") + b"\n"
+        return [
+            FilePatch(path=path, text=text.decode("utf-8", "replace"))
+            for path, text in zip(paths, texts.values(), strict=True)
+        ]
 
 
 def _blob_ids(facts: str) -> tuple[str, str]:
@@ -169,20 +169,6 @@ def _select_readable(files: list[_ChangedFile]) -> tuple[list[str], list[Omitted
             continue
         left.append(OmittedPart(path=mark_invisible(file.path), why=why))
     return [file.path for file in files if file.path in read], left
-
-
-def _by_file(place: LedgerLocation, between: Sequence[str], paths: Sequence[str]) -> list[FilePatch]:
-    """What is changed in each of some files. Inside a file every line of content has a sign before it."""
-    change = _diff_tree(place, *_AS_TEXT, *between, *(f":(top,literal){path}" for path in paths))
-    texts = dict.fromkeys(map(_diff_heading, paths), b"")
-    for part in change.removeprefix(_BEGINNING).split(b"\n" + _BEGINNING):
-        heading, _, rest = part.partition(b"\n")
-        if heading in texts:
-            texts[heading] += _BEGINNING + heading + b"\n" + rest.removesuffix(b"\n") + b"\n"
-    return [
-        FilePatch(path=path, text=text.decode("utf-8", "replace"))
-        for path, text in zip(paths, texts.values(), strict=True)
-    ]
 
 
 def _diff_heading(path: str) -> bytes:
@@ -251,7 +237,6 @@ class GitSources:
         return asked.returncode == 0
 
     def merged_commit_text(self, commit: str) -> str:
-        """What a commit of the base branch says, and the paths it changes; empty for any other commit."""
         found = self.commit(commit)
         if found is None or not self.is_merged(found.sha):
             return ""

@@ -111,7 +111,6 @@ class GitControl:
     def contents(
         self, files: Iterable[ControlFile], most: int, in_all: int
     ) -> Iterator[tuple[ControlFile, bytes | None]]:
-        """What files hold now; None for one larger than `most` bytes, and once `in_all` bytes were read."""
         ids = [(file, file.after.partition(" ")[2]) for file in files]
         if not ids:
             return
@@ -167,7 +166,6 @@ class GitHistory:
         self._base = base
 
     def base(self) -> tuple[str, str]:
-        """The ref of the base and its tip; empty when there is none."""
         if not self._place.git_dir:
             return "", ""
         try:
@@ -176,7 +174,6 @@ class GitHistory:
             return "", ""
 
     def rewrites(self, since: str, tip: str) -> list[Rewrite]:
-        """Every change of an event file, in what is new since a commit, that was more than its addition."""
         is_known = bool(since) and not self._run_git("cat-file", "-e", f"{since}^{{commit}}").returncode
         span = f"{since}..{tip}" if is_known else tip
         log = ("log", "--full-history", "-m", "--format=%x01%H", *_CHANGES, span, "--", f"{_FOLDER}/")
@@ -192,13 +189,11 @@ class GitHistory:
         ]
 
     def files(self, tip: str, without: Collection[str] = ()) -> dict[str, bytes]:
-        """The event files at a commit without those of some names: name to content."""
         named = {name: blob for name, blob in self._event_blobs(tip).items() if name not in without}
         blobs = self._blobs(named.values())
         return {name: blobs[blob] for name, blob in named.items() if blob in blobs}
 
     def differing_files(self, tip: str, paths: Collection[str]) -> dict[str, bytes]:
-        """What a commit has of those event files here that are not as it has them: path to content."""
         named = self._event_blobs(tip)
         there = {path: named[name] for path in paths if (name := os.path.basename(path)) in named}
         others = {path: blob for path, blob in there.items() if _blob_id(path, len(blob)) != blob}

@@ -6,15 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from remand.adapters.git.command import (
-    one_per_line,
-    parse_batch,
-    parse_tree_list,
-    query_git,
-    run_git,
-    temporary_git_folder,
-    user_identity,
-)
+from remand.adapters.git import command
 from remand.adapters.git.location import LedgerLocation, current_branch, locate
 from remand.adapters.git.repository import head_commit
 from remand.adapters.system.files import atomic_write
@@ -34,24 +26,30 @@ class GitPublisher:
     def sizes(self, branch: str) -> dict[str, int] | None:
         if not self._tip(branch):
             return None
-        answer = run_git(self._place.worktree, "ls-tree", "-l", "-z", f"refs/heads/{branch}", f"{_FOLDER}/")
-        rows = parse_tree_list(answer.stdout)
+        answer = command.run_git(
+            self._place.worktree, "ls-tree", "-l", "-z", f"refs/heads/{branch}", f"{_FOLDER}/"
+        )
+        rows = command.parse_tree_list(answer.stdout)
         return {os.path.basename(path): int(size) for path, (_, kind, _, size) in rows if kind == "blob"}
 
     def read(self, branch: str, name: str) -> bytes:
-        return run_git(
+        return command.run_git(
             self._place.worktree, "cat-file", "blob", f"refs/heads/{branch}:{_FOLDER}/{name}"
         ).stdout
 
     def lines_at(self, commit: str) -> Iterator[bytes]:
         """Every line of the event files that a commit has."""
-        listed = run_git(self._place.worktree, "ls-tree", "-z", "--end-of-options", commit, f"{_FOLDER}/")
-        rows = parse_tree_list(listed.stdout)
+        listed = command.run_git(
+            self._place.worktree, "ls-tree", "-z", "--end-of-options", commit, f"{_FOLDER}/"
+        )
+        rows = command.parse_tree_list(listed.stdout)
         blobs = [blob for path, (_, kind, blob) in rows if path.endswith(".jsonl") and kind == "blob"]
         if not blobs:
             return
-        answer = run_git(self._place.worktree, "cat-file", "--batch", stdin=one_per_line(blobs))
-        for _, _, content in parse_batch(answer.stdout):
+        answer = command.run_git(
+            self._place.worktree, "cat-file", "--batch", stdin=command.one_per_line(blobs)
+        )
+        for _, _, content in command.parse_batch(answer.stdout):
             yield from content.split(b"\n")
 
     def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
@@ -66,7 +64,7 @@ class GitPublisher:
         """What a file held before the commit that took it away."""
         for commit in self._run("rev-list", "--full-history", ref, "--", path).split():
             for side in ("", "^1", "^2"):
-                answer = run_git(self._place.worktree, "cat-file", "blob", f"{commit}{side}:{path}")
+                answer = command.run_git(self._place.worktree, "cat-file", "blob", f"{commit}{side}:{path}")
                 if not answer.returncode:
                     return answer.stdout
         return b""
@@ -108,7 +106,7 @@ class GitPublisher:
         if place is None:
             return
         commit = head_commit(place) or "0" * len(next(iter(blobs.values()), "0" * 40))
-        with temporary_git_folder(commit) as look:
+        with command.temporary_git_folder(commit) as look:
             self._add(
                 blobs,
                 {
@@ -131,7 +129,9 @@ class GitPublisher:
         return found
 
     def _tip(self, branch: str) -> str:
-        answer = run_git(self._place.worktree, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
+        answer = command.run_git(
+            self._place.worktree, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"
+        )
         return answer.stdout.decode().strip()
 
     def _add(self, blobs: dict[str, str], environment: dict[str, str], folder: str = "") -> None:
@@ -147,7 +147,7 @@ class GitPublisher:
         )
 
     def _identity(self) -> dict[str, str]:
-        name, email = user_identity(self._place.worktree)
+        name, email = command.user_identity(self._place.worktree)
         pairs = (("NAME", name), ("EMAIL", email))
         return {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in pairs}
 
@@ -155,7 +155,7 @@ class GitPublisher:
         self, *arguments: str, stdin: bytes = b"", environment: dict[str, str] | None = None, folder: str = ""
     ) -> str:
         place, failure = folder or self._place.worktree, f"git {arguments[0]} failed"
-        answer = query_git(place, *arguments, stdin=stdin, environment=environment, failure=failure)
+        answer = command.query_git(place, *arguments, stdin=stdin, environment=environment, failure=failure)
         return answer.decode(errors="replace").strip()
 
 

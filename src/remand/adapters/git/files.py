@@ -18,7 +18,7 @@ from typing import IO
 import msgspec
 
 from remand.adapters.git.bare_repository import Objects, TreeEntry, new_hash
-from remand.adapters.system.files import acquire_lock, atomic_write
+from remand.adapters.system.files import acquire_lock, atomic_write, read_start
 from remand.app.errors import EnvironmentFault
 from remand.domain.record import Record
 
@@ -225,19 +225,14 @@ def file_signature(status: os.stat_result) -> FileSignature:
 
 def recorded_tree(path: str) -> str:
     """The tree that a file of contents is about; empty when there is none."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(_ID_WIDTH).decode("ascii", "replace").strip()
-    except OSError:
-        return ""
+    return read_start(path, _ID_WIDTH).decode("ascii", "replace").strip()
 
 
 def load_contents(path: str) -> CheckoutContents | None:
     """Contents as they were kept; None when there are none, or none that can be read."""
     try:
-        with open(path, "rb") as file:
-            return msgspec.msgpack.decode(file.read()[_ID_WIDTH:], type=CheckoutContents)
-    except (OSError, msgspec.DecodeError):
+        return msgspec.msgpack.decode(read_start(path)[_ID_WIDTH:], type=CheckoutContents)
+    except msgspec.DecodeError:
         return None
 
 
@@ -341,7 +336,8 @@ class CheckoutWriter:
         """Writes files, links and submodules' folders."""
         files: list[tuple[bytes, TreeEntry]] = []
         for path, entry in entries:
-            _require_harmless(path)
+            if not _NEVER.isdisjoint(path.lower().split(b"/")):
+                raise EnvironmentFault(f"A tree has a file {os.fsdecode(path)!r}, which is not written.")
             if entry.is_file:
                 self._make(_split(path)[0])
                 files.append((path, entry))
@@ -418,8 +414,3 @@ def _split(path: bytes) -> tuple[bytes, bytes]:
     """The folder, which ends in a slash unless it is the checkout itself, and the name in it."""
     folder, slash, name = path.rpartition(b"/")
     return folder + slash, name
-
-
-def _require_harmless(path: bytes) -> None:
-    if not _NEVER.isdisjoint(path.lower().split(b"/")):
-        raise EnvironmentFault(f"A tree has a file {os.fsdecode(path)!r}, which is not written.")

@@ -36,7 +36,10 @@ class LinkedWorktree:
         self.name = entry
         self.entry = os.path.join(common_dir, "worktrees", entry)
         self.index = os.path.join(self.entry, "index")
-        self._draft, self._former = draft_paths(common_dir, entry)
+        self._draft = os.path.join(common_dir, f"new-{entry}")
+        """Where the entry is made before it counts."""
+        self._former = os.path.join(common_dir, f"old-{entry}")
+        """Where it is taken apart when it does not count any more."""
 
     @property
     def objects(self) -> str:
@@ -111,10 +114,6 @@ class LinkedWorktree:
         self._forget()
         _remove(self._draft)
 
-    def new_index(self) -> str:
-        """A name for an index that is to take the place of the one there is."""
-        return os.path.join(self.entry, _draft_name("index"))
-
     def _forget(self) -> None:
         """Removes the entry atomically."""
         _remove(self._former)
@@ -157,11 +156,6 @@ class LinkedWorktree:
 
     def _pointers(self) -> dict[str, str]:
         return {"gitdir": os.path.join(self.folder, ".git"), "commondir": "../.."}
-
-
-def draft_paths(common_dir: str, entry: str) -> tuple[str, str]:
-    """Where an entry is made before it counts, and where it is taken apart when it does not any more."""
-    return os.path.join(common_dir, f"new-{entry}"), os.path.join(common_dir, f"old-{entry}")
 
 
 def write_pointer(folder: str, entry: str) -> None:
@@ -321,19 +315,14 @@ def changed_paths(
 ) -> list[ChangedPath]:
     """The paths outside `.got` at which the files, or the index, differ from a commit."""
     untracked = f"--untracked-files={'all' if every_file else 'normal'}"
-    with isolated_git(linked.folder, index, objects, commit, read_excludes(linked.common_dir)) as own:
+    excluded = read_below(os.path.realpath(linked.common_dir), "info/exclude", _MAX_EXCLUDED) or b""
+    with isolated_git(linked.folder, index, objects, commit, excluded.decode("utf-8", "replace")) as own:
         rows = own.ask(*_STATUS, untracked, seconds=LOOK_SECONDS).split(b"\0")
     return [
         ChangedPath(row[:2].decode("ascii", "replace"), row[3:])
         for row in rows
         if row and row[3:].split(b"/", 1)[0] != b".got"
     ]
-
-
-def read_excludes(common_dir: str) -> str:
-    """The repository's own ignore patterns, of which nothing runs."""
-    found = read_below(os.path.realpath(common_dir), "info/exclude", _MAX_EXCLUDED) or b""
-    return found.decode("utf-8", "replace")
 
 
 def find_special_file(folder: str) -> bytes:
@@ -389,7 +378,7 @@ def _read_commit_into_index(own: IsolatedGit, index: str, commit: str) -> None:
 @contextmanager
 def _next_index(linked: LinkedWorktree) -> Iterator[str]:
     """An index that takes the place of a worktree's own when all went well."""
-    index = linked.new_index()
+    index = os.path.join(linked.entry, _draft_name("index"))
     try:
         if linked.has_index():
             shutil.copy2(linked.index, index)

@@ -15,6 +15,7 @@ from remand.adapters.git.commit_import import alternates
 from remand.adapters.git.files import Trash, is_real_folder, list_below, read_below, read_line_below
 from remand.adapters.git.linked_worktree import LinkedWorktree
 from remand.adapters.git.location import read_ref
+from remand.adapters.system.files import read_start
 from remand.app.errors import EnvironmentFault
 from remand.domain.ids import is_commit, is_git_branch
 
@@ -276,13 +277,8 @@ def _in_use(git_dir: str) -> Iterator[str]:
 
 def _is_bare(common_dir: str) -> bool:
     """True when the repository has no worktree of its own, whatever its HEAD says."""
-    with (
-        suppress(OSError),
-        open(os.path.join(common_dir, "config"), encoding="utf-8", errors="replace") as file,
-    ):
-        rows = ("".join(row.split()).lower() for row in file.read(1 << 20).split("\n"))
-        return any(row in ("bare=true", "bare") for row in rows)
-    return False
+    rows = read_start(os.path.join(common_dir, "config"), 1 << 20).split(b"\n")
+    return any(b"".join(row.split()).lower() in (b"bare=true", b"bare") for row in rows)
 
 
 def _is_lock_released(lock: str) -> bool:

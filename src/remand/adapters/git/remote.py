@@ -10,14 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from remand.adapters.git.command import (
-    SAFE,
-    finish_process,
-    git_error,
-    run_git,
-    start_process,
-    temporary_git_folder,
-)
+from remand.adapters.git import command
 from remand.adapters.git.location import LedgerLocation
 from remand.app.errors import EnvironmentFault
 from remand.app.forge.ports import ForgeFault, ForgeFaultKind
@@ -45,7 +38,7 @@ def remote_address(place: LedgerLocation, remote: str) -> RemoteAddress:
     config = os.path.join(place.common_dir, "config")
     for key in ("pushurl", "url"):
         named = ("config", "--file", config, "--no-includes", "--get", f"remote.{remote}.{key}")
-        found = run_git(place.worktree, *named).stdout.decode(errors="replace").strip()
+        found = command.run_git(place.worktree, *named).stdout.decode(errors="replace").strip()
         if found:
             return parse_address(found, place.root)
     raise ForgeFault(
@@ -197,7 +190,7 @@ class GitRemote:
 
     def _run(self, commit: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         shallow = os.path.join(self._place.common_dir, "shallow")
-        with temporary_git_folder(commit) as folder:
+        with command.temporary_git_folder(commit) as folder:
             own = {
                 "GIT_DIR": folder,
                 "GIT_OBJECT_DIRECTORY": os.path.join(self._place.common_dir, "objects"),
@@ -210,10 +203,10 @@ class GitRemote:
             }
             is_far = arguments[0] in ("ls-remote", "push")
             given = self._settings() if is_far else {}
-            whole = kept | SAFE | own | given
+            whole = kept | command.SAFE | own | given
             try:
-                process = start_process(["git", *arguments], folder, whole, has_own_session=True)
-                return finish_process(process, f"git {arguments[0]}", seconds=self._seconds)
+                process = command.start_process(["git", *arguments], folder, whole, has_own_session=True)
+                return command.finish_process(process, f"git {arguments[0]}", seconds=self._seconds)
             except EnvironmentFault as fault:
                 raise ForgeFault(ForgeFaultKind.UNREACHABLE, str(fault)) from None
 
@@ -239,7 +232,7 @@ class GitRemote:
         """What went wrong, in its kind: the remote's own no stands in the answer, anything else was on the way."""
         rows = done.stdout.decode("utf-8", "replace").splitlines()
         refused = next((row.rpartition("\t")[2] for row in rows if row.startswith("!\t")), "")
-        words = git_error(f"{refused} ".encode() + done.stderr)
+        words = command.git_error(f"{refused} ".encode() + done.stderr)
         if self._access.token:
             words = words.replace(self._access.token, "…")
         where = self._address.url

@@ -21,6 +21,7 @@ from remand.adapters.git.command import (
     temporary_git_folder,
 )
 from remand.adapters.git.location import LedgerLocation, current_branch, read_ref
+from remand.adapters.system.files import read_start
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit, CommitDifference
 from remand.domain.gate.control_files import is_control_name
@@ -181,13 +182,9 @@ class GitRepository:
         return read_ref(self.place.common_dir, f"refs/remotes/origin/{branch}")
 
     def default_branch(self, usual: tuple[str, ...]) -> str:
-        """The remote's default branch, else the first of the usual ones that is there; empty when none is."""
         common = self.place.common_dir
-        try:
-            with open(os.path.join(common, "refs/remotes/origin/HEAD"), encoding="utf-8") as file:
-                return file.read().strip().removeprefix("ref: refs/remotes/origin/")
-        except OSError:
-            pass
+        if head := read_start(os.path.join(common, "refs/remotes/origin/HEAD")):
+            return head.decode("utf-8", "replace").strip().removeprefix("ref: refs/remotes/origin/")
         refs = ("refs/heads", "refs/remotes/origin")
         return next((name for name in usual if any(read_ref(common, f"{ref}/{name}") for ref in refs)), "")
 
@@ -198,14 +195,10 @@ class GitRepository:
 
     def has_remote(self) -> bool:
         """True when the repository's own configuration names one to fetch from. It takes no process to tell."""
-        try:
-            with open(os.path.join(self.place.common_dir, "config"), "rb") as file:
-                return any(line.lstrip().lower().startswith(_REMOTE) for line in file)
-        except OSError:
-            return False
+        rows = read_start(os.path.join(self.place.common_dir, "config")).splitlines()
+        return any(row.lstrip().lower().startswith(_REMOTE) for row in rows)
 
     def has_fetched(self) -> bool:
-        """True when something here came from another repository."""
         is_cut = os.path.exists(os.path.join(self.place.common_dir, "shallow"))
         return is_cut or bool(
             run_git(self.place.worktree, "for-each-ref", "--count=1", "refs/remotes").stdout
@@ -271,11 +264,7 @@ class GitIndex:
 
     def _cannot_name(self, name: str) -> bool:
         """True when the index does not hold the name anywhere, in a form that spells every name out."""
-        try:
-            with open(self._path, "rb") as file:
-                content = file.read(_MAX_INDEX + 1)
-        except OSError:
-            return False
+        content = read_start(self._path, _MAX_INDEX + 1)
         is_spelt_out = content[:8] in _SPELT_OUT and not any(mark in content for mark in _NOT_ALL_THERE)
         return is_spelt_out and len(content) <= _MAX_INDEX and os.fsencode(name) not in content
 
@@ -444,6 +433,5 @@ class GitTrackedFiles:
         return set(answer.stdout.decode("utf-8", "surrogateescape").split("\0")) & set(names)
 
     def untrack(self, name: str) -> None:
-        """Takes a file out of the index, to be committed; the file itself stays."""
         removal = ("rm", "--cached", "--quiet", "--force", "--", f":(top,literal){name}")
         query_git(self._root, *removal, failure=f"git cannot stop tracking {name}")

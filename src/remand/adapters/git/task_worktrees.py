@@ -83,13 +83,6 @@ class GitTaskWorktree:
             self._write_note(branch, tip)
         return tip
 
-    def confine(self, branch: str, tip: str, given: AgentGitSettings | None) -> None:
-        """Makes what a confined agent sees, anew; given nothing, takes it away."""
-        if given is None:
-            self.private.remove()
-        else:
-            self.private.make(branch, tip, given)
-
     def look(self, branch: str, ours: SetupFiles) -> WorktreeState:
         """What is there. The agent's own index is not asked: ours knows how its files looked before."""
         tip = self._branches.tip(branch)
@@ -402,7 +395,10 @@ class GitWorktrees:
                     f" {task_id} a branch of its own."
                 )
             tip = worktree.prepare(branch, start)
-            worktree.confine(branch, tip, self._agent_git_settings() if is_confined else None)
+            if is_confined:
+                worktree.private.make(branch, tip, self._agent_git_settings())
+            else:
+                worktree.private.remove()
         self._trash.empty_soon()
         return TaskWorktree(
             task_id=task_id,

@@ -31,14 +31,11 @@ SECONDS = 30.0
 MAX_OUTPUT = 64 * 1024
 
 
-class HookCallResult:
-    __slots__ = ("code", "errors", "output")
-
-    def __init__(self, code: int | None, output: str, errors: str) -> None:
-        self.code = code
-        """The exit code; None when the hook did not end in time."""
-        self.output = output
-        self.errors = errors
+class HookCallResult(NamedTuple):
+    code: int | None
+    """None when the hook did not end in time."""
+    output: str
+    errors: str
 
 
 def call_hook(setup: Setup, command: str, folder: str, seconds: float = SECONDS) -> HookCallResult:
@@ -58,7 +55,10 @@ def call_hook(setup: Setup, command: str, folder: str, seconds: float = SECONDS)
             start_new_session=True,
         )
         code = _wait_for_exit(process, seconds)
-        return HookCallResult(code, _start_of(output.fileno()), _start_of(errors.fileno()))
+        texts = (
+            os.pread(file.fileno(), MAX_OUTPUT, 0).decode("utf-8", "replace") for file in (output, errors)
+        )
+        return HookCallResult(code, *texts)
 
 
 def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float) -> int | None:
@@ -72,10 +72,6 @@ def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float) -> int | No
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     return process.returncode
-
-
-def _start_of(file: int) -> str:
-    return os.pread(file, MAX_OUTPUT, 0).decode("utf-8", "replace")
 
 
 INSTALL_AGAIN = "Run `remand init --hosts {}` here. Each clone and each linked worktree needs it once."

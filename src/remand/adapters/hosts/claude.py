@@ -21,17 +21,7 @@ SETUP = host.Setup(
     path=".claude/settings.json",
     local=".claude/settings.local.json",
     elsewhere=("~/.claude/settings.json",),
-    events={
-        hook.STOP: "Stop",
-        hook.SUBAGENT_STOP: "SubagentStop",
-        hook.TASK_COMPLETED: "TaskCompleted",
-        hook.PRE_TOOL: "PreToolUse",
-        hook.POST_TOOL: "PostToolUse",
-        hook.POST_TOOL_FAILURE: "PostToolUseFailure",
-        hook.SESSION_START: "SessionStart",
-        hook.PROMPT: "UserPromptSubmit",
-        hook.CONFIG_CHANGE: "ConfigChange",
-    },
+    events=host.CLAUDE_NAMES,
     matchers={
         hook.PRE_TOOL: WRITING,
         hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}",

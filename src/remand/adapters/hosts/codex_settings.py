@@ -8,19 +8,12 @@ import json
 import os
 import tomllib
 
-from remand.adapters.hosts.host import SERVER_NAME, Setup
+from remand.adapters.hosts.host import SERVER_NAME, Setup, snake_case
 from remand.adapters.hosts.launch import HostRun, hook_settings, mcp_server
 from remand.adapters.hosts.settings import SECTION, HookEntry, find_hooks, load_settings, toml_value
+from remand.adapters.system.files import read_start
 
 DEFAULT_TIMEOUT = 600
-LABELS = {
-    "Stop": "stop",
-    "SubagentStop": "subagent_stop",
-    "PreToolUse": "pre_tool_use",
-    "PostToolUse": "post_tool_use",
-    "SessionStart": "session_start",
-    "UserPromptSubmit": "user_prompt_submit",
-}
 WITHOUT_MATCHER = frozenset({"Stop", "UserPromptSubmit"})
 
 
@@ -51,7 +44,7 @@ def _problem(state: dict[str, object], entry: HookEntry) -> str:
 
 def trust_key(path: str, entry: HookEntry) -> str:
     """The name under which Codex remembers what the user said about a hook."""
-    return f"{path}:{LABELS.get(entry.event, '')}:{entry.place}"
+    return f"{path}:{snake_case(entry.event)}:{entry.place}"
 
 
 def hook_identity(entry: HookEntry) -> str:
@@ -62,7 +55,7 @@ def hook_identity(entry: HookEntry) -> str:
         "timeout": entry.timeout if isinstance(entry.timeout, int) else DEFAULT_TIMEOUT,
         "async": False,
     }
-    known: dict[str, object] = {"event_name": LABELS.get(entry.event, ""), "hooks": [handler]}
+    known: dict[str, object] = {"event_name": snake_case(entry.event), "hooks": [handler]}
     if isinstance(entry.matcher, str) and entry.event not in WITHOUT_MATCHER:
         known["matcher"] = entry.matcher
     canonical = json.dumps(known, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -72,11 +65,7 @@ def hook_identity(entry: HookEntry) -> str:
 def codex_config() -> str:
     """What Codex's own settings say; empty when there are none."""
     home = os.environ.get("CODEX_HOME", "") or os.path.join(os.path.expanduser("~"), ".codex")
-    try:
-        with open(os.path.join(home, "config.toml"), encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return read_start(os.path.join(home, "config.toml")).decode("utf-8", "replace")
 
 
 MAX_CONFIG = 1 << 20
@@ -106,9 +95,8 @@ def launch_settings(run: HostRun, setup: Setup) -> list[tuple[str, str]]:
 def key_variables(path: str) -> list[str]:
     """The variables in which the user's settings say that keys are."""
     try:
-        with open(path, "rb") as file:
-            settings = tomllib.loads(file.read(MAX_CONFIG).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        settings = tomllib.loads(read_start(path, MAX_CONFIG).decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         return []
     providers = settings.get("model_providers")
     rows = providers.values() if isinstance(providers, dict) else ()

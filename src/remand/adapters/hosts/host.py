@@ -26,6 +26,30 @@ class EventNames:
         return self._own.get(event, "")
 
 
+CLAUDE_NAMES = {
+    hook.STOP: "Stop",
+    hook.SUBAGENT_STOP: "SubagentStop",
+    hook.TASK_COMPLETED: "TaskCompleted",
+    hook.PRE_TOOL: "PreToolUse",
+    hook.POST_TOOL: "PostToolUse",
+    hook.POST_TOOL_FAILURE: "PostToolUseFailure",
+    hook.SESSION_START: "SessionStart",
+    hook.PROMPT: "UserPromptSubmit",
+    hook.CONFIG_CHANGE: "ConfigChange",
+}
+"""The events as Claude Code calls them, and hosts that speak like it."""
+
+
+def claude_names(*without: str) -> dict[str, str]:
+    """The events of a host that calls them as Claude Code does, and lacks some."""
+    return {event: name for event, name in CLAUDE_NAMES.items() if event not in without}
+
+
+def snake_case(name: str) -> str:
+    """`PreToolUse` as `pre_tool_use`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
 SERVER_NAME = "remand"
 """What hosts call our MCP server."""
 PASSED_VARIABLES = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "REMAND_SOCKET")

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from remand.adapters.hosts import mcp_entries, settings
 from remand.adapters.hosts.host import Setup
-from remand.adapters.hosts.settings import UnusableSettings
 from remand.adapters.hosts.table import HOSTS
 from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault, UsageError
@@ -56,11 +55,6 @@ def read_settings(path: str) -> str | None:
         raise EnvironmentFault(f"{path} is not text in UTF-8. Mend it, then repeat.") from None
     except OSError as error:
         raise EnvironmentFault(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def unusable_settings_fault(path: str, problem: UnusableSettings) -> EnvironmentFault:
-    """Why a file is left as it is."""
-    return EnvironmentFault(f"{path} is left as it is: {problem}. Mend it, then repeat.")
 
 
 class SettingsChanges:
@@ -256,7 +250,7 @@ def naming_settings_file(path: str) -> Iterator[None]:
     try:
         yield
     except settings.UnusableSettings as problem:
-        raise unusable_settings_fault(path, problem) from None
+        raise EnvironmentFault(f"{path} is left as it is: {problem}. Mend it, then repeat.") from None
 
 
 Worktrees = Mapping[str, WorktreeFiles]

@@ -8,6 +8,9 @@ from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, pa
 from remand.app.scheduler import ports
 
 NAME = "openhands"
+_NAMES = host.claude_names(
+    hook.SUBAGENT_STOP, hook.TASK_COMPLETED, hook.POST_TOOL_FAILURE, hook.CONFIG_CHANGE
+)
 SETUP = host.Setup(
     NAME,
     programs=("openhands",),
@@ -17,20 +20,8 @@ SETUP = host.Setup(
     ),
     path=".openhands/hooks.json",
     elsewhere=("~/.openhands/hooks.json",),
-    events={
-        hook.STOP: "Stop",
-        hook.PRE_TOOL: "PreToolUse",
-        hook.POST_TOOL: "PostToolUse",
-        hook.SESSION_START: "SessionStart",
-        hook.PROMPT: "UserPromptSubmit",
-    },
-    other_names={
-        "Stop": "stop",
-        "PreToolUse": "pre_tool_use",
-        "PostToolUse": "post_tool_use",
-        "SessionStart": "session_start",
-        "UserPromptSubmit": "user_prompt_submit",
-    },
+    events=_NAMES,
+    other_names={name: host.snake_case(name) for name in _NAMES.values()},
     extras={"type": "command"},
     project="OPENHANDS_PROJECT_DIR",
 )

@@ -17,15 +17,7 @@ SETUP = host.Setup(
     server=host.McpEntry(".qwen/settings.json", {"timeout": host.TOOL_SECONDS * 1000}),
     path=".qwen/settings.json",
     elsewhere=("~/.qwen/settings.json",),
-    events={
-        hook.STOP: "Stop",
-        hook.SUBAGENT_STOP: "SubagentStop",
-        hook.PRE_TOOL: "PreToolUse",
-        hook.POST_TOOL: "PostToolUse",
-        hook.POST_TOOL_FAILURE: "PostToolUseFailure",
-        hook.SESSION_START: "SessionStart",
-        hook.PROMPT: "UserPromptSubmit",
-    },
+    events=host.claude_names(hook.TASK_COMPLETED, hook.CONFIG_CHANGE),
     matchers={
         hook.PRE_TOOL: WRITING,
         hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}",

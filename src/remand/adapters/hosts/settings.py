@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from shlex import quote
+from typing import NamedTuple
 
 from remand.adapters.hosts.host import Setup
 from remand.app.hook_calls import ENDINGS, SECONDS
@@ -23,31 +24,25 @@ class NotJsonError(ValueError):
     """The text is no JSON, not even one with comments."""
 
 
-class JsonNode:
+class JsonNode(NamedTuple):
     """A value and where it stands in the text."""
 
-    __slots__ = ("end", "items", "start", "value")
-
-    def __init__(self, value: object, start: int, end: int, items: list[JsonItem]) -> None:
-        self.value = value
-        self.start = start
-        self.end = end
-        self.items = items
-        """The members of an object or the elements of a list, in their order."""
+    value: object
+    start: int
+    end: int
+    items: list[JsonItem]
+    """The members of an object or the elements of a list, in their order."""
 
 
-class JsonItem:
+class JsonItem(NamedTuple):
     """A member of an object, or an element of a list."""
 
-    __slots__ = ("comma", "key", "node", "start")
-
-    def __init__(self, key: str, node: JsonNode, start: int) -> None:
-        self.key = key
-        self.node = node
-        self.start = start
-        """Where its key begins, or its value where it has none."""
-        self.comma = -1
-        """Where the comma behind it stands; -1 when there is none."""
+    key: str
+    node: JsonNode
+    start: int
+    """Where its key begins, or its value where it has none."""
+    comma: int = -1
+    """Where the comma behind it stands; -1 when there is none."""
 
 
 def parse_jsonc(text: str) -> JsonNode:
@@ -66,8 +61,9 @@ def edit_jsonc(text: str, wanted: object) -> str | None:
     Members and elements are taken out and plain values replaced; None when more than that would be needed.
     """
     try:
-        cuts = list(_text_edits(text, parse_jsonc(text), wanted))
-        changed = _apply(text, cuts)
+        changed = text
+        for start, end, new in sorted(_text_edits(text, parse_jsonc(text), wanted), reverse=True):
+            changed = changed[:start] + new + changed[end:]
         return changed if parse_jsonc(changed).value == wanted else None
     except NotJsonError:
         return None
@@ -129,12 +125,6 @@ def _removals(text: str, items: list[JsonItem], gone: set[int]) -> Iterator[Text
         yield begin, end, ""
 
 
-def _apply(text: str, cuts: list[TextEdit]) -> str:
-    for start, end, new in sorted(cuts, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
-
-
 def _skip(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
@@ -162,11 +152,11 @@ def _container(text: str, start: int, depth: int) -> JsonNode:
         if items and items[-1].comma < 0:
             raise NotJsonError(f"a comma is missing at character {at}")
         item = _member(text, at, depth) if is_object else JsonItem("", _value(text, at, depth + 1), at)
-        items.append(item)
         at = _skip(text, item.node.end)
         if text[at : at + 1] == ",":
-            item.comma = at
+            item = item._replace(comma=at)
             at = _skip(text, at + 1)
+        items.append(item)
     if not is_object:
         return JsonNode([item.node.value for item in items], start, at + 1, items)
     members = {item.key: item.node.value for item in items}
@@ -202,20 +192,17 @@ class UnusableSettings(Exception):  # noqa: N818 - it is the settings that are u
     """The settings file cannot be written again without losing something."""
 
 
-class HookEntry:
+class HookEntry(NamedTuple):
     """One of our entries, as it stands in a settings file."""
 
-    __slots__ = ("command", "event", "matcher", "place", "timeout")
-
-    def __init__(self, *, event: str, place: str, matcher: object, command: str, timeout: object) -> None:
-        self.event = event
-        """The host's own name of the event."""
-        self.place = place
-        """Which group of that event, and which hook in it: `0:0` is the first."""
-        self.matcher = matcher
-        self.command = command
-        """The line that the host hands to a shell."""
-        self.timeout = timeout
+    event: str
+    """The host's own name of the event."""
+    place: str
+    """Which group of that event, and which hook in it: `0:0` is the first."""
+    matcher: object
+    command: str
+    """The line that the host hands to a shell."""
+    timeout: object
 
 
 def install_hooks(setup: Setup, text: str | None, program: Sequence[str]) -> str:
@@ -223,8 +210,13 @@ def install_hooks(setup: Setup, text: str | None, program: Sequence[str]) -> str
     settings = _load_or_new(setup, text)
     table = _table(setup, settings)
     for event, name in setup.events.items():
-        own_name = _event_spelling(setup, table, name)
-        table[own_name] = _replace_group(setup, _event_groups(table, own_name), _entry(setup, event, program))
+        # Two spellings of one event are an error to the host: one that the file has already stays.
+        other = setup.other_names.get(name, "")
+        own_name = other if other in table else name
+        groups = table.get(own_name, [])
+        if not isinstance(groups, list):
+            raise UnusableSettings(f"{own_name!r} is not a list")
+        table[own_name] = _replace_group(setup, groups, _entry(setup, event, program))
     return dump_settings(settings, text)
 
 
@@ -315,19 +307,6 @@ def _table(setup: Setup, settings: Table) -> Table:
     if not isinstance(table, dict):
         raise UnusableSettings(f"{SECTION!r} is not an object")
     return table
-
-
-def _event_spelling(setup: Setup, table: Table, name: str) -> str:
-    """The name of an event as the file spells it already: two spellings of one event are an error to the host."""
-    other = setup.other_names.get(name, "")
-    return other if other in table else name
-
-
-def _event_groups(table: Table, name: str) -> list[object]:
-    groups = table.get(name, [])
-    if not isinstance(groups, list):
-        raise UnusableSettings(f"{name!r} is not a list")
-    return groups
 
 
 def _entry(setup: Setup, event: str, program: Sequence[str]) -> Table:

@@ -248,7 +248,6 @@ class Sessions:
         return len(times)
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
-        """True for the first stop of a kind, and whenever that very stop is told again."""
         path = self._path(kind, task_id, session)
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -262,7 +261,6 @@ class Sessions:
         return True
 
     def is_due(self, kind: str, task_id: str, session: str, seconds: float) -> bool:
-        """True when something was last done so long ago that it is to be done again; notes that it now is."""
         path = self._path(kind, task_id, session)
         with suppress(OSError):
             if time.time() - os.stat(path).st_mtime < seconds:

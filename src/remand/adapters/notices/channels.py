@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from remand.adapters.notices.addresses import read_addresses
-from remand.adapters.system.files import hold_lock
+from remand.adapters.system.files import hold_lock, read_start
 from remand.app.notices import Channel
 
 
@@ -113,8 +113,7 @@ class FilePace:
 
     def _last(self) -> tuple[float, float]:
         try:
-            with open(self._path, encoding="ascii") as file:
-                at, step = map(float, file.read(100).split())
-        except (OSError, ValueError):
+            at, step = map(float, read_start(self._path, 100).split())
+        except ValueError:
             return 0.0, 0.0
         return at, step

@@ -44,14 +44,12 @@ class RecordFiles:
             _replace(path, wanted)
 
     def drop(self, kind: RecordKind, name: str) -> None:
-        """Takes a file away, if it is there."""
         folder = self._path(kind)
         if os.path.realpath(folder) == folder:
             with suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(os.path.join(folder, f"{name}.{_ENDINGS[kind]}"))
 
     def names(self, kind: RecordKind) -> set[str]:
-        """The names of the files of a kind."""
         try:
             found = map(_OURS[kind].fullmatch, os.listdir(self._path(kind)))
         except (FileNotFoundError, NotADirectoryError):

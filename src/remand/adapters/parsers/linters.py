@@ -159,14 +159,10 @@ def parse_mypy(ran: ToolOutput) -> Measurement:
             f"mypy speaks of {reader.declared} errors, of which {found.errors} can be read"
         )
     tool_output.require_complaint(ran, "mypy", found.errors)
-    if not (found.errors or reader.is_success or _is_silent_json(content)):
+    # With `--output json` an empty line is all that mypy says when it has nothing to complain of.
+    if not (found.errors or reader.is_success or content in (b"\n", b"\r\n")):
         raise UnreadableReport("mypy reported neither issues nor success")
     return found.measurement("errors", "notes")
-
-
-def _is_silent_json(content: bytes) -> bool:
-    """With `--output json` an empty line is all that mypy says when it has nothing to complain of."""
-    return content in (b"\n", b"\r\n")
 
 
 # -------------------------------------------- TypeScript: `tsc --noEmit --pretty false`, or its coloured form
@@ -309,20 +305,16 @@ def parse_sarif(ran: ToolOutput) -> Measurement:
         raise UnreadableReport(f"this is not a SARIF {_SARIF_VERSION} log of a run")
     found = Findings(ran.root)
     for run in log.runs:
-        _require_successful_run(run)
+        if run.results is None or not all(one.execution_successful for one in run.invocations):
+            raise UnreadableReport(f"{run.tool.driver.name[:40]} says that it could not do its work")
         levels = {rule.id: rule.default_configuration.level for rule in run.tool.driver.rules}
-        for result in run.results or ():
+        for result in run.results:
             if result.is_counted:
                 _add_sarif_result(result, run, levels, found)
     tool_output.require_complaint(
         ran, log.runs[0].tool.driver.name[:40], found.errors + found.warnings + found.notes
     )
     return found.measurement("errors", "warnings", "notes")
-
-
-def _require_successful_run(run: _Run) -> None:
-    if run.results is None or not all(one.execution_successful for one in run.invocations):
-        raise UnreadableReport(f"{run.tool.driver.name[:40]} says that it could not do its work")
 
 
 def _add_sarif_result(result: _Result, run: _Run, levels: dict[str, str], found: Findings) -> None:

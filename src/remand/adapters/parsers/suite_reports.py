@@ -137,7 +137,9 @@ def parse_junit(ran: ToolOutput) -> Measurement:
     if read.is_short:
         raise UnreadableReport("the report names fewer tests or results than its own head counts")
     if read.is_pytest and ran.status == _PYTEST_INTERRUPTED and failures and failures == read.uncollected:
-        return _collection_failures(read)
+        # Test files that cannot be loaded keep pytest from running any test; that is the code's failure.
+        figures = {"tests": 0.0, "failures": float(read.uncollected), "skipped": 0.0}
+        return Measurement(figures=figures, findings=read.found.kept_findings)
     if read.is_pytest:
         _require_measured(ran, len(read.outcomes.tests))
     if not (ran.status == _PYTEST_EMPTY and read.is_pytest):
@@ -155,12 +157,6 @@ def _require_measured(ran: ToolOutput, tests: int) -> None:
         raise UnreadableReport(f"pytest ended with status {ran.status}: {_PYTEST_GAVE_UP[ran.status]}")
     if ran.status == _PYTEST_EMPTY and tests:
         raise UnreadableReport(f"pytest says that it ran no tests, but reports {tests}")
-
-
-def _collection_failures(read: _ReportReader) -> Measurement:
-    """Test files that cannot be loaded keep pytest from running any test; that is the code's failure."""
-    figures = {"tests": 0.0, "failures": float(read.uncollected), "skipped": 0.0}
-    return Measurement(figures=figures, findings=read.found.kept_findings)
 
 
 def _junit_outcome(results: Sequence[FinalResult]) -> str:

@@ -6,7 +6,7 @@ import io
 import json
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -46,8 +46,7 @@ def error_output(ran: ToolOutput) -> bytes:
 
 def lines(content: bytes) -> Iterator[str]:
     """The lines of a text; of a very long one the beginning."""
-    for line in io.BytesIO(content):
-        yield line[:MAX_LINE].decode("utf-8", "replace").rstrip("\r\n")
+    yield from map(_as_text, io.BytesIO(content))
 
 
 def require_known_status(ran: ToolOutput, tool: str, known: range) -> None:
@@ -126,7 +125,9 @@ def _read(content: bytes, shape: type[Shape]) -> Shape:
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return msgspec.convert(_lenient(content), shape)
+        # What the fast reader refuses and tools may well write: bytes that are no UTF-8, halves of surrogate pairs.
+        text = content.decode("utf-8", "replace")
+        return msgspec.convert(json.loads(text, strict=False, parse_constant=str), shape)
 
 
 def _second_look(line: bytes, shape: type[Shape]) -> Shape | str:
@@ -138,8 +139,3 @@ def _second_look(line: bytes, shape: type[Shape]) -> Shape | str:
 
 def _as_text(line: bytes) -> str:
     return line[:MAX_LINE].decode("utf-8", "replace").rstrip("\r\n")
-
-
-def _lenient(content: bytes) -> Any:
-    """What the fast reader refuses and tools may well write: bytes that are no UTF-8, halves of surrogate pairs."""
-    return json.loads(content.decode("utf-8", "replace"), strict=False, parse_constant=str)

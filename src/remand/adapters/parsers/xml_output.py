@@ -42,7 +42,8 @@ def walk_elements(content: bytes, whole: str) -> Iterator[tuple[str, Element]]:
         for event, element in iterparse(io.BytesIO(content), ("start", "end"), _Parser()):
             if event == "start":
                 stack.append(element)
-                _require_depth(len(stack))
+                if len(stack) > MAX_DEPTH:
+                    raise UnreadableReport(f"the XML is nested more than {MAX_DEPTH} deep")
                 inside += bool(inside or element.tag == whole)
                 if not inside:
                     yield event, element
@@ -56,8 +57,3 @@ def walk_elements(content: bytes, whole: str) -> Iterator[tuple[str, Element]]:
                     stack[-1].remove(element)
     except (ParseError, ValueError, LookupError) as wrong:
         raise UnreadableReport(f"this is not readable XML: {str(wrong)[:200]}") from None
-
-
-def _require_depth(depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise UnreadableReport(f"the XML is nested more than {MAX_DEPTH} deep")

@@ -13,6 +13,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
+from remand.adapters.system.files import read_start
 from remand.app.gates.ports import Job
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -144,12 +145,7 @@ def shared_folders() -> Iterator[str]:
 
 def listening_sockets() -> Iterator[str]:
     """The unix sockets that someone listens on: a network of its own does not keep a job from these."""
-    try:
-        with open("/proc/net/unix", "rb") as listed:
-            lines = listed.read().splitlines()[1:]
-    except OSError:
-        return
-    for line in lines:
+    for line in read_start("/proc/net/unix").splitlines()[1:]:
         _, slash, path = line.partition(b" /")
         if slash and is_socket(b"/" + path):
             yield os.fsdecode(b"/" + path)
@@ -281,22 +277,15 @@ def _targets(folder: str) -> Iterator[str]:
 
 def _base_interpreter(prefix: str) -> str:
     """The folder of the interpreter that a Python environment was made from; empty for anything else."""
-    try:
-        with open(os.path.join(prefix, "pyvenv.cfg"), encoding="utf-8", errors="replace") as settings:
-            pairs = [line.partition("=") for line in settings.read(1 << 16).splitlines()]
-    except OSError:
-        return ""
+    settings = read_start(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8", "replace")
+    pairs = (line.partition("=") for line in settings.splitlines())
     folder = next((value.strip() for name, _, value in pairs if name.strip() == "home"), "")
     return folder if os.access(os.path.join(folder, "python3"), os.X_OK) else ""
 
 
 def interpreter_of(program: str) -> str:
     """What a script's first line says it is run by; empty when it is no script."""
-    try:
-        with open(program, "rb") as file:
-            line = file.readline(_MAX_FIRST_LINE)
-    except OSError:
-        return ""
+    line = read_start(program, _MAX_FIRST_LINE).partition(b"\n")[0]
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
     if not words:
         return ""

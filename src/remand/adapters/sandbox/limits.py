@@ -17,6 +17,7 @@ from functools import cache
 from types import TracebackType
 from typing import Self
 
+from remand.adapters.system.files import read_start
 from remand.app.gates.ports import MIB, JobLimits
 
 CONTROLLERS = ("memory", "pids")
@@ -118,11 +119,7 @@ def _write(folder: str, name: str, value: str) -> bool:
 
 
 def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return read_start(path).decode("utf-8", "replace")
 
 
 def _members(folder: str) -> list[int]:

@@ -15,6 +15,8 @@ from io import FileIO
 from math import ceil
 from typing import NamedTuple
 
+from remand.adapters.system.files import read_start
+
 
 def is_ready(descriptor: int, seconds: float) -> bool:
     """True when a descriptor has something to read within so many seconds. Unlike select, it takes any number."""
@@ -148,11 +150,7 @@ def _processes_below(holder: int, mark: str) -> set[int]:
 
 
 def _mentions(pid: int, file_name: str, word: str) -> bool:
-    try:
-        with open(f"/proc/{pid}/{file_name}", "rb") as file:
-            return os.fsencode(word) in file.read()
-    except OSError:
-        return False
+    return os.fsencode(word) in read_start(f"/proc/{pid}/{file_name}")
 
 
 def is_argument_in_use(word: str) -> bool:

@@ -27,6 +27,9 @@ DISK_CHECK_SECONDS = 0.25
 KILLED = 9
 NOT_STARTED = 127
 CANNOT_RUN = (126, 127)
+LAUNCH_FAILED = (
+    "It could not be started: {}. Check that the program and its interpreter exist and can be read."
+)
 
 
 def find_bubblewrap() -> str:
@@ -128,17 +131,15 @@ def _run_job(job: Job, connect: Connect) -> JobResult:
                 partial(_job_result, job),
             ).wait()
     except job_setup.CannotStart as fault:
-        return JobResult("not_started", NOT_STARTED, detail=str(fault))
-    except supervisor.LaunchFailed as fault:
         return _not_started(str(fault))
+    except supervisor.LaunchFailed as fault:
+        return _not_started(LAUNCH_FAILED.format(fault))
     except OSError as fault:
-        text = f"The system cannot start a process: {fault}. Try again later."
-        return JobResult("not_started", NOT_STARTED, detail=text)
+        return _not_started(f"The system cannot start a process: {fault}. Try again later.")
 
 
-def _not_started(reason: str) -> JobResult:
-    text = f"It could not be started: {reason}. Check that the program and its interpreter exist and can be read."
-    return JobResult("not_started", NOT_STARTED, detail=text)
+def _not_started(detail: str) -> JobResult:
+    return JobResult("not_started", NOT_STARTED, detail=detail)
 
 
 def _job_result(job: Job, end: supervisor.ProcessEnd) -> JobResult:
@@ -146,7 +147,7 @@ def _job_result(job: Job, end: supervisor.ProcessEnd) -> JobResult:
     errors = end.errors.content()
     could_not_run = end.status in CANNOT_RUN and errors.startswith(f"{connections.FIRST_NAME}: ".encode())
     if end.fault or (could_not_run and not end.stopped_for):
-        return _not_started(end.fault or end.errors.text().strip()[-500:])
+        return _not_started(LAUNCH_FAILED.format(end.fault or end.errors.text().strip()[-500:]))
     how, status, detail = end.how, end.status, end.note
     if end.stopped_for == "timed_out":
         how, status, detail = "timed_out", KILLED, f"It took longer than {job.limits.seconds:g} s."

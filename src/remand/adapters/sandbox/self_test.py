@@ -294,19 +294,8 @@ NAMED_SOCKET = "reach a socket by its name, with a network"
 # Exits with 0 when an agent can do its work and reach its socket, and not read what is hidden.
 TRIAL = 'echo mine > own && git add own && git commit -q -m own && test -S "$REMAND_SOCKET" && ! cat "$1" 2>/dev/null'
 AGENT_VARIABLES = (
-    *(
-        "LANG",
-        "HOME",
-        "TMPDIR",
-        "PATH",
-        "PWD",
-        "REMAND_SOCKET",
-        "REMAND_MARK",
-        "LC_CTYPE",
-        "OLDPWD",
-        "SHLVL",
-        "_",
-    ),
+    *("LANG", "HOME", "TMPDIR", "PATH", "PWD", "REMAND_SOCKET", "REMAND_MARK", "LC_CTYPE", "OLDPWD", "SHLVL"),
+    "_",
 )
 
 

@@ -29,7 +29,6 @@ class RandomIds:
     """Random digits for new ids."""
 
     def hex(self) -> str:
-        """Eight random hex digits."""
         return os.urandom(4).hex()
 
 

@@ -28,10 +28,10 @@ class UserCommands:
 
     def __init__(self, folder: str, *, is_users_own: bool) -> None:
         self._folder = folder
-        self._environment = _users_own() if is_users_own else _plain()
+        own = {name: value for name, value in os.environ.items() if not name.startswith("REMAND_")}
+        self._environment = own if is_users_own else _plain()
 
     def run(self, command: Sequence[str], given: bytes, seconds: float) -> CommandOutcome | None:
-        """How the command answered what it was given; None when it could not be started or took too long."""
         with tempfile.TemporaryFile() as asked:
             asked.write(given)
             asked.seek(0)
@@ -82,10 +82,6 @@ def _has_ended(process: subprocess.Popen[bytes], deadline: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
-
-
-def _users_own() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("REMAND_")}
 
 
 def _plain() -> dict[str, str]:

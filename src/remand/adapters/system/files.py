@@ -1,4 +1,4 @@
-"""Files that several processes share: replaced in one step, and locks that end with whoever holds them."""
+"""Files that several processes share: read if they can be, replaced in one step, and locks that end with whoever holds them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,15 @@ def atomic_write(path: str, content: bytes, *, mode: int = 0o666, draft: str = "
     finally:
         with suppress(OSError):
             os.unlink(draft)  # it is there only if something failed
+
+
+def read_start(path: str, limit: int = -1) -> bytes:
+    """The beginning of a file, or all of it; empty when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(limit)
+    except OSError:
+        return b""
 
 
 def lock_handle(handle: int, *, is_shared: bool = False, waits: bool = True) -> bool:

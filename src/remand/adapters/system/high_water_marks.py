@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from remand.adapters.system.files import atomic_write, lock_handle, unlock_handle
+from remand.adapters.system.files import atomic_write, lock_handle, read_start, unlock_handle
 
 _SEQ_WIDTH, _TIP_WIDTH = 20, 32
 
@@ -45,11 +45,9 @@ class FileMarks:
             unlock_handle(self._file)
 
     def all(self) -> dict[str, tuple[int, str]]:
-        """Every session's number and tip as last seen."""
         return _read(self._others) | _read(self._mark)
 
     def close(self) -> None:
-        """Lets go of the file that is held open."""
         os.close(self._file)
 
     def _write(self, path: str, marks: dict[str, tuple[int, str]]) -> None:
@@ -62,11 +60,7 @@ def _line(session: str, seq: int, tip: str) -> str:
 
 
 def _rows(path: str) -> list[str]:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().split("\n")
-    except OSError:
-        return []
+    return read_start(path).decode("ascii", "replace").split("\n")
 
 
 def _read(path: str) -> dict[str, tuple[int, str]]:

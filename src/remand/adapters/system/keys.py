@@ -76,7 +76,6 @@ class OpenSsl:
         self._ready: tuple[bytes, int] = (b"", 0)
 
     def public(self, seed: bytes) -> bytes:
-        """The public key of a private one."""
         key = self._private(_ED25519, None, _require_size(seed, _KEY_BYTES), _KEY_BYTES)
         try:
             found, size = self._buffer(_KEY_BYTES), self._size(_KEY_BYTES)
@@ -86,7 +85,6 @@ class OpenSsl:
             self._free_key(key)
 
     def sign(self, seed: bytes, content: bytes) -> bytes:
-        """The signature of a private key."""
         key = self._signing_key(seed)
         context = self._context()
         try:
@@ -107,7 +105,6 @@ class OpenSsl:
         return key
 
     def is_signed(self, public: bytes, signature: bytes, content: bytes) -> bool:
-        """True when the holder of a public key signed exactly that."""
         if len(public) != _KEY_BYTES or len(signature) != _SIGNATURE_BYTES:
             return False
         key = self._public(_ED25519, None, public, _KEY_BYTES)
@@ -126,19 +123,16 @@ class Cryptography:
     """The package of that name."""
 
     def public(self, seed: bytes) -> bytes:
-        """The public key of a private one."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
 
     def sign(self, seed: bytes, content: bytes) -> bytes:
-        """The signature of a private key."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         return Ed25519PrivateKey.from_private_bytes(seed).sign(content)
 
     def is_signed(self, public: bytes, signature: bytes, content: bytes) -> bool:
-        """True when the holder of a public key signed exactly that."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -273,7 +267,8 @@ class FileKeys:
                 f"The folder {self._folder} is not this user's own. Make it so (chmod 700), then repeat."
             )
         seed = os.urandom(KEY_BYTES)
-        public = PublicKey(raw=ed25519().public(seed), name=machine_name())
+        name = _NO_NAME.sub("-", os.uname().nodename).strip("-")[:MAX_KEY_NAME] or "machine"
+        public = PublicKey(raw=ed25519().public(seed), name=name)
         content = f"{_PRIVATE}{b64encode(seed).decode()}\n{public.entry}\n"
         draft = f"{self._path}.{os.getpid()}.{os.urandom(4).hex()}"
         try:
@@ -291,11 +286,6 @@ class FileKeys:
         finally:
             with suppress(OSError):
                 os.unlink(draft)
-
-
-def machine_name() -> str:
-    """What this machine is called, as far as it may stand in a file."""
-    return _NO_NAME.sub("-", os.uname().nodename).strip("-")[:MAX_KEY_NAME] or "machine"
 
 
 def _verify_all(claims: Sequence[SignedClaim]) -> list[bool]:

@@ -6,8 +6,8 @@ import os
 import pwd
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
+from remand.adapters.system.files import read_start
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.domain.text.redaction import MachinePaths
 
@@ -96,9 +96,9 @@ def _change_time(folder: str) -> int:
 
 def _worktrees(folder: str) -> list[str]:
     """The linked worktrees of a repository, wherever they are."""
-    found = []
-    with suppress(OSError):
-        for name in os.listdir(folder):
-            with suppress(OSError), open(os.path.join(folder, name, "gitdir"), encoding="utf-8") as file:
-                found.append(os.path.dirname(file.read(4096).strip()))
-    return found
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    paths = (read_start(os.path.join(folder, name, "gitdir"), 4096) for name in names)
+    return [os.path.dirname(os.fsdecode(path.strip())) for path in paths]

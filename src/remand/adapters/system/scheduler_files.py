@@ -95,7 +95,6 @@ class RunLogs:
         return known[1]
 
     def last_written(self, run_id: str) -> Instant:
-        """When a run last said something; empty when it never did."""
         try:
             return format_instant(datetime.fromtimestamp(os.stat(self.path(run_id)).st_mtime, UTC))
         except (OSError, OverflowError, ValueError):

@@ -101,7 +101,8 @@ def _read_answer(connection: HTTPConnection, target: Target, deadline: float) ->
     if time.monotonic() >= deadline:
         return PageAnswer(CommandOutcome(0, "timed out"))
     leads_to = answer.headers.get("Location", "") if answer.status in REDIRECTS else ""
-    here = f"{target.scheme}://{_bracket_ipv6(target.host)}:{target.port}{target.path}"
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    here = f"{target.scheme}://{host}:{target.port}{target.path}"
     said = text[:MAX_TEXT].decode("utf-8", "replace")
     return PageAnswer(
         CommandOutcome(answer.status, said, len(text) > MAX_TEXT), urljoin(here, leads_to) if leads_to else ""
@@ -131,10 +132,6 @@ def _path(parts: SplitResult) -> str:
 
 def _is_plain(url: str) -> bool:
     return url.isascii() and url.isprintable() and " " not in url and "\\" not in url
-
-
-def _bracket_ipv6(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _is_expected_peer(connection: HTTPConnection, host: str) -> bool:

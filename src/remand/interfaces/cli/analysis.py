@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from remand import config
-from remand.app.analysis import work_report
-from remand.app.analysis.rejection_analysis import (
-    BREAKDOWNS,
-    Analysis,
-    Breakdown,
-    RejectionOutcome,
-    RejectionRow,
-    analyze,
-    break_down,
-    ledger_cases,
-)
+from remand.app.analysis import rejection_analysis, work_report
 from remand.app.analysis.simulation import NOT_SIMULATED, Simulation, simulate
 from remand.app.analysis.statistics import Cluster, Share
 from remand.app.analysis.work_report import build_work_report, measure_rework
@@ -39,10 +29,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_SINCE = argument("--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone")
+
+
 @command(
     "analyze rejections",
-    argument("--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"),
-    argument("--by", choices=BREAKDOWNS, default="", help="add a table grouped by this"),
+    _SINCE,
+    argument("--by", choices=rejection_analysis.BREAKDOWNS, default="", help="add a table grouped by this"),
     argument("--plot", metavar="FILE", default="", help="write a chart to FILE.svg or FILE.png"),
 )
 def _rejections(context: Context) -> Result:
@@ -52,21 +45,18 @@ def _rejections(context: Context) -> Result:
     if file:
         plot.require_format(file)
     with without_garbage_collection(), context.opened_ledger.store.read() as view:
-        found = ledger_cases(view, since)
-        analysis = analyze(found, since)
-        rows = break_down(found, options.by) if options.by else None
+        found = rejection_analysis.ledger_cases(view, since)
+        analysis = rejection_analysis.analyze(found, since)
+        rows = rejection_analysis.break_down(found, options.by) if options.by else None
     if file:
         plot.draw(analysis, file)
-    data = {"plot": file} if file else {}
-    return Result(_document(analysis, rows, data), rejections_page(analysis, rows, file))
+    data: dict[str, Any] = msgspec.structs.asdict(analysis)
+    data |= msgspec.structs.asdict(rows) if rows is not None else {}
+    data |= {"plot": file} if file else {}
+    return Result(RawJson(msgspec.json.encode(data).decode()), rejections_page(analysis, rows, file))
 
 
-_SINCE = (
-    argument("--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"),
-)
-
-
-@command("analyze rework", *_SINCE)
+@command("analyze rework", _SINCE)
 def _rework(context: Context) -> Result:
     since = context.since()
     opened = context.opened_ledger
@@ -76,19 +66,12 @@ def _rework(context: Context) -> Result:
     return Result(RawJson(msgspec.json.encode(found).decode()), rework_page(found))
 
 
-@command("analyze runs", *_SINCE)
+@command("analyze runs", _SINCE)
 def _runs(context: Context) -> Result:
     since = context.since()
     with without_garbage_collection(), context.opened_ledger.store.read() as view:
         found = build_work_report((task_events(view, task.id) for task in view.tasks.every()), since)
     return Result(RawJson(msgspec.json.encode(found).decode()), runs_page(found))
-
-
-def _document(analysis: Analysis, rows: Breakdown | None, more: dict[str, str]) -> RawJson:
-    fields: dict[str, Any] = msgspec.structs.asdict(analysis)
-    if rows is not None:
-        fields |= msgspec.structs.asdict(rows)
-    return RawJson(msgspec.json.encode(fields | more).decode())
 
 
 NOTE = "Each decision is made again from the events recorded up to that time. What a different decision would have led to is not simulated."
@@ -224,14 +207,18 @@ def _page(headline: str, tables: Iterable[tuple[str, Show]], last: str = "") -> 
     return show
 
 
-def rejections_page(analysis: Analysis, rows: Breakdown | None, file: str) -> Show:
+def rejections_page(
+    analysis: rejection_analysis.Analysis, rows: rejection_analysis.Breakdown | None, file: str
+) -> Show:
     """Everything, in the order of a reader's questions."""
     if not analysis.total_rejections:
         return _page(rejections_headline(analysis), ())
     own, tables = rows.by if rows else "", []
     if rows:
         title = _limited_title(f"By {own}", rows.rows_in_all, _TOP_OF_BREAKDOWN)
-        counted = [row for row in rows.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, RejectionRow)]
+        counted = [
+            row for row in rows.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, rejection_analysis.RejectionRow)
+        ]
         merged = [row for row in rows.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, Cluster)]
         tables.append((title, _blockers(merged) if own == "blocker" else _count_table(own, counted)))
     if own != "reason":
@@ -246,7 +233,7 @@ def rejections_page(analysis: Analysis, rows: Breakdown | None, file: str) -> Sh
     return _page(rejections_headline(analysis), tables, f"\nwrote {clean(file)}" if file else "")
 
 
-def rejections_headline(analysis: Analysis) -> str:
+def rejections_headline(analysis: rejection_analysis.Analysis) -> str:
     """What matters most, in a sentence or two."""
     since = f" since {analysis.since[:19].replace('T', ' ')}" if analysis.since else ""
     total = analysis.total_rejections
@@ -272,7 +259,7 @@ def _limited_title(title: str, count: int, most: int = _TOP) -> str:
     return f"{title} (first {most} of {count:,})" if count > most else title
 
 
-def _count_table(name: str, rows: Sequence[RejectionRow]) -> Show:
+def _count_table(name: str, rows: Sequence[rejection_analysis.RejectionRow]) -> Show:
     cells = [
         (
             row.key,
@@ -291,10 +278,10 @@ def _blockers(found: Sequence[Cluster]) -> Show:
     return table(("times", "tasks", "blocker"), cells, "No task was blocked.", wraps=True)
 
 
-def _outcomes(analysis: Analysis) -> Show:
+def _outcomes(analysis: rejection_analysis.Analysis) -> Show:
     answers = ("accepted", "overridden")
     cells = []
-    for outcome in RejectionOutcome:
+    for outcome in rejection_analysis.RejectionOutcome:
         shares = [analysis.outcomes[name].by_outcome.get(outcome.value) for name in answers]
         if any(one is not None and one.count for one in shares):
             cells.append((outcome.value.replace("_", " "), *map(_share_text, shares)))

@@ -12,14 +12,8 @@ from msgspec.structs import replace
 from remand.app.errors import UsageError
 from remand.app.events.missing_lines import Repair
 from remand.app.history.activity import REJECTION_EVENTS, event_text
+from remand.app.log import repair
 from remand.app.log.exchange import import_folder, publish_all, publish_task
-from remand.app.log.repair import (
-    compare_with_base,
-    find_damage,
-    rebuild_from_files,
-    repair_damage,
-    restore_tables,
-)
 from remand.app.log.verification import state_digest, verify_log
 from remand.domain.events.event import Event
 from remand.domain.text.words import format_count
@@ -159,20 +153,20 @@ def _gist(event: Event) -> str:
 @command("log verify")
 def _verify(context: Context) -> Result:
     opened = context.opened_ledger
-    compare_with_base(opened.ledger)
+    repair.compare_with_base(opened.ledger)
     with opened.store.read() as tx:
         ledger = opened.ledger
         found = verify_log(
             tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
         )
     if found.is_ledger_wrong:
-        restore_tables(ledger)
+        repair.restore_tables(ledger)
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     aside = [msgspec.to_builtins(file) for file in found.set_aside if os.path.exists(file.file)]
     for problem in (*problems, *aside):
         problem["file"] = _relative(context, problem["file"])
     unconfirmed = [unconfirmed_row(event) for event in found.unconfirmed]
-    given = [_repair_row(repair) for repair in found.given_up]
+    given = [_repair_row(one) for one in found.given_up]
     data = {
         "events": found.events,
         "ok": found.ok,
@@ -231,11 +225,11 @@ def _repair_row(found: Repair) -> dict[str, Any]:
 )
 def _repair(context: Context) -> Result:
     actor, ledger = context.user(), context.opened_ledger.ledger
-    compare_with_base(ledger)
-    found = find_damage(ledger)
+    repair.compare_with_base(ledger)
+    found = repair.find_damage(ledger)
     is_done = bool(found) and context.arguments.yes
     if is_done:
-        repair_damage(ledger, actor, context.text(context.arguments.reason))
+        repair.repair_damage(ledger, actor, context.text(context.arguments.reason))
     shown = [msgspec.to_builtins(replace(one, file=_relative(context, one.file))) for one in found]
     data = {"found": shown, "repaired": is_done}
     if not found:
@@ -255,7 +249,7 @@ def _relative(context: Context, path: str) -> str:
 
 @command("log rebuild")
 def _rebuild(context: Context) -> Result:
-    count = rebuild_from_files(context.opened_ledger.ledger)
+    count = repair.rebuild_from_files(context.opened_ledger.ledger)
     return Result({"events": count}, f"Rebuilt every table from {format_count(count, 'event')}.")
 
 

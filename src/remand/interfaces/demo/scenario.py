@@ -16,16 +16,8 @@ from remand.domain.events.reviews import EscalationOpened
 from remand.domain.events.work import RunEnded, RunStarted
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.task import Task
+from remand.interfaces.demo import environment
 from remand.interfaces.demo.agents import GUIDANCE, HALF_WAY
-from remand.interfaces.demo.environment import (
-    DemoEnvironment,
-    DemoPrinter,
-    EventWatcher,
-    Narrator,
-    ObservedEvent,
-    expect,
-    fail,
-)
 
 MODULES = 12
 GATES = """\
@@ -166,7 +158,7 @@ NOT_WORTH_IT = "tidier prices are not worth the test of the tax"
 class Owner:
     """Answers when asked, with one command each."""
 
-    def __init__(self, stage: DemoEnvironment, voice: DemoPrinter) -> None:
+    def __init__(self, stage: environment.DemoEnvironment, voice: environment.DemoPrinter) -> None:
         self._stage = stage
         self._voice = voice
 
@@ -174,7 +166,7 @@ class Owner:
         for task in tasks:
             self._stage.remand("task", "add", *task.options)
 
-    def answer(self, observed: ObservedEvent) -> None:
+    def answer(self, observed: environment.ObservedEvent) -> None:
         """Does what an event asks of the user, if it asks anything."""
         match observed.event:
             case EscalationOpened():
@@ -189,10 +181,10 @@ class Owner:
         """Everyone who could do it is locked out: looks at the question, and answers it."""
         stage, say = self._stage, self._voice.say
         if task.inbox.escalation and task.inbox.escalation.kind != "deadlock":
-            fail(f"the user is asked what nobody should have to: {task.inbox.escalation.reason}")
+            environment.fail(f"the user is asked what nobody should have to: {task.inbox.escalation.reason}")
         alias = task.details.aliases[0]
         again = stage.remand("task", "claim", alias, "--agent", UNLOCKED)
-        expect(again, "refused", "locked_out")
+        environment.expect(again, "refused", "locked_out")
         say(f"    {again['message']}")
         question = next(one for one in stage.remand("inbox") if one["task_id"] == task.id)
         say(f"    {question['question']}")
@@ -200,7 +192,7 @@ class Owner:
             say(f"      {option['key']}: {option['text']}")
         answered = stage.remand("inbox", "answer", alias, f"unlock:{UNLOCKED}", "--guidance", GUIDANCE)
         if "refused" in answered:
-            fail(f"the user's answer was refused: {answered}")
+            environment.fail(f"the user's answer was refused: {answered}")
 
 
 PATIENCE = 600.0
@@ -214,11 +206,11 @@ OWN_TABLES = "# Who works here"
 
 
 class Scenario:
-    def __init__(self, stage: DemoEnvironment, voice: DemoPrinter) -> None:
+    def __init__(self, stage: environment.DemoEnvironment, voice: environment.DemoPrinter) -> None:
         self._stage = stage
         self._voice = voice
-        self._watching = EventWatcher(stage.repository)
-        self._narrator = Narrator(stage.log_of)
+        self._watching = environment.EventWatcher(stage.repository)
+        self._narrator = environment.Narrator(stage.log_of)
         self._owner = Owner(stage, voice)
         self._tier = ""
 
@@ -262,7 +254,7 @@ class Scenario:
         voice.heading("Hockney is in the middle of it when the scheduler is killed. What is known is known")
         stage.kill_scheduler()
         refused = stage.remand("task", "claim", BUTTON.alias, "--agent", "Fenster")
-        expect(refused, "refused", "locked_out")
+        environment.expect(refused, "refused", "locked_out")
         voice.say(f"    {refused['message']}")
         voice.say(f"    {stage.remand('say', 'Why is Fenster locked out?')['done']}")
 
@@ -287,7 +279,7 @@ class Scenario:
         stage.git("clone", "-q", stage.repository, clone, folder=stage.folder)
         here = stage.remand("log", "digest")
         there = stage.remand("log", "digest", folder=clone, is_quiet=True)
-        expect(there, "digest", here["digest"])
+        environment.expect(there, "digest", here["digest"])
         self._voice.say(f"    both: {here['digest'][:16]}…, {here['events']} events")
 
     def _analyze_rejections(self) -> None:
@@ -303,7 +295,7 @@ class Scenario:
         """The read-out, with what else is known."""
         stage = self._stage
         verified = stage.remand("log", "verify", is_quiet=True)
-        expect(verified, "ok", True)
+        environment.expect(verified, "ok", True)
         readout: dict[str, Any] = stage.remand("analyze", "runs", is_quiet=True)
         return readout | {"tier": self._tier, "events": verified["events"]}
 
@@ -312,7 +304,7 @@ class Scenario:
         until = time.monotonic() + PATIENCE
         while not is_enough():
             if self._stage.scheduler_failure or time.monotonic() > until:
-                fail(self._stage.scheduler_failure or f"nothing ends: {self._open()}")
+                environment.fail(self._stage.scheduler_failure or f"nothing ends: {self._open()}")
             self._watching.wait()
             for observed in self._watching.news():
                 self._introduce(observed.event)

@@ -91,16 +91,6 @@ class Signals:
             self._is_asked_to_stop = False
 
 
-def is_ending(came: set[int]) -> bool:
-    """True when one of the signals asks the process to end."""
-    return any(number in came for number in _END_SIGNALS)
-
-
-def is_interruption(came: set[int]) -> bool:
-    """True when the terminal was or is to be somebody else's for a while, and has to be taken again."""
-    return signal.SIGTSTP in came or signal.SIGCONT in came
-
-
 @contextmanager
 def raw_keys(keyboard: int, write: Callable[[str], object]) -> Iterator[None]:
     """Has keys come as they are pressed and unseen, and what is pasted told apart from them."""
@@ -228,12 +218,12 @@ class _View:
                 if typed is None:
                     return ExitReason.GONE
                 came = signals.take()
-                if is_ending(came):
+                if came & {*_END_SIGNALS}:
                     return ExitReason.SIGNALLED
                 if self._handle_keys(keyboard.feed(typed) if typed else keyboard.rest(), live):
                     return ExitReason.QUIT
-                if is_interruption(came):
-                    return None
+                if came & {signal.SIGTSTP, signal.SIGCONT}:
+                    return None  # the terminal was or is to be somebody else's for a while
                 self._refresh_if_due()
         return ExitReason.STOPPED
 

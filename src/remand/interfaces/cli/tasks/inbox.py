@@ -228,7 +228,10 @@ def _answer(context: Context) -> Result:
     given = context.arguments
     task_name, signer = parse_question_id(given.id)
     if signer:
-        return _dismiss(context, find_task(context, task_name)[0], signer, given.option)
+        # Objections of one key that is not trusted, or of all such keys, are dismissed.
+        task, key = find_task(context, task_name)[0], _option_key(OBJECTION_OPTIONS, given.option)
+        dismissal = dismissal_command(task.id, signer, key, context.text(given.guidance))
+        return _answer_result(context.ask(dismissal, context.actor()), key, given.id)
     task_name, slash, finding = given.id.rpartition("/")
     with context.opened_ledger.store.read() as view:
         held_task = view.tasks.get(find_task_id(view, task_name)) if slash else None
@@ -251,13 +254,6 @@ def _answer_result(answer: Acceptance, key: str, name: str) -> Result:
         "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
     }
     return Result(data, _answer_text(answer, key))
-
-
-def _dismiss(context: Context, task: Task, signer: str, option: str) -> Result:
-    """Dismisses the objections of one key that is not trusted, or of all such keys."""
-    key = _option_key(OBJECTION_OPTIONS, option)
-    request = dismissal_command(task.id, signer, key, context.text(context.arguments.guidance))
-    return _answer_result(context.ask(request, context.actor()), key, context.arguments.id)
 
 
 def _settle_finding(context: Context, task: Task, finding: str, option: str) -> Result:
