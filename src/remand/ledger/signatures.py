@@ -101,6 +101,18 @@ class EventGroup(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
         """The chain's value after the last event: what the signature is over."""
         return self.chain_at(self.last)
 
+    @cached_property
+    def numbers_by_task(self) -> dict[str, list[int]]:
+        """The numbers of its events, by the task that each is about."""
+        found: dict[str, list[int]] = {}
+        for number, (_, task) in self.numbered_events():
+            found.setdefault(task, []).append(number)
+        return found
+
+    def __hash__(self) -> int:
+        """Tells groups apart well enough, without a look at thousands of events."""
+        return hash((self.meta.session, self.first, self.before, self.signature))
+
     @property
     def content(self) -> bytes:
         """What is signed, but for the project."""

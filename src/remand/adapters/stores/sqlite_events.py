@@ -32,8 +32,11 @@ ON CONFLICT(session, first, hash) DO UPDATE SET doubt = excluded.doubt RETURNING
 """
 ADD_GROUP_TASK = "INSERT OR IGNORE INTO group_task VALUES (?, ?)"
 _GROUPS_OF_TASK = """
-SELECT line, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ? ORDER BY session, first
+SELECT n, hash, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ? ORDER BY session, first
 """
+_GROUP_AT = "SELECT line, doubt FROM signed_group WHERE n = ?"
+_LARGE_GROUP, _MOST_KNOWN = 16, 64
+"""How many events a group names that is kept in memory, and how many such groups are."""
 _DOUBT_OF_GROUP = "SELECT doubt FROM signed_group WHERE session = ? AND first = ? AND hash = ?"
 _WRONG_GROUPS = """
 SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signature' ORDER BY first
@@ -52,6 +55,10 @@ WHERE session = ? AND doubt = '' AND typeof(first) = 'integer' AND typeof(last) 
 """
 
 
+_known_groups: dict[bytes, tuple[EventGroup, bytes]] = {}
+"""Large groups by the hashes of their lines, with these: one is read for each of its tasks."""
+
+
 class SqliteGroups(Table):
     """The signed groups."""
 
@@ -63,7 +70,24 @@ class SqliteGroups(Table):
                 self._db.run(ADD_GROUP_TASK, (task, n))
 
     def of_task(self, task_id: str) -> list[SignedGroup]:
-        return list(_groups(self._db.rows(_GROUPS_OF_TASK, (task_id,))))
+        rows = self._db.all(_GROUPS_OF_TASK, (task_id,))
+        found = ((self._known_group(n, digest), doubt) for n, digest, doubt in rows)
+        return [SignedGroup(group[0], group[1], _as_group_doubt(doubt)) for group, doubt in found if group]
+
+    def _known_group(self, n: int, digest: bytes) -> tuple[EventGroup, bytes] | None:
+        """A group by its number, from memory if it was read before and is large.
+
+        None when its line was damaged: it covers nothing.
+        """
+        known = _known_groups.get(digest)
+        if known is None:
+            read = next(_groups(self._db.all(_GROUP_AT, (n,))), None)
+            known = read[:2] if read else None
+            if known and len(known[0].events) > _LARGE_GROUP:
+                if len(_known_groups) >= _MOST_KNOWN:
+                    _known_groups.clear()
+                _known_groups[digest] = known
+        return known
 
     def doubt(self, group: EventGroup) -> Doubt | None:
         place = (group.session, group.first, sha256(signatures.encode_group(group)).digest())

@@ -210,10 +210,11 @@ def _named_events(
     for group in groups:
         session = "" if group.session.startswith(IMPORT) else group.session.removeprefix(ADOPT)
         last = last_counted_number(group, trust)
-        for seq, (event_id, task) in group.numbered_events():
-            if task == task_id and seq <= last:
+        for seq in group.numbers_by_task.get(task_id, ()):
+            if seq <= last:
+                event_id = group.events[seq - group.first].id
                 found[session, event_id] = MissingLines(
-                    session=group.session, first=seq, last=seq, id=event_id, task=task
+                    session=group.session, first=seq, last=seq, id=event_id, task=task_id
                 )
     return found
 
