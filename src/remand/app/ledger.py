@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -58,12 +59,22 @@ from remand.domain.events.log import VOIDS
 from remand.domain.ids import make_session_name, parse_handoff_id
 from remand.domain.instant import Instant
 from remand.domain.preconditions import require_user
+from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import signatures
 from remand.ledger.event_tables import EventEntry, SignedGroup
 from remand.ledger.signatures import EventGroup, GroupedEvent
-from remand.ledger.store import Store, Transaction
+from remand.ledger.store import LedgerHead, Store, Transaction
+
+
+class UnsyncedAnswers(NamedTuple):
+    """Answers that nobody may be given before what they rest on is on disk."""
+
+    answers: list[Answer]
+    head: LedgerHead | None
+    """How far to sync; None when nothing was written."""
+    has_outdated_files: bool
 
 
 class Ledger(LogFiles):
@@ -103,13 +114,15 @@ class Ledger(LogFiles):
         self.gate_terms = gate_terms
         """The gates that hold for a task's commit; None: those of the base. Raises where that cannot be told."""
         self.control = WorkControl(repository, control)
-        self._keep_files = keep_files
+        self.update_files = keep_files
+        """Brings the files for people in step with the ledger."""
         self._machine_paths = machine_paths
         self._history = history
         self._held: Instant = ""
         self._known_trust: tuple[Rules, PublicKey | None, Verifier, str] | None = None
         """What follows for whom to trust from the rules and the machine's key, as they were last."""
         self._signed = SignedTasks()
+        self._sync_lock = threading.Lock()
         self.written = 0
         """How many events were written through this object."""
 
@@ -125,6 +138,10 @@ class Ledger(LogFiles):
     def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
         """Answers asks in their order, all made durable by one sync before the first answer is given."""
         return self._answer_all([(request, None) for request in requests])
+
+    def decide_all(self, requests: Sequence[Request]) -> UnsyncedAnswers:
+        """Decides and records requests, and leaves it to the caller to `sync` and to `update_files`."""
+        return self._decide_all([(request, None) for request in requests])
 
     def ask_as(
         self, actor: Actor, ask: c.Command, key: str = "", known_by: KnownBy = KnownBy.UNSAID
@@ -158,6 +175,18 @@ class Ledger(LogFiles):
         requests: Sequence[tuple[Request, Actor | None]],
         is_last_due: Callable[[list[Answer]], object] = lambda _: True,
     ) -> list[Answer]:
+        answers, head, has_outdated_files = self._decide_all(requests, is_last_due)
+        if head is not None:
+            self.sync(head)
+        if has_outdated_files:
+            self.update_files()
+        return answers
+
+    def _decide_all(
+        self,
+        requests: Sequence[tuple[Request, Actor | None]],
+        is_last_due: Callable[[list[Answer]], object] = lambda _: True,
+    ) -> UnsyncedAnswers:
         seen = [self._look_up_external_facts(request) for request, _ in requests]
         with self._write_transaction() as (tx, _, handler):
             handler.settle_due()
@@ -166,18 +195,16 @@ class Ledger(LogFiles):
                 if len(answers) == len(requests) - 1 and not is_last_due(answers):
                     break
                 answers.append(handler.answer(request, found, actor))
-            head, is_outdated = tx.head, bool(tx.outdated.every())
-        if not handler.entries and any(isinstance(one, Acceptance) and one.events for one in answers):
-            self.sync(head)
-        if is_outdated:
-            self._keep_files()
-        return answers
+            has_outdated_files = bool(tx.outdated.every())
+        # What is only repeated may be another's, who has not synced it yet.
+        is_written = handler.entries or any(isinstance(one, Acceptance) and one.events for one in answers)
+        return UnsyncedAnswers(answers, tx.head if is_written else None, has_outdated_files)
 
     @contextmanager
     def _write_transaction(
         self, follow: FollowUp = do_nothing
     ) -> Iterator[tuple[Transaction, Signer, RequestHandler]]:
-        """Opens a change. What its handler has gathered is signed, appended, committed and synced at its end."""
+        """Opens a change. What its handler has gathered is signed, appended and committed at its end."""
         rules = self._rules()
         self.keys.load()
         with self.store.write() as tx:
@@ -191,9 +218,6 @@ class Ledger(LogFiles):
             if handler.entries:
                 self._append(tx, signer, handler.entries)
             follow(tx)
-            head = tx.head
-        if handler.entries:
-            self.sync(head)
 
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed."""
@@ -213,7 +237,7 @@ class Ledger(LogFiles):
                 self._catch_up(tx)
                 is_outdated = bool(tx.outdated.every())
         if is_outdated:
-            self._keep_files()
+            self.update_files()
 
     def closed_files(self) -> dict[str, str]:
         """Ends the open segment for good, and returns the files that will not change any more: name to path."""
@@ -418,8 +442,10 @@ class Ledger(LogFiles):
         """Makes a change to the log that only the user may ask for: `prepare` gathers its events in the handler."""
         require_user(actor)
         self._signature = None
-        with self._write_transaction(follow) as (_, signer, handler):
+        with self._write_transaction(follow) as (tx, signer, handler):
             prepare(handler, signer)
+        if handler.entries:
+            self.sync(tx.head)
 
     @contextmanager
     def change(self) -> Iterator[Transaction]:

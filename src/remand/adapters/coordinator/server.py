@@ -8,9 +8,11 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from queue import SimpleQueue
 
 import msgspec
 
@@ -18,7 +20,7 @@ from remand.adapters.coordinator import protocol, remote_ledger
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
 from remand.adapters.system.files import require_lock
 from remand.app.errors import EnvironmentFault, LedgerReplaced
-from remand.app.ledger import Ledger
+from remand.app.ledger import Ledger, UnsyncedAnswers
 from remand.app.requests import Acceptance, Answer, Request
 from remand.ledger.problems import BadLine
 
@@ -96,8 +98,73 @@ def _is_same_user(connection: socket.socket) -> bool:
 HOUSEKEEPING_SECONDS = 5.0
 BACKLOG = 1024
 
+IDLE_SECONDS = 0.02
+"""How long nobody must have asked for anything before the files for people are made."""
+MAX_OUTDATED_SECONDS = 2.0
+"""How long these wait at most, however many ask."""
+
 CommandLineCall = Callable[[str, list[str], list[str]], tuple[int, bytes, bytes]]
 """Runs a forwarded call of the command line: folder, settings, arguments to exit code, output, errors."""
+
+
+Askers = list[tuple[FrameConnection, list[Request]]]
+
+
+class DecidedGroup:
+    """Requests that were answered as one group, and what came of the sync that the answers wait for."""
+
+    def __init__(self, askers: Askers, decided: UnsyncedAnswers) -> None:
+        self.askers = askers
+        self.decided = decided
+        self.fault: EnvironmentFault | None = None
+
+
+class GroupSync:
+    """Syncs groups in a thread of its own, so that the next one is decided meanwhile. One sync covers all that wait."""
+
+    def __init__(self, ledger: Ledger, wake: Callable[[], None]) -> None:
+        self._ledger = ledger
+        self._wake = wake
+        self._waiting: SimpleQueue[DecidedGroup] = SimpleQueue()
+        self._finished: SimpleQueue[DecidedGroup] = SimpleQueue()
+        self.count = 0
+        """How many groups were added and not taken back."""
+        self._thread: threading.Thread | None = None
+
+    def add(self, group: DecidedGroup) -> None:
+        """Has a group synced; `wake` is called when it is."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, daemon=True)
+            self._thread.start()
+        self.count += 1
+        self._waiting.put(group)
+
+    def finished_groups(self, *, waits: bool = False) -> Iterator[DecidedGroup]:
+        """The groups that are on disk since, in their order; on request all that were added."""
+        while self.count and (waits or not self._finished.empty()):
+            yield self._finished.get()
+            self.count -= 1
+
+    def _run(self) -> None:
+        while True:
+            groups = [self._waiting.get()]
+            while not self._waiting.empty():
+                groups.append(self._waiting.get())
+            sync_groups(self._ledger, groups)
+            for group in groups:
+                self._finished.put(group)
+            self._wake()
+
+
+def sync_groups(ledger: Ledger, groups: Sequence[DecidedGroup]) -> None:
+    """Syncs what groups have written, each event file once; says in each group what went wrong."""
+    heads = {group.decided.head.segment: group.decided.head for group in groups if group.decided.head}
+    try:
+        for head in heads.values():
+            ledger.sync(head)
+    except (EnvironmentFault, OSError) as error:
+        for group in groups:
+            group.fault = EnvironmentFault(str(error))
 
 
 class Coordinator:
@@ -120,26 +187,43 @@ class Coordinator:
         self._stopping = False
         self._listener, self._lock = _listen_alone(self._path)
         self._wakeup = socket.socketpair()
-        self._wakeup[0].setblocking(False)
+        for end in self._wakeup:
+            end.setblocking(False)
+        self._sync = GroupSync(ledger, self._wake)
+        self._outdated_since = 0.0
+        """Since when files for people are out of date; 0 when none is."""
 
     def stop(self) -> None:
         """Asks the loop to end; may be called from a signal handler or another thread."""
         self._stopping = True
+        self._wake()
+
+    def _wake(self) -> None:
         with suppress(OSError):
             self._wakeup[1].send(b"x")
 
     def serve(self) -> None:
         self._selector.register(self._listener, selectors.EVENT_READ, None)
-        self._selector.register(self._wakeup[0], selectors.EVENT_READ, "stop")
+        self._selector.register(self._wakeup[0], selectors.EVENT_READ, "wakeup")
         try:
             next_look = time.monotonic() + HOUSEKEEPING_SECONDS
             while not self._stopping:
-                self._serve_ready(self._selector.select(max(0.0, next_look - time.monotonic())))
+                wait = max(0.0, next_look - time.monotonic())
+                ready = self._selector.select(min(wait, IDLE_SECONDS) if self._outdated_since else wait)
+                self._serve_ready(ready)
+                self._update_files(is_idle=not ready)
                 if time.monotonic() >= next_look:
                     self._apply_due()
                     next_look = time.monotonic() + HOUSEKEEPING_SECONDS
         finally:
             self._close()
+
+    def _update_files(self, *, is_idle: bool) -> None:
+        """Makes the files for people when nobody waits for an answer, or when they are out of date for long."""
+        since, now = self._outdated_since, time.monotonic()
+        if since and not self._sync.count and (is_idle or now - since > MAX_OUTDATED_SECONDS):
+            self._outdated_since = 0.0
+            self._ledger.update_files()
 
     def _apply_due(self) -> None:
         """Applies what is due, although nobody sends a request."""
@@ -153,15 +237,20 @@ class Coordinator:
 
     def _serve_ready(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         """One turn: accept, read, answer all asks that are there as one group, send."""
-        waiting: list[tuple[FrameConnection, list[Request]]] = []
+        waiting: Askers = []
         for key, mask in ready:
             if key.data is None:
                 self._accept()
+            elif key.data == "wakeup":
+                with suppress(OSError):
+                    self._wakeup[0].recv(4096)
             elif isinstance(key.data, FrameConnection):
                 if mask & selectors.EVENT_READ:
                     self._read(key.data, waiting)
                 elif not key.data.send():
                     self._selector.modify(key.data.connection, selectors.EVENT_READ, key.data)
+        for group in self._sync.finished_groups():
+            self._reply_to_group(group)
         if waiting:
             self._answer(waiting)
 
@@ -172,7 +261,7 @@ class Coordinator:
                 if connection is not None:
                     self._selector.register(connection, selectors.EVENT_READ, FrameConnection(connection))
 
-    def _read(self, client: FrameConnection, waiting: list[tuple[FrameConnection, list[Request]]]) -> None:
+    def _read(self, client: FrameConnection, waiting: Askers) -> None:
         if not client.receive():
             self._drop(client)
             return
@@ -190,7 +279,7 @@ class Coordinator:
         client: FrameConnection,
         kind: bytes,
         payload: bytes,
-        waiting: list[tuple[FrameConnection, list[Request]]],
+        waiting: Askers,
     ) -> None:
         if kind == protocol.CALL:
             try:
@@ -204,10 +293,13 @@ class Coordinator:
         else:
             raise ValueError(f"kind {kind!r}")
 
-    def _answer(self, waiting: list[tuple[FrameConnection, list[Request]]]) -> None:
-        """Answers every client's asks; should a group fail, each client's are tried on their own."""
+    def _answer(self, waiting: Askers) -> None:
+        """Decides every client's asks as one group; should it fail, each client's are tried on their own.
+
+        Who asks alone is answered at once. With others waiting, the group is synced in the background and they come next.
+        """
         try:
-            answers = self._ledger.ask_all([ask for _, asks in waiting for ask in asks])
+            decided = self._ledger.decide_all([ask for _, asks in waiting for ask in asks])
         except LedgerReplaced:
             # Its clients open the new ledger themselves.
             self._stopping = True
@@ -222,12 +314,26 @@ class Coordinator:
             for one in waiting:
                 self._answer([one])
             return
+        if decided.has_outdated_files:
+            self._outdated_since = self._outdated_since or time.monotonic()
+        group = DecidedGroup(waiting, decided)
+        if self._sync.count or self._selector.select(0):
+            self._sync.add(group)
+        else:
+            sync_groups(self._ledger, [group])
+            self._reply_to_group(group)
+
+    def _reply_to_group(self, group: DecidedGroup) -> None:
+        answers = group.decided.answers
         start = 0
-        for client, requests in waiting:
+        for client, requests in group.askers:
             part: list[Answer | EnvironmentFault] = [*answers[start : start + len(requests)]]
             start += len(requests)
-            self._reply(client, remote_ledger.encode_answers(part))
-        self._consult_about_rejections(answers)
+            self._reply(
+                client, remote_ledger.encode_answers([group.fault] * len(part) if group.fault else part)
+            )
+        if group.fault is None:
+            self._consult_about_rejections(answers)
 
     def _consult_about_rejections(self, answers: list[Answer]) -> None:
         """Has the user's commands asked about the rejections that were just filed."""
@@ -255,9 +361,15 @@ class Coordinator:
         client.connection.close()
 
     def _close(self) -> None:
+        for group in self._sync.finished_groups(waits=True):
+            self._reply_to_group(group)
         with suppress(OSError):
             os.unlink(self._path)
-        self._listener.close()
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.data, FrameConnection):
+                key.data.connection.close()
+        for one in (self._listener, *self._wakeup):
+            one.close()
         self._selector.close()
         os.close(self._lock)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
@@ -37,6 +38,7 @@ class Segments:
         self._open = ("", -1)
         self._synced = ("", -1)
         """A handle of its own for syncing: what is synced may be a segment that another process writes."""
+        self._sync_lock = threading.Lock()
         self._seen_index: tuple[object, str, bool] = (None, "", False)
 
     def files(self) -> list[FileMark]:
@@ -136,12 +138,13 @@ class Segments:
         if not segment:
             return
         try:
-            if self._synced[0] != segment:
-                if self._synced[1] >= 0:
-                    os.close(self._synced[1])
-                self._synced = ("", -1)
-                self._synced = (segment, os.open(self.path(segment), _FLAGS))
-            os.fdatasync(self._synced[1])
+            with self._sync_lock:
+                if self._synced[0] != segment:
+                    if self._synced[1] >= 0:
+                        os.close(self._synced[1])
+                    self._synced = ("", -1)
+                    self._synced = (segment, os.open(self.path(segment), _FLAGS))
+                os.fdatasync(self._synced[1])
         except OSError as error:
             raise EnvironmentFault(
                 f"It is recorded, but not known to be on disk: {self.path(segment)} cannot be synced "

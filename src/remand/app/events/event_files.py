@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
@@ -221,6 +222,7 @@ class LogFiles:
     _rules: Callable[[], Rules]
     _history: History | None
     _has_compared = False
+    _sync_lock: threading.Lock
     _signature: tuple[int, ...] | None = None
 
     def forget_signature(self) -> None:
@@ -351,9 +353,10 @@ class LogFiles:
                 tx.files.note(mark, ())
 
     def sync(self, head: LedgerHead) -> None:
-        """Makes what was written durable, and remembers how far the session reaches."""
-        self.writer.sync(head.segment)
-        self.marks.raise_to(head.session, head.seq, head.tip)
+        """Makes what was written durable, and remembers how far the session reaches. Any thread may call it."""
+        with self._sync_lock:
+            self.writer.sync(head.segment)
+            self.marks.raise_to(head.session, head.seq, head.tip)
 
     def untrusted_writer(self) -> str:
         """The key that this ledger's events are signed with, if the base does not trust it."""

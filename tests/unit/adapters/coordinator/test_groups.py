@@ -1,0 +1,141 @@
+"""Groups of requests: the next one is decided while one is synced, and none is answered before its own sync."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from select import select
+from typing import cast
+
+import pytest
+
+from remand.adapters.coordinator import protocol, remote_ledger
+from remand.adapters.coordinator.server import Coordinator
+from remand.app.errors import EnvironmentFault
+from remand.app.ledger import Ledger, UnsyncedAnswers
+from remand.app.requests import Request
+from remand.domain import commands as c
+from remand.domain.refusals import Refused
+from remand.ledger.store import LedgerHead
+
+PATIENCE = 20.0
+FRAME = protocol.pack(
+    protocol.ASKS, remote_ledger._encode([Request(command=c.ClaimTask(agent="Alice"), actor="Alice")])
+)
+
+
+class SlowLedger:
+    """Answers with a number each, and syncs when it is told to."""
+
+    def __init__(self) -> None:
+        self.decided = 0
+        self.synced = 0
+        self.files_made = threading.Event()
+        self.is_deciding = threading.Event()
+        self.may_decide = threading.Event()
+        self.may_sync = threading.Event()
+        self.fault = ""
+
+    def decide_all(self, requests: Sequence[Request]) -> UnsyncedAnswers:
+        self.is_deciding.set()
+        assert self.may_decide.wait(PATIENCE)
+        self.decided += 1
+        head = LedgerHead(session="s", segment="s", seq=self.decided)
+        answers = [Refused("bad_value", f"group {self.decided}") for _ in requests]
+        return UnsyncedAnswers([*answers], head, has_outdated_files=True)
+
+    def sync(self, head: LedgerHead) -> None:
+        assert self.may_sync.wait(PATIENCE)
+        if self.fault:
+            raise EnvironmentFault(self.fault)
+        self.synced = head.seq
+
+    def update_files(self) -> None:
+        self.files_made.set()
+
+
+@pytest.fixture
+def ledger() -> SlowLedger:
+    return SlowLedger()
+
+
+@pytest.fixture
+def ask(ledger: SlowLedger, tmp_path: Path) -> Iterator[Callable[[], socket.socket]]:
+    """Sends a request; gives the connection that the answer comes back on."""
+    path = str(tmp_path / "socket")
+    coordinator = Coordinator(cast(Ledger, ledger), path, lambda *_: (0, b"", b""))
+    serving = threading.Thread(target=coordinator.serve)
+    serving.start()
+    connections: list[socket.socket] = []
+
+    def ask() -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connections.append(connection)
+        connection.settimeout(PATIENCE)
+        connection.connect(path)
+        connection.sendall(FRAME)
+        return connection
+
+    yield ask
+    ledger.may_decide.set()
+    ledger.may_sync.set()
+    coordinator.stop()
+    serving.join(PATIENCE)
+    for connection in connections:
+        connection.close()
+
+
+def answer(connection: socket.socket) -> bytes:
+    found = protocol.unpack(connection.recv(1 << 16))
+    assert found is not None
+    return found[1]
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    tick = threading.Event()
+    for _ in range(2000):
+        if is_so():
+            return
+        tick.wait(0.01)
+    raise AssertionError("it never came to be")
+
+
+def test_the_next_group_is_decided_while_one_is_synced_and_neither_is_answered_before(
+    ledger: SlowLedger, ask: Callable[[], socket.socket]
+) -> None:
+    connections = [ask()]
+    assert ledger.is_deciding.wait(PATIENCE)
+    connections.append(ask())
+
+    ledger.may_decide.set()
+    wait_for(lambda: ledger.decided == 2)
+    assert ledger.synced == 0
+    assert select(connections, [], [], 0.1)[0] == []
+
+    ledger.may_sync.set()
+    assert b"group 1" in answer(connections[0])
+    assert b"group 2" in answer(connections[1])
+
+
+def test_a_group_that_cannot_be_synced_is_not_acknowledged(
+    ledger: SlowLedger, ask: Callable[[], socket.socket]
+) -> None:
+    ledger.fault = "It is recorded, but not known to be on disk."
+    ledger.may_decide.set()
+    ledger.may_sync.set()
+
+    with pytest.raises(EnvironmentFault, match="not known to be on disk"):
+        remote_ledger.decode_answers(answer(ask()))
+
+
+def test_the_files_for_people_are_made_once_nobody_asks(
+    ledger: SlowLedger, ask: Callable[[], socket.socket]
+) -> None:
+    ledger.may_decide.set()
+    ledger.may_sync.set()
+
+    answer(ask())
+
+    assert ledger.files_made.wait(PATIENCE)
