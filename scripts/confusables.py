@@ -11,7 +11,7 @@ from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "src" / "remand" / "domain" / "access" / "confusables.py"
 IN_NAMES = re.compile(r"[\w@.+\- \[\]:/]+")
-WIDTH = 100
+WIDTH = 110
 HEAD = '''"""Which characters look like which: Unicode {version}, confusables.txt. `scripts/confusables.py` made it; do not edit it.
 
 Loaded only to look at a name that is not known yet. It holds the characters that can stand in a name or look like one that
