@@ -27,7 +27,7 @@ from remand.domain.ids import is_agent_name
 from remand.domain.record import Record
 from remand.domain.refusals import Refused, require_task
 from remand.domain.task import Task
-from remand.domain.text_commands import patterns as r
+from remand.domain.text_commands import patterns as p
 from remand.domain.text_commands.interpretation import interpret_text
 from remand.domain.text_commands.patterns import TaskName
 from remand.domain.text_commands.sentence import ReferenceKind, TaskReference, Vocabulary, fold_letters
@@ -153,34 +153,34 @@ class TextCommands:
         """What comes of something said."""
         with self._store.read() as view:
             understood = interpret_text(text, vocabulary(view, self._team, self._speaker))
-            if isinstance(understood, r.TextRequest):
+            if isinstance(understood, p.TextRequest):
                 reply = _Queries(view, self._team, self._speaker).answer(understood)
                 if reply is not None:
                     return reply
         match understood:
-            case r.UnclearRequest():
+            case p.UnclearRequest():
                 return self._ask_back(understood)
-            case r.UnknownRequest():
+            case p.UnknownRequest():
                 return TextCommandResult(done=self._with_command(understood), refused=NOT_UNDERSTOOD)
             case _:
                 return self._carry_out(understood, text)
 
-    def _ask_back(self, unsure: r.UnclearRequest) -> TextCommandResult:
+    def _ask_back(self, unsure: p.UnclearRequest) -> TextCommandResult:
         """A question. Nobody is shown commands that are the user's alone but the user."""
         is_user = self._speaker.has(Role.USER) and not self._speaker.confined
         requests = [
-            request for request in unsure.requests if is_user or not isinstance(request, r.USER_ONLY_REQUESTS)
+            request for request in unsure.requests if is_user or not isinstance(request, p.USER_ONLY_REQUESTS)
         ]
-        choices = tuple(dict.fromkeys(map(r.render_command_line, requests)))
+        choices = tuple(dict.fromkeys(map(p.render_command_line, requests)))
         return TextCommandResult(done=self._with_command(unsure), refused=UNSURE, choices=choices)
 
-    def _with_command(self, answer: r.UnclearRequest | r.UnknownRequest) -> str:
+    def _with_command(self, answer: p.UnclearRequest | p.UnknownRequest) -> str:
         if not answer.command or self._speaker.confined:
             return answer.message
         return f"{answer.message} Use `{answer.command}`."
 
-    def _carry_out(self, request: r.TextRequest, text: str) -> TextCommandResult:
-        understood = r.describe_request(request)
+    def _carry_out(self, request: p.TextRequest, text: str) -> TextCommandResult:
+        understood = p.describe_request(request)
         answer = self._ask(_command_for(request, f"said: {single_line(text)}"))
         if isinstance(answer, Refused):
             return TextCommandResult(understood=understood, done=answer.message, refused=answer.code)
@@ -191,25 +191,25 @@ class TextCommands:
         )
 
 
-def _command_for(request: r.TextRequest, default_reason: str) -> c.Command:
+def _command_for(request: p.TextRequest, default_reason: str) -> c.Command:
     """The command that a request asks for; where a reason is needed and none was given, it is the text itself."""
     match request:
-        case r.ReviewTextRequest():
+        case p.ReviewTextRequest():
             return c.RequestReview(task_id=request.task.id, reviewer=request.reviewer)
-        case r.UnlockTextRequest():
+        case p.UnlockTextRequest():
             return c.Unlock(
                 task_id=request.task.id,
                 agent=request.agent,
                 reason=request.reason[:MAX_REASON] or default_reason,
                 guidance=request.advice,
             )
-        case r.ReassignTextRequest():
+        case p.ReassignTextRequest():
             return c.ReassignTask(
                 task_id=request.task.id, target=request.target, source=request.source, reason=request.reason
             )
-        case r.EscalateTextRequest():
+        case p.EscalateTextRequest():
             return c.EscalateTask(task_id=request.task.id, reason=request.reason or default_reason)
-        case r.AnswerTextRequest():
+        case p.AnswerTextRequest():
             return c.AnswerEscalation(
                 task_id=request.task.id, option=request.option, guidance=request.guidance
             )
@@ -217,21 +217,21 @@ def _command_for(request: r.TextRequest, default_reason: str) -> c.Command:
             raise AssertionError(f"{request} asks for nothing")
 
 
-def _outcome_text(request: r.TextRequest, answer: Acceptance, view: Transaction, team: Team) -> str:
+def _outcome_text(request: p.TextRequest, answer: Acceptance, view: Transaction, team: Team) -> str:
     """What came of a request that was granted."""
     task = answer.task
     reserved = next((event for event in answer.events if isinstance(event, HandoffInitiated)), None)
     held = f" It is reserved for {reserved.target_agent} for now." if reserved else ""
     match request:
-        case r.ReviewTextRequest():
+        case p.ReviewTextRequest():
             return f"{task.label} awaits a review by {', '.join(task.reviews.requested)}."
-        case r.UnlockTextRequest():
+        case p.UnlockTextRequest():
             return f"{request.agent} may work on {task.label} again.{held}"
-        case r.ReassignTextRequest():
+        case p.ReassignTextRequest():
             passed_on = next((event for event in answer.events if isinstance(event, TaskReassigned)), None)
             last = " No other agent is left after this one." if passed_on and passed_on.is_last else ""
             return f"{request.target} takes over {task.label}.{held}{last}"
-        case r.EscalateTextRequest() if task.open_escalation:
+        case p.EscalateTextRequest() if task.open_escalation:
             asked = question_text(task, answer_options(view, team, task))
             return f"{task.open_escalation.id} waits for the user: {asked}"
         case _:
@@ -246,28 +246,28 @@ class _Queries:
         self._team = team
         self._speaker = speaker
 
-    def answer(self, request: r.TextRequest) -> TextCommandResult | None:
+    def answer(self, request: p.TextRequest) -> TextCommandResult | None:
         """The answer; None for a request that takes more than reading."""
         match request:
-            case r.WhyTextRequest():
+            case p.WhyTextRequest():
                 return self._why(request)
-            case r.StatusTextRequest():
+            case p.StatusTextRequest():
                 task = self._task(request.task)
                 return self._result(request, self._task_state(task), task)
-            case r.LockoutsTextRequest():
+            case p.LockoutsTextRequest():
                 rows = tuple(active_lockouts(self._view, request.task.id if request.task else ""))
                 text = "\n".join(f"{row.agent}: {row.label}, by {row.reviewer}: {row.reason}" for row in rows)
                 return TextCommandResult(
-                    understood=r.describe_request(request),
+                    understood=p.describe_request(request),
                     done=text or "Nobody is locked out.",
                     lockouts=rows,
                 )
-            case r.InboxTextRequest():
+            case p.InboxTextRequest():
                 found = open_escalations(self._view, self._team, self._events_of)
                 found += held_questions(self._view, self._team, self._events_of, self._speaker)
                 text = "\n".join(f"{question.escalation_id}: {question.question}" for question in found)
                 return TextCommandResult(
-                    understood=r.describe_request(request),
+                    understood=p.describe_request(request),
                     done=text or "Nothing waits for you.",
                     questions=tuple(found),
                 )
@@ -277,16 +277,16 @@ class _Queries:
     def _events_of(self, task_id: str) -> list[Event]:
         return task_events(self._view, task_id)
 
-    def _result(self, request: r.TextRequest, done: str, task: Task | None = None) -> TextCommandResult:
+    def _result(self, request: p.TextRequest, done: str, task: Task | None = None) -> TextCommandResult:
         status = task.status.value if task else ""
         return TextCommandResult(
-            understood=r.describe_request(request), done=done, task_id=task.id if task else "", status=status
+            understood=p.describe_request(request), done=done, task_id=task.id if task else "", status=status
         )
 
-    def _task(self, name: r.TaskName) -> Task:
+    def _task(self, name: p.TaskName) -> Task:
         return require_task(self._view.tasks.get(name.id), name.id)
 
-    def _why(self, request: r.WhyTextRequest) -> TextCommandResult:
+    def _why(self, request: p.WhyTextRequest) -> TextCommandResult:
         task = self._task(request.task) if request.task else None
         if task and not request.agent:
             return self._result(request, rejection_reasons(task, task_events(self._view, task.id)), task)

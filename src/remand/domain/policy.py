@@ -1,4 +1,4 @@
-"""The rules a team sets for itself in `remand.toml`, and the agent hosts it may name."""
+"""The rules a team sets for itself in `remand.toml`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from remand.domain.access.team import USER, Role
 from remand.domain.record import Record
 from remand.domain.text.words import remove_invisible
 from remand.domain.text_commands import patterns as p
-from remand.domain.text_commands import patterns as r
 from remand.domain.text_commands.sentence import ReferenceKind, Sentence, Vocabulary, parse_sentence
 
 MAX_TEXT = 2000
@@ -63,13 +62,13 @@ _MISSING = {
     "reviewer": "Name the reviewer.",
     "target": "Name the agent that takes over.",
 }
-_REQUIRED: dict[type[r.TextRequest], tuple[str, ...]] = {
-    r.ReviewTextRequest: ("reviewer", "task"),
-    r.UnlockTextRequest: ("agent", "task"),
-    r.ReassignTextRequest: ("target", "task"),
-    r.EscalateTextRequest: ("task",),
-    r.StatusTextRequest: ("task",),
-    r.AnswerTextRequest: ("task", "option"),
+_REQUIRED: dict[type[p.TextRequest], tuple[str, ...]] = {
+    p.ReviewTextRequest: ("reviewer", "task"),
+    p.UnlockTextRequest: ("agent", "task"),
+    p.ReassignTextRequest: ("target", "task"),
+    p.EscalateTextRequest: ("task",),
+    p.StatusTextRequest: ("task",),
+    p.AnswerTextRequest: ("task", "option"),
 }
 
 _FILLERS = ("please", "oh", "well", "um", "hm", "hey", "ok", "okay", "so")
@@ -89,20 +88,20 @@ _JOINED_NAMES = re.compile(r"([@#]\d+ (?:, [@#]\d+ )*(?:, )?(?:and|or) [@#]\d+ )
 class _Interpretation(Record, kw_only=True):
     """What one pattern makes of a sentence: the requests it may mean, and what is doubtful about them."""
 
-    requests: tuple[r.TextRequest, ...]
+    requests: tuple[p.TextRequest, ...]
     doubt: str
     is_loose: bool
 
 
-def interpret_text(text: str, vocabulary: Vocabulary) -> r.TextResult:
+def interpret_text(text: str, vocabulary: Vocabulary) -> p.TextResult:
     """What a speaker requests."""
     text = re.sub(r"\r\n?", "\n", text).strip()
     if not text:
-        return r.UnknownRequest(message="The text is empty.")
+        return p.UnknownRequest(message="The text is empty.")
     if len(text) > MAX_TEXT:
-        return r.UnknownRequest(message=f"That has {len(text)} characters; at most {MAX_TEXT} are allowed.")
+        return p.UnknownRequest(message=f"That has {len(text)} characters; at most {MAX_TEXT} are allowed.")
     if remove_invisible(text) != text:
-        return r.UnknownRequest(
+        return p.UnknownRequest(
             message="That contains invisible characters, so Remand did nothing. Type it again."
         )
     sentence = parse_sentence(text, vocabulary)
@@ -118,10 +117,10 @@ def interpret_text(text: str, vocabulary: Vocabulary) -> r.TextResult:
     doubt = next((interpretation.doubt for interpretation in found if interpretation.doubt), "")
     if len(requests) == 1 and not doubt:
         return requests[0]
-    return r.UnclearRequest(message=doubt or _IS_SEVERAL, requests=requests[:_MAX_CHOICES])
+    return p.UnclearRequest(message=doubt or _IS_SEVERAL, requests=requests[:_MAX_CHOICES])
 
 
-def _distinct_requests(found: list[_Interpretation]) -> tuple[r.TextRequest, ...]:
+def _distinct_requests(found: list[_Interpretation]) -> tuple[p.TextRequest, ...]:
     return tuple(dict.fromkeys(request for interpretation in found for request in interpretation.requests))
 
 
@@ -215,7 +214,7 @@ def _read_slots(
         if shape
     }
     texts = {"reason": reason, "guidance": guidance}
-    if kind is r.AnswerTextRequest:
+    if kind is p.AnswerTextRequest:
         options = {"unlock": known.get("agent", ()), "reassign": known.get("target", ())}
         known = {
             "option": tuple(f"{option}:{name}" for option, names in options.items() for name in names),
@@ -234,7 +233,7 @@ def _read_slots(
     ]
     if "human" in known and {USER, *vocabulary.members_with(Role.USER)}.isdisjoint(known["human"]):
         requests += [
-            r.ReassignTextRequest(task=task, target=name) for task in known["task"] for name in known["human"]
+            p.ReassignTextRequest(task=task, target=name) for task in known["task"] for name in known["human"]
         ]
         doubts.append("Escalations go only to the user.")
     if pattern.is_loose:
@@ -333,7 +332,7 @@ def _find_parts(variants: list[str]) -> list[tuple[p.SentencePattern, dict[str, 
     ]
 
 
-def _ask_back(sentence: Sentence, vocabulary: Vocabulary) -> r.TextResult:
+def _ask_back(sentence: Sentence, vocabulary: Vocabulary) -> p.TextResult:
     """The reply to a sentence that is no request as a whole."""
     parts = _find_parts(_single_name_variants(sentence.shape()))
     requests = _distinct_requests(
@@ -349,18 +348,18 @@ def _ask_back(sentence: Sentence, vocabulary: Vocabulary) -> r.TextResult:
             reference is not None and reference.kind is ReferenceKind.TITLE for reference in references
         )
         message = needs_command or (_IS_QUOTED if is_quoted else _EXAMPLES)
-        return r.UnknownRequest(message=message, command=command)
+        return p.UnknownRequest(message=message, command=command)
     if not all(isinstance(request, p.QUERY_REQUESTS) for request in requests):
         if words & p.SPEECH:
-            return r.UnknownRequest(message=_IS_REPORTED)
+            return p.UnknownRequest(message=_IS_REPORTED)
         if words & p.NEGATIONS:
-            return r.UnknownRequest(message=_IS_DENIED)
+            return p.UnknownRequest(message=_IS_DENIED)
     if "?" in words:
         message = _IS_QUESTION
     elif words & p.CONDITIONS:
         message = _IS_CONDITIONAL
     else:
         message = _IS_SEVERAL if len(requests) > 1 else _IS_UNCLEAR
-    return r.UnclearRequest(
+    return p.UnclearRequest(
         message=f"{message} {needs_command}".strip(), command=command, requests=requests[:_MAX_CHOICES]
     )
