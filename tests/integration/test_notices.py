@@ -263,9 +263,24 @@ def test_many_notices_come_in_ever_longer_steps(tmp_path: Path, monkeypatch: pyt
     assert len(slept) == count
 
 
+def test_the_variable_takes_names_as_the_file_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "REMAND_NOTIFY", "oncall = json://host/?a=b\nchat=slack://token-a\nmailto://me@example.org"
+    )
+
+    found = read_addresses()
+
+    assert [one.name for one in found.channels] == ["oncall", "chat", "mailto"]
+    assert not found.problems
+
+
 def test_an_agent_names_no_channel_and_nobody_one_that_writes_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REMAND_NOTIFY", "json://host file:///tmp/x syslog://")
-    assert [one.name for one in read_addresses().channels] == ["json"]
+    monkeypatch.setenv("REMAND_NOTIFY", "json://host log = file:///tmp/x syslog://")
+    found = read_addresses()
+    assert [one.name for one in found.channels] == ["json"]
+    assert [addresses_file() in problem for problem in found.problems] == [True, True], (
+        "it says where to write them"
+    )
 
     monkeypatch.setenv("REMAND_TASK", "T-1")
     assert read_addresses().channels == ()

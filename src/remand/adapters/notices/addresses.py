@@ -12,13 +12,15 @@ from remand.domain.record import NamedTuple
 VARIABLE = "REMAND_NOTIFY"
 AGENTS_MARK = "REMAND_TASK"
 _AGENT_VARIABLES = (AGENTS_MARK, "REMAND_ACTOR", "REMAND_HANDOFF")
-_LOCAL = ("file://", "syslog://", "dbus://", "macosx://", "windows://")
+_LOCAL = ("file", "syslog", "dbus", "macosx", "windows")
 """Only the user's own file may name these: they write on this machine."""
 _MAX_FILE = 1 << 16
 _LINE = re.compile(
     r"(?:(?P<name>[a-z0-9][a-z0-9-]{0,30})\s*=\s*)?(?P<url>(?P<kind>[a-z][a-z0-9.+-]{0,30})://\S+)",
     re.IGNORECASE,
 )
+_NAMED = re.compile(r"(?:[a-z0-9][a-z0-9-]{0,30}\s*=\s*)?\S+", re.IGNORECASE)
+"""One address of the variable, where spaces separate them as well as lines."""
 
 
 class ChannelAddress(NamedTuple):
@@ -42,14 +44,18 @@ def read_addresses() -> ChannelAddresses:
     """Every channel that the user has named. Inside an agent's environment, that of the environment does not count."""
     path = addresses_file()
     lines, problem = _lines(path)
-    named = [] if os.environ.get(AGENTS_MARK) else os.environ.get(VARIABLE, "").split()
-    words = [*(word for word in named if not word.lower().startswith(_LOCAL)), *lines]
+    named = [] if os.environ.get(AGENTS_MARK) else _NAMED.findall(os.environ.get(VARIABLE, ""))
     problems = [problem] if problem else []
     found: list[ChannelAddress] = []
-    for number, word in enumerate(words, start=1):
+    for number, word in enumerate((*named, *lines), start=1):
         match = _LINE.fullmatch(word)
         if match is None:
             problems.append(f"channel {number} is no address; write it as kind://…, one a line in {path}")
+            continue
+        if number <= len(named) and match["kind"].lower() in _LOCAL:
+            problems.append(
+                f"{VARIABLE} may not name {match['kind']}://, which writes on this machine; add it to {path}"
+            )
             continue
         name, taken = match["name"] or match["kind"].lower(), {other.name for other in found}
         numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(found) + 2))
