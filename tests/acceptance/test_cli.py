@@ -434,12 +434,21 @@ class TestUsage:
         overview = repository.people("--help")
         assert overview.code == 0
         assert repository.people().out == overview.out
+        every = repository.people("help", "all")
         for command in ("task add", "log verify", "handoff complete"):
-            assert command in overview.out
+            assert command in every.out
             said = repository.people(*command.split(), "--help")
             assert (said.code, said.err) == (0, "")
             assert f"remand {command}" in said.out
         assert repository.people("--version").out.startswith("remand ")
+        for group in (["task"], ["task", "--help"], ["help", "task"]):
+            said = repository.people(*group)
+            assert said.code == (2 if group == ["task"] else 0)
+            assert "task claim" in said.out + said.err
+            assert "gate run" not in said.out + said.err
+        hook = repository.people("hook", "--help")
+        assert (hook.code, hook.err) == (0, "")
+        assert "--host" in hook.out
 
     @pytest.mark.parametrize("code", ["locked_out", "effort_vague"])
     def test_every_refusal_and_every_issue_is_explained(self, repository: Repository, code: str) -> None:

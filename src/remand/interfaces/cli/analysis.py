@@ -165,7 +165,9 @@ def _stats(context: Context) -> Result:
 
 @command(
     "graph export",
-    argument("--format", choices=list(FORMATS), default="mermaid"),
+    argument(
+        "--format", choices=list(FORMATS), default="mermaid", help="the format to write; mermaid by default"
+    ),
     argument("-o", "--output", metavar="FILE", help="write to a file instead of standard output"),
 )
 def _export(context: Context) -> Result:

@@ -47,11 +47,39 @@ SPECS: dict[str, CommandSpec] = {}
 class Argument(NamedTuple):
     names: tuple[str, ...]
     options: dict[str, Any]
+    help: str
 
 
 def argument(*names: str, **options: Any) -> Argument:
-    """One argument of a command, in the words of `ArgumentParser.add_argument`."""
-    return Argument(names, options)
+    """One argument of a command, in the words of `ArgumentParser.add_argument`. Without a help line it has the usual one."""
+    text = options.pop("help", "") or _USUAL_HELP.get(names[0], "")
+    if "choices" in options and "metavar" in options:
+        text = f"{text}: {', '.join(map(str, options['choices']))}"
+    return Argument(names, options, text)
+
+
+_TASK = "the task, by its id or an alias such as '#42'"
+_HANDOFF = "the handoff, by its id (H-…)"
+_USUAL_HELP = {
+    "id": _TASK,
+    "task": _TASK,
+    "--task": _TASK,
+    "handoff": _HANDOFF,
+    "agent": "the agent, by name",
+    "--agent": "the agent that acts; by default whoever calls",
+    "--reviewer": "the reviewer that acts; by default whoever calls",
+    "--commit": "the commit, by its id or a name that git knows",
+    "--branch": "the branch of the work",
+    "--pr": "the number of the pull request",
+    "--reason": "why, for the record",
+    "--priority": "how urgent the task is",
+    "--category": "a word of your own to group tasks by",
+    "--depends-on": "tasks that have to be done first",
+    "--to": "the agent that gets it",
+    "--title": "a new title",
+    "--drop-depends-on": "tasks that it no longer waits for",
+}
+"""What arguments of these names mean in every command that says nothing else."""
 
 
 def command(

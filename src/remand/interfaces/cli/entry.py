@@ -49,7 +49,7 @@ def _ensure_streams() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one call, here or in the coordinator."""
-    if arguments[:1] == ["hook"] and arguments[1:2] != ["relay"]:
+    if arguments[:1] == ["hook"] and arguments[1:] and arguments[1] not in ("relay", "-h", "--help"):
         return hook_entry.run(arguments[1:], dict(os.environ))
     call = parse_call(arguments)
     try:

@@ -20,7 +20,12 @@ from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.registry import COMMANDS as ALL
 
 
-@command("explain", argument("code", nargs="?", default=""))
+@command(
+    "explain",
+    argument(
+        "code", nargs="?", default="", help="a refusal code or an issue of a rejection; all without one"
+    ),
+)
 def _explain(context: Context) -> Result:
     code = context.arguments.code
     known = dict(MEANINGS) | {
@@ -73,7 +78,7 @@ def _words() -> tuple[list[str], dict[str, list[str]]]:
     return first, {word: names for word, names in groups.items() if names}
 
 
-@command("completion", argument("shell", choices=SHELLS))
+@command("completion", argument("shell", choices=SHELLS, help="the shell that completes"))
 def _complete(context: Context) -> Result:
     text = {"bash": _bash, "zsh": _zsh, "fish": _fish}[context.arguments.shell]()
     return Result({"shell": context.arguments.shell, "script": text}, text)

@@ -139,7 +139,11 @@ def _relay(context: Context) -> Result:
     return Result(data, found.text or found.kind)
 
 
-@command("hook", argument("--host", required=True), argument("event"))
+@command(
+    "hook",
+    argument("--host", required=True, help="the agent host, for example claude"),
+    argument("event", help="the host's own name of the event"),
+)
 def _hook(_: Context) -> Result:
     raise UsageError("`hook` must come first: `remand hook --host HOST EVENT`.")
 

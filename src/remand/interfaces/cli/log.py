@@ -260,7 +260,7 @@ def _digest(context: Context) -> Result:
     return Result({"digest": text, "events": count}, f"{text}  {format_count(count, 'event')}")
 
 
-@command("log import", argument("folder", metavar="DIR"))
+@command("log import", argument("folder", metavar="DIR", help="the folder with the *.jsonl files"))
 def _import(context: Context) -> Result:
     folder = os.path.join(context.origin.folder, context.arguments.folder)
     if not os.path.isdir(folder):

@@ -14,7 +14,7 @@ from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
 from remand.interfaces.cli.output import NamedValues, Result, as_json, clean, console
-from remand.interfaces.cli.registry import COMMANDS, CommandCall, parse_call
+from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, GROUPS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
 from remand.wiring.after_call import after_call, unseen_counts
 from remand.wiring.startup import locate, views
@@ -96,8 +96,11 @@ def report_failure(
 def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> Result:
     if call.is_broken:
         raise UsageError(call.is_broken)
+    if call.command in GROUPS and not call.wants_help:
+        raise UsageError(f"`remand {call.command}` needs one of its commands:\n{help_text(call.command)}")
     if call.command in ("", "help") or (call.wants_help and call.command not in COMMANDS):
-        return Result(sorted(COMMANDS), _overview())
+        group = (call.rest or [""])[0] if call.command == "help" else call.command.split(" ")[0]
+        return Result(sorted(COMMANDS), help_text(group))
     if call.command == "--version":
         version = import_module("importlib.metadata").version("remand")
         return Result({"version": version}, f"remand {version}")
@@ -148,7 +151,7 @@ def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
         allow_abbrev=False,
     )
     for argument in spec.arguments:
-        parser.add_argument(*argument.names, **argument.options)
+        parser.add_argument(*argument.names, **argument.options, help=argument.help)
     return spec, parser
 
 
@@ -165,19 +168,42 @@ def unknown_command_message(call: CommandCall) -> str:
     return f"There is no command `{clean(call.command)}`. `remand --help` lists them all."
 
 
-def _overview() -> str:
-    wide = max(map(len, COMMANDS))
-    rows = [f"  {name:<{wide}}  {entry.help}" for name, entry in COMMANDS.items()]
+def help_text(group: str) -> str:
+    """The short help; with the first word of some commands, theirs; with `all`, a line for every command."""
+    listed = {"": COMMON_COMMANDS, "all": tuple(COMMANDS)}.get(group) or tuple(
+        name for name in COMMANDS if name.split(" ")[0] == group
+    )
+    if not listed:
+        return help_text("")
+    wide = max(map(len, listed))
+    rows = [f"  {name:<{wide}}  {COMMANDS[name].help}" for name in listed]
+    if group:
+        return "\n".join([*rows, "", "`--help` after a command shows its options."])
     return "\n".join(
         [
             "Remand: how a team of AI coding agents says no, and how no is respected.",
             "",
+            "Common commands:",
             *rows,
+            "",
+            "More commands (`remand help WORD` explains one or a group, `remand help all` lists every command):",
+            *_command_words(),
             "",
             "Every command takes --json, -C DIR, --as NAME, --key KEY and --help.",
             "Start with `remand demo`, then `remand init` in your own repository.",
         ]
     )
+
+
+def _command_words() -> list[str]:
+    """The commands by their first word, those of one word together."""
+    words: dict[str, list[str]] = {}
+    for name in COMMANDS:
+        first, _, rest = name.partition(" ")
+        words.setdefault(first, []).extend([rest] if rest else [])
+    alone = [word for word, rest in words.items() if not rest]
+    rows = [f"  {word}: {', '.join(rest)}" for word, rest in words.items() if rest]
+    return [*rows, f"  {', '.join(alone)}"]
 
 
 @contextmanager

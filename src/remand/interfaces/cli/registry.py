@@ -125,6 +125,13 @@ COMMANDS: dict[str, CommandEntry] = {
     "serve": CommandEntry("serve", "run the coordinator of this ledger, or listen for webhooks", False),
 }
 
+COMMON_COMMANDS = (
+    *("init", "doctor", "run", "top", "inbox"),
+    *("task add", "task list", "task show", "gate run", "review list"),
+)
+"""What the short help shows first."""
+GROUPS = ("task", "handoff", "gate", "review", "lockout", "log", "graph", "analyze")
+"""Words that are no command by themselves."""
 
 _VALUED = {"-C": "folder", "--as": "actor", "--key": "key"}
 
@@ -202,7 +209,7 @@ def parse_call(arguments: list[str]) -> CommandCall:
 
 
 def _split_command(words: list[str]) -> tuple[str, list[str]]:
-    if words and words[0] in ("task", "handoff", "gate", "review", "lockout", "log", "graph", "analyze"):
+    if words and words[0] in GROUPS:
         return " ".join(words[:2]), words[2:]
     if words[:1] in (["keys"], ["hook"], ["inbox"]) and len(words) > 1 and not words[1].startswith("-"):
         return " ".join(words[:2]), words[2:]

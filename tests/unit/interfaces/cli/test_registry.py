@@ -5,8 +5,8 @@ import sys
 
 from remand.domain.access.agent_calls import PERMITTED_COMMANDS
 from remand.interfaces.cli.context import SPECS
-from remand.interfaces.cli.main import command_parser
-from remand.interfaces.cli.registry import COMMANDS, parse_call
+from remand.interfaces.cli.main import command_parser, help_text
+from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, parse_call
 
 LOADED = (
     "import sys; from remand.interfaces.cli.main import command_parser; command_parser(sys.argv[1]); "
@@ -48,3 +48,34 @@ def test_a_claim_loads_no_other_command_and_nothing_that_shows() -> None:
             "remand.app.gates",
             "remand.domain.validation.validator",
         } & set(loaded)
+
+
+def test_every_argument_of_every_command_has_a_help_line_with_its_values() -> None:
+    missing = []
+    for name in COMMANDS:
+        _, parser = command_parser(name)
+        for action in parser._actions:
+            values = [str(value) for value in action.choices or ()]
+            text = f"{action.help or ''} {'' if action.metavar else ' '.join(values)}"
+            if not action.help or not all(value in text for value in values):
+                missing.append((name, action.dest))
+
+    assert not missing
+
+
+def test_the_short_help_names_every_group_and_the_common_commands_first() -> None:
+    shown = help_text("")
+
+    assert set(COMMON_COMMANDS) <= set(COMMANDS)
+    assert len(COMMON_COMMANDS) == 10
+    groups = {name.split(" ")[0] for name in COMMANDS}
+    assert not [group for group in groups if f"\n  {group}" not in shown and f" {group}" not in shown]
+    assert len(shown.splitlines()) < 45
+    assert all(shown.index(f"  {name} ") < shown.index("More commands") for name in COMMON_COMMANDS)
+
+
+def test_the_help_of_a_group_lists_its_commands_and_no_others() -> None:
+    shown = help_text("task")
+
+    listed = {name for name in COMMANDS if f"\n  {name} " in f"\n{shown}"}
+    assert listed == {name for name in COMMANDS if name.startswith("task ")}

@@ -156,7 +156,9 @@ def _report(context: Context) -> Result:
 @command(
     "gate wait",
     argument("task", nargs="?", default=""),
-    argument("--timeout", type=float, default=600.0, metavar="SECONDS"),
+    argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait; 600 by default"
+    ),
 )
 def _wait(context: Context) -> Result:
     name = context.arguments.task or context.origin.environment.get("REMAND_TASK", "")
@@ -220,7 +222,7 @@ def _settle(context: Context) -> Result:
 @command(
     "gate override",
     argument("task"),
-    argument("--gate", required=True, metavar="G"),
+    argument("--gate", required=True, metavar="G", help="the gate to override, by its name in remand.toml"),
     argument("--reason", required=True, metavar="TEXT"),
 )
 def _override(context: Context) -> Result:

@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     "handoff initiate",
     argument("task"),
     argument("--to", required=True, metavar="AGENT"),
-    argument("--from", dest="source", default="", metavar="NAME"),
+    argument(
+        "--from", dest="source", default="", metavar="NAME", help="who hands it off; by default whoever calls"
+    ),
     argument("--instructions", default="", metavar="TEXT", help="instructions for the agent (@file, -)"),
 )
 def _initiate(context: Context) -> Result:
@@ -80,7 +82,7 @@ def _initiate(context: Context) -> Result:
     "handoff accept",
     argument("handoff"),
     argument("--agent"),
-    argument("--acknowledgment", default="", metavar="TEXT"),
+    argument("--acknowledgment", default="", metavar="TEXT", help="what the agent answers, for the record"),
 )
 def _accept(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
@@ -97,7 +99,7 @@ def _accept(context: Context) -> Result:
     argument("--commit", required=True, metavar="SHA"),
     argument("--branch", default="", help="the branch that contains the commit, if it is not the task's"),
     argument("--pr", type=int, default=0, metavar="N"),
-    argument("--result", default="", metavar="JSON"),
+    argument("--result", default="", metavar="JSON", help="what came of it, for the record"),
 )
 def _complete(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
@@ -244,7 +246,7 @@ def _figure(value: str) -> float:
     argument("--agent"),
     argument("--reason", type=_reason, metavar="R", help=", ".join(RejectionReason.__members__)),
     argument("--summary", metavar="TEXT", help="one line; this and the options below also take @file and -"),
-    argument("--detail", metavar="TEXT"),
+    argument("--detail", metavar="TEXT", help="what the reason is in this case"),
     argument(
         "--attempted", nargs="+", action="extend", metavar="TEXT", help="what was tried, and the result"
     ),
@@ -465,10 +467,17 @@ def _render_rejection(data: dict[str, Any], headline: str) -> Callable[[Console]
     "handoff rejection-response",
     argument("handoff"),
     argument("--decision", required=True, metavar="D", help=", ".join(DecisionType.__members__)),
-    argument("--created-tasks", nargs="+", action="extend", default=[], metavar="ID"),
-    argument("--rationale", default="", metavar="TEXT"),
+    argument(
+        "--created-tasks",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="ID",
+        help="tasks that exist already and take its place or block it",
+    ),
+    argument("--rationale", default="", metavar="TEXT", help="why it was decided so"),
     argument("--message", default="", metavar="TEXT", help="the message to the agent on an override"),
-    argument("--reassign-to", default="", metavar="AGENT"),
+    argument("--reassign-to", default="", metavar="AGENT", help="the agent that gets the task now"),
 )
 def _respond(context: Context) -> Result:
     options = context.arguments

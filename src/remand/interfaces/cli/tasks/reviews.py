@@ -189,7 +189,13 @@ def _approve(context: Context) -> Result:
     argument(
         "--finding", action="append", default=[], metavar="'path:line: text'", help="a finding that blocks"
     ),
-    argument("--suggestion", action="append", default=[], metavar="'path:line: text'"),
+    argument(
+        "--suggestion",
+        action="append",
+        default=[],
+        metavar="'path:line: text'",
+        help="a finding that does not block; may be repeated",
+    ),
 )
 def _reject(context: Context) -> Result:
     options = context.arguments
