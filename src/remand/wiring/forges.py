@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from remand.adapters.forges.poll_memory import StoredAnswers, StoredMarks
-from remand.adapters.forges.table import open_forge, stored_token
+from remand.adapters.forges.table import StoredAnswers, StoredMarks, open_forge, stored_token
 from remand.adapters.forges.webhooks import SECRET, WebhookListener
 from remand.adapters.gates.results import FileCache
 from remand.adapters.git.remote import Access, GitRemote

@@ -1,10 +1,14 @@
-"""The forges by kind. A forge's module is loaded when it is first used, and no other's is."""
+"""The forges by kind, and what is kept between two polls of one. A forge's module is loaded when it is first used, and no other's is."""
 
 from __future__ import annotations
 
+from hashlib import sha256
+from typing import Protocol
+
+import msgspec
+
 from remand.adapters.forges import gitea, github, gitlab
-from remand.adapters.forges.poll_memory import StoredAnswers
-from remand.app.forge.ports import Forge
+from remand.app.forge.ports import CachedAnswer, Forge
 from remand.app.ports import Clock
 
 GITHUB = "github"
@@ -23,3 +27,45 @@ def open_forge(
 def stored_token(kind: str, api: str) -> str:
     """The token that another program has for a forge; empty where there is no such program."""
     return github.gh_token(api) if kind == GITHUB else ""
+
+
+class ForgeCache(Protocol):
+    """Keeps values under keys, where agents cannot change them."""
+
+    def get(self, key: str) -> bytes | None: ...
+
+    def put(self, key: str, value: bytes) -> None: ...
+
+
+class StoredAnswers:
+    """The last answer of each address."""
+
+    def __init__(self, cache: ForgeCache) -> None:
+        self._cache = cache
+
+    def get(self, address: str) -> CachedAnswer | None:
+        kept = self._cache.get(_key("answer", address))
+        try:
+            return msgspec.json.decode(kept, type=CachedAnswer) if kept else None
+        except msgspec.MsgspecError:
+            return None
+
+    def put(self, address: str, answer: CachedAnswer) -> None:
+        self._cache.put(_key("answer", address), msgspec.json.encode(answer))
+
+
+class StoredMarks:
+    """Short notes under short names."""
+
+    def __init__(self, cache: ForgeCache) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> str:
+        return (self._cache.get(_key("mark", key)) or b"").decode("utf-8", "replace")
+
+    def put(self, key: str, value: str) -> None:
+        self._cache.put(_key("mark", key), value.encode())
+
+
+def _key(kind: str, name: str) -> str:
+    return sha256(f"{kind} {name}".encode()).hexdigest()

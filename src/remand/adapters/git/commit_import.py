@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO
 
 from remand.adapters.git.bare_repository import (
     COSMETIC,
@@ -45,7 +44,10 @@ def receive_commit(own: BareRepository, source: str, commit: str, known: Sequenc
         raise EnvironmentFault(f"There is no commit {commit} in {source}. Commit the work, then repeat.")
     reason = ""
     for base, cut in _transfer_plans(own, source, [name for name in known if name in there]):
-        reason = _send_commit(own, objects, commit, base, cut)
+        keeps = {"GIT_SHALLOW_FILE": cut} if cut else {}
+        sends = keeps | {"GIT_OBJECT_DIRECTORY": objects}
+        keeping = ("index-pack", "--stdin", _MIRROR_STRICT)
+        reason = pipe_commit(own, commit, base, sends=sends, keeps=keeps, keeping=keeping)
         if not reason:
             _record_shallow(own, cut)
             return
@@ -147,60 +149,37 @@ def _parents(own: BareRepository, commits: set[str]) -> dict[str, list[str]]:
     return found
 
 
-def _send_commit(own: BareRepository, objects: str, commit: str, known: Sequence[str], cut: str) -> str:
-    """Sends a commit from an object folder to our own repository; returns why it failed."""
-    environment = {"GIT_SHALLOW_FILE": cut} if cut else {}
-    return pipe_commits(
-        own,
-        [commit],
-        known,
-        sends=environment | {"GIT_OBJECT_DIRECTORY": objects},
-        keeps=environment,
-        keeping=("index-pack", "--stdin", _MIRROR_STRICT),
-    )
-
-
-def pipe_commits(
+def pipe_commit(
     own: BareRepository,
-    commits: Sequence[str],
+    commit: str,
     known: Sequence[str],
     *,
     sends: Mapping[str, str],
     keeps: Mapping[str, str],
     keeping: Sequence[str],
 ) -> str:
-    """Sends commits, without what known ones have, from one object folder to another; returns why it failed.
+    """Sends a commit and all it needs, without what known ones have, from one object folder to another; returns why it failed.
 
     `sends` and `keeps` are what the two sides' environments have besides, `keeping` is the receiving command.
     """
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
-        asked.write("\n".join((*commits, "--not", *known, "")).encode())
+        asked.write("\n".join((commit, "--not", *known, "")).encode())
         asked.seek(0)
         packing = own.start(*_PACKING, stdin=asked, stdout=subprocess.PIPE, stderr=errors, environment=sends)
         with packing:
-            receiving = _start_receiver(own, packing.stdout, keeping, errors, keeps)
+            if packing.stdout is None:
+                raise EnvironmentFault("git cannot be asked.")
+            with packing.stdout as pack:
+                # It names every object by its content and wants all of them to be there.
+                receiving = own.start(
+                    *keeping, stdin=pack, stdout=subprocess.DEVNULL, stderr=errors, environment=keeps
+                )
             with receiving:
                 is_done = _all_succeeded(packing, receiving, seconds=NEWS_SECONDS if known else SECONDS)
         if is_done:
             return ""
         errors.seek(0)
         return git_error(errors.read())
-
-
-def _start_receiver(
-    own: BareRepository,
-    pack: IO[bytes] | None,
-    command: Sequence[str],
-    errors: IO[bytes],
-    environment: Mapping[str, str],
-) -> subprocess.Popen[bytes]:
-    """Starts the side that names every object by its content and wants all of them to be there."""
-    if pack is None:
-        raise EnvironmentFault("git cannot be asked.")
-    with pack:
-        return own.start(
-            *command, stdin=pack, stdout=subprocess.DEVNULL, stderr=errors, environment=environment
-        )
 
 
 def _all_succeeded(*processes: subprocess.Popen[bytes], seconds: float) -> bool:
@@ -277,8 +256,8 @@ class StagedCommit:
             )
 
     def _pipe(self, sends: Mapping[str, str], keeps: Mapping[str, str], keeping: Sequence[str]) -> str:
-        return pipe_commits(
-            self._repository, [self._commit], self._known, sends=sends, keeps=keeps, keeping=keeping
+        return pipe_commit(
+            self._repository, self._commit, self._known, sends=sends, keeps=keeps, keeping=keeping
         )
 
 

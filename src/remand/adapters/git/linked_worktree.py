@@ -426,10 +426,14 @@ def save_uncommitted(linked: LinkedWorktree, parent: str, why: str) -> str:
         with isolated_git(linked.folder, index, linked.objects, parent) as own:
             _stage(own, os.fsencode(linked.folder), left, len(parent))
             tree = own.ask("write-tree").decode().strip()
-            message = _message(why, left.too_large)
+            rows = [why]
+            if left.too_large:
+                rows += ["", f"Left out, as too large ({len(left.too_large)} in all):"]
+                rows += [repr(os.fsdecode(path)) for path in left.too_large[:MAX_NAMED]]
             if not left.too_large and tree == own.ask("rev-parse", f"{parent}^{{tree}}").decode().strip():
                 return ""
             own.set_time(_newest(linked.folder, left.paths))
+            message = "\n".join(rows).encode("utf-8", "replace")
             return own.ask("commit-tree", tree, "-p", parent, "-F", "-", stdin=message).decode().strip()
 
 
@@ -494,14 +498,6 @@ def _files(root: bytes, path: bytes) -> Iterator[tuple[bytes, int]]:
                 pending += [os.path.join(inner, name) for name in names]
             elif stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and os.access(place, os.R_OK)):
                 yield inner, status.st_size
-
-
-def _message(why: str, too_large: list[bytes]) -> bytes:
-    rows = [why]
-    if too_large:
-        rows += ["", f"Left out, as too large ({len(too_large)} in all):"]
-        rows += [repr(os.fsdecode(path)) for path in too_large[:MAX_NAMED]]
-    return "\n".join(rows).encode("utf-8", "replace")
 
 
 _MAX_NOTE = 1 << 16

@@ -145,7 +145,10 @@ class HostLauncher:
         )
         if not found.host and not run.is_placed:
             return LaunchConfig(command=command)
-        config = _host_config(found.host, run)
+        config = HOSTS[found.host].launch_config(run) if found.host else HostLaunchConfig()
+        if run.is_placed:
+            # A command that says itself where the prompt goes gets it there and nowhere else.
+            config = config.merge(HostLaunchConfig(files={run.prompt_file: run.prompt}, has_prompt=True))
         _write_config(run, config)
         return LaunchConfig(
             command=_build_command(command, found, config, run),
@@ -156,7 +159,6 @@ class HostLauncher:
         )
 
     def parse_result(self, command: tuple[str, ...], output: str, status: int = 0) -> SessionResult:
-        """What the output of a command and its exit status tell; never raises."""
         return read_session(command, output, status)
 
     def drop(self, run_id: str) -> None:
@@ -181,16 +183,6 @@ class HostLauncher:
         if not run_id or run_id.startswith(".") or os.path.basename(run_id) != run_id:
             raise CannotRun("program", f"{run_id!r} cannot be the id of a run.")
         return os.path.join(self._settings.folder, run_id)
-
-
-def _host_config(host: str, run: HostRun) -> HostLaunchConfig:
-    """What a host needs. A command that says itself where the prompt goes gets it there and nowhere else."""
-    own = HOSTS[host].launch_config(run) if host else HostLaunchConfig()
-    return (
-        own.merge(HostLaunchConfig(files={run.prompt_file: run.prompt}, has_prompt=True))
-        if run.is_placed
-        else own
-    )
 
 
 def _packages(words: Sequence[str]) -> list[str]:

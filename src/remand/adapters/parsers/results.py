@@ -149,7 +149,10 @@ class RunOutcomes:
         """Keeps one test, with how often it failed if it did, and returns the id it has got."""
         if len(self._tests) >= MAX_TESTS:
             raise UnreadableReport(f"the report has more than {MAX_TESTS} tests")
-        test_id = self._free(_short(name))
+        test_id = own_id = _short(name)
+        while test_id in self._tests:
+            self._last[own_id] = self._last.get(own_id, 1) + 1
+            test_id = f"{own_id}#{self._last[own_id]}"
         known = seconds if 0 <= seconds <= _DAY else 0.0
         self._tests[test_id] = TestOutcome(
             id=test_id, outcome=outcome, seconds=known, failure_count=max(1, failures)
@@ -175,13 +178,6 @@ class RunOutcomes:
             "failures": float(self.failures),
             "skipped": float(self._count["skipped"]),
         }
-
-    def _free(self, name: str) -> str:
-        test_id = name
-        while test_id in self._tests:
-            self._last[name] = self._last.get(name, 1) + 1
-            test_id = f"{name}#{self._last[name]}"
-        return test_id
 
 
 def _short(name: str) -> str:

@@ -19,7 +19,6 @@ from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import task_events, without_garbage_collection
 from remand.app.graph import GraphView, fold_graph, graph_stats
 from remand.app.graph_export import FORMATS
-from remand.domain.policy import Policy
 from remand.domain.text.words import format_count
 from remand.interfaces.cli import plot
 from remand.interfaces.cli.context import Context, argument, command
@@ -88,7 +87,11 @@ NOTE = "Each decision is made again from the events recorded up to that time. Wh
     ),
 )
 def _simulate(context: Context) -> Result:
-    policy = _policy(context)
+    name = context.arguments.policy
+    try:
+        policy = config.parse(context.text(name if name == "-" else f"@{name}"), source=name).policy
+    except config.ConfigError as error:
+        raise UsageError(f"{name}: {error}") from None
     since = context.since()
     with context.opened_ledger.store.read() as view:
         found = simulate(confirmed_events(view), policy, since)
@@ -104,15 +107,6 @@ def _simulate(context: Context) -> Result:
         "note": NOTE,
     }
     return Result(data, _render_simulation(found))
-
-
-def _policy(context: Context) -> Policy:
-    name = context.arguments.policy
-    text = context.text(name if name == "-" else f"@{name}")
-    try:
-        return config.parse(text, source=name).policy
-    except config.ConfigError as error:
-        raise UsageError(f"{name}: {error}") from None
 
 
 def _render_simulation(found: Simulation) -> Callable[[Console], None]:

@@ -41,7 +41,7 @@ def test_a_claim_loads_no_other_command_and_nothing_that_shows() -> None:
             m.removeprefix("remand.interfaces.cli.") for m in loaded if m.startswith("remand.interfaces.cli.")
         }
 
-        assert own == CORE | {"tasks", "tasks.changes", "tasks.objections"}
+        assert own == CORE | {"tasks", "tasks.changes"}
         assert not {
             "rich",
             "remand.app.prompts",

@@ -23,7 +23,7 @@ from remand.domain.reviewer import parse_finding, parse_findings, render_omissio
 from remand.domain.task import Submission, Task
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, one_line, table, write_unwrapped
-from remand.interfaces.cli.tasks.objections import with_objections
+from remand.interfaces.cli.tasks.changes import with_objections
 from remand.interfaces.cli.tasks.verdicts import acting_member, held_work_for, render_held_work
 from remand.interfaces.cli.tasks.views import HELD_HEADING, find_task, waits_for_forge
 from remand.wiring.scheduler import submitted_changes

@@ -24,7 +24,7 @@ from remand.domain.task import Status, Task
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import NamedValues, RawJson, Result, clean, one_line, table, write_unwrapped
-from remand.interfaces.cli.tasks.objections import objection_data, objection_rows
+from remand.interfaces.cli.tasks.changes import objection_data, objection_rows
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
 from remand.ledger.event_tables import UnconfirmedEvent
