@@ -1,4 +1,4 @@
-"""Sets how large the campaigns are and how Hypothesis searches, and has a run say what it was.
+"""Sets how large the campaigns are and how Hypothesis searches, holds decisions to their rows, and has a run say what it was.
 
 `make test` runs every test that is not marked `more`, with small campaigns. `make test-more` runs those that are, and
 the campaigns again at medium size. `REMAND_CAMPAIGN` names another size. In CI a test that is skipped has failed.
@@ -11,9 +11,16 @@ import os
 import signal
 import time
 from collections.abc import Callable, Generator
+from functools import wraps
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+
+from remand.domain.commands import CommandContext
+from remand.domain.events.event import Events
+from remand.domain.refusals import Refused
+from remand.domain.registry import COMMON_REFUSALS, RULES, CommandRule
 
 SIZES = ("small", "medium", "full")
 SIZE = os.environ.get("REMAND_CAMPAIGN", "small")
@@ -50,6 +57,35 @@ def _hear_signals() -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+# ------------------------------------------------------------------------------------------------- decisions
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hold_decisions_to_their_rows() -> None:
+    """Fails whatever test sees a decision lead to an event, or to a refusal, that its row in the registry does not name."""
+    for kind, rule in RULES.items():
+        RULES[kind] = rule._replace(decide=hold_to_row(rule))
+
+
+def hold_to_row(rule: CommandRule) -> Callable[[Any, Any, CommandContext], Events]:
+    """The decision of a row, which raises AssertionError when it does not keep to the row."""
+    events, refusals = rule.leads_to.split(), {*rule.refusals.split(), *COMMON_REFUSALS.split()}
+
+    @wraps(rule.decide)
+    def decide(task: Any, command: Any, context: CommandContext) -> Events:
+        try:
+            decided = rule.decide(task, command, context)
+        except Refused as refusal:
+            if refusal.code in refusals:
+                raise
+            raise AssertionError(f"the row of {type(command).__name__} lacks {refusal.code}") from refusal
+        undeclared = [event.name for event in decided if event.name not in events]
+        assert not undeclared, f"the row of {type(command).__name__} lacks {undeclared}"
+        return decided
+
+    return decide
 
 
 # ---------------------------------------------------------------------------------------------------- sizes

@@ -299,19 +299,6 @@ MAX_NESTING = 16
 MAX_OPINION = 4000
 
 
-def decide_rejection(task: Task, command: c.Command, context: c.CommandContext) -> Events:
-    """The events that follow from a command about a rejection."""
-    match command:
-        case c.RejectHandoff():
-            return file_rejection(task, command, context)
-        case c.AnswerRejection():
-            return answer_rejection(task, command, context)
-        case c.GiveOpinion():
-            return record_opinion(task, command, context)
-        case _:
-            raise AssertionError(f"{type(command).__name__} is not about a rejection")
-
-
 def file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandContext) -> Events:
     """Judges a rejection: a valid one goes to the director, an invalid one is overridden."""
     _require_open_handoff(task, command, context)
