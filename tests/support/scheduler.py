@@ -21,9 +21,8 @@ from remand.app.scheduler.ports import (
     TaskWorktree,
     WorktreeState,
 )
-from remand.app.scheduler.runs import ActiveRun, AgentRuns, RunAssignment, RunEnvironment
+from remand.app.scheduler.runs import ActiveRun, AgentRuns, RunAssignment, RunEnvironment, Workers
 from remand.app.scheduler.scheduler import Scheduler
-from remand.app.scheduler.workers import Workers
 from remand.app.tasks.staff import Load
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team

@@ -17,7 +17,6 @@ from remand.app.inbox.questions import ALERT_KIND as ALERT
 from remand.app.inbox.questions import Question, alert_questions, escalation_question
 from remand.app.requests import Rules
 from remand.app.scheduler.status import SchedulerStatus
-from remand.app.text import single_line
 from remand.domain.access.team import USER
 from remand.domain.decisions.findings import open_findings, possible_settlers
 from remand.domain.decisions.notices import open_alert
@@ -27,6 +26,7 @@ from remand.domain.instant import Instant, add_seconds, is_clock_ahead
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
+from remand.domain.text.words import single_line
 from remand.ledger.store import Transaction
 
 SILENT_SECONDS = 60.0

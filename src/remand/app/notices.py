@@ -13,13 +13,14 @@ from remand.app.events.task_folds import task_events
 from remand.app.inbox.questions import AlertQuestion, Question, alert_questions, escalation_question
 from remand.app.ledger import Ledger
 from remand.app.record_files import answer_command
-from remand.app.text import format_time, single_line, times_text
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Team
 from remand.domain.decisions.notices import NOTICE_DUE, open_alert
 from remand.domain.events.event import Event
+from remand.domain.instant import format_time
 from remand.domain.task import OverrideNotice, Status, Task
 from remand.domain.text.redaction import redact
+from remand.domain.text.words import single_line, times_text
 from remand.ledger.store import Transaction
 
 MAX_SINGLE = 3

@@ -14,14 +14,15 @@ from remand.app.errors import EnvironmentFault
 from remand.app.events.orchestration_log import log_lines
 from remand.app.events.task_folds import task_events
 from remand.app.inbox.questions import Question, escalation_question
-from remand.app.text import format_time, single_line
 from remand.domain.access.team import Team
 from remand.domain.decisions.escalations import UNLOCK, EscalationOption
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationOpened
 from remand.domain.folds.reviews import make_escalation_id
+from remand.domain.instant import format_time
 from remand.domain.task import Task
+from remand.domain.text.words import single_line
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Store, Transaction

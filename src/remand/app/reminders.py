@@ -68,8 +68,11 @@ class AfterCall:
         """Does what is due; returns what is unseen, and what failed first."""
         fault = self._files.update_if_outdated() if self._files else ""
         found = self._read_unseen()
-        if found.overdue and self._ledger:
-            fault = fault or self._repeat_overdue(self._ledger)
+        if found.overdue and self._ledger and not fault:
+            try:
+                self._ledger.ask_all([])
+            except (errors.EnvironmentFault, OSError) as error:
+                fault = str(error)
             found = self._read_unseen()
         if found.count and found.least < self._channel_count() and not fault:
             try:
@@ -77,14 +80,6 @@ class AfterCall:
             except OSError as error:
                 fault = f"no notice about the open questions could be sent: {error}"
         return found, fault
-
-    @staticmethod
-    def _repeat_overdue(ledger: Ledger) -> str:
-        try:
-            ledger.ask_all([])
-        except (errors.EnvironmentFault, OSError) as error:
-            return str(error)
-        return ""
 
 
 def reminder(found: UnseenCounts) -> str:

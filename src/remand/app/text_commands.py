@@ -10,7 +10,6 @@ from remand.app.inbox.held_findings import held_questions
 from remand.app.inbox.questions import Question, answer_options, open_escalations, question_text
 from remand.app.requests import Acceptance, Answer
 from remand.app.tasks.lookup import Lineage, find_task_id
-from remand.app.text import single_line
 from remand.domain import commands as c
 from remand.domain.access.team import USER, Actor, Member, Role, Team
 from remand.domain.decisions.findings import (
@@ -27,6 +26,7 @@ from remand.domain.ids import is_agent_name
 from remand.domain.record import Record
 from remand.domain.refusals import Refused, require_task
 from remand.domain.task import Task
+from remand.domain.text.words import single_line
 from remand.domain.text_commands import patterns as p
 from remand.domain.text_commands.interpretation import interpret_text
 from remand.domain.text_commands.patterns import TaskName

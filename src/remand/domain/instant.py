@@ -118,3 +118,8 @@ def format_duration(seconds: float) -> str:
             return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
     count = int(seconds)
     return "1 second" if count == 1 else f"{count} seconds"
+
+
+def format_time(at: Instant) -> str:
+    """An instant as people write it."""
+    return f"{at[:10]} {at[11:19]} UTC"

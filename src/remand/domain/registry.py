@@ -96,285 +96,138 @@ COMMON_REFUSALS = (
 """What any command may be refused for, before or after its own decision: a name, a role, a task that is not there."""
 
 RULES: dict[type[c.Command], CommandRule] = {
-    # In each row: the decision, its events, its refusals, and then the roles, where not everyone may give the command.
-    # Tasks.
-    c.AddTask: CommandRule(
-        tasks.add_task,
-        "edge.create node.create",
-        "taken",
-        needs=(FactKind.NEW_TASK, FactKind.LINKS),
-        is_verified=False,
-    ),
-    c.ImportIssue: CommandRule(
-        tasks.import_issue,
-        "edge.create forge.import node.create",
-        "taken",
-        COORDINATOR,
-        needs=(FactKind.NEW_TASK, FactKind.LINKS),
-        is_verified=False,
-    ),
-    c.EditTask: CommandRule(
-        tasks.edit_task,
-        "edge.create edge.delete node.update",
-        "bad_transition closes_cycle own_work taken",
-        _DIRECTORS,
-        needs=(FactKind.LINKS, FactKind.OWNERS),
-    ),
-    c.CancelTask: CommandRule(
-        tasks.cancel_task, "escalation.answer task.cancel", "bad_transition own_work", _DIRECTORS
-    ),
-    c.ReopenTask: CommandRule(
-        tasks.reopen_task,
-        "escalation.answer escalation.open task.reopen",
-        "bad_transition own_work",
-        _DIRECTORS,
-        needs=_STAFF,
-    ),
-    c.DeferTask: CommandRule(
-        tasks.defer_task,
-        "task.defer",
-        "bad_transition closes_cycle own_work",
-        _DIRECTORS,
-        needs=(FactKind.LINKS, FactKind.DEFERRAL),
-    ),
+    # Tasks. In each row: the decision, its events, its refusals, and the roles, where not everyone may give the command.
+    c.AddTask: CommandRule(tasks.add_task, "edge.create node.create",
+        "taken", needs=(FactKind.NEW_TASK, FactKind.LINKS), is_verified=False),
+    c.ImportIssue: CommandRule(tasks.import_issue, "edge.create forge.import node.create",
+        "taken", COORDINATOR, needs=(FactKind.NEW_TASK, FactKind.LINKS), is_verified=False),
+    c.EditTask: CommandRule(tasks.edit_task, "edge.create edge.delete node.update",
+        "bad_transition closes_cycle own_work taken", _DIRECTORS, needs=(FactKind.LINKS, FactKind.OWNERS)),
+    c.CancelTask: CommandRule(tasks.cancel_task, "escalation.answer task.cancel",
+        "bad_transition own_work", _DIRECTORS),
+    c.ReopenTask: CommandRule(tasks.reopen_task, "escalation.answer escalation.open task.reopen",
+        "bad_transition own_work", _DIRECTORS, needs=_STAFF),
+    c.DeferTask: CommandRule(tasks.defer_task, "task.defer",
+        "bad_transition closes_cycle own_work", _DIRECTORS, needs=(FactKind.LINKS, FactKind.DEFERRAL)),
     c.WakeTask: CommandRule(tasks.wake_task, "task.wake", "", COORDINATOR),
     c.SettleTask: CommandRule(tasks.settle_task, "task.settle", "", COORDINATOR),
     c.CheckStaff: CommandRule(tasks.check_staff, "escalation.open", "", COORDINATOR, needs=_STAFF),
     # Claims and handoffs.
-    c.ClaimTask: CommandRule(
-        claims.claim_task,
-        "handoff.accept task.claim",
+    c.ClaimTask: CommandRule(claims.claim_task, "handoff.accept task.claim",
         "already_claimed bad_transition locked_out waits_on_other",
-        needs=(FactKind.NEW_HANDOFF, FactKind.CLAIMANTS),
-        is_by_agent=True,
-        is_verified=False,
-    ),
-    c.Heartbeat: CommandRule(
-        claims.renew_lease, "task.heartbeat", "lease_lost", is_by_agent=True, is_verified=False
-    ),
-    c.ReleaseTask: CommandRule(
-        claims.release_task, "escalation.open task.release", "exit_used lease_lost", is_by_agent=True
-    ),
-    c.ContinueTask: CommandRule(
-        claims.continue_task, "escalation.open task.continue", "exit_used lease_lost", is_by_agent=True
-    ),
-    c.WaitTask: CommandRule(
-        claims.wait_task,
-        "task.wait",
-        "exit_used lease_lost nothing_to_wait_for",
-        needs=(FactKind.WAITED_TASKS,),
-        is_by_agent=True,
-    ),
+        needs=(FactKind.NEW_HANDOFF, FactKind.CLAIMANTS), is_by_agent=True, is_verified=False),
+    c.Heartbeat: CommandRule(claims.renew_lease, "task.heartbeat",
+        "lease_lost", is_by_agent=True, is_verified=False),
+    c.ReleaseTask: CommandRule(claims.release_task, "escalation.open task.release",
+        "exit_used lease_lost", is_by_agent=True),
+    c.ContinueTask: CommandRule(claims.continue_task, "escalation.open task.continue",
+        "exit_used lease_lost", is_by_agent=True),
+    c.WaitTask: CommandRule(claims.wait_task, "task.wait",
+        "exit_used lease_lost nothing_to_wait_for", needs=(FactKind.WAITED_TASKS,), is_by_agent=True),
     c.FailTask: CommandRule(claims.fail_task, "lockout.set task.fail", "lease_lost", is_by_agent=True),
-    c.SubmitTask: CommandRule(
-        claims.submit_task,
-        "gate.pass task.submit",
+    c.SubmitTask: CommandRule(claims.submit_task, "gate.pass task.submit",
         "feedback_unread lease_lost locked_out no_gates not_measured not_on_branch nothing_committed "
-        "taken unknown_commit",
-        needs=(FactKind.OWNERS,),
-        is_by_agent=True,
-    ),
-    c.ExpireLease: CommandRule(
-        claims.expire_lease, "escalation.open handoff.lapse run.end task.expire", "", COORDINATOR
-    ),
-    c.InitiateHandoff: CommandRule(
-        handoffs.initiate_handoff,
-        "handoff.initiate",
-        "already_claimed bad_transition locked_out taken waits_on_other",
-        _LEADERS,
-        needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER),
-        names=("source", "target"),
-    ),
-    c.AcceptHandoff: CommandRule(
-        handoffs.accept_handoff,
-        "handoff.accept",
-        "already_claimed bad_transition handoff_closed locked_out waits_on_other",
-        is_by_agent=True,
-    ),
-    c.CompleteHandoff: CommandRule(
-        handoffs.complete_handoff,
-        "gate.pass handoff.complete",
+        "taken unknown_commit", needs=(FactKind.OWNERS,), is_by_agent=True),
+    c.ExpireLease: CommandRule(claims.expire_lease, "escalation.open handoff.lapse run.end task.expire",
+        "", COORDINATOR),
+    c.InitiateHandoff: CommandRule(handoffs.initiate_handoff, "handoff.initiate",
+        "already_claimed bad_transition locked_out taken waits_on_other", _LEADERS,
+        needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER), names=("source", "target")),
+    c.AcceptHandoff: CommandRule(handoffs.accept_handoff, "handoff.accept",
+        "already_claimed bad_transition handoff_closed locked_out waits_on_other", is_by_agent=True),
+    c.CompleteHandoff: CommandRule(handoffs.complete_handoff, "gate.pass handoff.complete",
         "bad_transition feedback_unread handoff_closed lease_lost locked_out no_gates not_measured "
-        "not_on_branch nothing_committed taken unknown_commit",
-        needs=(FactKind.OWNERS,),
-        is_by_agent=True,
-    ),
-    c.FetchFeedback: CommandRule(
-        reviews.record_feedback_fetch, "feedback.fetch", "locked_out", is_by_agent=True
-    ),
+        "not_on_branch nothing_committed taken unknown_commit", needs=(FactKind.OWNERS,), is_by_agent=True),
+    c.FetchFeedback: CommandRule(reviews.record_feedback_fetch, "feedback.fetch",
+        "locked_out", is_by_agent=True),
     # Runs.
-    c.AssignTask: CommandRule(
-        claims.assign_task,
-        "handoff.accept run.start task.claim",
-        "already_claimed already_running bad_transition locked_out waits_on_other",
-        COORDINATOR,
-        needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER),
-        names=("agent",),
-        is_verified=False,
-    ),
-    c.StartRun: CommandRule(
-        runs.start_run,
-        "run.start",
-        "already_running bad_transition lease_lost locked_out nothing_to_review own_work",
-        COORDINATOR,
-        needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER),
-        names=("agent",),
-        is_verified=False,
-    ),
-    c.EndRun: CommandRule(
-        runs.end_run, "escalation.open run.end task.return", "", COORDINATOR, is_verified=False
-    ),
+    c.AssignTask: CommandRule(claims.assign_task, "handoff.accept run.start task.claim",
+        "already_claimed already_running bad_transition locked_out waits_on_other", COORDINATOR,
+        needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER), names=("agent",), is_verified=False),
+    c.StartRun: CommandRule(runs.start_run, "run.start",
+        "already_running bad_transition lease_lost locked_out nothing_to_review own_work", COORDINATOR,
+        needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER), names=("agent",), is_verified=False),
+    c.EndRun: CommandRule(runs.end_run, "escalation.open run.end task.return",
+        "", COORDINATOR, is_verified=False),
     # Rejections of a task.
-    c.RejectHandoff: CommandRule(
-        _file_rejection,
+    c.RejectHandoff: CommandRule(_file_rejection,
         "edge.create escalation.open handoff.initiate handoff.reject handoff.reject.invalid "
         "handoff.reject.response lockout.set node.create task.block task.cancel task.decompose task.defer "
         "task.infeasible",
-        "bad_transition handoff_closed lease_lost",
-        needs=(FactKind.REJECTION,),
-        is_by_agent=True,
-    ),
-    c.AnswerRejection: CommandRule(
-        _answer_rejection,
+        "bad_transition handoff_closed lease_lost", needs=(FactKind.REJECTION,), is_by_agent=True),
+    c.AnswerRejection: CommandRule(_answer_rejection,
         "edge.create handoff.initiate handoff.lapse handoff.reject.response handoff.resume lockout.set "
         "node.create task.block task.cancel task.decompose task.defer task.infeasible task.release "
         "task.reopen",
-        "bad_transition closes_cycle handoff_closed locked_out nothing_to_answer own_work",
-        _DIRECTORS,
-        needs=(FactKind.ANSWER,),
-        names=("reassign_to",),
-    ),
+        "bad_transition closes_cycle handoff_closed locked_out nothing_to_answer own_work", _DIRECTORS,
+        needs=(FactKind.ANSWER,), names=("reassign_to",)),
     c.GiveOpinion: CommandRule(_record_opinion, "handoff.reject.opinion", "nothing_to_answer", COORDINATOR),
     # Reviews and lockouts.
-    c.RequestReview: CommandRule(
-        reviews.request_review,
-        "review.request",
-        "locked_out nothing_to_review own_work",
-        REVIEWERS,
-        needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER),
-        names=("reviewer",),
-    ),
-    c.ApproveReview: CommandRule(
-        reviews.approve_review,
-        "review.approve",
+    c.RequestReview: CommandRule(reviews.request_review, "review.request",
+        "locked_out nothing_to_review own_work", REVIEWERS, needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER),
+        names=("reviewer",)),
+    c.ApproveReview: CommandRule(reviews.approve_review, "review.approve",
         "control_changed head_moved locked_out nothing_to_review out_of_scope own_work rejected_before "
-        "stale_review too_late unconfirmed_no unknown_commit vacuous_approval",
-        REVIEWERS,
-        needs=(FactKind.OBJECTIONS,),
-    ),
-    c.RejectReview: CommandRule(
-        reviews.reject_review,
+        "stale_review too_late unconfirmed_no unknown_commit vacuous_approval", REVIEWERS,
+        needs=(FactKind.OBJECTIONS,)),
+    c.RejectReview: CommandRule(reviews.reject_review,
         "escalation.open handoff.initiate lockout.set review.reject task.reassign",
-        "locked_out nothing_to_review out_of_scope own_work stale_review too_late unknown_commit",
-        REVIEWERS,
-        needs=(FactKind.STAFF, FactKind.CAPACITY),
-    ),
-    c.RetractReview: CommandRule(
-        reviews.retract_review,
-        "lockout.clear review.retract",
-        "bad_transition nothing_to_retract",
-        REVIEWERS,
-        needs=_STAFF,
-    ),
-    c.AddComments: CommandRule(
-        reviews.add_review_comments,
-        "review.comment",
-        "locked_out nothing_to_review own_work",
-        REVIEWERS,
-        is_internal=True,
-    ),
+        "locked_out nothing_to_review out_of_scope own_work stale_review too_late unknown_commit", REVIEWERS,
+        needs=(FactKind.STAFF, FactKind.CAPACITY)),
+    c.RetractReview: CommandRule(reviews.retract_review, "lockout.clear review.retract",
+        "bad_transition nothing_to_retract", REVIEWERS, needs=_STAFF),
+    c.AddComments: CommandRule(reviews.add_review_comments, "review.comment",
+        "locked_out nothing_to_review own_work", REVIEWERS, is_internal=True),
     c.NoteReview: CommandRule(reviews.record_review, "review.note", "", COORDINATOR),
     c.NoteMerge: CommandRule(reviews.record_merge, "escalation.open review.bypass", "", COORDINATOR),
-    c.DismissObjections: CommandRule(
-        objections.dismiss_objections,
-        "objection.dismiss",
-        "nothing_to_answer",
-        _USER,
-        needs=(FactKind.DISMISSED,),
-    ),
-    c.LockOut: CommandRule(
-        lockouts.lock_out_agent,
-        "escalation.open lockout.set",
-        "bad_transition own_work",
-        REVIEWERS,
-        needs=_STAFF,
-        names=("agent",),
-    ),
-    c.Unlock: CommandRule(
-        lockouts.unlock_agent,
+    c.DismissObjections: CommandRule(objections.dismiss_objections, "objection.dismiss",
+        "nothing_to_answer", _USER, needs=(FactKind.DISMISSED,)),
+    c.LockOut: CommandRule(lockouts.lock_out_agent, "escalation.open lockout.set",
+        "bad_transition own_work", REVIEWERS, needs=_STAFF, names=("agent",)),
+    c.Unlock: CommandRule(lockouts.unlock_agent,
         "escalation.answer handoff.initiate handoff.lapse lockout.clear",
-        "",
-        _USER,
-        needs=_STAFF,
-        names=("agent",),
-    ),
-    c.ReassignTask: CommandRule(
-        lockouts.reassign_task,
-        "escalation.answer handoff.initiate task.reassign",
-        "bad_transition locked_out own_work waits_on_other",
-        _LEADERS,
-        needs=_STAFF,
-        names=("source", "target"),
-    ),
+        "", _USER, needs=_STAFF, names=("agent",)),
+    c.ReassignTask: CommandRule(lockouts.reassign_task, "escalation.answer handoff.initiate task.reassign",
+        "bad_transition locked_out own_work waits_on_other", _LEADERS, needs=_STAFF,
+        names=("source", "target")),
     # Questions to the user.
     c.EscalateTask: CommandRule(escalations.escalate_task, "escalation.open", "bad_transition exit_used"),
-    c.AnswerEscalation: CommandRule(
-        escalations.answer_escalation,
+    c.AnswerEscalation: CommandRule(escalations.answer_escalation,
         "escalation.acknowledge escalation.answer escalation.open gate.accept gate.alert gate.pass "
         "gate.refuse gate.reject handoff.initiate lockout.clear review.approve task.cancel task.claim "
         "task.heartbeat task.reassign task.submit",
-        "locked_out nothing_held nothing_to_answer out_of_scope own_work unconfirmed_no",
-        _USER,
-        needs=_STAFF,
-    ),
-    c.AcknowledgeEscalation: CommandRule(
-        escalations.acknowledge_escalation, "escalation.acknowledge", "nothing_to_answer", _USER
-    ),
+        "locked_out nothing_held nothing_to_answer out_of_scope own_work unconfirmed_no", _USER,
+        needs=_STAFF),
+    c.AcknowledgeEscalation: CommandRule(escalations.acknowledge_escalation, "escalation.acknowledge",
+        "nothing_to_answer", _USER),
     c.RepeatEscalation: CommandRule(escalations.repeat_escalation, "escalation.repeat", "", COORDINATOR),
     c.NoteDelivery: CommandRule(escalations.record_delivery, "escalation.notify", "", COORDINATOR),
     # Gates.
-    c.RecordVerdict: CommandRule(
-        gates.record_verdict,
+    c.RecordVerdict: CommandRule(gates.record_verdict,
         "escalation.open gate.alert gate.error gate.hold gate.pass gate.reject task.heartbeat",
-        "lease_lost",
-        COORDINATOR,
-        needs=(FactKind.OUTAGES,),
-    ),
-    c.NoteGatesMeasured: CommandRule(
-        gates.record_measured_gates,
-        "escalation.answer gate.recover",
-        "",
-        COORDINATOR,
-        needs=(FactKind.OUTAGES,),
-    ),
+        "lease_lost", COORDINATOR, needs=(FactKind.OUTAGES,)),
+    c.NoteGatesMeasured: CommandRule(gates.record_measured_gates, "escalation.answer gate.recover",
+        "", COORDINATOR, needs=(FactKind.OUTAGES,)),
     c.CountIdleStop: CommandRule(claims.count_idle_stop, "escalation.open task.idle", "", COORDINATOR),
-    c.SettleFinding: CommandRule(
-        gates.settle_finding,
+    c.SettleFinding: CommandRule(gates.settle_finding,
         "escalation.answer escalation.open gate.accept gate.alert gate.pass gate.refuse gate.reject "
         "task.heartbeat task.submit",
-        "nothing_held out_of_scope own_work",
-        REVIEWERS,
-    ),
-    c.OverrideGate: CommandRule(
-        gates.override_gate, "gate.accept gate.override gate.pass task.submit", "nothing_to_override", _USER
-    ),
+        "nothing_held out_of_scope own_work", REVIEWERS),
+    c.OverrideGate: CommandRule(gates.override_gate, "gate.accept gate.override gate.pass task.submit",
+        "nothing_to_override", _USER),
     # The forge.
-    c.PlanForgeAction: CommandRule(
-        forge_actions.plan_action,
-        "forge.intend",
+    c.PlanForgeAction: CommandRule(forge_actions.plan_action, "forge.intend",
         "given_up not_approved not_due nothing_to_review policy_off rejected_before stale_review",
-        COORDINATOR,
-    ),
+        COORDINATOR),
     c.RecordForgeAction: CommandRule(forge_actions.record_action, "forge.done", "", COORDINATOR),
-    c.RecordForgeActionFailure: CommandRule(
-        forge_actions.record_action_failure, "forge.fail", "", COORDINATOR
-    ),
-}
+    c.RecordForgeActionFailure: CommandRule(forge_actions.record_action_failure, "forge.fail",
+        "", COORDINATOR),
+}  # fmt: skip
 
 REQUESTS = tuple(kind for kind, rule in RULES.items() if rule.roles != COORDINATOR and not rule.is_internal)
 """The commands that an interface may take from outside."""
 
 
-def require_permission(context: type[c.Command], actor: Actor) -> None:
+def require_permission(kind: type[c.Command], actor: Actor) -> None:
     """Refuses an actor none of whose roles allows such a command."""
-    require_role(RULES[context].roles, actor)
+    require_role(RULES[kind].roles, actor)

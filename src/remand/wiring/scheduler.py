@@ -28,11 +28,9 @@ from remand.app.ledger_watch import LedgerWatch
 from remand.app.scheduler import chores
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import MakeAgentSockets
-from remand.app.scheduler.review_runs import MAX_CHANGE, ReviewRuns
-from remand.app.scheduler.runs import AgentRuns, RunEnvironment, import_agent_commits, run_bounds
+from remand.app.scheduler.review_runs import MAX_CHANGE, ReviewRuns, SubmittedChanges
+from remand.app.scheduler.runs import AgentRuns, RunEnvironment, Workers, import_agent_commits, run_bounds
 from remand.app.scheduler.scheduler import Chore, Scheduler, SchedulerHandle
-from remand.app.scheduler.submitted_changes import SubmittedChanges
-from remand.app.scheduler.workers import Workers
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.wiring.after_call import after_call

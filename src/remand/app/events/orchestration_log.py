@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from remand.app.text import times_text as times
 from remand.domain.decisions.notices import describe_override, describe_takeover
 from remand.domain.events.event import Event, OverridingEvent
 from remand.domain.events.reviews import (
@@ -33,6 +32,7 @@ from remand.domain.evolve import evolve
 from remand.domain.instant import Instant
 from remand.domain.task import Lockout, Status, Task
 from remand.domain.text.words import flatten, shorten
+from remand.domain.text.words import times_text as times
 from remand.ledger.order import order_key
 from remand.ledger.store import LogLine
 

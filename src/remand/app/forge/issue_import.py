@@ -76,7 +76,11 @@ class IssueImporter:
                 fresh.append(command)
         refused = [] if is_dry else self._add_tasks(fresh)
         aliases = {one.alias for one in refused}
-        made = tuple(_imported_issue(command) for command in fresh if command.aliases[0] not in aliases)
+        made = tuple(
+            ImportedIssue(task_id=issue_task_id(command), alias=command.aliases[0], title=command.title)
+            for command in fresh
+            if command.aliases[0] not in aliases
+        )
         return IssueImport(imported=made, known=tuple(known), skipped=(*skipped, *refused))
 
     def _import_command(self, issue: ForgeIssue) -> c.ImportIssue:
@@ -140,7 +144,3 @@ def read_labels(labels: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     named = (value.strip() for name, value in found if name.lower() == "skill")
     skills = tuple(dict.fromkeys(name for name in named if is_agent_name(name)))
     return priority, skills[:MAX_SKILLS]
-
-
-def _imported_issue(command: c.ImportIssue) -> ImportedIssue:
-    return ImportedIssue(task_id=issue_task_id(command), alias=command.aliases[0], title=command.title)

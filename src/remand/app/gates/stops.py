@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from remand.app.gates.done_claims import ClaimOutcome
+from remand.app.gates.ports import SessionRecords
 from remand.app.ledger import Ledger
 from remand.app.requests import Request
 from remand.domain import commands as c
@@ -47,13 +47,6 @@ class StopReply(NamedTuple):
     notice: str = ""
 
 
-class FirstStops(Protocol):
-    """Which stop of a session was the first of its kind."""
-
-    def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
-        """True for the first stop of a kind, and whenever that very stop is told again."""
-
-
 ALLOW_STOP = StopReply(may_stop=True)
 CODES_ALLOWING_STOP = ("gate_held", "gate_errored", "key_not_trusted")
 """Answers to a done claim after which a session may stop; after any other it goes on."""
@@ -66,7 +59,7 @@ class StopResponder:
         self,
         ledger: Ledger,
         claim: Callable[[Request], ClaimOutcome | None],
-        marks: FirstStops,
+        marks: SessionRecords,
         *,
         is_enforced: bool = True,
     ) -> None:
@@ -154,28 +147,20 @@ def _send_back_text(task: Task, stop: Stop, meaning: StopMeaning) -> str:
     """What an agent is told that stopped with nothing to measure."""
     match meaning:
         case StopMeaning.UNREADABLE:
-            return _unreadable_text(stop.is_broken)
+            return f"Remand could not read the host's message ({stop.is_broken}). Continue your task, or tell the user."
         case StopMeaning.FAULT:
             return stop.fault
         case StopMeaning.UNCOMMITTED:
             return _uncommitted_text(task, stop.uncommitted)
         case _:
-            return _unfinished_text(task)
+            return (
+                f"Task {task.id} ({task.title[:200]}) is yours, and it has no commit yet. Continue it and commit. If something blocks you, reject it with a record of what you tried "
+                "(`remand handoff reject`, or the MCP tool `reject_task`), or say what you wait for "
+                "(`remand task wait`, or the MCP tool `waiting`)."
+            )
 
 
 def _uncommitted_text(task: Task, paths: tuple[str, ...]) -> str:
     shown = "\n".join(f"- {path}" for path in paths[:MAX_NAMED])
     more = f"\n- and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     return f"There are uncommitted changes, and the gates measure only commits for task {task.id}. Commit them, or undo them:\n{shown}{more}"
-
-
-def _unreadable_text(why: str) -> str:
-    return f"Remand could not read the host's message ({why}). Continue your task, or tell the user."
-
-
-def _unfinished_text(task: Task) -> str:
-    return (
-        f"Task {task.id} ({task.title[:200]}) is yours, and it has no commit yet. Continue it and commit. If something blocks you, reject it with a record of what you tried "
-        "(`remand handoff reject`, or the MCP tool `reject_task`), or say what you wait for "
-        "(`remand task wait`, or the MCP tool `waiting`)."
-    )

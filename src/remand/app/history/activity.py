@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from remand.app.text import single_line
 from remand.domain.events import reviews, tasks, work
 from remand.domain.events.catalogue import Unknown, event_task_id
 from remand.domain.events.event import Event
@@ -20,7 +19,7 @@ from remand.domain.gate.state import find_outages
 from remand.domain.ids import parse_task_id
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.text.words import format_count
+from remand.domain.text.words import format_count, single_line
 from remand.ledger import codec
 from remand.ledger.event_tables import EventEntry
 from remand.ledger.order import order_key

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from remand.app.events.task_folds import task_events
 from remand.app.tasks.lookup import Lineage, People, may_be_locked_out
-from remand.app.text import single_line
 from remand.domain.access.team import Team
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutCleared, ReviewRejected
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
+from remand.domain.text.words import single_line
 from remand.ledger.store import Transaction
 
 

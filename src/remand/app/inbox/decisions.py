@@ -18,7 +18,6 @@ from remand.app.inbox.questions import (
 )
 from remand.app.requests import Rules
 from remand.app.tasks.staff import able_directors
-from remand.app.text import single_line
 from remand.domain import commands as c
 from remand.domain.access.team import USER, Actor
 from remand.domain.decisions import director
@@ -26,7 +25,7 @@ from remand.domain.decisions.escalations import REASSIGN, EscalationOption
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
 from remand.domain.refusals import require_option
 from remand.domain.task import LastRejection, Status, Task
-from remand.domain.text.words import flatten
+from remand.domain.text.words import flatten, single_line
 from remand.ledger.store import Transaction
 
 AnswerCommand = c.AnswerEscalation | c.AnswerRejection | c.SettleFinding | c.DismissObjections

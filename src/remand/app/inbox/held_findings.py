@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from remand.app.inbox.questions import WAIT, EventsOf, Question
 from remand.app.tasks.lookup import Lineage
-from remand.app.text import single_line
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Team
 from remand.domain.decisions.escalations import EscalationOption
@@ -28,6 +27,7 @@ from remand.domain.record import Record
 from remand.domain.refusals import require_option
 from remand.domain.task import Status, Task
 from remand.domain.text.redaction import redact
+from remand.domain.text.words import single_line
 from remand.ledger.store import Transaction
 
 HELD_KIND = "held"

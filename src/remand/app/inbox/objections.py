@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from remand.app.history.activity import event_text
 from remand.app.inbox.questions import WAIT, Question
-from remand.app.text import single_line
 from remand.domain import commands as c
 from remand.domain.decisions.escalations import EscalationOption
 from remand.domain.decisions.objections import (
@@ -31,6 +30,7 @@ from remand.domain.record import Record
 from remand.domain.refusals import require_option
 from remand.domain.task import Objection, Task
 from remand.domain.text.redaction import redact
+from remand.domain.text.words import single_line
 from remand.ledger import codec
 from remand.ledger.event_tables import KeptObjection
 from remand.ledger.store import Transaction

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from remand.app.tasks.lookup import Lineage, lockout_facts
-from remand.app.text import capitalize_first, single_line, times_text
 from remand.domain.access.team import Actor, Role, Team
 from remand.domain.decisions.escalations import (
     FIX,
@@ -28,6 +27,7 @@ from remand.domain.gate.state import find_outages
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
+from remand.domain.text.words import capitalize_first, single_line, times_text
 from remand.ledger.store import Transaction
 
 WAIT = "wait"

@@ -10,8 +10,6 @@ import msgspec
 from remand.app.errors import RemandError
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.reviewer import SubmittedChange
-from remand.domain.task import Submission, Task
 
 
 class CannotRun(RemandError):  # noqa: N818 - a state of affairs of the system, never an agent's fault
@@ -249,16 +247,6 @@ class StateFile(Protocol):
 
     def write(self, content: bytes) -> bool:
         """Puts something in its place; False when it cannot be written."""
-
-
-class SubmissionChanges(Protocol):
-    """What submissions change, for whoever reviews them."""
-
-    def submission_change(self, task: Task, submission: Submission) -> SubmittedChange:
-        """What a submission changes, as much of it as is shown at once. Raises `EnvironmentFault`."""
-
-    def since(self, task: Task, commit: str) -> dict[str, tuple[str, ...]]:
-        """Of each commit of a task that was rejected, the files that are different now."""
 
 
 class LaunchConfig(Record, kw_only=True):

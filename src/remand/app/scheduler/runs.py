@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
 from remand.app.errors import EnvironmentFault
 from remand.app.requests import Acceptance
 from remand.app.scheduler import ports
 from remand.app.scheduler.ledger_client import LedgerClient, accepted_task
-from remand.app.scheduler.ports import Bounds, CannotRun, RunEnd, SessionResult, TaskWorktree
+from remand.app.scheduler.ports import Bounds, CannotRun, Executor, RunEnd, SessionResult, TaskWorktree
 from remand.app.tasks.staff import Load
 from remand.config import RunSettings
 from remand.domain import commands as c
@@ -399,3 +403,88 @@ def import_agent_commits(ledger: LedgerClient, worktrees: ports.TaskWorktrees, w
             "git", f"Task {worktree.task_id} is no longer held; no more commits are imported for it."
         )
     return worktrees.import_commits(worktree)
+
+
+# Worker threads: jobs go out to them, results come back through one queue.
+
+
+class NotStarted(NamedTuple):
+    """A run that could not start; `is_recorded` once the ledger knows."""
+
+    assignment: RunAssignment
+    fault: CannotRun
+    is_recorded: bool = False
+
+
+JobResult = ActiveRun | NotStarted | EndedRun | StopAnswer | CannotRun | EnvironmentFault | OSError | None
+"""What came of a job; None when it failed in a way that nobody foresaw, which the executor reports."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunJob:
+    """Something that blocks, done in a worker thread. Until its result is handled, its task is busy."""
+
+    task_id: str
+    member: Member
+    work: Callable[[], JobResult]
+    since: float = 0.0
+    """When it was submitted, by the scheduler's clock."""
+    starts: RunAssignment | None = None
+    """The run that it starts."""
+    is_slow: bool = False
+    """It measures a done claim, which takes minutes."""
+    is_retried: bool = False
+    """It records something: as long as the ledger cannot take it, it is done again."""
+
+
+class Workers:
+    """Does jobs in threads. Only the loop's thread calls this, but for `note_process_end`."""
+
+    def __init__(self, executor: Executor, slow_executor: Executor) -> None:
+        """`slow_executor` is for what takes minutes, so that no start or end has to wait for it."""
+        self._executor = executor
+        self._slow_executor = slow_executor
+        self._inbox: SimpleQueue[str | tuple[RunJob, JobResult]] = SimpleQueue()
+        self._jobs: dict[RunJob, None] = {}
+        self.woken = threading.Event()
+        """Set when there is something in the queue."""
+
+    @property
+    def jobs(self) -> list[RunJob]:
+        """The jobs whose results are not handled yet. The copy is made in one step, so any thread may ask."""
+        return list(self._jobs)
+
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing is being done, and nothing waits in the queue."""
+        return not self._jobs and self._inbox.empty()
+
+    def submit(self, job: RunJob) -> None:
+        self._jobs[job] = None
+        (self._slow_executor if job.is_slow else self._executor).execute(partial(self._work, job))
+
+    def _work(self, job: RunJob) -> None:
+        result: JobResult = None
+        try:
+            result = job.work()
+        except (CannotRun, EnvironmentFault, OSError) as error:
+            result = error
+        finally:
+            self._inbox.put((job, result))
+            self.woken.set()
+
+    def note_process_end(self, run_id: str) -> None:
+        """Called by whichever thread sees the process of a run end."""
+        self._inbox.put(run_id)
+        self.woken.set()
+
+    def results(self) -> Iterator[str | tuple[RunJob, JobResult]]:
+        """Takes what is in the queue: ids of runs whose process has ended, and results of jobs."""
+        while True:
+            try:
+                item = self._inbox.get_nowait()
+            except Empty:
+                return
+            if not isinstance(item, str):
+                del self._jobs[item[0]]
+            yield item

@@ -14,8 +14,17 @@ from remand.app.gates.known_results import BrokenGates
 from remand.app.scheduler import decide as d
 from remand.app.scheduler.ledger_client import LedgerClient, accepted_task
 from remand.app.scheduler.ports import AgentLauncher, CannotRun, TaskWorktree, WorktreeCleanup
-from remand.app.scheduler.runs import ActiveRun, AgentRuns, EndedRun, RunAssignment, StopAnswer
-from remand.app.scheduler.workers import JobResult, NotStarted, RunJob, Workers
+from remand.app.scheduler.runs import (
+    ActiveRun,
+    AgentRuns,
+    EndedRun,
+    JobResult,
+    NotStarted,
+    RunAssignment,
+    RunJob,
+    StopAnswer,
+    Workers,
+)
 from remand.app.tasks.staff import Load
 from remand.domain import commands as c
 from remand.domain.access.team import Member

@@ -28,6 +28,22 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+MAX_LINE = 200
+
+
+def single_line(text: str, limit: int = MAX_LINE) -> str:
+    """Text of others on one line, with nothing hidden in it and not too long."""
+    return shorten(flatten(text), limit)
+
+
+def capitalize_first(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def times_text(times: int) -> str:
+    return {1: "once", 2: "twice"}.get(times, f"{times} times")
+
+
 def format_count(number: int, noun: str) -> str:
     """`1 event` or `2 events`, for a noun whose plural ends in s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

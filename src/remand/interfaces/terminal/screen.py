@@ -15,9 +15,9 @@ from remand.app.history.activity import ActivityEntry
 from remand.app.inbox.decisions import DecisionQuestion
 from remand.app.inbox.questions import Question
 from remand.app.scheduler.status import SchedulerStatus
-from remand.app.text import single_line
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
 from remand.domain.instant import Instant
+from remand.domain.text.words import single_line
 from remand.interfaces.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
 from remand.interfaces.terminal.styles import STATUS_STYLES
 

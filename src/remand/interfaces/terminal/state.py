@@ -10,10 +10,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from remand.app.inbox.questions import Question
-from remand.app.text import single_line
 from remand.domain.decisions.escalations import UNLOCK, WONTFIX, EscalationOption
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
 from remand.domain.record import Record
+from remand.domain.text.words import single_line
 
 UP, DOWN, ENTER, BACKSPACE, ESCAPE = "up", "down", "enter", "backspace", "escape"
 ERASE_LINE, ERASE_WORD = "erase line", "erase word"

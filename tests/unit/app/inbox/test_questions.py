@@ -12,7 +12,6 @@ from remand.app.inbox.questions import (
     question_text,
 )
 from remand.app.requests import Rules
-from remand.app.text import MAX_LINE
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.decisions.escalations import escalation_options
@@ -20,6 +19,7 @@ from remand.domain.events.reviews import Finding
 from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskFailed
 from remand.domain.events.work import GateRejected
 from remand.domain.task import Status
+from remand.domain.text.words import MAX_LINE
 from remand.testing.builders import BOB, H1, H2, T1, a_lockout, a_task
 from tests.support.builders import (
     NIT,
