@@ -1,4 +1,4 @@
-"""The steps of a run that block: its start, the record of its end, and the answer to its stop. Worker threads take them."""
+"""The steps of a run that block (its start, the record of its end, the answer to its stop) and the threads that take them."""
 
 from __future__ import annotations
 
@@ -403,9 +403,6 @@ def import_agent_commits(ledger: LedgerClient, worktrees: ports.TaskWorktrees, w
             "git", f"Task {worktree.task_id} is no longer held; no more commits are imported for it."
         )
     return worktrees.import_commits(worktree)
-
-
-# Worker threads: jobs go out to them, results come back through one queue.
 
 
 class NotStarted(NamedTuple):
