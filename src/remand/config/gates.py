@@ -86,13 +86,15 @@ def _gate(name: str, row: dict[str, Any]) -> Gate:
     )
 
 
-def _command(value: Any, key: str, *, has_cache: bool) -> tuple[str, ...]:
+def _command(value: Any, key: str, *, has_cache: bool, has_scripts: bool = False) -> tuple[str, ...]:
     """A command's words, with no placeholder in them that nothing would fill."""
     words = texts(value, key)
     for word in words:
         if "\0" in word:
             raise ConfigError(f"{NAME}: `{key}` contains a NUL character; remove it.")
         for name in _PLACEHOLDER.findall(word):
+            if name == "scripts" and has_scripts:
+                continue
             if name != "report" and not (name == "cache" and has_cache):
                 hint = "it takes a `prepare` step." if name == "cache" else "there are {report} and {cache}."
                 raise ConfigError(f"{NAME}: `{key}` holds {{{name}}}, which nothing fills; {hint}")
@@ -141,7 +143,7 @@ def _mode(row: dict[str, Any], where: str) -> GateMode:
 def _prepare(value: Any, key: str) -> GatePreparation:
     row = value if isinstance(value, dict) else {"command": value}
     require_known_keys(row, ("command", "key", "timeout"), f"{key}.")
-    command = _command(row.get("command", []), f"{key}.command", has_cache=True)
+    command = _command(row.get("command", []), f"{key}.command", has_cache=True, has_scripts=True)
     if not command or not command[0].strip():
         raise ConfigError(f"{NAME}: `{key}` is empty; write it as a list of words, or leave it out.")
     return GatePreparation(

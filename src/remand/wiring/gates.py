@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from remand.adapters import projects
 from remand.adapters.gates import background_runs
 from remand.adapters.gates.results import FileCache, FileReports
-from remand.adapters.gates.tools import SystemTools
+from remand.adapters.gates.tools import SystemTools, UserRegistries
 from remand.adapters.git import checkouts, commits
 from remand.adapters.git import mirror as git_mirror
 from remand.adapters.journal import reader
@@ -33,7 +34,7 @@ def make_gates(opened: OpenLedger) -> Gates:
         root=opened.place.root,
         folder=folders.gates,
         cache=FileCache(os.path.join(folders.gates, "results")),
-        tools=SystemTools(),
+        tools=SystemTools(folders.gates),
         sessions=Sessions(folders.sessions),
         gate_fault=lambda gate: registry.gate_fault(gate),  # noqa: PLW0108 - the registry is loaded for a run alone
         mirror=lambda: _make_mirror(opened),
@@ -69,7 +70,7 @@ def _make_mirror(opened: OpenLedger) -> git_mirror.GitMirror:
 
 
 def _make_environment(opened: OpenLedger, gates: Gates) -> GateEnvironment:
-    mirror, tools, folders = _make_mirror(opened), SystemTools(), opened.folders
+    mirror, tools, folders = _make_mirror(opened), SystemTools(opened.folders.gates), opened.folders
     return GateEnvironment(
         mirror=mirror,
         tree=gates.tree,
@@ -83,6 +84,8 @@ def _make_environment(opened: OpenLedger, gates: Gates) -> GateEnvironment:
         root=opened.place.root,
         path=tools.standard_path(),
         hide=(opened.place.got, state_folder(), runtime_folder()),
+        scripts=os.path.dirname(projects.__file__),
+        registry=UserRegistries(folders.gates),
     )
 
 

@@ -80,6 +80,8 @@ class FileCache:
 
 MAX_REPORT = 128 << 20
 KEPT_REPORTS = 200
+OUTPUT_PREFIX = "output-"
+"""Begins the name of what a command said, which is kept beside the reports of verdicts."""
 
 
 class FileReports:
@@ -114,15 +116,17 @@ class FileReports:
         path = os.path.join(self._folder, f"{name}.md")
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            self._make_room()
+            self._make_room(name.startswith(OUTPUT_PREFIX))
             with open(path, "w", encoding="utf-8", errors="replace") as file:
                 file.write(content)
         except OSError:
             return ""
         return name
 
-    def _make_room(self) -> None:
-        paths = [entry.path for entry in os.scandir(self._folder) if entry.name.endswith(".md")]
+    def _make_room(self, is_output: bool) -> None:
+        """Removes the oldest reports, or outputs: as there are more of these, they are counted apart."""
+        every = [entry for entry in os.scandir(self._folder) if entry.name.endswith(".md")]
+        paths = [entry.path for entry in every if entry.name.startswith(OUTPUT_PREFIX) == is_output]
         for path in sorted(paths, key=os.path.getmtime)[:-KEPT_REPORTS]:
             with suppress(OSError):
                 os.unlink(path)

@@ -1,16 +1,129 @@
-"""Which programs the gates would run, where they are, and whether they have changed."""
+"""Which programs the gates would run, where they are, and how the user of this machine reaches package registries."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
+
+import msgspec
+
+from remand.adapters.system.files import atomic_write
+from remand.app.gates.ports import RegistrySettings
+from remand.domain.record import Record
+
+_NOTE = "user.json"
+_VARIABLES = re.compile(
+    r"(?:https?|no|all)_proxy|(?:HTTPS?|NO|ALL)_PROXY|SSL_CERT_(?:FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
+    r"|GIT_SSL_CAINFO|PIP_[A-Z_]+|UV_[A-Z0-9_]+|(?:npm|NPM)_(?:config|CONFIG)_\w+|NPM_TOKEN|NODE_AUTH_TOKEN|YARN_[A-Z_]+"
+    r"|GO(?:PROXY|PRIVATE|NOPROXY|NOSUMDB|SUMDB|INSECURE|VCS)|CARGO_(?:HTTP|NET|REGISTRIES|REGISTRY)_[A-Z0-9_]+"
+)
+"""Variables by which certificates, proxies and registries are set."""
+_FILES = {
+    "PIP_CONFIG_FILE": (".config/pip/pip.conf", ".pip/pip.conf"),
+    "NPM_CONFIG_USERCONFIG": (".npmrc",),
+    "UV_CONFIG_FILE": (".config/uv/uv.toml",),
+    "GOENV": (".config/go/env",),
+}
+"""Settings files in a home, each with the variable that names it where the home is another."""
+_SECRET_NAME = re.compile(r"TOKEN|PASSW|SECRET|AUTH|USERNAME|CREDENTIAL", re.IGNORECASE)
+_URL_USER = re.compile(r"(?<=://)[^/@\s\"']+@")
+_MAX_FILE = 1 << 20
+
+
+class UserSettings(Record, kw_only=True):
+    """What `remand init` noted of the user who called it: where programs are, and how registries are reached."""
+
+    path: tuple[str, ...] = ()
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def note_user_settings(folder: str, environment: Mapping[str, str], root: str) -> UserSettings:
+    """Notes the user's own PATH and registry settings in a folder of this machine; what lies in the project stays out."""
+    home, own = os.path.expanduser("~"), os.path.join(os.path.realpath(root), "")
+    variables = {name: value for name, value in environment.items() if value and _VARIABLES.fullmatch(name)}
+    for name, places in _FILES.items():
+        found = next((path for place in places if os.path.isfile(path := os.path.join(home, place))), "")
+        if found:
+            variables.setdefault(name, found)
+    folders = (
+        os.path.realpath(name)
+        for name in environment.get("PATH", "").split(os.pathsep)
+        if os.path.isabs(name)
+    )
+    kept = tuple(
+        name for name in dict.fromkeys(folders) if _is_private(name) and not f"{name}/".startswith(own)
+    )
+    settings = UserSettings(path=kept, variables=variables)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    atomic_write(os.path.join(folder, _NOTE), msgspec.json.encode(settings), mode=0o600)
+    return settings
+
+
+def _is_private(folder: str) -> bool:
+    """True for a folder in which not everybody may put a program."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return False
+    return os.path.isdir(folder) and not status.st_mode & 0o002
+
+
+def read_user_settings(folder: str) -> UserSettings:
+    """What was noted; nothing where `remand init` has not been called on this machine."""
+    try:
+        with open(os.path.join(folder, _NOTE), "rb") as file:
+            return msgspec.json.decode(file.read(_MAX_FILE), type=UserSettings)
+    except (OSError, msgspec.DecodeError):
+        return UserSettings()
+
+
+class UserRegistries:
+    """The noted settings as a prepare step gets them."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __call__(self, folder: str, *, has_secrets: bool) -> RegistrySettings:
+        noted = read_user_settings(self._folder).variables
+        kept = {name: value for name, value in noted.items() if has_secrets or not _SECRET_NAME.search(name)}
+        environment = {
+            name: value if has_secrets else _URL_USER.sub("", value) for name, value in kept.items()
+        }
+        for name, value in kept.items():
+            if os.path.isabs(value) and os.path.isfile(value):
+                environment[name] = os.path.join(folder, name)
+                with suppress(OSError):
+                    _copy_settings(value, environment[name], has_secrets=has_secrets)
+        folders = tuple(_folders(kept.values()))
+        return RegistrySettings(environment, folders)
+
+
+def _folders(values: Iterable[str]) -> Iterator[str]:
+    for value in values:
+        yield from (name for name in value.split() if os.path.isabs(name) and os.path.isdir(name))
+
+
+def _copy_settings(source: str, target: str, *, has_secrets: bool) -> None:
+    """Copies a settings file, or certificates; without secrets, without the lines and parts of addresses that are some."""
+    with open(source, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read(_MAX_FILE)
+    if not has_secrets:
+        rows = (_URL_USER.sub("", row) for row in text.splitlines(keepends=True))
+        text = "".join(row for row in rows if not _SECRET_NAME.search(row))
+    atomic_write(target, text.encode("utf-8", "surrogateescape"), mode=0o600)
 
 
 class SystemTools:
     """Tells programs apart by their files, without running them."""
+
+    def __init__(self, folder: str = "") -> None:
+        self._folder = folder
+        """Where `remand init` noted the user's settings; empty for none."""
 
     def digest(self, commands: Sequence[Sequence[str]], path: Sequence[str]) -> str:
         """Changes when one of the commands' programs does, or what is installed beside it."""
@@ -26,16 +139,24 @@ class SystemTools:
         where = _find_program(program, os.pathsep.join(path))
         return "" if os.access(where, os.X_OK) else program
 
+    def note_user(self, environment: Mapping[str, str], root: str) -> None:
+        """Notes what the user's own environment says; whoever calls has made sure that it is the user's."""
+        note_user_settings(self._folder, environment, root)
+
     def standard_path(self) -> tuple[str, ...]:
         """Where programs are looked for when the configuration does not say: never in what the caller's PATH names.
 
-        Whoever calls may be an agent. Beside this interpreter comes first, then the system's folders, then where
-        toolchains install themselves.
+        Whoever calls may be an agent. What the user's own PATH had at `remand init` comes first, then beside this
+        interpreter, then the system's folders, then where toolchains install themselves.
         """
         home = _home()
         own = os.path.dirname(os.path.abspath(sys.executable))
-        toolchains = (*_rust_toolchain(home), os.path.join(home, ".cargo", "bin"), "/usr/local/go/bin")
-        folders = (own, "/usr/local/bin", "/usr/bin", "/bin", *toolchains)
+        local = (os.path.join(home, ".cargo", "bin"), os.path.join(home, ".local", "bin"))
+        toolchains = (*_rust_toolchain(home), *local, "/usr/local/go/bin")
+        noted = read_user_settings(self._folder).path if self._folder else ()
+        # rustup's own proxies in the user's PATH need a home that gates do not see.
+        noted = tuple(name for name in noted if not os.path.exists(os.path.join(name, "rustup")))
+        folders = (*noted, own, "/usr/local/bin", "/usr/bin", "/bin", *toolchains)
         return tuple(folder for folder in dict.fromkeys(folders) if os.path.isdir(folder))
 
 

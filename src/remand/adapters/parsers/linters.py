@@ -348,9 +348,12 @@ def _sarif_path(address: _Address, bases: dict[str, _Address]) -> str:
 _NOT_STARTED = (126, 127)
 """The statuses by which shells and `env` say that they could not start a program."""
 _MISSING_PROGRAM = re.compile(
-    r"(?:^|[/\\])python[\w.]*: No module named \S|^make(?:\[\d+\])?: \*\*\* .*\bError 12[67]$", re.MULTILINE
+    r"(?:^|[/\\])python[\w.]*: No module named \S|^make(?:\[\d+\])?: \*\*\* .*\bError 12[67]$"
+    r"|\bEROFS\b|\bRead-only file system$",
+    re.MULTILINE,
 )
-"""What `python -m` says of a module that is not installed (a failed import in the work reads differently), and make."""
+"""What `python -m` says of a module that is not installed (a failed import in the work reads differently), make of a
+program, and tools of a place that gates may not write to."""
 
 
 def parse_exit_status(ran: ToolOutput) -> Measurement:

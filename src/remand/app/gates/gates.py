@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import sha256
 
@@ -21,10 +21,12 @@ from remand.app.gates.known_results import (
 from remand.app.gates.ports import (
     BackgroundGateRuns,
     GateEnvironment,
+    GateProgress,
     Mirror,
     Programs,
     ResultCache,
     SessionRecords,
+    ignore_progress,
 )
 from remand.app.gates.stops import StopResponder
 from remand.app.ledger import Ledger
@@ -80,6 +82,8 @@ class Gates:
         self.sessions = sessions
         self.gate_fault = gate_fault
         """Why a gate's configuration cannot be measured; empty when it can."""
+        self.progress: GateProgress = ignore_progress
+        """Is told what takes its time; whoever shows it sets it before something is measured."""
         self._looked_up: dict[str, str] = {}
 
     @cached_property
@@ -90,7 +94,7 @@ class Gates:
     @cached_property
     def environment(self) -> GateEnvironment:
         """What the gates are measured with, tried out when it is first used."""
-        return self._make_environment(self)
+        return self._make_environment(self)._replace(progress=self.progress)
 
     @cached_property
     def runs(self) -> BackgroundGateRuns:
@@ -187,6 +191,13 @@ class Gates:
         judged = measurement.CommitMeasurement(environment, terms.policy).verdict(terms)
         return _without_base_changes(judged, terms)
 
+    def trial(self, policy: GatePolicy, commit: str) -> list[measurement.GateTrial]:
+        """Runs each gate once on a commit, by rules that may not be on the base yet; nothing is judged or recorded."""
+        fault = next(filter(None, map(self.gate_fault, policy.gates or ())), "")
+        if fault:
+            raise EnvironmentFault(f"remand.toml: {fault}")
+        return measurement.try_gates(self.environment, policy, self.tree(commit))
+
     def known_verdict(self, terms: MeasurementTerms) -> VerdictResult | None:
         """The verdict on a commit, if it needs no run."""
         if not terms.policy.gates:
@@ -213,6 +224,10 @@ class Gates:
         """The program of a gate that is nowhere to be found; empty when it is there."""
         path = search_path(self._root, self._tools.standard_path(), policy)
         return self._tools.missing_program(gate.command, path)
+
+    def note_user(self, environment: Mapping[str, str]) -> None:
+        """Notes, outside the repository, where the user has programs and how the user reaches registries."""
+        self._tools.note_user(environment, self._root)
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome:
         """Takes a done claim, and measures what was not measured yet."""

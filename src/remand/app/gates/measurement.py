@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from remand.app.gates.known_results import KnownVerdicts, MeasurementTerms, VerdictQuery, VerdictResult
 from remand.app.gates.ports import GateEnvironment, TreeChange
-from remand.app.gates.runner import GateMeasurement, GateRun, GateRunner, Preparation
+from remand.app.gates.runner import SCRIPTS, GateMeasurement, GateRun, GateRunner, Preparation
 from remand.domain.gate.gate import (
     Gate,
     GateFinding,
@@ -23,7 +25,13 @@ from remand.domain.gate.gate import (
     gate_title,
     policy_digest,
 )
-from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text, failing_ids, make_untouched_result
+from remand.domain.gate.judge import (
+    MAX_KEPT_FINDINGS,
+    clean_text,
+    failing_ids,
+    is_uncollected,
+    make_untouched_result,
+)
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus, Verdict, overall_status
 from remand.domain.text.path_patterns import PathPattern
 from remand.domain.text.redaction import redact
@@ -245,7 +253,9 @@ def _integrity_finding(one: Suspicion) -> GateFinding:
 MAX_REPORTED_FINDINGS = 5000
 
 
-def render_report(verdict: Verdict, found: Mapping[str, Measurement]) -> str:
+def render_report(
+    verdict: Verdict, found: Mapping[str, Measurement], outputs: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """The report, in Markdown; what tools said is data in it."""
     head = [
         f"# {verdict.status.upper()} at {verdict.commit[:12]}",
@@ -255,11 +265,19 @@ def render_report(verdict: Verdict, found: Mapping[str, Measurement]) -> str:
         f"- rules {verdict.policy}, tools {verdict.tools[:16]}, kept apart by: {verdict.tier}",
     ]
     return "\n".join(
-        [*head, *(line for gate in verdict.gates for line in _gate_rows(gate, found.get(gate.name))), ""]
+        [
+            *head,
+            *(
+                line
+                for gate in verdict.gates
+                for line in _gate_rows(gate, found.get(gate.name), outputs.get(gate.name, ""))
+            ),
+            "",
+        ]
     )
 
 
-def _gate_rows(gate: GateResult, found: Measurement | None) -> list[str]:
+def _gate_rows(gate: GateResult, found: Measurement | None, output: str) -> list[str]:
     findings = found.findings if found else gate.findings
     failing = failing_ids(found) if found else gate.failing
     figures = [f"{name} {format_number(value)}" for name, value in gate.measured.items()]
@@ -271,6 +289,7 @@ def _gate_rows(gate: GateResult, found: Measurement | None) -> list[str]:
         gate.line,
         *([f"- measured: {', '.join(figures)}"] if figures else []),
         *([f"- base: {', '.join(base)}"] if base else []),
+        *([f"- whole output: `remand gate report {output}`"] if output else []),
         *([f"- {_plain_line(gate.detail)}"] if gate.detail else []),
         *(f"- flaky: {_plain_line(name)}" for name in gate.flaky),
         *(f"- failing: {_plain_line(name)}" for name in failing),
@@ -287,6 +306,58 @@ def _finding_row(finding: GateFinding) -> str:
 
 def _plain_line(text: str) -> str:
     return " ".join(redact(remove_invisible(text)).split())
+
+
+_MISSING_MODULE = re.compile(r"No module named '([A-Za-z_]\w*)")
+
+
+class GateTrial(NamedTuple):
+    """How a gate fared when it was tried by itself."""
+
+    gate: Gate
+    measured: GateMeasurement
+    fault: str
+    """Why it can tell nothing as it is; empty when it can."""
+
+
+def try_gates(environment: GateEnvironment, policy: GatePolicy, tree: str) -> list[GateTrial]:
+    """Prepares and runs every gate once on a tree, and compares it with nothing."""
+    gates = policy.gates or ()
+    run = GateRun(runner := GateRunner(environment, policy), "")
+    with (
+        Preparation(environment, policy, runner).folders(gates, tree, "") as run.prepared,
+        ThreadPoolExecutor(len(gates) + 1) as pool,
+    ):
+        found = [pool.submit(run.measure, gate, tree) for gate in gates]
+        return [
+            GateTrial(gate, future.result(), _trial_fault(gate, future.result()))
+            for gate, future in zip(gates, found, strict=True)
+        ]
+
+
+def _trial_fault(gate: Gate, measured: GateMeasurement) -> str:
+    """Why a gate can tell nothing, with the line to change where that is known."""
+    fault = _measurement_fault(gate, measured)
+    missing = _MISSING_MODULE.search(fault)
+    has_script = gate.prepare is not None and any(SCRIPTS in word for word in gate.prepare.command)
+    if missing and has_script:
+        return f'{fault} To install it, add "--with", "{missing[1]}" to `prepare` in remand.toml.'
+    return fault
+
+
+def _measurement_fault(gate: Gate, measured: GateMeasurement) -> str:
+    found = measured.found
+    if found is None:
+        return measured.why
+    whole = f" Whole output: `remand gate report {measured.output}`." if measured.output else ""
+    said = _plain_line(found.findings[0].text) if found.findings else ""
+    if is_uncollected(found):
+        return f"The tests could not be collected: {said}.{whole}"
+    if found.figures.get("tests") == 0:
+        return f"No tests were collected.{whole}"
+    if gate.parser == "exit" and found.figures.get("errors"):
+        return f"It fails here already, so it could tell nothing about a change: {said}.{whole}"
+    return ""
 
 
 class CommitMeasurement:
@@ -321,7 +392,8 @@ class CommitMeasurement:
         )
         name = asked.key[:16]
         verdict = replace(
-            verdict, report=self._environment.reports.write(name, render_report(verdict, run.found))
+            verdict,
+            report=self._environment.reports.write(name, render_report(verdict, run.found, run.outputs)),
         )
         self._known.store(asked, verdict)
         return verdict

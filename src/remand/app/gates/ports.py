@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Protocol
 
 import msgspec
@@ -196,6 +197,40 @@ class Programs(Tools, Protocol):
     def standard_path(self) -> tuple[str, ...]:
         """Where programs are looked for when the configuration does not say."""
 
+    def note_user(self, environment: Mapping[str, str], root: str) -> None:
+        """Notes the PATH and the registry settings of the user, whose environment this is; nothing below `root` counts."""
+
+
+class RegistrySettings(NamedTuple):
+    """How the user reaches package registries: what a prepare step is given of it, and no gate."""
+
+    environment: Mapping[str, str] = MappingProxyType({})
+    read: tuple[str, ...] = ()
+    """Folders of certificates and packages."""
+
+
+class RegistryAccess(Protocol):
+    """Gives prepare steps the user's certificates, proxies and registries, as `remand init` noted them."""
+
+    def __call__(self, folder: str, *, has_secrets: bool) -> RegistrySettings:
+        """The settings, with copies of files in that folder; without secrets, no password or token is in any of it."""
+
+
+class GateProgress(Protocol):
+    """Is told what takes its time while gates are measured; called from several threads at once."""
+
+    def __call__(self, name: str, step: str, seconds: float | None = None) -> None:
+        """A gate has begun a step (`prepare`, `run`), or has ended it after so many seconds."""
+
+
+def ignore_progress(name: str, step: str, seconds: float | None = None) -> None:
+    """For callers whom nobody watches."""
+
+
+def no_registry_settings(folder: str, *, has_secrets: bool) -> RegistrySettings:  # noqa: ARG001 - as the port is called
+    """For places where the user has set nothing."""
+    return RegistrySettings()
+
 
 class SessionRecords(Protocol):
     """What is remembered of host sessions."""
@@ -267,3 +302,7 @@ class GateEnvironment(NamedTuple):
     """Folders in which programs are found when the configuration names none."""
     hide: tuple[str, ...] = ()
     """What no gate may see: the ledger, keys, sockets."""
+    scripts: str = ""
+    """The folder of our own scripts for prepare steps."""
+    registry: RegistryAccess = no_registry_settings
+    progress: GateProgress = ignore_progress

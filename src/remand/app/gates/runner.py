@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import sha256
@@ -24,6 +26,7 @@ from remand.app.gates.ports import (
     JobResult,
     Mirror,
     ReportParser,
+    Reports,
     Sandbox,
     ToolOutput,
 )
@@ -169,7 +172,27 @@ def _make_writable(folder: str) -> None:
 
 REPORT = "{report}"
 CACHE = "{cache}"
-_TAIL = 600
+SCRIPTS = "{scripts}"
+CHECKOUT_VARIABLE = "REMAND_CHECKOUT"
+"""Tells the environment that a prepare step made where the code is that it stands for."""
+GENERATED = "generated"
+"""What a prepare step leaves here is copied into the checkout, where that has no such file."""
+_COPY_GENERATED = 'cp -Rn "$0/." . 2>/dev/null; exec "$@"'
+MAX_KEPT_OUTPUT = 2 * MIB
+_CAUSE_ROWS = 3
+_CAUSE_ROW = 240
+_CAUSE = re.compile(
+    r"\berror\b|\berr!|\bfatal\b|\bfailed\b|\bfailure\b|exception|not found|no such|no module|cannot|could not|unable to"
+    r"|denied|read-only|unknownissuer|certificate|\be[a-z]+error\b|\be(?:noent|rofs|acces|target)\b|caused by|panicked",
+    re.IGNORECASE,
+)
+_NO_CAUSE = re.compile(
+    r"npm (?:notice|warn)|npm (?:err!|error) a complete log|\[notice\]|note: this error originates|traceback \(most recent"
+    r"|\s*(?:╰─>|\[end of output\])|hint: see above",
+    re.IGNORECASE,
+)
+"""Rows that name no cause although they sound like one."""
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -185,6 +208,8 @@ class GateMeasurement(Record, kw_only=True):
     """It was measured before; nothing was run."""
     is_by_tool: bool = False
     """The command ran to its end, and what it left behind is no report: the code may be why."""
+    output: str = ""
+    """The name under which the whole output is kept on this machine; empty when it is not."""
 
 
 _decode = msgspec.json.Decoder(GateMeasurement).decode
@@ -207,10 +232,14 @@ class GateRunner:
         known = None if is_fresh else self._environment.cache.get(key)
         if known is not None:
             return replace(_decode(known), is_known=True)
+        self._environment.progress(gate.name, "run")
+        begun = time.monotonic()
         try:
             measured = self._run_with_retries(gate, parser, tree, prepared)
         except OSError as fault:
             return GateMeasurement(status=GateStatus.ERRORED, why=f"It failed to run: {fault}.")
+        finally:
+            self._environment.progress(gate.name, "run", time.monotonic() - begun)
         if measured.found is not None:
             self._environment.cache.put(key, _encode(measured))
         return measured
@@ -254,22 +283,29 @@ class GateRunner:
                 root=folder,
                 is_cut=ended.is_cut,
             )
+        kept = keep_output(self._environment.reports, gate.name, ended, ran.report)
         if ended.how != "exited" or ended.detail:
-            return _failed_measurement(ended, gate)
+            return replace(_failed_measurement(ended, gate, kept), output=kept)
         try:
             found = parser.parse(ran)
             require_figures(found)
-            return GateMeasurement(found=found, seconds=ended.seconds)
+            return GateMeasurement(found=found, seconds=ended.seconds, output=kept)
         except UnreadableReport as why:
-            said = f"{why}. {_output_tail(ended)}".strip()
+            said = f"{why}. {_render_output(ended, kept)}".strip()
             return GateMeasurement(
-                status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True
+                status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True, output=kept
             )
 
     def _job(self, gate: Gate, folder: str, report: str, prepared: str) -> Job:
         fill = {REPORT: os.path.join(report, "report"), CACHE: prepared}
+        command = fill_placeholders(gate.command, fill)
+        generated = os.path.join(prepared, GENERATED) if prepared else ""
+        if generated and os.path.isdir(generated):
+            # By the sandbox's own hand: a link in the checkout could lead a copy of ours anywhere.
+            command = ("/bin/sh", "-c", _COPY_GENERATED, generated, *command)
         return Job(
-            command=fill_placeholders(gate.command, fill),
+            command=command,
+            environment={CHECKOUT_VARIABLE: folder} if prepared else {},
             folder=folder,
             report=report,
             cache=prepared,
@@ -304,24 +340,53 @@ def _still_failing(found: Measurement, later: Measurement) -> Measurement:
     return replace(found, tests=tests, figures=figures, findings=findings)
 
 
-def _failed_measurement(ended: JobResult, gate: Gate) -> GateMeasurement:
+def _failed_measurement(ended: JobResult, gate: Gate, kept: str) -> GateMeasurement:
     if ended.how == "timed_out":
-        why = f"It did not end within {gate.timeout:g} s. {_output_tail(ended)}"
+        why = f"It did not end within {gate.timeout:g} s. {_render_output(ended, kept)}"
         return GateMeasurement(status=GateStatus.TIMED_OUT, why=why.strip(), seconds=ended.seconds)
     happened = ended.detail.rstrip(".") or (
         f"it was ended by signal {ended.status}" if ended.how == "signalled" else ""
     )
-    why = f"`{gate.command[0]}` failed to run: {happened}. {_output_tail(ended)}"
+    why = f"`{gate.command[0]}` failed to run: {happened}. {_render_output(ended, kept)}"
     return GateMeasurement(status=GateStatus.ERRORED, why=why.strip(), seconds=ended.seconds)
 
 
-def _output_tail(ended: JobResult) -> str:
-    """The end of what a command said, for people."""
-    text = (ended.errors.strip() or ended.output.strip())[-_TAIL:].decode("utf-8", "replace")
-    return f"{SAID_LAST} {redact(remove_invisible(text)).strip()}" if text else ""
+def keep_output(reports: Reports, name: str, ended: JobResult, report: bytes | None = None) -> str:
+    """Keeps everything that a command said, and its report, for `remand gate report`; returns the name to ask for."""
+    parts = [("standard error", ended.errors), ("standard output", ended.output), ("report", report or b"")]
+    texts = [(title, _plain_output(_cut_middle(content))) for title, content in parts if content.strip()]
+    if not texts:
+        return ""
+    head = f"# Output of {name}: {ended.how} {ended.status} after {ended.seconds:.1f} s"
+    content = "\n".join([head, *(f"\n## {title}\n\n{text}" for title, text in texts), ""])
+    return reports.write(f"output-{sha256(content.encode()).hexdigest()[:12]}", content)
 
 
-_PREPARE_HEAD, _PREPARE_TAIL = 300, 500
+def _cut_middle(content: bytes) -> bytes:
+    head, tail = content[: MAX_KEPT_OUTPUT // 4], content[-MAX_KEPT_OUTPUT:]
+    return content if len(content) <= MAX_KEPT_OUTPUT else head + b"\n[cut]\n" + tail
+
+
+def _plain_output(content: bytes) -> str:
+    return redact(remove_invisible(_ESCAPES.sub("", content.decode("utf-8", "replace")))).strip()
+
+
+def _render_output(ended: JobResult, kept: str) -> str:
+    """What a command said of the cause, for people, and where all of it is."""
+    said = find_cause(ended.errors) or find_cause(ended.output)
+    whole = f"Whole output: `remand gate report {kept}`." if kept else ""
+    return f"{whole} {SAID_LAST} {said}".strip() if said else whole
+
+
+def find_cause(content: bytes) -> str:
+    """The rows of an output that name the cause: the first and the last ones that speak of a fault, else its end."""
+    text = _plain_output(content[-MAX_KEPT_OUTPUT:])
+    rows = [row for row in map(str.strip, text.splitlines()) if row and not _NO_CAUSE.search(row)]
+    telling = list(dict.fromkeys(row for row in rows if _CAUSE.search(row)))
+    chosen = telling if len(telling) <= _CAUSE_ROWS else [telling[0], *telling[-_CAUSE_ROWS + 1 :]]
+    return "\n".join(row[:_CAUSE_ROW] for row in chosen or rows[-_CAUSE_ROWS:])
+
+
 _encode_step = msgspec.json.Encoder().encode
 
 
@@ -344,64 +409,78 @@ class Preparation:
         A step sees the base with the key files of the head: what else a branch changes has no part in a folder
         that other commits will find again.
         """
-        made: dict[bytes, str] = {}
         found: dict[str, str] = {}
+        users: dict[bytes, tuple[GatePreparation, list[str]]] = {}
+        for gate in gates:
+            if gate.prepare is not None:
+                users.setdefault(_encode_step(gate.prepare), (gate.prepare, []))[1].append(gate.name)
         with ExitStack() as lent:
-            for gate in gates:
-                if gate.prepare is None:
-                    continue
-                key = _encode_step(gate.prepare)
-                if key not in made:
-                    try:
-                        made[key] = lent.enter_context(self._prepared_folder(gate.prepare, tree, base_tree))
-                    except PreparationFault as why:
-                        made[key] = f"!{why}"
-                found[gate.name] = made[key]
+            for prepare, names in users.values():
+                try:
+                    folder = lent.enter_context(self._prepared_folder(prepare, tree, base_tree, names))
+                except PreparationFault as why:
+                    folder = f"!{why}"
+                found.update(dict.fromkeys(names, folder))
             yield found
 
     def _prepared_folder(
-        self, prepare: GatePreparation, tree: str, base_tree: str
+        self, prepare: GatePreparation, tree: str, base_tree: str, gates: Sequence[str]
     ) -> AbstractContextManager[str]:
         files = [self._environment.mirror.file(tree, path) for path in prepare.key]
         content = [b"-" if content is None else sha256(content).digest() for content in files]
-        name = sha256(_encode_step((prepare, content, self._path))).hexdigest()[:24]
+        parts = (prepare, content, self._path, self._scripts_digest(prepare))
+        name = sha256(_encode_step(parts)).hexdigest()[:24]
+        base = (
+            [self._environment.mirror.file(base_tree, path) for path in prepare.key] if base_tree else files
+        )
 
         def make(folder: str) -> None:
             seen = self._environment.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree
-            self._run_step(prepare, seen, folder)
+            label, begun = ", ".join(gates), time.monotonic()
+            self._environment.progress(label, "prepare")
+            try:
+                # Whoever changed what is installed could have it read the user's passwords and send them away.
+                self._run_step(prepare, seen, folder, has_secrets=files == base)
+            finally:
+                self._environment.progress(label, "prepare", time.monotonic() - begun)
 
         return PreparedFolders(self._environment.prepared).lend(name, make)
 
-    def _run_step(self, prepare: GatePreparation, tree: str, folder: str) -> None:
-        fill = {CACHE: folder}
-        with self._environment.checkouts.lend(tree) as checkout:
-            ended = self._environment.sandbox.run(
+    def _scripts_digest(self, prepare: GatePreparation) -> str:
+        """Changes with those of our own scripts that a step runs."""
+        digest = sha256()
+        for word in prepare.command:
+            if word.startswith(f"{SCRIPTS}/"):
+                with suppress(OSError), open(self._fill(word), "rb") as file:
+                    digest.update(file.read())
+        return digest.hexdigest()
+
+    def _fill(self, word: str) -> str:
+        return word.replace(SCRIPTS, self._environment.scripts)
+
+    def _run_step(self, prepare: GatePreparation, tree: str, folder: str, *, has_secrets: bool) -> None:
+        environment, fill = self._environment, {CACHE: folder, SCRIPTS: self._environment.scripts}
+        with environment.checkouts.lend(tree) as checkout, environment.reports.folder() as settings:
+            registry = environment.registry(settings, has_secrets=has_secrets)
+            ended = environment.sandbox.run(
                 Job(
                     command=fill_placeholders(prepare.command, fill),
                     folder=checkout,
+                    report=settings,
                     cache=folder,
                     may_write_cache=True,
                     has_network=True,
-                    read=self._policy.read,
-                    hide=self._environment.hide,
+                    read=(*self._policy.read, *registry.read, *filter(None, [environment.scripts])),
+                    hide=environment.hide,
                     path=self._path,
+                    environment=dict(registry.environment),
                     limits=JobLimits(seconds=prepare.timeout),
                 )
             )
         if ended.how != "exited" or ended.status:
-            said = _step_output(ended.errors or ended.output) or ended.detail or ended.how
-            raise PreparationFault(f"The prepare step `{' '.join(prepare.command)[:120]}` failed: {said}")
-
-
-def _step_output(output: bytes) -> str:
-    """The beginning and the end of what a step said, without advertisements."""
-    rows = [row for row in output.decode("utf-8", "replace").splitlines() if not row.startswith("npm notice")]
-    text = redact(remove_invisible("\n".join(rows))).strip()
-    return (
-        text
-        if len(text) <= _PREPARE_HEAD + _PREPARE_TAIL
-        else f"{text[:_PREPARE_HEAD]} … {text[-_PREPARE_TAIL:]}"
-    )
+            kept = keep_output(environment.reports, "the prepare step", ended)
+            happened = ended.detail or (f"status {ended.status}" if ended.how == "exited" else ended.how)
+            raise PreparationFault(f"The prepare step failed: {happened}. {_render_output(ended, kept)}")
 
 
 class GateRun:
@@ -409,6 +488,8 @@ class GateRun:
 
     def __init__(self, runner: GateRunner, base_tree: str) -> None:
         self.found: dict[str, Measurement] = {}
+        self.outputs: dict[str, str] = {}
+        """The names of what the gates' commands said on the head, as they are kept on this machine."""
         self.prepared: dict[str, str] = {}
         self._runner = runner
         self._base_tree = base_tree
@@ -433,6 +514,7 @@ class GateRun:
     def judge_gate(self, gate: Gate, found: Future[GateMeasurement]) -> GateResult:
         """A gate's result, the base measured only where it matters."""
         measured = found.result()
+        self.outputs[gate.name] = measured.output
         if measured.found is None:
             if measured.is_by_tool and self._runs_on_base(gate):
                 return make_broken_result(gate, measured.why)

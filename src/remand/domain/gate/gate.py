@@ -154,6 +154,18 @@ def parse_thresholds(require: Mapping[str, float]) -> list[tuple[str, str, float
     return [(name[4:], name[:3], limit) for name, limit in require.items()]
 
 
+def render_figures(figures: Mapping[str, float], parser: str) -> str:
+    """What was measured, in a few words: `289 passed, 2 failed`, `9 errors`."""
+    if "tests" in figures:
+        failed, skipped = figures.get("failures", 0.0), figures.get("skipped", 0.0)
+        passed = max(figures["tests"] - failed - skipped, 0.0)
+        parts = [f"{format_number(passed)} passed"]
+        parts += [f"{format_number(failed)} failed"] if failed else []
+        return ", ".join(parts + ([f"{format_number(skipped)} skipped"] if skipped else []))
+    shown = [(name, value) for name, value in figures.items() if value or name == next(iter(figures))]
+    return ", ".join(_render_figure("", parser, name, value) for name, value in shown)
+
+
 def render_measurement(
     name: str, parser: str, figures: Mapping[str, float], require: Mapping[str, float]
 ) -> str:

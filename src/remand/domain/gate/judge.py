@@ -13,6 +13,7 @@ from remand.domain.gate.gate import (
     GateMode,
     Measurement,
     UnreadableReport,
+    format_number,
     gate_title,
     parse_thresholds,
     render_measurement,
@@ -210,11 +211,21 @@ def _worse_figures(
 
 
 def _render_line(gate: Gate, found: Measurement, *, is_empty: bool) -> str:
+    if is_empty and is_uncollected(found):
+        count = format_number(found.figures["failures"])
+        files = "1 test file" if count == "1" else f"{count} test files"
+        return f"- {gate_title(gate.name)}: {files} could not be loaded, so no test ran (requires at least 1)"
     if is_empty:
         return f"- {gate_title(gate.name)}: no tests were collected (requires at least 1)"
     if not gate.require:
         return f"- {gate_title(gate.name)}: measured (requires nothing)"
-    return render_measurement(gate.name, gate.parser, found.figures, gate.require)
+    line = render_measurement(gate.name, gate.parser, found.figures, gate.require)
+    tests = found.figures.get("tests", 0.0)
+    if not tests or found.figures.get("failures"):
+        return line
+    # Nothing failed, of how many? A run of a few tests should not look like a run of all.
+    ran = f"{format_number(tests)} {'test' if tests == 1 else 'tests'}"
+    return line.replace(": 0 failures", f": 0 failures in {ran}", 1)
 
 
 def _render_detail(

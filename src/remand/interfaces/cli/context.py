@@ -6,7 +6,8 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,7 +21,7 @@ from remand.domain.events.event import KnownBy
 from remand.domain.instant import Instant, parse_local_instant
 from remand.domain.preconditions import require_user
 from remand.domain.refusals import Refused
-from remand.interfaces.cli.output import Result
+from remand.interfaces.cli.output import ProgressLines, Result
 from remand.interfaces.cli.registry import CommandCall
 from remand.startup import TYPE_CHECKING
 from remand.wiring import gates as gates_of_ledger
@@ -181,7 +182,9 @@ class Context:
 
     def claim_done(self, command: c.SubmitTask | c.CompleteHandoff, actor: str) -> ClaimOutcome:
         """Makes a done claim, which is measured before it counts."""
-        return self.gates.claim(self._request(command, actor), self.gateway.ask)
+        # Who reads a pipe reads the outcome; only a person who waits is shown how far it is.
+        with self.gate_progress() if self.origin.stderr.isatty() else nullcontext():
+            return self.gates.claim(self._request(command, actor), self.gateway.ask)
 
     def claim_known(self, command: c.SubmitTask, actor: str, *, step: int = 0) -> ClaimOutcome | None:
         """Makes a done claim after a step of a call, if no gate has to run for it."""
@@ -194,6 +197,16 @@ class Context:
     def gates(self) -> Gates:
         """The gates of the ledger, loaded when they are first used."""
         return gates_of_ledger.make_gates(self.opened_ledger)
+
+    @contextmanager
+    def gate_progress(self) -> Iterator[None]:
+        """Shows on standard error which gate takes its time."""
+        progress = ProgressLines(self.origin.stderr)
+        self.gates.progress = progress
+        try:
+            yield
+        finally:
+            progress.close()
 
     def _request(self, command: c.Command, actor: str) -> Request:
         return Request(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from remand.domain.record import NamedTuple
@@ -41,6 +44,61 @@ def as_json(data: Any) -> str:
     if isinstance(data, RawJson):
         return data if data.isascii() else json.dumps(json.loads(data))
     return json.dumps(data)
+
+
+class ProgressLines:
+    """Tells people what takes its time: a line that changes on a terminal, elsewhere a line when a step ends or lasts."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._active: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._watch: threading.Thread | None = None
+
+    def __call__(self, name: str, step: str, seconds: float | None = None) -> None:
+        """A step of a gate, or of something else, has begun, or has ended after so many seconds."""
+        with self._lock:
+            if seconds is None:
+                self._active[name, step] = time.monotonic()
+                if self._watch is None:
+                    self._watch = threading.Thread(target=self._repeat, daemon=True)
+                    self._watch.start()
+                return
+            self._active.pop((name, step), None)
+            if seconds >= 1:
+                self._write(f"  {name}: {_STEPS.get(step, step)[1]} in {seconds:.0f} s")
+
+    def close(self) -> None:
+        """Ends it; nothing is left on the terminal's line."""
+        self._ended.set()
+        with self._lock:
+            self._active.clear()
+            self._write("")
+
+    def _repeat(self) -> None:
+        pause = 1.0 if self._is_terminal else 30.0
+        while not self._ended.wait(pause):
+            with self._lock:
+                self._write("")
+
+    def _write(self, line: str) -> None:
+        now = time.monotonic()
+        running = ", ".join(
+            f"{name} ({_STEPS.get(step, step)[0]}, {now - begun:.0f} s)"
+            for (name, step), begun in self._active.items()
+            if now - begun >= 1
+        )
+        start = "\r\x1b[K" if self._is_terminal else ""
+        with suppress(OSError, ValueError):
+            self._stream.write(f"{start}{clean(line)}\n" if line else start)
+            if running:
+                self._stream.write(f"  {clean(running)[:150]}" + ("" if self._is_terminal else "\n"))
+            self._stream.flush()
+
+
+_STEPS = {"run": ("running", "ran"), "prepare": ("installing", "installed")}
 
 
 class RawJson(str):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.gates.measurement import GateTrial
 from remand.app.log.project_file import missing_lines, request_for_trust
 from remand.app.ports import Installation
 from remand.app.settings import SettingsSource
 from remand.domain.access.agent_calls import require_outside_agent
+from remand.domain.gate.gate import GatePolicy, GateProposals, gate_title, render_figures
 from remand.domain.hosts import HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.hosts import MCP_REMEDY, is_server_installed
-from remand.interfaces.cli.output import Result
+from remand.interfaces.cli.output import Result, one_line
 from remand.wiring import setup
 from remand.wiring.ledger import machine_keys
 from remand.wiring.startup import LedgerLocation
@@ -59,6 +64,7 @@ lease = "30m"
         action="store_true",
         help="write entries that can be committed: the executable's path relative to the project",
     ),
+    argument("--no-trial", action="store_true", help="do not run the proposed gates once"),
     argument("--remove", action="store_true", help="remove the hooks; the ledger stays"),
 )
 def _init(context: Context) -> Result:
@@ -80,8 +86,15 @@ def _init(context: Context) -> Result:
     setup.prepare_got(place)
     path = os.path.join(place.root, config.NAME)
     is_new = not os.path.exists(path)
+    trials: list[GateTrial] = []
     if is_new:
-        _write_config(context, path)
+        proposed = setup.detection.propose_gates(place.root, context.gateway.repository.tracked_files())
+        config_lines = _Config(context, path)
+        config_lines.write(proposed)
+    noted = _note_user(context)
+    if is_new and proposed.gates and not options.no_trial:
+        trials = _try_gates(context, proposed)
+        config_lines.write(proposed, {one.gate.name: one.fault for one in trials if one.fault})
     # Those that were asked for, that the project names, and that an earlier version set up.
     named = context.opened_ledger.settings.settings().hosts
     hosts = list(
@@ -97,7 +110,7 @@ def _init(context: Context) -> Result:
     rules, own = context.opened_ledger.settings.rules(), context.opened_ledger.ledger.keys.ensure_key()
     missing = [*missing_lines(rules, own, setup.new_project_id()), *([unnamed] if unnamed else [])]
     request = request_for_trust(rules, own)
-    data = {
+    data: dict[str, Any] = {
         "root": place.root,
         "config": path,
         "gates": list(settings.gates or ()),
@@ -107,7 +120,11 @@ def _init(context: Context) -> Result:
         "missing": missing,
         "request": request or None,
     }
+    data["baseline"] = [_trial_data(one) for one in trials]
     rows = _page(context, is_new=is_new, is_first=is_first, missing=missing, hosts=hosts, done=done)
+    if trials:
+        rows += "\n".join(["", "", "Measured on HEAD:", *_trial_rows(trials)])
+    rows += f"\n\nnote  {noted}" if noted else ""
     return Result(data, rows + _trust_instructions(context, request))
 
 
@@ -124,24 +141,78 @@ def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
     return ""
 
 
-def _write_config(context: Context, path: str) -> None:
-    base = (
-        SettingsSource(context.gateway.repository, context.place.root, context.place.common_dir).usual_base()
-        or "main"
-    )
-    hosts = list(dict.fromkeys(context.arguments.hosts))
-    proposed = setup.detection.propose_gates(context.place.root, context.gateway.repository.tracked_files())
-    gates = setup.project.render_toml(proposed).strip() if proposed.gates else ""
-    text = TEMPLATE.format(
-        base=base,
-        project=setup.new_project_id(),
-        hosts=f"\n{config.hosts_line(hosts)}" if hosts else "",
-        key=machine_keys().ensure_key().entry,
-        nothing="" if gates else " Empty: there are no gates.",
-        gates=gates or "[gates]",
-    )
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+class _Config:
+    """The new remand.toml: what does not depend on the gates is chosen once."""
+
+    def __init__(self, context: Context, path: str) -> None:
+        place = context.place
+        self._path = path
+        self._base = SettingsSource(context.gateway.repository, place.root, place.common_dir).usual_base()
+        self._hosts = list(dict.fromkeys(context.arguments.hosts))
+        self._project = setup.new_project_id()
+
+    def write(self, proposed: GateProposals, left_out: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Writes the file; gates that are left out are comments in it."""
+        gates = setup.project.render_toml(proposed, left_out).strip() if proposed.gates else ""
+        has_gates = any(one.name not in left_out for one in proposed.gates)
+        text = TEMPLATE.format(
+            base=self._base or "main",
+            project=self._project,
+            hosts=f"\n{config.hosts_line(self._hosts)}" if self._hosts else "",
+            key=machine_keys().ensure_key().entry,
+            nothing="" if has_gates else " Empty: there are no gates.",
+            gates=gates if has_gates else f"[gates]\n{gates}".strip(),
+        )
+        with open(self._path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+AGENT_VARIABLES = ("REMAND_TASK", "CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "QWEN_CODE", "COPILOT_CLI")
+"""Set in the shells of agents, whose PATH and registries are nobody's word for the user's."""
+
+
+def _note_user(context: Context) -> str:
+    """Notes the user's PATH and registry settings for the gates; returns why not where an agent calls."""
+    environment = config.inherited_environment()
+    agent = next((name for name in AGENT_VARIABLES if environment.get(name)), "")
+    if agent:
+        return f"PATH was not noted for the gates: {agent} says that an agent calls. Run `remand init` in your own shell."
+    context.gates.note_user(environment)
+    return ""
+
+
+def _try_gates(context: Context, proposed: GateProposals) -> list[GateTrial]:
+    """Runs the proposed gates once on HEAD; none where there is no commit yet."""
+    head = context.gateway.repository.commit("HEAD")
+    if head is None:
+        return []
+    policy = GatePolicy(gates=tuple(one.gate for one in proposed.gates), path=proposed.path)
+    with context.gate_progress():
+        return context.gates.trial(policy, head.sha)
+
+
+def _trial_data(one: GateTrial) -> dict[str, Any]:
+    found = one.measured.found
+    return {
+        "gate": one.gate.name,
+        "figures": dict(found.figures) if found else {},
+        "seconds": round(one.measured.seconds, 1),
+        "fault": one.fault or None,
+        "output": one.measured.output or None,
+    }
+
+
+def _trial_rows(trials: Sequence[GateTrial]) -> Iterator[str]:
+    """What the gates measured, and what could not be measured with its cause."""
+    for one in trials:
+        name = gate_title(one.gate.name)
+        if one.fault or one.measured.found is None:
+            yield f"  {name:<8} left out of remand.toml, where it stands as a comment: {one_line(one.fault, 700)}"
+            continue
+        figures = one.measured.found.figures
+        kept = figures.get("failures", 0.0) + figures.get("errors", 0.0)
+        excuse = "; kept as the base's, only more of them count" if kept else ""
+        yield f"  {name:<8} {render_figures(figures, one.gate.parser)}, {one.measured.seconds:.0f} s{excuse}"
 
 
 def _executable() -> str:

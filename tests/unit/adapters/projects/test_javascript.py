@@ -6,7 +6,10 @@ import pytest
 
 from tests.unit.adapters.projects.project_trees import gates, proposed
 
-LINKED = "ln -sfn '{cache}/node_modules' node_modules && exec "
+LINKED = (
+    "mkdir -p node_modules && ln -sfn '{cache}'/node_modules/* '{cache}'/node_modules/.[!.]* node_modules/ && "
+    'PATH="$PWD/node_modules/.bin:$PATH" && '
+)
 
 
 def package(**fields: object) -> dict[str, str]:
@@ -31,10 +34,10 @@ def test_vitest_eslint_and_tsc_become_tests_lint_and_types() -> None:
 
     assert found["tests"].command == (
         *("sh", "-c"),
-        f"{LINKED}node_modules/.bin/vitest run --reporter=junit '--outputFile={{report}}'",
+        f"{LINKED}exec vitest run --reporter=junit --outputFile='{{report}}'",
     )
-    assert found["lint"].command[-1] == f"{LINKED}node_modules/.bin/eslint -f json ."
-    assert found["types"].command[-1] == f"{LINKED}node_modules/.bin/tsc --noEmit --pretty false"
+    assert found["lint"].command[-1] == f"{LINKED}exec eslint -f json ."
+    assert found["types"].command[-1] == f"{LINKED}exec tsc --noEmit --pretty false"
     assert [gate.parser for gate in found.values()] == ["junit", "eslint", "tsc"]
 
 
@@ -77,15 +80,75 @@ def test_jest_is_counted_where_it_can_write_a_report() -> None:
     plain = gates(needing("jest"))["tests"]
 
     assert counted.parser == "junit"
-    assert "env JEST_JUNIT_OUTPUT_FILE='{report}' node_modules/.bin/jest" in counted.command[-1]
-    assert plain.parser == "exit"
+    assert "JEST_JUNIT_OUTPUT_FILE='{report}' jest --ci --reporters=jest-junit" in counted.command[-1]
+    assert plain.parser == "junit"
+    assert "--reporters='{cache}/reporters/node_modules/jest-junit'" in plain.command[-1]
+    assert plain.prepare is not None
+    assert "--prefix '{cache}/reporters' jest-junit" in plain.prepare.command[-1]
+    assert gates(needing("jest", workspaces=["a"]))["tests"].parser == "exit"
+
+
+def test_every_gate_of_a_project_shares_one_prepare_step() -> None:
+    found = gates({**needing("jest", "typescript"), "tsconfig.json": "{}"})
+
+    assert found["tests"].prepare == found["types"].prepare
+
+
+@pytest.mark.parametrize(
+    ("scripts", "line", "parser"),
+    [
+        (
+            {"test": "npm run tests-only", "tests-only": "nyc tape 'test/**/*.js'"},
+            "exec tape 'test/**/*.js'",
+            "tap",
+        ),
+        (
+            {"test": "npm run lint && npm run unit", "lint": "eslint .", "unit": "tape a.js"},
+            "exec tape a.js",
+            "tap",
+        ),
+        (
+            {"test": "c8 --100 node --test"},
+            "exec node --test --test-reporter=junit --test-reporter-destination='{report}'",
+            "junit",
+        ),
+        (
+            {"test": "nyc npm run spec", "spec": "mocha spec -R spec"},
+            "exec mocha spec --reporter=xunit --reporter-option=output='{report}'",
+            "junit",
+        ),
+        (
+            {"test": "xo && tsc --noEmit && NODE_OPTIONS='--import=tsx' ava"},
+            "NODE_OPTIONS='--import=tsx' ava --tap",
+            "tap",
+        ),
+        (
+            {"test": "npm run build && mocha", "build": "rollup -c"},
+            "rollup -c && exec mocha --reporter=xunit --reporter-option=output='{report}'",
+            "junit",
+        ),
+    ],
+    ids=["tape", "lint first", "node", "mocha", "ava", "build"],
+)
+def test_the_runner_is_found_in_the_scripts_that_a_script_runs(
+    scripts: dict[str, str], line: str, parser: str
+) -> None:
+    gate = gates(needing("x", scripts=scripts))["tests"]
+
+    assert (gate.command[-1], gate.parser) == (LINKED + line, parser)
+
+
+def test_eslint_looks_at_the_files_that_the_projects_own_script_names() -> None:
+    files = {**needing("eslint", scripts={"lint": "eslint --fix --ext js,ts ."}), ".eslintrc": "{}"}
+
+    assert gates(files)["lint"].command[-1] == f"{LINKED}exec eslint -f json --ext js,ts ."
 
 
 def test_mocha_writes_a_report_of_its_own() -> None:
     gate = gates(needing("mocha"))["tests"]
 
     assert gate.parser == "junit"
-    assert "'--reporter-option=output={report}'" in gate.command[-1]
+    assert "--reporter-option=output='{report}'" in gate.command[-1]
 
 
 def test_nodes_own_tests_are_run_as_the_script_does() -> None:

@@ -1,7 +1,5 @@
 """Python projects get the gates that their own files speak for."""
 
-import shlex
-
 import pytest
 
 from tests.unit.adapters.projects.project_trees import gates, proposed
@@ -36,7 +34,16 @@ def test_pytest_ruff_and_mypy_become_tests_lint_and_types() -> None:
     found = gates(MODERN, ".venv/bin")
 
     assert found["tests"].command == (
-        *("python", "-m", "pytest", "-q", "-o", "pythonpath=src", "--junitxml={report}"),
+        *(
+            "python",
+            "-m",
+            "pytest",
+            "-q",
+            "--continue-on-collection-errors",
+            "-o",
+            "pythonpath=src",
+            "--junitxml={report}",
+        ),
     )
     assert found["lint"].command == ("ruff", "check", "--output-format", "json", ".")
     assert found["types"].command == ("mypy", "--no-pretty", "--no-color-output")
@@ -61,39 +68,116 @@ def test_without_an_environment_one_is_made_from_the_lock_file() -> None:
 
     assert found.path == ()
     assert prepare is not None
-    assert prepare.key == ("uv.lock", "pyproject.toml")
-    assert "uv sync --frozen" in prepare.command[-1]
+    assert prepare.key == ("pyproject.toml", "uv.lock")
+    assert prepare.command == (
+        *(
+            "python3",
+            "{scripts}/python_environment.py",
+            "{cache}/venv",
+            "--lock",
+            "uv.lock",
+            "--group",
+            "dev",
+        ),
+        "--no-project",
+    )
     assert found.gates[0].gate.command[0] == "{cache}/venv/bin/python"
     assert found.gates[1].gate.command[0] == "{cache}/venv/bin/ruff"
 
 
+def arguments(files: dict[str, str], gate: str = "tests") -> str:
+    """What the environment of a project is made from."""
+    prepare = gates(files)[gate].prepare
+    assert prepare is not None
+    assert set(prepare.key) <= set(files)
+    return " ".join(prepare.command[3:])
+
+
 @pytest.mark.parametrize(
-    ("lock", "tool"),
+    ("files", "expected"),
     [
-        ("poetry.lock", "poetry install"),
-        ("requirements.txt", "-m pip install"),
-        ("requirements/dev.txt", "-r requirements/dev.txt"),
+        ({"poetry.lock": ""}, "--lock poetry.lock"),
+        ({"requirements.txt": "pytest==8\n"}, "--requirements requirements.txt"),
+        ({"requirements/dev.txt": "pytest\n"}, "--requirements requirements/dev.txt"),
+        (
+            {"pyproject.toml": "[dependency-groups]\ntests = ['pytest']\ndocs = ['sphinx']\n"},
+            "--group tests --no-project",
+        ),
+        ({"pyproject.toml": "[tool.poetry.group.test.dependencies]\npytest = '^8'\n"}, "--group test"),
+        ({"pyproject.toml": "[tool.hatch.envs.default]\ndependencies = ['pytest']\n"}, "--group default"),
+        ({"pyproject.toml": "[project.optional-dependencies]\ntest = []\n"}, "--extra test"),
+        ({"setup.cfg": "[metadata]\n[options.extras_require]\ntesting = pytest\n"}, "--extra testing"),
+        ({"setup.py": "setup(extras_require={'dev': ['pytest'], 'docs': []})\n"}, "--extra dev"),
+        (
+            {"tox.ini": "[testenv]\ndeps =\n  pytest>=7\n  -r test.txt\n  py38: old\n", "test.txt": ""},
+            "--requirements test.txt --with pytest>=7",
+        ),
+        (
+            {
+                "noxfile.py": "def tests(session):\n    session.install('pytest', '-r', 'test.txt')\n",
+                "test.txt": "",
+            },
+            "--requirements test.txt --with pytest",
+        ),
+        ({}, "--with pytest --no-project"),
+        ({"setup.cfg": "[tool:pytest]\naddopts = --cov\n"}, "--with pytest --with pytest-cov"),
+    ],
+    ids=[
+        "poetry",
+        "list",
+        "lists",
+        "groups",
+        "poetry group",
+        "hatch",
+        "extra",
+        "cfg",
+        "setup",
+        "tox",
+        "nox",
+        "nothing",
+        "plugin",
     ],
 )
-def test_other_lock_files_are_known(lock: str, tool: str) -> None:
-    prepare = gates({lock: "pytest==8\n", "conftest.py": "", **TEST})["tests"].prepare
+def test_an_environment_is_made_from_what_the_project_declares(files: dict[str, str], expected: str) -> None:
+    assert expected in arguments({**TEST, **files})
+
+
+def test_the_documentation_is_not_installed() -> None:
+    files = {
+        "pyproject.toml": "[dependency-groups]\ntests = []\ndocs = []\n",
+        "requirements/docs.txt": "",
+        **TEST,
+    }
+
+    assert "docs" not in arguments(files)
+
+
+def test_a_configured_tool_that_nothing_installs_is_installed_in_the_version_of_pre_commit() -> None:
+    hooks = "repos:\n  - repo: https://example.org/astral-sh/ruff-pre-commit\n    rev: v0.4.4\n    hooks:\n      - id: ruff\n"
+    files = {"pyproject.toml": "[tool.ruff]\n"}
+
+    assert "--with ruff==0.4.4" in arguments({**files, ".pre-commit-config.yaml": hooks}, "lint")
+    assert "--with ruff " in arguments(files, "lint")
+    assert "--with" not in arguments(
+        {"pyproject.toml": "[tool.ruff]\n[dependency-groups]\nlint = ['ruff']\n"}, "lint"
+    )
+
+
+def test_a_package_is_installed_and_an_application_is_not() -> None:
+    build = "[build-system]\nrequires = []\n"
+
+    assert "--no-project" not in arguments({"pyproject.toml": build, **TEST})
+    assert "--no-project" not in arguments({"setup.py": "", **TEST})
+    assert "--no-project" in arguments(
+        {"pyproject.toml": build + "[tool.poetry]\npackage-mode = false\n", **TEST}
+    )
+
+
+def test_odd_names_of_files_are_words_of_their_own() -> None:
+    prepare = gates({"test-requirements'; reboot '.txt": "pytest\n", **TEST})["tests"].prepare
 
     assert prepare is not None
-    assert lock in prepare.key
-    assert tool in prepare.command[-1]
-
-
-def test_odd_names_of_files_are_quoted() -> None:
-    prepare = gates({"requirements'; reboot '.txt": "pytest\n", **TEST})["tests"].prepare
-
-    assert prepare is not None
-    assert "reboot" not in shlex.split(prepare.command[-1])
-
-
-def test_without_any_of_these_the_systems_interpreter_is_used() -> None:
-    gate = gates({"setup.cfg": "[tool:pytest]\naddopts = -q\n", **TEST})["tests"]
-
-    assert (gate.command[0], gate.prepare) == ("python3", None)
+    assert "test-requirements'; reboot '.txt" in prepare.command
 
 
 @pytest.mark.parametrize(
@@ -127,7 +211,20 @@ def test_pytest_is_seen_wherever_projects_name_it(path: str, text: str) -> None:
     ],
 )
 def test_what_only_sounds_like_a_tool_is_none(path: str, text: str) -> None:
-    assert gates({path: text, **TEST}) == {}
+    assert gates({path: text, **TEST}).keys() == {"tests"}
+
+
+def test_a_plain_folder_of_tests_gets_a_gate() -> None:
+    gate = gates(TEST)["tests"]
+
+    assert gate.command == (
+        "{cache}/venv/bin/python",
+        "-m",
+        "pytest",
+        "-q",
+        "--continue-on-collection-errors",
+        "--junitxml={report}",
+    )
 
 
 def test_pytest_without_a_test_is_not_proposed() -> None:
@@ -137,10 +234,15 @@ def test_pytest_without_a_test_is_not_proposed() -> None:
 def test_unittest_is_run_where_pytest_is_unknown() -> None:
     files = {"tests/test_a.py": "import unittest\n", "setup.py": ""}
 
-    assert gates(files)["tests"].command == ("python3", "-m", "unittest", "discover", "-s", "tests")
-    assert gates({**files, "tests/__init__.py": ""})["tests"].command[-1] == "discover"
-    assert gates({**files, "src/a/__init__.py": ""})["tests"].command[:2] == ("env", "PYTHONPATH=src")
-    assert gates(files)["tests"].parser == "exit"
+    own = gates(files, ".venv/bin")["tests"]
+    assert own.command == ("python", "-m", "unittest", "discover", "-s", "tests")
+    assert own.parser == "exit"
+    assert gates({**files, "tests/__init__.py": ""}, ".venv/bin")["tests"].command[-1] == "discover"
+    assert gates({**files, "src/a/__init__.py": ""}, ".venv/bin")["tests"].command[:2] == (
+        "env",
+        "PYTHONPATH=src",
+    )
+    assert gates(files)["tests"].parser == "junit"  # an environment of ours has pytest, which counts them
 
 
 def test_a_python_path_that_is_configured_stays() -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
 
 from remand.app.gates.known_results import MeasurementTerms
-from remand.app.gates.measurement import CommitMeasurement
-from remand.app.gates.ports import Job, JobResult
-from remand.domain.gate.gate import Gate, GateMode, GatePolicy
+from remand.app.gates.measurement import CommitMeasurement, try_gates
+from remand.app.gates.ports import Job, JobResult, RegistrySettings
+from remand.app.gates.runner import find_cause
+from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
+from remand.domain.gate.message import render_report
 from remand.domain.gate.verdict import GateStatus
 from remand.testing.gate_fakes import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_gate_environment
 
@@ -233,3 +240,160 @@ def test_a_commit_is_examined_beside_its_base_by_what_the_policy_says() -> None:
     assert examined(integrity=False) == gates
     assert examined(integrity=True, base="") == gates
     assert examined(integrity=True, gates=()) == []
+
+
+# What a prepare step is given, and what is kept of a command that fails.
+
+MADE = GatePreparation(command=("install", "{scripts}/make.py", "{cache}"), key=("lock",))
+PREPARED_LINT = replace(LINT, prepare=MADE)
+PREPARED_TESTS = replace(TESTS, prepare=MADE)
+
+
+class Registries:
+    """Notes whether secrets were asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[bool] = []
+
+    def __call__(self, folder: str, *, has_secrets: bool) -> RegistrySettings:
+        self.asked.append(has_secrets)
+        return RegistrySettings({"PIP_INDEX_URL": "https://user:pass@example.org"}, ("/certificates",))
+
+
+def prepared_stage(tmp_path: Path, step: JobResult, lock: bytes = b"1") -> tuple[Stage, Registries]:
+    stage, registries = Stage(clean, gates=(PREPARED_LINT, PREPARED_TESTS)), Registries()
+    stage.mirror.commit("base", {"a.py": b"1", "lock": b"1"})
+    stage.mirror.commit("head", {"a.py": b"2", "lock": lock}, parent="base")
+    sandbox = FakeSandbox(lambda job: step if job.command[0] == "install" else clean(job.command[0], ""))
+    stage.environment = stage.environment._replace(
+        prepared=str(tmp_path), scripts="/ours", registry=registries, sandbox=sandbox
+    )
+    return stage, registries
+
+
+def test_only_the_prepare_step_is_given_the_users_registries(tmp_path: Path) -> None:
+    stage, registries = prepared_stage(tmp_path, JobResult("exited", 0))
+    assert stage.verdict().verdict.status is GateStatus.PASSED
+
+    step, *gates = stage.jobs
+    assert step.command[1] == "/ours/make.py"
+    assert step.environment["PIP_INDEX_URL"]
+    assert "/certificates" in step.read
+    assert all("PIP_INDEX_URL" not in job.environment and not job.has_network for job in gates)
+    assert registries.asked == [True]
+
+
+def test_a_branch_that_changes_what_is_installed_is_given_no_secret_of_the_users(tmp_path: Path) -> None:
+    stage, registries = prepared_stage(tmp_path, JobResult("exited", 0), lock=b"2")
+    stage.verdict()
+
+    assert registries.asked == [False]
+
+
+def test_what_a_prepare_step_generated_is_copied_inside_the_sandbox(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path, JobResult("exited", 0))
+    made = FakeSandbox(
+        lambda job: _generate(job) if job.command[0] == "install" else said("errors 0\npass t")
+    )
+    stage.environment = stage.environment._replace(sandbox=made)
+    stage.verdict()
+
+    gate = made.jobs[-1]
+    assert gate.command[:2] == ("/bin/sh", "-c")
+    assert gate.command[-1] in ("lint", "tests")
+    assert gate.environment["REMAND_CHECKOUT"] == gate.folder
+
+
+def _generate(job: Job) -> JobResult:
+    (Path(job.cache) / "generated").mkdir()
+    return JobResult("exited", 0)
+
+
+def test_the_cause_of_a_failed_step_is_named_and_its_whole_output_kept(tmp_path: Path) -> None:
+    output = (
+        b"error: Failed to fetch: https://example.org/a\n"
+        + b"x\n" * 3000
+        + b"  Caused by: UnknownIssuer\n"
+        + b"y\n" * 900
+    )
+    stage, _ = prepared_stage(tmp_path, JobResult("exited", 2, b"", output))
+    verdict = stage.verdict().verdict
+    reports = stage.environment.reports
+    assert isinstance(reports, MemoryReports)
+
+    detail = verdict.gates[0].detail
+    (name,) = re.findall(r"remand gate report (output-\w+)", detail)
+    assert "Caused by: UnknownIssuer" in detail
+    assert reports.written[name].count("x\n") == 3000
+    text = render_report(verdict)
+    assert "Lint, Tests:" in text
+    assert text.count("UnknownIssuer") == 1
+
+
+def test_the_whole_output_of_a_gate_is_named_in_the_report() -> None:
+    stage = Stage(clean)
+    verdict = stage.verdict().verdict
+    reports = stage.environment.reports
+    assert isinstance(reports, MemoryReports)
+
+    (name, *_) = re.findall(
+        r"whole output: `remand gate report (output-\w+)`", reports.written[verdict.report]
+    )
+    assert "errors 0" in reports.written[name]
+
+
+def test_the_figures_of_other_gates_are_shown_when_one_cannot_be_measured() -> None:
+    stage = Stage(lambda command, side: said("garbage") if command == "lint" else clean(command, side))
+
+    assert "- Tests: 0 failures in 2 tests (requires 100% pass)" in render_report(stage.verdict().verdict)
+
+
+def test_each_step_is_told_while_it_runs_and_when_it_has_ended(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path, JobResult("exited", 0))
+    told: list[tuple[str, str, bool]] = []
+    stage.environment = stage.environment._replace(
+        progress=lambda name, step, seconds=None: told.append((name, step, seconds is None))
+    )
+    stage.verdict()
+
+    assert told[:2] == [("lint, tests", "prepare", True), ("lint, tests", "prepare", False)]
+    assert {("lint", "run", True), ("lint", "run", False), ("tests", "run", False)} <= set(told)
+
+
+def test_a_trial_tells_what_a_gate_measures_or_why_it_cannot() -> None:
+    stage = Stage(lambda command, side: said("garbage") if command == "lint" else clean(command, side))
+    lint, tests = try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+
+    assert lint.fault.startswith("the output is no report")
+    assert (tests.fault, tests.measured.found and tests.measured.found.figures["tests"]) == ("", 2)
+
+
+def test_a_trial_names_the_line_to_change_for_a_module_that_nothing_declares(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path, JobResult("exited", 0))
+    lost = JobResult("exited", 1, b"garbage", b"ModuleNotFoundError: No module named 'trio.abc'")
+    done = JobResult("exited", 0)
+    sandbox = FakeSandbox(lambda job: done if job.command[0] == "install" else lost)
+    environment = stage.environment._replace(sandbox=sandbox)
+    lint, _ = try_gates(environment, stage.policy, stage.mirror.commits["base"])
+
+    assert lint.fault.endswith('add "--with", "trio" to `prepare` in remand.toml.')
+
+
+@pytest.mark.parametrize(
+    ("output", "cause"),
+    [
+        (
+            b"Collecting a\nERROR: No matching distribution found for nope\n[notice] A new release",
+            "ERROR: No matching distribution found for nope",
+        ),
+        (
+            b"npm error code ETARGET\nnpm error notarget No matching version\nnpm error A complete log of this run",
+            "npm error code ETARGET\nnpm error notarget No matching version",
+        ),
+        (b"one\ntwo\n", "one\ntwo"),
+        (b"", ""),
+    ],
+    ids=["pip", "npm", "plain", "nothing"],
+)
+def test_the_rows_that_name_a_cause_are_found(output: bytes, cause: str) -> None:
+    assert find_cause(output) == cause

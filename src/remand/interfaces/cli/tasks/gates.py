@@ -57,7 +57,8 @@ def _run(context: Context) -> Result:
         policy = known.gate_policy if known else terms.policy
         terms = MeasurementTerms(commit=commit, base=base, policy=policy)
     require_gates_table(terms.policy.gates)
-    judged = context.gates.verdict(terms, is_fresh=options.fresh)
+    with context.gate_progress():
+        judged = context.gates.verdict(terms, is_fresh=options.fresh)
     # A result under the current rules closes the questions about these gates, but not on an agent's word.
     is_current = policy_digest(terms.policy) == settings.rules().gates_digest
     if is_current and not judged.is_cached and not context.is_confined:

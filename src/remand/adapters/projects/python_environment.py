@@ -1,0 +1,306 @@
+"""Makes a virtual environment from what a Python project declares: run by prepare steps, with any Python from 3.8 on.
+
+`python3 {scripts}/python_environment.py {cache}/venv` and what to install, in the root of a checkout. It stands alone, as
+it runs in a sandbox, by the interpreter of the project's user. It fails with the installer's own words.
+
+The project itself is installed, so that its metadata, entry points and plug-ins are there; its code is then taken out
+again, so that gates import what lies in the checkout that they run in (REMAND_CHECKOUT). What the build made and no
+checkout holds (a version file, a compiled module) is kept in `generated` beside the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # before Python 3.11 there is the one that pip brings
+    from pip._vendor import tomli as tomllib  # type: ignore[no-redef]
+
+GENERATED = "generated"
+LINK = "remand_checkout.pth"
+SOURCES = ("src", "", "lib", "python")
+"""Where the code of projects lies, the likeliest first."""
+VERSION = "9999"
+"""What a checkout, which has no history, says its version is where that would come from git's tags."""
+VERSION_VARIABLES = (
+    "SETUPTOOLS_SCM_PRETEND_VERSION",
+    "PDM_BUILD_SCM_VERSION",
+    "PBR_VERSION",
+    "POETRY_DYNAMIC_VERSIONING_BYPASS",
+)
+LOCK_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+CARET, TILDE = "^", "~"
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("environment", type=Path)
+    parser.add_argument(
+        "--lock", default="", help="uv.lock is installed by uv; of others the versions are taken"
+    )
+    parser.add_argument("--group", action="append", default=[], help="a dependency group")
+    parser.add_argument("--extra", action="append", default=[], help="an extra of the project")
+    parser.add_argument("--requirements", action="append", default=[], help="a requirements file")
+    parser.add_argument("--with", action="append", default=[], dest="packages", help="a further package")
+    parser.add_argument("--no-project", action="store_true", help="the project cannot be installed")
+    options = parser.parse_args(arguments)
+    for name in VERSION_VARIABLES if not os.path.exists("PKG-INFO") else ():
+        os.environ.setdefault(name, VERSION)
+    installer = install_locked(options) if options.lock == "uv.lock" else install_declared(options)
+    if not options.no_project:
+        if not any(
+            is_installed(record) for record in site_of(options.environment).glob("*.dist-info/RECORD")
+        ):
+            run([*installer, "--no-deps", "."])
+        relocate_project(options.environment)
+
+
+def install_locked(options: argparse.Namespace) -> list[str]:
+    """Installs what uv.lock names, then what it does not; uv is fetched where the user has none."""
+    uv = shutil.which("uv")
+    if not uv:
+        make_environment(options.environment.parent / "uv")
+        run([*pip_of(options.environment.parent / "uv"), "uv"])
+        uv = str(options.environment.parent / "uv" / "bin" / "uv")
+    os.environ["UV_PROJECT_ENVIRONMENT"] = str(options.environment)
+    os.environ.setdefault("UV_LINK_MODE", "copy")
+    groups = [word for name in options.group for word in ("--group", name)]
+    run([uv, "sync", "--frozen", "--no-install-project", "--all-extras", *groups])
+    installer = [uv, "pip", "install", "--python", str(options.environment / "bin" / "python")]
+    install_missing(installer, options.environment, options.packages)
+    return installer
+
+
+def install_missing(installer: list[str], environment: Path, packages: list[str]) -> None:
+    """Installs those packages that the lock file has not brought in whatever version."""
+    known = {name_of(path.name.split("-")[0]) for path in site_of(environment).glob("*.dist-info")}
+    missing = [package for package in packages if name_of(package) not in known]
+    if missing:
+        run([*installer, *missing])
+
+
+def install_declared(options: argparse.Namespace) -> list[str]:
+    """Installs what the project declares, at once or, where that does not fit together, part by part."""
+    make_environment(options.environment)
+    installer = pip_of(options.environment)
+    settings = toml("pyproject.toml")
+    if options.no_project:
+        project = [*own_requirements(settings, options.extra)]
+    else:
+        project = [f".[{','.join(options.extra)}]" if options.extra else "."]
+    constraints = lock_constraints(options.lock, options.environment.parent)
+    needed = [*project, *options.packages]
+    parts = [[*group_requirements(settings, name)] for name in options.group]
+    parts += [["-r", path] for path in options.requirements]
+    everything = [*needed, *(word for part in parts for word in part)]
+    if not everything or not run([*installer, *constraints, *everything], is_fatal=not parts):
+        return installer
+    sys.stderr.write("The parts do not fit together, so they are installed one by one.\n")
+    if needed:
+        run([*installer, *constraints, *needed])
+    for part in filter(None, parts):
+        if run([*installer, *constraints, *part], is_fatal=False):
+            sys.stderr.write(f"Left out, as it cannot be installed: {' '.join(part)}\n")
+    return installer
+
+
+def make_environment(folder: Path) -> None:
+    """Makes an environment with pip in it, by `venv` or, where a system leaves that out, by uv."""
+    uv = shutil.which("uv")
+    if run([sys.executable, "-m", "venv", str(folder)], is_fatal=not uv) and uv:
+        run([uv, "venv", "--seed", "--clear", str(folder)])
+
+
+def pip_of(environment: Path) -> list[str]:
+    return [str(environment / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
+
+
+def run(command: list[str], *, is_fatal: bool = True) -> int:
+    """Runs a command, and ends as it does where it must not fail."""
+    status = subprocess.run(command, check=False).returncode
+    if status and is_fatal:
+        sys.exit(status)
+    return status
+
+
+def fail(text: str) -> NoReturn:
+    sys.exit(f"error: {text}")
+
+
+# What the project declares.
+
+
+def toml(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as fault:
+        fail(f"{path} cannot be read: {fault}")
+
+
+def at(settings: Any, *keys: str) -> Any:
+    """What lies under some keys; an empty table when nothing does."""
+    for key in keys:
+        settings = settings.get(key, {}) if isinstance(settings, dict) else {}
+    return settings
+
+
+def own_requirements(settings: dict[str, Any], extras: list[str]) -> Iterator[str]:
+    """What a project that is no package needs to run, with its extras."""
+    yield from at(settings, "project", "dependencies") or ()
+    for name in extras:
+        yield from at(settings, "project", "optional-dependencies", name) or ()
+    table = at(settings, "tool", "poetry", "dependencies")
+    yield from (
+        poetry_requirement(package, wanted) for package, wanted in table.items() if package != "python"
+    )
+
+
+def group_requirements(settings: dict[str, Any], name: str, depth: int = 0) -> Iterator[str]:
+    """The requirements of a dependency group: of the standard's table, of PDM's, of Poetry's or of a Hatch environment."""
+    groups = at(settings, "dependency-groups")
+    plain = {name_of(key): value for key, value in groups.items()}
+    found = plain.get(name_of(name)) or at(settings, "tool", "pdm", "dev-dependencies", name)
+    for item in found or ():
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict) and "include-group" in item and depth < 10:
+            yield from group_requirements(settings, item["include-group"], depth + 1)
+    poetry = at(settings, "tool", "poetry")
+    table = at(poetry, "group", name, "dependencies") or (
+        at(poetry, "dev-dependencies") if name == "dev" else {}
+    )
+    yield from (
+        poetry_requirement(package, wanted) for package, wanted in table.items() if package != "python"
+    )
+    hatch = at(settings, "tool", "hatch", "envs", name)
+    yield from (*(at(hatch, "dependencies") or ()), *(at(hatch, "extra-dependencies") or ()))
+
+
+def poetry_requirement(package: str, wanted: Any) -> str:
+    """A requirement of Poetry's table in the standard's words; a marker or another source is left to the resolver."""
+    if isinstance(wanted, list):
+        wanted = wanted[0]
+    extras = wanted.get("extras", ()) if isinstance(wanted, dict) else ()
+    version = wanted.get("version", "*") if isinstance(wanted, dict) else wanted
+    name = f"{package}[{','.join(extras)}]" if extras else package
+    if isinstance(wanted, dict) and "git" in wanted:
+        return f"{name} @ git+{wanted['git']}" + (f"@{wanted['rev']}" if "rev" in wanted else "")
+    return name + ",".join(poetry_bound(part.strip()) for part in str(version).split(","))
+
+
+def poetry_bound(bound: str) -> str:
+    """A bound on a version: `^1.2` and `~1.2` are Poetry's own."""
+    if bound in ("", "*"):
+        return ""
+    if bound[0].isdigit():
+        return f"=={bound}"
+    if bound[0] not in CARET + TILDE or bound.startswith("~="):
+        return bound.replace(" ", "")
+    low = bound[1:].strip()
+    parts = [int(part) for part in low.split(".") if part.isdigit()] or [0]
+    keep = (
+        next((place for place, part in enumerate(parts) if part), len(parts) - 1) if bound[0] == CARET else 0
+    )
+    if bound[0] == TILDE and len(parts) > 1:
+        keep = 1
+    return f">={low},<{'.'.join(map(str, [*parts[:keep], parts[keep] + 1]))}"
+
+
+def lock_constraints(lock: str, folder: Path) -> list[str]:
+    """The versions that Poetry's or PDM's lock file names, as constraints; a package locked in several is free."""
+    packages = at(toml(lock), "package") if lock else ()
+    versions: dict[str, set[str]] = {}
+    for package in packages or ():
+        name, version = str(package.get("name", "")), str(package.get("version", ""))
+        if LOCK_PACKAGE.fullmatch(name) and version and "source" not in package:
+            versions.setdefault(name, set()).add(version)
+    rows = [f"{name}=={version}" for name, (version, *more) in versions.items() if not more]
+    if not rows:
+        return []
+    path = folder / "constraints.txt"
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return ["--constraint", str(path)]
+
+
+def name_of(requirement: str) -> str:
+    match = LOCK_PACKAGE.match(requirement)
+    return re.sub(r"[-_.]+", "-", match[0]).lower() if match else ""
+
+
+# The project's own code.
+
+
+def site_of(environment: Path) -> Path:
+    return next(environment.glob("lib/python*/site-packages"))
+
+
+def is_installed(record: Path) -> bool:
+    """True for the distribution of this checkout, unless it is a link to the checkout, which goes away."""
+    origin = record.with_name("direct_url.json")
+    text = origin.read_text(encoding="utf-8") if origin.exists() else ""
+    return Path.cwd().as_uri() in text and '"editable": true' not in text
+
+
+def relocate_project(environment: Path) -> None:
+    """Takes the project's code out of the environment, and links the checkout that gates run in instead of it."""
+    site, root = site_of(environment), Path.cwd()
+    used: dict[str, None] = {}
+    for record in site.glob("*.dist-info/RECORD"):
+        if not is_installed(record):
+            continue
+        for row in record.read_text(encoding="utf-8").splitlines():
+            path = row.rpartition(",")[0].rpartition(",")[0].strip('"')
+            if path.startswith("..") or ".dist-info/" in path or ".data/" in path or not path:
+                continue
+            prefix = source_prefix(root, path)
+            if prefix is not None:
+                move_code(site / path, root, environment.parent / GENERATED, Path(prefix) / path)
+                used[prefix] = None
+    folders = ", ".join(repr(prefix) for prefix in used)
+    if folders:
+        line = (
+            'import os, sys; sys.path.extend(os.path.join(os.environ.get("REMAND_CHECKOUT") or os.getcwd(), part) '
+            f"for part in ({folders},))\n"
+        )
+        (site / LINK).write_text(line, encoding="utf-8")
+
+
+def source_prefix(root: Path, path: str) -> str | None:
+    """The folder of the checkout in which a file's package, or a module itself, lies; None when there is none."""
+    first, slash, _ = path.partition("/")
+    for prefix in SOURCES:
+        place = root / prefix / first
+        if place.is_dir() if slash else place.is_file():
+            return prefix
+    return None
+
+
+def move_code(installed: Path, root: Path, generated: Path, source: Path) -> None:
+    """Removes an installed file that the checkout has; keeps one that the build made, for the checkouts to come."""
+    if not installed.is_file():
+        return
+    if not (root / source).exists() and "__pycache__" not in installed.parts:
+        (generated / source).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(installed, generated / source)
+    installed.unlink()
+    for folder in installed.parents:
+        try:
+            folder.rmdir()
+        except OSError:
+            break
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

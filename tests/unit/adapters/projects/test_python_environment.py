@@ -1,0 +1,108 @@
+"""An environment is made from what a project declares, and leaves the project's code to the checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from remand.adapters.projects import python_environment as environment
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        ("^1.2.3", ">=1.2.3,<2"),
+        ("^0.2.3", ">=0.2.3,<0.3"),
+        ("~1.2.3", ">=1.2.3,<1.3"),
+        ("~1", ">=1,<2"),
+        ("1.2", "==1.2"),
+        (">=1,<3", ">=1,<3"),
+        ("~=1.2", "~=1.2"),
+        ("*", ""),
+    ],
+)
+def test_poetrys_bounds_are_said_in_the_standards_words(bound: str, expected: str) -> None:
+    assert environment.poetry_requirement("a", bound) == f"a{expected}"
+
+
+def test_a_group_includes_others() -> None:
+    groups = {"Dev_Tools": ["b", {"include-group": "tests"}], "tests": ["pytest"]}
+
+    assert [*environment.group_requirements({"dependency-groups": groups}, "dev-tools")] == ["b", "pytest"]
+
+
+def test_groups_of_other_tools_are_known() -> None:
+    poetry = {
+        "tool": {
+            "poetry": {"group": {"test": {"dependencies": {"pytest": {"version": "^8", "extras": ["x"]}}}}}
+        }
+    }
+    hatch = {"tool": {"hatch": {"envs": {"test": {"extra-dependencies": ["pytest"]}}}}}
+
+    assert [*environment.group_requirements(poetry, "test")] == ["pytest[x]>=8,<9"]
+    assert [*environment.group_requirements(hatch, "test")] == ["pytest"]
+
+
+def test_a_lock_file_pins_what_it_locks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [("a", "1"), ("b", "1"), ("b", "2")]
+    text = "".join(f'[[package]]\nname = "{name}"\nversion = "{version}"\n' for name, version in rows)
+    (tmp_path / "poetry.lock").write_text(text, encoding="utf-8")
+
+    assert environment.lock_constraints("poetry.lock", tmp_path) == [
+        "--constraint",
+        str(tmp_path / "constraints.txt"),
+    ]
+    assert (tmp_path / "constraints.txt").read_text(encoding="utf-8") == "a==1\n"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with the environment that it was installed into."""
+    site = tmp_path / "cache/venv/lib/python3.11/site-packages"
+    checkout = tmp_path / "checkout"
+    record = ["sums/__init__.py", "sums/_version.py", "sums-1.dist-info/METADATA", "../../../bin/sums"]
+    for path in (
+        site / "sums/__init__.py",
+        site / "sums/_version.py",
+        site / "other/__init__.py",
+        checkout / "src/sums/__init__.py",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("", encoding="utf-8")
+    (site / "sums-1.dist-info").mkdir()
+    (site / "sums-1.dist-info/METADATA").write_text("Name: sums\n", encoding="utf-8")
+    (site / "sums-1.dist-info/RECORD").write_text("".join(f"{row},,\n" for row in record), encoding="utf-8")
+    (site / "sums-1.dist-info/direct_url.json").write_text(
+        f'{{"url": "{checkout.as_uri()}"}}', encoding="utf-8"
+    )
+    monkeypatch.chdir(checkout)
+    return tmp_path / "cache/venv"
+
+
+def test_the_projects_code_is_left_to_the_checkout_and_its_metadata_stays(installed: Path) -> None:
+    environment.relocate_project(installed)
+    site = environment.site_of(installed)
+
+    assert not (site / "sums").exists()
+    assert (site / "other/__init__.py").exists()
+    assert (site / "sums-1.dist-info/METADATA").exists()
+    assert "('src',)" in (site / environment.LINK).read_text(encoding="utf-8")
+
+
+def test_what_the_build_made_is_kept_for_the_checkouts_to_come(installed: Path) -> None:
+    environment.relocate_project(installed)
+
+    assert (installed.parent / "generated/src/sums/_version.py").exists()
+    assert not (installed.parent / "generated/src/sums/__init__.py").exists()
+
+
+def test_a_link_to_this_checkout_is_no_installation(installed: Path) -> None:
+    record = environment.site_of(installed) / "sums-1.dist-info/RECORD"
+    assert environment.is_installed(record)
+
+    record.with_name("direct_url.json").write_text(
+        f'{{"dir_info": {{"editable": true}}, "url": "{Path.cwd().as_uri()}"}}', encoding="utf-8"
+    )
+    assert not environment.is_installed(record)
