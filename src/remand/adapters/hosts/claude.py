@@ -6,7 +6,7 @@ import os
 
 from remand.adapters.hosts import host, launch
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
+from remand.app.hook_calls import HookAnswer, HookCall, Payload
 from remand.app.scheduler import ports
 
 NAME = "claude"
@@ -22,6 +22,7 @@ SETUP = host.Setup(
     local=".claude/settings.local.json",
     elsewhere=("~/.claude/settings.json",),
     events=host.CLAUDE_NAMES,
+    uninstalled_events={hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"},
     matchers={
         hook.PRE_TOOL: WRITING,
         hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}",
@@ -31,25 +32,20 @@ SETUP = host.Setup(
     project="CLAUDE_PROJECT_DIR",
     switch=("disableAllHooks",),
 )
-EVENTS = host.EventNames({**SETUP.events, hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"})
 SPOKEN = frozenset({hook.TASK_COMPLETED, hook.TEAMMATE_IDLE})
 """The events whose no is heard on standard error only, with exit code 2."""
 
 
 def read(event: str, data: bytes) -> HookCall:
     """What Claude Code says. Copilot and Cursor, which run these hooks too, say it in the same words."""
-    return host.read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=True)
+    return host.read_claude_call(SETUP, event, data, tells_failures=True)
 
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:
-    known = EVENTS.our_name(event)
+    known = SETUP.our_name(event)
     if known in SPOKEN:
         return ("", f"{host.answer_text(answer)}\n", 2) if answer.is_no else host.SILENCE
-    return (
-        host.render_claude_answer(EVENTS.host_name(known), known, answer)
-        if known != hook.SESSION_END
-        else host.SILENCE
-    )
+    return host.render_claude_answer(SETUP, event, answer) if known != hook.SESSION_END else host.SILENCE
 
 
 FOLDER = "CLAUDE_CONFIG_DIR"

@@ -6,7 +6,7 @@ import os
 
 from remand.adapters.hosts import codex_settings, host, launch
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
+from remand.app.hook_calls import HookAnswer, HookCall, Payload
 from remand.app.scheduler import ports
 
 NAME = "codex"
@@ -28,17 +28,15 @@ SETUP = host.Setup(
     extras={"type": "command"},
     hint=HINT,
 )
-EVENTS = host.EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
     """What Codex says. It tells of a failed command as of any other, and not how it failed."""
-    return host.read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=False)
+    return host.read_claude_call(SETUP, event, data, tells_failures=False)
 
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:
-    known = EVENTS.our_name(event)
-    return host.render_claude_answer(EVENTS.host_name(known), known, answer)
+    return host.render_claude_answer(SETUP, event, answer)
 
 
 FOLDER = "CODEX_HOME"

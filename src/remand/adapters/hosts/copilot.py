@@ -36,6 +36,7 @@ SETUP = host.Setup(
         hook.POST_TOOL_FAILURE: "postToolUseFailure",
         hook.SESSION_START: "sessionStart",
     },
+    uninstalled_events={hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"},
     matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: f"{WRITING}|remand-next_task"},
     is_grouped=False,
     command_key="bash",
@@ -44,14 +45,13 @@ SETUP = host.Setup(
     extras={"type": "command"},
     switch=("disableAllHooks",),
 )
-EVENTS = host.EventNames({**SETUP.events, hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"})
 PASCAL_NAMES = {"Stop": hook.STOP, "SubagentStop": hook.SUBAGENT_STOP, "UserPromptSubmit": hook.PROMPT}
 
 
 def read(event: str, data: bytes) -> HookCall:
     """What Copilot says, in either of its two spellings."""
     given = parse(data)
-    known = EVENTS.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
+    known = SETUP.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
     return HookCall(
         NAME,
         known,
@@ -91,7 +91,7 @@ def _exit_code(output: str) -> int | None:
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:
     """The answer as Copilot reads it: JSON, always with exit code 0."""
-    known = EVENTS.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
+    known = SETUP.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
     return host.render_fields(_fields(known, answer, host.answer_text(answer)))
 
 

@@ -32,6 +32,7 @@ SETUP = host.Setup(
         hook.POST_TOOL_FAILURE: "postToolUseFailure",
         hook.SESSION_START: "sessionStart",
     },
+    uninstalled_events={hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"},
     matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING, hook.POST_TOOL_FAILURE: WRITING},
     is_grouped=False,
     base={"version": 1},
@@ -39,12 +40,11 @@ SETUP = host.Setup(
     project="CURSOR_PROJECT_DIR",
     hint="Cursor runs a project's hooks in a trusted workspace only, and no stop hooks in the cloud.",
 )
-EVENTS = host.EventNames({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"})
 
 
 def read(event: str, data: bytes) -> HookCall:
     given = parse(data)
-    known = EVENTS.our_name(event)
+    known = SETUP.our_name(event)
     rounds = given.number("loop_count") or 0
     return HookCall(
         NAME,
@@ -83,7 +83,7 @@ def _tool(event: str, given: Payload) -> HookToolUse | None:
 
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:
-    return host.render_fields(_fields(EVENTS.our_name(event), answer, host.answer_text(answer)))
+    return host.render_fields(_fields(SETUP.our_name(event), answer, host.answer_text(answer)))
 
 
 def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:

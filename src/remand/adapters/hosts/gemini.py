@@ -34,12 +34,11 @@ SETUP = host.Setup(
     is_on_switch=True,
     hint="Gemini CLI runs a project's hooks in a trusted folder only.",
 )
-EVENTS = host.EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
     given = parse(data)
-    known = EVENTS.our_name(event)
+    known = SETUP.our_name(event)
     answered = given.part("tool_response")
     output = host.tool_output(answered)
     return HookCall(
@@ -70,7 +69,7 @@ def gemini_exit_code(output: str) -> int | None:
 
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:
-    known = EVENTS.our_name(event)
+    known = SETUP.our_name(event)
     fields = _fields(known, answer, host.answer_text(answer)) if known in SETUP.events else {}
     if answer.notice and known in SETUP.events:
         fields["systemMessage"] = host.shorten_text(answer.notice)
@@ -84,7 +83,7 @@ def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
         return {"decision": "deny", "reason": text}
     if event == hook.PRE_TOOL:
         return {}
-    return {"hookSpecificOutput": {"hookEventName": EVENTS.host_name(event), "additionalContext": text}}
+    return {"hookSpecificOutput": {"hookEventName": SETUP.host_name(event), "additionalContext": text}}
 
 
 FOLDER = "GEMINI_CLI_HOME"

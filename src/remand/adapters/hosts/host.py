@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import EVENTS, HookAnswer, HookCall, HookToolUse, Payload, compose
+from remand.app.hook_calls import HookAnswer, HookCall, HookToolUse, Payload, compose, parse
 
 Rendered = tuple[str, str, int]
 """An answer in a host's own form: standard output, standard error, exit code."""
 SILENCE: Rendered = ("", "", 0)
-
-
-class EventNames:
-    """The events that a host knows, by our name and by its own."""
-
-    def __init__(self, own: dict[str, str]) -> None:
-        self._own = own
-        self._events = {name: event for event, name in own.items()}
-
-    def our_name(self, name: str) -> str:
-        """Our name of an event that is given by either; empty when it is none of ours."""
-        return name if name in EVENTS else self._events.get(name, "")
-
-    def host_name(self, event: str) -> str:
-        """The host's name of an event; empty when it has none such."""
-        return self._own.get(event, "")
 
 
 CLAUDE_NAMES = {
@@ -96,6 +80,7 @@ class Setup:
         packages: tuple[str, ...] = (),
         out_of_turns: tuple[int, ...] = (),
         server: McpEntry,
+        uninstalled_events: dict[str, str] | None = None,
         other_names: dict[str, str] | None = None,
         matchers: dict[str, str] | None = None,
         is_grouped: bool = True,
@@ -127,6 +112,9 @@ class Setup:
         self.server = server
         self.events = events
         """The events that we install, by our name, and the host's name of each."""
+        self._host_names = events | (uninstalled_events or {})
+        """These, and events that we understand and do not install."""
+        self._our_names = {name: event for event, name in self._host_names.items()}
         self.other_names = other_names or {}
         """Other spellings of the events' names, which may also stand at the top of the file."""
         self.matchers = matchers or {}
@@ -152,6 +140,14 @@ class Setup:
         """What the host itself adds to the file."""
         self.hint = hint
         """What a person still has to do after the installation."""
+
+    def our_name(self, name: str) -> str:
+        """Our name of an event that is given by ours or by the host's; empty when it is none of ours."""
+        return name if name in hook.EVENTS else self._our_names.get(name, "")
+
+    def host_name(self, event: str) -> str:
+        """The host's name of an event; empty when it has none such."""
+        return self._host_names.get(event, "")
 
     @property
     def project_paths(self) -> tuple[str, ...]:
@@ -299,10 +295,11 @@ WITH_CONTEXT = frozenset(
 """The events whose text can be put before the agent without keeping anything from happening."""
 
 
-def read_claude_call(host: str, event: str, given: Payload, *, tells_failures: bool) -> HookCall:
+def read_claude_call(setup: Setup, event: str, data: bytes, *, tells_failures: bool) -> HookCall:
     """A call in these words. Hosts that tell failures apart mean success when they tell of none."""
+    event, given = setup.our_name(event), parse(data)
     return HookCall(
-        host,
+        setup.host,
         event,
         session=given.identifier("session_id"),
         turn=given.identifier("prompt_id", "turn_id"),
@@ -376,9 +373,10 @@ def _has_ended_well(answered: Payload) -> bool:
     )
 
 
-def render_claude_answer(own_name: str, event: str, answer: HookAnswer) -> Rendered:
+def render_claude_answer(setup: Setup, event: str, answer: HookAnswer) -> Rendered:
     """An answer in these words: JSON, exit code 0. An event without a name of the host's is not answered."""
-    text = answer_text(answer)
+    event = setup.our_name(event)
+    own_name, text = setup.host_name(event), answer_text(answer)
     fields = _fields(own_name, event, answer, text) if own_name and text else {}
     if answer.notice and own_name:
         fields["systemMessage"] = shorten_text(answer.notice)

@@ -25,12 +25,11 @@ SETUP = host.Setup(
     extras={"type": "command"},
     project="OPENHANDS_PROJECT_DIR",
 )
-EVENTS = host.EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
     given = parse(data)
-    known = EVENTS.our_name(event)
+    known = SETUP.our_name(event)
     return HookCall(
         NAME,
         known,
@@ -57,7 +56,7 @@ def _tool(event: str, given: Payload) -> HookToolUse | None:
 
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:
-    return host.render_fields(_fields(EVENTS.our_name(event), answer, host.answer_text(answer)))
+    return host.render_fields(_fields(SETUP.our_name(event), answer, host.answer_text(answer)))
 
 
 def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:

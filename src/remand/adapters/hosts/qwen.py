@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remand.adapters.hosts import host, launch
 from remand.app import hook_calls as hook
-from remand.app.hook_calls import HookAnswer, HookCall, Payload, parse
+from remand.app.hook_calls import HookAnswer, HookCall, Payload
 from remand.app.scheduler import ports
 
 NAME = "qwen"
@@ -31,12 +31,11 @@ SETUP = host.Setup(
     host_keys=("$version",),
     hint="Qwen Code reads its hooks when it starts, and again on /hooks.",
 )
-EVENTS = host.EventNames(SETUP.events)
 
 
 def read(event: str, data: bytes) -> HookCall:
     """What Qwen Code says. It tells the exit code of a command in words, whether the command failed or not."""
-    call = host.read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=False)
+    call = host.read_claude_call(SETUP, event, data, tells_failures=False)
     if call.tool and call.event in (hook.POST_TOOL, hook.POST_TOOL_FAILURE) and call.tool.command:
         call.tool.exit_code = host.exit_code_in_text(call.tool.output, "Exit Code: ")
         call.tool.has_failed = call.event == hook.POST_TOOL_FAILURE or bool(call.tool.exit_code)
@@ -44,8 +43,7 @@ def read(event: str, data: bytes) -> HookCall:
 
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:
-    known = EVENTS.our_name(event)
-    return host.render_claude_answer(EVENTS.host_name(known), known, answer)
+    return host.render_claude_answer(SETUP, event, answer)
 
 
 FOLDER = "QWEN_HOME"

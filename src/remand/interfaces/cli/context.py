@@ -21,7 +21,7 @@ from remand.domain.events.event import KnownBy
 from remand.domain.instant import Instant, parse_local_instant
 from remand.domain.preconditions import require_user
 from remand.domain.refusals import Refused
-from remand.interfaces.cli.output import ProgressLines, Result
+from remand.interfaces.cli.output import ProgressLines, Result, clean
 from remand.interfaces.cli.registry import CommandCall
 from remand.startup import TYPE_CHECKING
 from remand.wiring import gates as gates_of_ledger
@@ -222,6 +222,12 @@ class Context:
         """The full id of a commit as it is called here; what git does not know is passed on to be refused."""
         found = self.gateway.repository.commit(name)
         return found.sha if found else name
+
+    def write_line(self, text: str) -> None:
+        """Tells people at once what goes on; a program gets one document at the end."""
+        if not self.call.is_json:
+            self.origin.stdout.write(f"{clean(text)}\n")
+            self.origin.stdout.flush()
 
     def text(self, value: str | None) -> str:
         """A value, or what it points to: `@file` a file, `-` standard input."""

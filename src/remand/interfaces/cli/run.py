@@ -39,7 +39,7 @@ def _run(context: Context) -> Result:
     )
     root, is_live = opened.place.root, is_interactive(context) and not arguments.plain
     handle = build_scheduler(
-        opened, partial(make_sockets, root), lambda text: None if is_live else _write_line(context, text)
+        opened, partial(make_sockets, root), lambda text: None if is_live else context.write_line(text)
     )
     scheduler, launcher = handle.scheduler, handle.launcher
     confinement = f"agents run in {launcher.tier} (tier 1)"
@@ -47,9 +47,9 @@ def _run(context: Context) -> Result:
         confinement = f"agents are not confined (tier 0): {launcher.detail.rstrip('.')}"
     try:
         with _signals(scheduler):
-            _write_line(context, f"Scheduler of {root} (pid {os.getpid()}): {confinement}.")
+            context.write_line(f"Scheduler of {root} (pid {os.getpid()}): {confinement}.")
             if not startable_workers(opened.settings.rules().team):
-                _write_line(context, NO_COMMANDS)
+                context.write_line(NO_COMMANDS)
             _run_and_show(context, handle, is_live=is_live)
     finally:
         handle.close()
@@ -99,9 +99,3 @@ def _signals(scheduler: Scheduler) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _write_line(context: Context, text: str) -> None:
-    if not context.call.is_json:
-        context.origin.stdout.write(f"{clean(text)}\n")
-        context.origin.stdout.flush()

@@ -22,7 +22,7 @@ from remand.domain.events.event import KnownBy
 from remand.domain.text.words import format_count
 from remand.interfaces.cli import main
 from remand.interfaces.cli.context import CallOrigin, Context, argument, command
-from remand.interfaces.cli.output import Result, clean
+from remand.interfaces.cli.output import Result
 from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
 from remand.interfaces.cli.registry import FORWARDED_VARIABLES, parse_call
 from remand.wiring.coordinator import make_coordinator
@@ -30,7 +30,6 @@ from remand.wiring.forges import SECRET, WebhookListener, forge_sync
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
 
-EXIT_ENVIRONMENT = 3
 SHOWN = 20
 
 
@@ -43,7 +42,7 @@ def _sync(context: Context) -> Result:
     if not synced.trouble:
         return Result(data, text)
     data |= {"error": "environment", "message": synced.trouble}
-    return Result(data, text, code=EXIT_ENVIRONMENT)
+    return Result(data, text, code=main.ENVIRONMENT)
 
 
 def _render_sync(synced: SyncResult) -> list[str]:
@@ -120,9 +119,7 @@ def _serve(context: Context) -> Result:
         signal.signal(number, lambda *_: coordinator.stop())
     if context.arguments.until_closed:
         threading.Thread(target=_wait_until_stdin_closes, args=(coordinator.stop,), daemon=True).start()
-    _write_line(
-        context, f"Coordinator of {opened.place.root} (pid {os.getpid()}): {find_socket(opened.place)}"
-    )
+    context.write_line(f"Coordinator of {opened.place.root} (pid {os.getpid()}): {find_socket(opened.place)}")
     coordinator.serve()
     opened.store.close()
     return Result({"stopped": True}, "Stopped.")
@@ -152,7 +149,7 @@ def _serve_webhooks(context: Context) -> Result:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     listener.start()
-    _write_line(context, f"Webhooks at {listener.address} (pid {os.getpid()})")
+    context.write_line(f"Webhooks at {listener.address} (pid {os.getpid()})")
     with suppress(KeyboardInterrupt):
         # Whatever it is doing, it ends at once: what was not imported yet is there for the next poll.
         only: set[int] = set()
@@ -185,7 +182,7 @@ class _ForgePoller:
             polled = PollResult(trouble=str(error))
         is_new_trouble = bool(polled.trouble) and polled.trouble != self._trouble
         if polled.rejections or polled.approvals or polled.comments or polled.noted or is_new_trouble:
-            _write_line(self._context, clean(render_poll(polled)))
+            self._context.write_line(render_poll(polled))
         self._trouble = polled.trouble
 
 
@@ -196,12 +193,6 @@ def _next_pull_requests(woken: SimpleQueue[int], seconds: float) -> set[int]:
     except Empty:
         return set()
     return {first, *(woken.get_nowait() for _ in range(woken.qsize()))}
-
-
-def _write_line(context: Context, text: str) -> None:
-    if not context.call.is_json:
-        context.origin.stdout.write(f"{text}\n")
-        context.origin.stdout.flush()
 
 
 def _run_forwarded_call(
