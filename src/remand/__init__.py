@@ -35,21 +35,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DecisionType": "remand.domain.reasons",
-    "DirectorRejectionHandler": "remand.interfaces.library.handoffs",
-    "EdgeType": "remand.domain.graph",
-    "HandoffManager": "remand.interfaces.library.handoffs",
-    "Issue": "remand.domain.validation.assessment",
-    "NodeType": "remand.domain.graph",
-    "ProjectManager": "remand.interfaces.library.projects",
-    "Refused": "remand.domain.refusals",
-    "RejectionDecision": "remand.domain.rejection",
-    "RejectionReason": "remand.domain.reasons",
-    "RejectionValidator": "remand.domain.validation.validator",
-    "TaskRejection": "remand.domain.rejection",
-    "ThoughtGraph": "remand.domain.graph",
-    "analyze_rejection_patterns": "remand.app.analysis.rejection_analysis",
-    "log_rejection_to_got": "remand.domain.graph",
+    name: module
+    for module, names in {
+        "remand.domain.reasons": "DecisionType RejectionReason",
+        "remand.interfaces.library.handoffs": "DirectorRejectionHandler HandoffManager",
+        "remand.domain.graph": "EdgeType NodeType ThoughtGraph log_rejection_to_got",
+        "remand.domain.validation.assessment": "Issue",
+        "remand.interfaces.library.projects": "ProjectManager",
+        "remand.domain.refusals": "Refused",
+        "remand.domain.rejection": "RejectionDecision TaskRejection",
+        "remand.domain.validation.validator": "RejectionValidator",
+        "remand.app.analysis.rejection_analysis": "analyze_rejection_patterns",
+    }.items()
+    for name in names.split()
 }
 """Where each name lives: a hook that starts in milliseconds loads none of them."""
 

@@ -1,6 +1,6 @@
-"""Which of our modules are loaded only when they are first used, so that a hook or a short command starts in milliseconds.
+"""What is loaded or made only when it is first used, so that a hook or a short command starts in milliseconds.
 
-Whoever needs such a module imports it whole, as usual: `from remand.app import prompts`. It is loaded with the first of
+Whoever needs a module of the table imports it whole, as usual: `from remand.app import prompts`. It is loaded with the first of
 its names that is used. `from remand.app.prompts import render_prompt` loads it at once.
 """
 
@@ -44,16 +44,29 @@ LAZY_MODULES = frozenset(
     }.items()
     for name in (f"{package}.{module}" for module in names.split())
 )
+MSGSPEC_PARTS = ("msgspec.inspect", "msgspec.toml", "msgspec.yaml", "textwrap")  # for what we never ask of it
 UNLOADED = "unloaded"
 _lock = RLock()
 """One for all modules: two threads that load modules which import each other must not wait for one another."""
 
 if TYPE_CHECKING:
+    import re
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
+
+    lazy_pattern = re.compile
 else:
     ModuleSpec, ModuleType = type(__spec__), type(sys)
+
+    class lazy_pattern:  # noqa: N801 - called as `re.compile` is
+        """A regular expression that is compiled when it is first used: most of those that a call loads are not."""
+
+        def __init__(self, *given):
+            self._given = given
+
+        def __getattr__(self, name):
+            return self.__dict__.setdefault(name, getattr(__import__("re").compile(*self._given), name))
 
 
 class LazyModule(ModuleType):
@@ -79,7 +92,8 @@ class LazyFinder:
     def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """What stands for a module of the table until it is used."""
         loader: Any = LazyFinder  # the class has all that is asked of a loader
-        return ModuleSpec(name, loader, loader_state=UNLOADED) if name in LAZY_MODULES else None
+        is_lazy = name in LAZY_MODULES or name in MSGSPEC_PARTS
+        return ModuleSpec(name, loader, loader_state=UNLOADED) if is_lazy else None
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> ModuleType:
@@ -95,7 +109,7 @@ def _load(module: LazyModule) -> None:
         before = module.__spec__
         if before is None or before.loader_state is not UNLOADED:
             return  # it is loaded, or this thread is loading it
-        path = sys.modules[before.parent or ""].__path__
+        path = sys.modules[before.parent].__path__ if before.parent else None
         finders = (finder for finder in sys.meta_path if finder is not LazyFinder)
         spec = next(filter(None, (finder.find_spec(before.name, path) for finder in finders)), None)
         if spec is None or spec.loader is None:

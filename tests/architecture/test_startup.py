@@ -1,16 +1,22 @@
 """Holds that the table of `remand.startup` alone says which modules are loaded late, and what a start may load."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from inspect import get_annotations
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
+import msgspec
 import pytest
 
-from remand.startup import LAZY_MODULES
+from remand.domain.events.catalogue import NATIVE
+from remand.domain.task import Task
+from remand.startup import LAZY_MODULES, lazy_pattern
 
 SOURCE = Path(__file__).parents[2] / "src" / "remand"
 REGISTRIES = {"__init__.py", "interfaces/cli/main.py", "interfaces/cli/hosts.py"}
@@ -86,6 +92,43 @@ def test_the_hook_starts_without_records_patterns_or_processes() -> None:
     assert {name for name in loaded if name.startswith("remand.domain.")} <= {"remand.domain.hosts"}
 
 
+def test_what_every_call_reads_from_json_has_annotations_that_nobody_compiles() -> None:
+    """When it makes a reader, msgspec compiles each annotation that is a text."""
+    found: set[type[msgspec.Struct]] = set()
+    for kind in (Task, *NATIVE):
+        add_records(kind, found)
+    texts = {
+        f"{base.__module__}.{base.__name__}"
+        for record in found
+        for base in record.__mro__
+        for annotation in get_annotations(base).values()
+        if isinstance(annotation, str)
+    }
+
+    assert not texts, "their modules import `annotations` of `__future__`"
+
+
+def add_records(kind: Any, found: set[type[msgspec.Struct]]) -> None:
+    """Adds the records that a type is made of."""
+    for part in get_args(kind):
+        add_records(part, found)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in found:
+        found.add(kind)
+        for hint in get_type_hints(kind).values():
+            add_records(hint, found)
+
+
+def test_a_lazy_pattern_is_compiled_by_its_first_use_and_fails_as_one_that_was() -> None:
+    pattern, wrong = lazy_pattern(r"(a)\d+"), lazy_pattern("(")
+
+    assert "fullmatch" not in vars(pattern)
+    assert pattern.fullmatch("a12") is not None
+    assert pattern.fullmatch("b") is None
+    assert "fullmatch" in vars(pattern)
+    with pytest.raises(re.error):
+        wrong.search("x")
+
+
 def test_the_command_line_starts_without_what_only_some_commands_need() -> None:
     loaded = loaded_modules("import remand.interfaces.cli.main as m; m.run")
 
@@ -93,18 +136,21 @@ def test_the_command_line_starts_without_what_only_some_commands_need() -> None:
     assert not any(name.startswith(("remand.integrity", "remand.adapters.sandbox")) for name in loaded)
 
 
-def test_a_claim_that_no_terminal_shows_loads_nothing_for_terminals(
+def test_a_claim_that_no_terminal_shows_loads_nothing_for_terminals_or_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     repository = tmp_path / "repository"
-    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "x"], cwd=repository, check=True)
     run = f"import os; os.chdir({str(repository)!r}); from remand.interfaces.cli.entry import run; "
 
     loaded_modules(run + "run(['init']); run(['task', 'add', 'x'])")
     loaded = loaded_modules(run + "code = run(['task', 'claim', '--agent', 'Alice']); assert code == 0")
 
     assert "remand.domain.registry" in loaded, "it was carried out here"
+    assert not loaded & {"msgspec.inspect", "random", "subprocess", "tempfile"}
     assert not {name for name in loaded if name.split(".")[0] == "rich"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -26,6 +25,7 @@ from remand.domain.text.words import single_line
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Store, Transaction
+from remand.startup import lazy_pattern
 
 
 class RecordKind(StrEnum):
@@ -114,11 +114,11 @@ def task_page(task: Task, events: list[Event]) -> str:
     return f"# {task.id}: {single_line(task.title)}\n\n{head}\n\n{text}\n\n{_FOOTER}\n"
 
 
-_RECORDED_LINE = re.compile(
+_RECORDED_LINE = lazy_pattern(
     rb'"event": ?"(?:review\.|lockout\.|escalation\.|task\.reassign"|gate\.alert")|"by_user": ?true'
 )
 """What the lines of all events hold that files are made from."""
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,80}")
+_PLAIN = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9-]{0,80}")
 
 
 class RecordFileUpdater:

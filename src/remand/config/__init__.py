@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -180,6 +179,8 @@ def inherited_environment(*without: str) -> dict[str, str]:
 
 def parse(content: str, source: str = "") -> Settings:
     """Reads a configuration; raises `ConfigError` on anything unknown or wrong."""
+    import tomllib  # loaded only where there is one
+
     try:
         data = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

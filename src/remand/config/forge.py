@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from remand.config.values import NAME, ConfigError, require_known_keys, seconds, text, texts
 from remand.domain.record import Record
 from remand.domain.text.words import word_list
+from remand.startup import lazy_pattern
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -24,9 +24,9 @@ LABEL = "remand"
 _KEYS = word_list("kind repository api report interval remote import_label import_from")
 _PART = r"[A-Za-z0-9_.-]+"
 _REPOSITORIES = {
-    "github": (re.compile(f"{_PART}/{_PART}"), '"owner/name"'),
-    "gitea": (re.compile(f"{_PART}/{_PART}"), '"owner/name"'),
-    "gitlab": (re.compile(f"{_PART}(?:/{_PART})+"), '"group/name"'),
+    "github": (lazy_pattern(f"{_PART}/{_PART}"), '"owner/name"'),
+    "gitea": (lazy_pattern(f"{_PART}/{_PART}"), '"owner/name"'),
+    "gitlab": (lazy_pattern(f"{_PART}(?:/{_PART})+"), '"group/name"'),
 }
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _STANDARD = {"github": "https://api.github.com", "gitea": "", "gitlab": "https://gitlab.com"}

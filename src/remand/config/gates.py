@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from remand.config.values import (
@@ -19,11 +18,12 @@ from remand.config.values import (
 from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
 from remand.domain.gate.verdict import INTEGRITY_GATE
 from remand.domain.text.words import word_list
+from remand.startup import lazy_pattern
 
 _GATE = word_list("command parser require timeout mode paths required prepare ratchet retries enabled")
-_GATE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_THRESHOLD = re.compile(r"(?:max|min)_[a-z][a-z_]{0,40}")
-_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_GATE_NAME = lazy_pattern(r"[a-z][a-z0-9_-]{0,31}")
+_THRESHOLD = lazy_pattern(r"(?:max|min)_[a-z][a-z_]{0,40}")
+_PLACEHOLDER = lazy_pattern(r"\{([a-z_]+)\}")
 MAX_TIMEOUT = 6 * 3600.0
 MAX_GATES = 32
 LOCK_FILES = word_list("""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +14,10 @@ from remand.domain.access.keys import ChainEnd, PublicKey, parse_public_key
 from remand.domain.access.team import Member, Role, fold_name
 from remand.domain.hosts import HOSTS
 from remand.domain.ids import is_agent_name, is_branch
+from remand.startup import lazy_pattern
 
-_TABLE = re.compile(r"^\[project\][^\S\n]*(?:#[^\n]*)?$", re.MULTILINE)
-_LIST = re.compile(r"^hosts[^\S\n]*=[^\S\n]*\[[^\]\n]*\]", re.MULTILINE)
+_TABLE = lazy_pattern(r"^\[project\][^\S\n]*(?:#[^\n]*)?$", re.MULTILINE)
+_LIST = lazy_pattern(r"^hosts[^\S\n]*=[^\S\n]*\[[^\]\n]*\]", re.MULTILINE)
 
 
 def parse_project_hosts(project: dict[str, Any]) -> tuple[str, ...]:
@@ -36,6 +36,8 @@ def hosts_line(hosts: Sequence[str]) -> str:
 
 def with_hosts(text: str, hosts: Sequence[str]) -> str | None:
     """A configuration that names these hosts, too; None when it is written in a way that only a person can change."""
+    import tomllib
+
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -66,9 +68,9 @@ def _with_hosts_line(text: str, line: str) -> str:
     return f"{text[: table.end()]}\n{line}{text[table.end() :]}"
 
 
-_PROJECT = re.compile(r"[0-9a-f]{16}")
-_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_CHAIN = re.compile(r"[0-9a-f]{32}")
+_PROJECT = lazy_pattern(r"[0-9a-f]{16}")
+_SESSION = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_CHAIN = lazy_pattern(r"[0-9a-f]{32}")
 _MAX_NUMBER = 1 << 40
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
+
+from remand.startup import lazy_pattern
 
 NAME = "remand.toml"
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_DURATION = lazy_pattern(r"(\d+(?:\.\d+)?)(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

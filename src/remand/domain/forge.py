@@ -1,7 +1,5 @@
 """A task on the forge: pull requests with their reviews, comments and accounts as the forge reports them, and how far we have come there."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from remand.domain.instant import Instant

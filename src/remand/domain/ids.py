@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
-
 from remand.domain.instant import Instant
+from remand.startup import lazy_pattern
 
-_TASK = re.compile(r"T-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
-_STAMPED = re.compile(r"\bT-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}\b")
-_STAMP = re.compile(r"T-([0-9]{8})-([0-9]{6})-[0-9a-f]{4,8}$")
-_HANDOFF = re.compile(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
-_RUN = re.compile(r"RUN-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
-_ALIAS = re.compile(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
-_AGENT = re.compile(r"[\w@.+\- \[\]:/]{1,64}")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_TASK = lazy_pattern(r"T-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_STAMPED = lazy_pattern(r"\bT-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}\b")
+_STAMP = lazy_pattern(r"T-([0-9]{8})-([0-9]{6})-[0-9a-f]{4,8}$")
+_HANDOFF = lazy_pattern(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_RUN = lazy_pattern(r"RUN-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+_ALIAS = lazy_pattern(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
+_AGENT = lazy_pattern(r"[\w@.+\- \[\]:/]{1,64}")
+_COMMIT = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_BRANCH = 200
-_NO_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|[\ud800-\udfff]")
-_NODE = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+_NO_BRANCH = lazy_pattern(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|[\ud800-\udfff]")
+_NODE = lazy_pattern(r"[^\x00-\x1f\x7f]{1,200}")
 
 
 def make_id(prefix: str, now: Instant, random_hex: str) -> str:

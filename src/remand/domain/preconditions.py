@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.team import REVIEWERS, USER, Actor, Role
@@ -16,9 +14,10 @@ from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused, unknown_task_refusal
 from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Lockout, Task
 from remand.domain.text.words import flatten
+from remand.startup import lazy_pattern
 
 MAX_TITLE = 500
-_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
+_NO_TEXT = lazy_pattern("[\x00\ud800-\udfff]")
 MAX_TEXT = 64 * 1024
 MAX_SKILLS = 32
 MAX_FINDINGS = 300

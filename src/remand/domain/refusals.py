@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from typing import TypeVar
+
+from remand.startup import lazy_pattern
 
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
@@ -142,7 +143,7 @@ T = TypeVar("T")
 _MAX_QUESTION = 40
 _MAX_OPTION = 80
 MAX_REQUEST = 4 << 20
-_KEY = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_KEY = lazy_pattern(r"[A-Za-z0-9._:/+=-]{1,128}")
 _MAX_EVENT_NAME = 80
 
 

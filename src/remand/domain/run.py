@@ -1,7 +1,5 @@
 """A task's runs: who is at work on it, what that has cost, and the circuit breaker that stops new ones."""
 
-from __future__ import annotations
-
 import math
 
 import msgspec

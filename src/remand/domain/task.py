@@ -1,7 +1,5 @@
 """A task's state, the one table of what may change its status, and how an event moves it along that table."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -20,6 +19,7 @@ from remand.domain.instant import is_instant
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import legacy
 from remand.ledger.problems import BadLine
+from remand.startup import lazy_pattern
 
 MAX_EVENT = 256 * 1024
 MAX_SEQ = 1 << 40
@@ -29,7 +29,7 @@ _STAMP_LENGTH = ID_LENGTH
 """What an id adds to a line."""
 _OWN_MARKS = frozenset({"id", "seq", "prev"})
 """What the lines of GoT tools never have: a line with one of these is ours, and must be whole."""
-_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_SESSION = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _STAMP = frozenset({"event", "ts", "meta"})
 _ID_MARK = b'"meta":{"id":"'
 _CUT = 4096

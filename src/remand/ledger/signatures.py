@@ -8,7 +8,6 @@ it in its session.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import StrEnum
@@ -20,6 +19,7 @@ import msgspec
 from remand.domain.instant import Instant, is_instant
 from remand.domain.record import NamedTuple, Record
 from remand.ledger.problems import BadLine
+from remand.startup import lazy_pattern
 
 GROUP_EVENT = "log.sign"
 IMPORT = "import-"
@@ -34,9 +34,9 @@ MAX_GROUP = 2000
 MAX_SEQ = 1 << 40
 GROUP_MARK = f'{{"event":"{GROUP_EVENT}",'.encode()
 """How every line of a group begins."""
-_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_KEY = re.compile(r"[0-9a-f]{16}")
-_HASH = re.compile(r"[0-9a-f]{32}")
+_SESSION = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_KEY = lazy_pattern(r"[0-9a-f]{16}")
+_HASH = lazy_pattern(r"[0-9a-f]{32}")
 _HASH_LENGTH = 32
 
 

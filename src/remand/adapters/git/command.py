@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
 from remand.app.errors import EnvironmentFault
+from remand.startup import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 SECONDS = 60.0
+PIPE = -1  # as in subprocess, which is loaded only to run something
 SAFE = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -39,7 +41,7 @@ MAX_COMPLAINT = 600
 def git_version() -> str:
     """The version of git; empty when there is none."""
     try:
-        answer = run_git(tempfile.gettempdir(), "--version")
+        answer = run_git("/", "--version")
     except (EnvironmentFault, OSError):
         return ""
     return os.fsdecode(answer.stdout).strip().removeprefix("git version ")
@@ -72,7 +74,7 @@ def query_git(
 
 
 def start_git(
-    folder: str, *arguments: str, environment: Mapping[str, str] | None = None, stderr: int = subprocess.PIPE
+    folder: str, *arguments: str, environment: Mapping[str, str] | None = None, stderr: int = PIPE
 ) -> subprocess.Popen[bytes]:
     """Starts git as `run_git` does; `finish_process` has its answer."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -86,12 +88,14 @@ def start_process(
     folder: str,
     environment: Mapping[str, str],
     *,
-    stdin: int | IO[bytes] = subprocess.PIPE,
-    stdout: int = subprocess.PIPE,
-    stderr: int | IO[bytes] = subprocess.PIPE,
+    stdin: int | IO[bytes] = PIPE,
+    stdout: int = PIPE,
+    stderr: int | IO[bytes] = PIPE,
     has_own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Starts git with this environment and no other; with a session of its own, what it starts ends with it."""
+    import subprocess
+
     try:
         return subprocess.Popen(
             command,
@@ -114,6 +118,9 @@ def finish_process(
     process: subprocess.Popen[bytes], what: str, stdin: bytes = b"", seconds: float = SECONDS
 ) -> subprocess.CompletedProcess[bytes]:
     """The answer of a git that was started; whatever happens, it does not outlast this call."""
+    import signal
+    import subprocess
+
     with process:
         try:
             stdout, stderr = process.communicate(stdin, timeout=seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -21,6 +20,10 @@ from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Rewrite
 from remand.domain.gate.control_files import ControlFile, is_control_path, is_event_file
+from remand.startup import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 OWN_FILES = {
     ".got/.gitignore": b"# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n"

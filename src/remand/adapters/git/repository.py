@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
-import subprocess
 import zlib
 from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack, suppress
@@ -26,6 +24,10 @@ from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit, CommitDifference
 from remand.domain.gate.control_files import is_control_name
 from remand.domain.hosts import SetupFiles
+from remand.startup import TYPE_CHECKING, lazy_pattern
+
+if TYPE_CHECKING:
+    import subprocess
 
 MAX_OBJECT = 1 << 20
 _ID_LENGTHS = {40: hashlib.sha1, 64: hashlib.sha256}
@@ -84,7 +86,7 @@ _SPELT_OUT = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
 _NOT_ALL_THERE = (b"link\0", b"sdir\0")
 """The extensions of an index that leaves names to another file, or to a folder's name."""
 _CHANGED_LINES = ("diff-tree", "-r", "-p", "-U0", "--text", "--no-ext-diff", "--no-textconv")
-_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HUNK = lazy_pattern(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 _REMOTE = b'[remote "'

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Mapping
 
 from remand.domain.record import NamedTuple
+from remand.startup import lazy_pattern
 
 VARIABLE = "REMAND_NOTIFY"
 AGENTS_MARK = "REMAND_TASK"
@@ -15,7 +16,7 @@ _AGENT_VARIABLES = (AGENTS_MARK, "REMAND_ACTOR", "REMAND_HANDOFF")
 _LOCAL = ("file", "syslog", "dbus", "macosx", "windows")
 """Only the user's own file may name these: they write on this machine."""
 _MAX_FILE = 1 << 16
-_LINE = re.compile(
+_LINE = lazy_pattern(
     r"(?:(?P<name>[a-z0-9][a-z0-9-]{0,30})\s*=\s*)?(?P<url>(?P<kind>[a-z][a-z0-9.+-]{0,30})://\S+)",
     re.IGNORECASE,
 )

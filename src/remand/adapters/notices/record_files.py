@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Mapping
@@ -12,11 +11,12 @@ from contextlib import suppress
 from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
 from remand.app.record_files import RecordKind
+from remand.startup import lazy_pattern
 
 _OURS = {
-    RecordKind.LOG: re.compile(r"(\d{4}-\d\d-\d\d)\.log"),
-    RecordKind.MESSAGE: re.compile(r"(E-[A-Za-z0-9-]{1,80})\.md"),
-    RecordKind.TASK: re.compile(r"(T-[A-Za-z0-9-]{1,80})\.md"),
+    RecordKind.LOG: lazy_pattern(r"(\d{4}-\d\d-\d\d)\.log"),
+    RecordKind.MESSAGE: lazy_pattern(r"(E-[A-Za-z0-9-]{1,80})\.md"),
+    RecordKind.TASK: lazy_pattern(r"(T-[A-Za-z0-9-]{1,80})\.md"),
 }
 _ENDINGS = {RecordKind.LOG: "log", RecordKind.MESSAGE: "md", RecordKind.TASK: "md"}
 _BACK_NS = 10_000_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from remand.adapters.system.folders import private_folder
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import SignedClaim
 from remand.domain.access.keys import KEY_BYTES, MAX_KEY_NAME, PublicKey, parse_public_key
+from remand.startup import lazy_pattern
 
 if TYPE_CHECKING:
     from ctypes import CDLL
@@ -164,7 +164,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_FILE = 1024
 _MANY = 64
 _MOST_VERIFIED = 10_000
-_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_NO_NAME = lazy_pattern(r"[^A-Za-z0-9._-]+")
 
 
 class FileKeys:

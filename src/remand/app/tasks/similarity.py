@@ -14,6 +14,7 @@ from remand.domain.record import Record
 from remand.domain.task import Task
 from remand.domain.text.words import character_pairs, word_set
 from remand.ledger.store import Transaction
+from remand.startup import lazy_pattern
 
 MAX_TEXT = 600
 MAX_WORDS = 64
@@ -24,11 +25,11 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 """Thai, Lao, Burmese, Khmer, Chinese, Japanese; Korean too, whose particles stick to the words."""
 _MARKS = "\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
 """Marks inside words, as in Arabic and in the scripts of India."""
-_HUMPS = re.compile(r"[A-Z]*[a-z0-9]+|[A-Z]+")
+_HUMPS = lazy_pattern(r"[A-Z]*[a-z0-9]+|[A-Z]+")
 _WORD = rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[^\W_]|[{_MARKS}])+)"
 """Compiled with the first text that is not all ASCII, and kept by `re`: it takes a while."""
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_NAMES = re.compile(r"https?://\S+|\b(?:task:)?[A-Z]-[0-9]{8}-[0-9]{6}-[0-9a-f]+")
+_HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
+_NAMES = lazy_pattern(r"https?://\S+|\b(?:task:)?[A-Z]-[0-9]{8}-[0-9]{6}-[0-9a-f]+")
 
 _STOP_WORD_TEXT = """
 a an and any are as at be but by can do does each for from has have if in into is it its may must need needs no not of

@@ -9,12 +9,13 @@ from remand.domain.access.team import fold_name
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.domain.text.words import remove_invisible
+from remand.startup import lazy_pattern
 
 MAX_ARGUMENTS = 2000
 MAX_CHARACTERS = 6 << 20
 MAX_QUOTED = 80
 TASK, HANDOFF = "task", "handoff"
-_COMMIT = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
+_COMMIT = lazy_pattern(r"[0-9a-f]{7,64}", re.IGNORECASE)
 
 
 class CommandPermission(NamedTuple):

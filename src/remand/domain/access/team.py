@@ -14,8 +14,9 @@ from remand.domain.access import confusables
 from remand.domain.record import Record
 from remand.domain.text.path_patterns import PathPattern
 from remand.domain.text.words import word_list
+from remand.startup import lazy_pattern
 
-_INSTANCE = re.compile(r"(.*[^\s/])\s*/\s*\d+", re.DOTALL)
+_INSTANCE = lazy_pattern(r"(.*[^\s/])\s*/\s*\d+", re.DOTALL)
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"))
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
 """Letters and marks that print nothing."""

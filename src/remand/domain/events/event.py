@@ -1,7 +1,5 @@
 """What every event has: when it was, where it comes from, and whose it is."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from remand.domain.instant import Instant

@@ -1,7 +1,5 @@
 """Events of the log itself and of all sessions, and the lines of it that are known to be missing."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from remand.domain.events.event import Event

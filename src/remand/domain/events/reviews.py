@@ -1,7 +1,5 @@
 """Events of reviews, lockouts, reassignments, objections and escalations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from remand.domain.events.event import ClaimEvent, OverridingEvent, TaskEvent

@@ -1,7 +1,5 @@
 """Events of a task's own life: tasks, dependencies, claims, handoffs and rejections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Events of work in progress: what gates measured, runs of agents, and actions on the forge."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from remand.domain.events.event import ClaimEvent, OverridingEvent, TaskEvent

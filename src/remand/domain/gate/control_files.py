@@ -10,6 +10,7 @@ from hashlib import sha256
 from remand.domain.gate.gate import GateFinding
 from remand.domain.record import NamedTuple, Record
 from remand.domain.text.words import remove_invisible
+from remand.startup import lazy_pattern
 
 CONTROL_FOLDER = ".got"
 CONTROL_CODE = "control_changed"
@@ -17,8 +18,8 @@ CONTROL_PREFIX = "got-"
 """How the names of these findings begin: an override of a gate, which is for a code tree, does not cover them."""
 MAX_LISTED_FILES = 10
 MAX_PATH = 160
-_EVENT_FILE = re.compile(r"\.got/events/[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
-_SHORT_NAME = re.compile(r"\.?got~[0-9]+")
+_EVENT_FILE = lazy_pattern(r"\.got/events/[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
+_SHORT_NAME = lazy_pattern(r"\.?got~[0-9]+")
 
 
 def is_control_name(name: str) -> bool:

@@ -1,7 +1,5 @@
 """A gate as the configuration has it, what its command measured, and these figures in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import sha256

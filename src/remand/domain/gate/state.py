@@ -1,7 +1,5 @@
 """How a task stands with its gates: its last verdict, alerts, and gates that cannot be measured."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence

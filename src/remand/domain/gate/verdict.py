@@ -1,7 +1,5 @@
 """A verdict: what was measured of a commit, what its work was compared with, and what it is worth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 

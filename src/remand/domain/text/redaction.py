@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from remand.domain.text.words import word_list
+from remand.startup import lazy_pattern
 
 MAX_DEPTH = 64
 MAX_TEXT = 1 << 16
@@ -34,7 +35,7 @@ _ADDRESS = r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,100}):([^\s/@]{3,200})@
 _NAME = r"passw(?:or)?d|passwort|secret|api[_-]?key|access[_-]?key|auth[_-]?token|private[_-]?key"
 _ASSIGNED = rf"(?i)({_NAME})(\"?\s{{0,3}}[:=]\s{{0,3}}[\"']?)([^\s\"',;&]{{6,200}})"
 _SECRET_KEY = rf"(?i).*(?:{_NAME})"
-_ID = re.compile(r"[A-Z]-[0-9]{8}-")
+_ID = lazy_pattern(r"[A-Z]-[0-9]{8}-")
 _HINTS = word_list("""
 key token secret passw bearer basic ghp_ gho_ ghu_ ghs_ ghr_ github_pat glpat- gldt- glrt- glcbt- glptt- glft- glsoat-
 akia asia abia acca aiza xox hooks.slack sk_ sk- rk_ npm_ pypi- eyj ://

@@ -1,7 +1,5 @@
 """What the validator knows of the ledger and the repository, and what it finds: every issue it can raise."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from remand.domain.record import NamedTuple, Record

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from remand.domain.access.team import USER, Actor
 from remand.domain.events.event import KnownBy
 from remand.domain.instant import Instant, parse_local_instant
 from remand.domain.preconditions import require_user
+from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.output import ProgressLines, Result, clean
 from remand.interfaces.cli.registry import CommandCall

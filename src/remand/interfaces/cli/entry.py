@@ -24,10 +24,8 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        code = 130
-    except BrokenPipeError:
-        code = 141
+    except (KeyboardInterrupt, BrokenPipeError) as error:
+        code = 130 if isinstance(error, KeyboardInterrupt) else 141
     except OSError as error:
         code = 3
         sys.stderr.write(f"remand: cannot write the output: {error.strerror}\n")
@@ -37,12 +35,9 @@ def main() -> None:
 
 def _ensure_streams() -> None:
     """Opens closed streams on the null device; characters that the terminal lacks are escaped."""
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - open as long as the process
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the same
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the same
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open as long as the process
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
@@ -100,8 +95,7 @@ def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | No
     place = startup.locate(call.folder)
     if place is None or any(os.path.isdir(folder) for folder in place.event_folders[1:]):
         return None
-    path = startup.find_socket(place)
-    if not path:
+    if not (path := startup.find_socket(place)):
         return None
     try:
         code, output, errors = startup.forward_call(path, os.getcwd(), _forwarded_settings(), arguments)

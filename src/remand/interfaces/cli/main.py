@@ -36,8 +36,7 @@ def run(arguments: list[str], origin: CallOrigin) -> int:
 class _Warnings:
     """What is printed after an answer."""
 
-    def __init__(self) -> None:
-        self.fault = self.key = self.held = self.damage = self.reminder = ""
+    fault = key = held = damage = reminder = ""
 
     @property
     def data(self) -> dict[str, str]:
@@ -58,8 +57,7 @@ def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
         is_marked = bool(warnings.data) and type(result.data) is dict
         origin.stdout.write(as_json(result.data | warnings.data if is_marked else result.data) + "\n")
     elif isinstance(result.show, str) or (isinstance(result.show, NamedValues) and not origin.is_terminal):
-        text = clean(result.show)
-        origin.stdout.write(f"{text}\n" if text else "")
+        origin.stdout.write(f"{text}\n" if (text := clean(result.show)) else "")
     else:
         columns = origin.environment.get("COLUMNS", "")
         width = origin.width or (int(columns) if columns.isdecimal() else 0)
@@ -160,9 +158,8 @@ def unknown_command_message(call: CommandCall) -> str:
     group = [name for name in COMMANDS if name.split(" ")[0] == call.command.split(" ")[0]]
     from difflib import get_close_matches  # loaded for a mistyped command alone
 
-    close = get_close_matches(call.command, COMMANDS, 1)
-    if close:
-        return f"There is no command `{clean(call.command)}`; did you mean `remand {close[0]}`?"
+    for close in get_close_matches(call.command, COMMANDS, 1):
+        return f"There is no command `{clean(call.command)}`; did you mean `remand {close}`?"
     if group:
         return f"There is no command `{clean(call.command)}`; the commands are {', '.join(group)}."
     return f"There is no command `{clean(call.command)}`. `remand --help` lists them all."
