@@ -29,9 +29,9 @@ RECORD_FIELDS = 20
 SMALL_MODULE = 60
 SMALL_MODULES_SHARE = 0.05
 
-MODULES_CEILING = 412
-LINES_CEILING = 94_008
-WIRING_LINES_CEILING = 690
+MODULES_CEILING = 411
+LINES_CEILING = 94_344
+WIRING_LINES_CEILING = 692
 HIDDEN_IMPORTS_CEILING = 4
 """Own modules imported inside functions or by a string: registries, which `test_startup.py` names."""
 

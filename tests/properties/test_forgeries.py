@@ -18,8 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.app.events.intake import read_legacy_file
-from remand.app.log.exchange import groups_not_in, import_lines, lines_of_task
+from remand.app.log.exchange import groups_not_in, import_lines, lines_of_task, read_legacy_file
 from remand.app.log.verification import VerificationReport, state_digest, verify_log
 from remand.app.ports import Commit
 from remand.app.requests import Request, Rules

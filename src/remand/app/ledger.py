@@ -22,6 +22,8 @@ from remand.app.events.event_files import (
     session_lines,
 )
 from remand.app.events.intake import (
+    PART_BYTES,
+    FileIntake,
     changed_event_files,
     judge_by_trust,
     judge_voids,
@@ -107,6 +109,7 @@ class Ledger(LogFiles):
         self.clock = clock
         self.repository = repository
         self.marks = marks
+        self.intake = FileIntake(exchange, clock, marks, store.note_progress)
         self.keys = keys
         self._ids = ids
         self._rules = rules
@@ -207,8 +210,8 @@ class Ledger(LogFiles):
         """Opens a change. What its handler has gathered is signed, appended and committed at its end."""
         rules = self._rules()
         self.keys.load()
-        with self.store.write() as tx:
-            source = TaskSource(tx, self._signed, self._catch_up(tx))
+        with self._open_change() as (tx, verifier):
+            source = TaskSource(tx, self._signed, verifier)
             signer = Signer(self.keys, rules.project)
             tx.head = head_for_key(tx.head, signer, self.new_session)
             handler = RequestHandler(
@@ -224,7 +227,8 @@ class Ledger(LogFiles):
         with self.store.read() as view:
             verifier, untrusted = self._trust(view)
             is_current = (
-                (view.unconfirmed.trust, view.unconfirmed.writer) == (verifier.trust_text, untrusted)
+                not view.files.place
+                and (view.unconfirmed.trust, view.unconfirmed.writer) == (verifier.trust_text, untrusted)
                 and self.segment.is_whole(view.head)
                 and not changed_event_files(view, self.exchange)
                 and not self.has_due_events(view)
@@ -233,16 +237,14 @@ class Ledger(LogFiles):
             is_outdated = bool(view.outdated.every())
         if not is_current:
             self._signature = None
-            with self.store.write() as tx:
-                self._catch_up(tx)
+            with self._open_change() as (tx, _):
                 is_outdated = bool(tx.outdated.every())
         if is_outdated:
             self.update_files()
 
     def closed_files(self) -> dict[str, str]:
         """Ends the open segment for good, and returns the files that will not change any more: name to path."""
-        with self.store.write() as tx:
-            self._catch_up(tx)
+        with self._open_change() as (tx, _):
             if tx.head.segment:
                 self.writer.sync(tx.head.segment)
                 self.close_segment(tx, tx.head.segment)
@@ -365,10 +367,24 @@ class Ledger(LogFiles):
         if any(entry.subject == VOIDS for entry in entries):
             judge_voids(tx)
 
-    def _catch_up(self, tx: Transaction) -> Verifier:
+    @contextmanager
+    def _open_change(self) -> Iterator[tuple[Transaction, Verifier]]:
+        """Opens a change after all that is new was read in; with it comes what says which events count.
+
+        Much that is new is read in changes of its own, each of which is kept: whoever is killed goes on from there, and
+        others get the lock in between. No time limit covers that.
+        """
+        while True:
+            with self.store.write() as tx:
+                verifier = self._catch_up(tx)
+                if verifier is not None:
+                    yield tx, verifier
+                    return
+
+    def _catch_up(self, tx: Transaction) -> Verifier | None:
         """Repairs the open segment if a command was killed, and reads in files that came since.
 
-        Returns what says which events count.
+        Returns what says which events count; None when more is to be read, in another change.
         """
         verifier, untrusted = self._trust(tx)
         if not self.segment.is_whole(tx.head):
@@ -381,10 +397,16 @@ class Ledger(LogFiles):
         tx.unconfirmed.writer = untrusted
         signature = self.exchange.signature()
         has_moved = not is_base_read(tx, self.base_tip())
-        if signature != self._signature or has_moved or (self._held and self.has_due_events(tx)):
+        if (
+            signature != self._signature
+            or has_moved
+            or tx.files.place
+            or (self._held and self.has_due_events(tx))
+        ):
             files = changed_event_files(tx, self.exchange)
             known = tx.files.marks() if files else {}
-            self.read_files(tx, files, verifier)
+            if not self.read_files(tx, files, verifier, most=PART_BYTES):
+                return None
             if files or has_moved:
                 self.read_published(tx, verifier, [mark.path for mark in files if mark.path in known])
             if not tx.head.seq and self.keys.own() is not None:
@@ -450,9 +472,8 @@ class Ledger(LogFiles):
     @contextmanager
     def change(self) -> Iterator[Transaction]:
         """Opens a change of the tables, after all that is new was read in."""
-        with self.store.write() as tx:
-            self._signature = None
-            self._catch_up(tx)
+        self._signature = None
+        with self._open_change() as (tx, _):
             yield tx
 
     def _repair(self, tx: Transaction, verifier: Verifier) -> None:

@@ -139,8 +139,11 @@ class GroupTable(Protocol):
 class GroupDoubts(Protocol):
     """Which of the signed groups count."""
 
-    def doubt(self, group: EventGroup) -> Doubt | None:
-        """Why a kept group does not count; None when it is not kept."""
+    def doubts(self, groups: Iterable[tuple[EventGroup, bytes]]) -> dict[EventGroup, Doubt]:
+        """Of the groups that are kept, by themselves and their lines, why each does not count."""
+
+    def count(self, session: str, first: int, last: int) -> int:
+        """How many of a session's groups name one of these numbers."""
 
     def sound_spans(self, session: str) -> list[tuple[int, int]]:
         """The first and last number of a session's groups that count, by their first."""
@@ -198,6 +201,9 @@ class TraceTable(Protocol):
 
 class FileTable(Protocol):
     """Which event files were read, and what was wrong with them."""
+
+    place: str
+    """How far files were read in that another change goes on with; empty when the tables have all that was read."""
 
     def marks(self) -> dict[str, FileMark]:
         """Every file that was read, as it was then."""

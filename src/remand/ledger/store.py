@@ -240,5 +240,8 @@ class Store(Protocol):
     def read(self) -> AbstractContextManager[Transaction]:
         """Opens a view of one moment."""
 
+    def note_progress(self, text: str) -> None:
+        """Shows how far a long change has come, to the user and to those who wait for the lock."""
+
     def changes(self) -> int:
         """A number that is another one once anybody has changed something; it costs next to nothing."""

@@ -249,15 +249,13 @@ class UnconfirmedEventsContract:
             tx.groups.add([wrong])
             tx.groups.add([SignedGroup(true, session.lines[0])])
 
-            assert (tx.group_doubts.doubt(true), tx.group_doubts.doubt(false)) == (
-                Doubt.NONE,
-                Doubt.WRONG_SIGNATURE,
-            )
+            both = [(true, session.lines[0]), (false, wrong.line)]
+            assert tx.group_doubts.doubts(both) == {true: Doubt.NONE, false: Doubt.WRONG_SIGNATURE}
             assert len(tx.groups.of_session(session.name)) == 2
             assert tx.group_doubts.wrongly_signed(session.name) == [wrong]
             assert tx.group_doubts.wrongly_signed("another") == []
             tx.groups.add([wrong._replace(doubt=Doubt.NONE)])
-            assert tx.group_doubts.doubt(false) is Doubt.NONE
+            assert tx.group_doubts.doubts(both)[false] is Doubt.NONE
             assert tx.group_doubts.wrongly_signed(session.name) == []
 
     def test_the_trust_that_was_judged_by_is_kept_with_the_change_alone(self, store: Store) -> None:

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from remand.app.analysis.rejection_analysis import analyze_rejection_patterns
-from remand.app.events.intake import read_legacy_file
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import rebuild_tables, task_events
 from remand.app.graph import GraphView, fold_graph
@@ -22,7 +21,7 @@ from remand.app.history.rejections import (
     task_rejections,
 )
 from remand.app.history.task_history import HandoffView, task_handoffs
-from remand.app.log.exchange import import_lines
+from remand.app.log.exchange import import_lines, read_legacy_file
 from remand.app.prompts import RejectionContext, render_prompt
 from remand.domain import commands as c
 from remand.domain.events.event import Meta

@@ -27,7 +27,7 @@ from remand.adapters.stores.sqlite_tasks import (
     decode_task,
 )
 from remand.adapters.stores.sqlite_views import VERSION
-from remand.adapters.system.files import lock_handle, open_lock, unlock_handle
+from remand.adapters.system.files import lock_handle, note_progress, open_lock, unlock_handle
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.events.event import Event
 from remand.domain.events.log import MissingLines
@@ -42,6 +42,8 @@ from remand.ledger.store import LedgerHead, LogLine, Transaction
 
 class SqliteFiles(Table):
     """Which event files were read, and what was wrong with them."""
+
+    place = StoredText("place")
 
     def marks(self) -> dict[str, FileMark]:
         return {row[0]: FileMark(*row) for row in self._db.rows(sql.GET_FILES)}
@@ -467,6 +469,9 @@ class SqliteStore:
                     self.connection.execute("ROLLBACK")
             except FAULTS as error:
                 raise self.fault(error) from error
+
+    def note_progress(self, text: str) -> None:
+        note_progress(self._lock_file, text)
 
     def changes(self) -> int:
         """Another number once this or any other process has changed something."""

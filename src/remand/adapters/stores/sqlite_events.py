@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,10 +27,25 @@ from remand.ledger.problems import BadLine
 from remand.ledger.signatures import MAX_GROUP, MAX_SEQ, VOID, Doubt, EventGroup
 from remand.ledger.traces import TRACED, FiledRejection, Trace, trace_event
 
+_FEW = 100
+"""Up to how many groups or events are kept one by one."""
 _ADD_GROUP = """
 INSERT INTO signed_group(session, first, last, hash, doubt, line) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT(session, first, hash) DO UPDATE SET doubt = excluded.doubt RETURNING n
 """
+_ADD_NEW_GROUP = (
+    "INSERT INTO signed_group(n, session, first, last, hash, doubt, line) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_LAST_GROUP = "SELECT ifnull(max(n), 0) FROM signed_group"
+_HAS_GROUPS = "SELECT 1 FROM signed_group WHERE session = ? LIMIT 1"
+_DOUBTS_OF_GROUPS = """
+SELECT hash, doubt FROM signed_group WHERE session = ? AND first IN (SELECT value FROM json_each(?))
+"""
+_COUNT_GROUPS = f"""
+SELECT (SELECT count(*) FROM signed_group WHERE session = ?1 AND first BETWEEN ?2 AND ?3) + (
+    SELECT count(*) FROM signed_group WHERE session = ?1 AND first BETWEEN ?2 - {MAX_GROUP} AND ?2 - 1 AND last >= ?2
+)
+"""  # noqa: S608 - a number of ours
 ADD_GROUP_TASK = "INSERT OR IGNORE INTO group_task VALUES (?, ?)"
 _GROUPS_OF_TASK = """
 SELECT n, hash, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ? ORDER BY session, first
@@ -37,7 +53,6 @@ SELECT n, hash, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ?
 _GROUP_AT = "SELECT line, doubt FROM signed_group WHERE n = ?"
 _LARGE_GROUP, _MOST_KNOWN = 16, 64
 """How many events a group names that is kept in memory, and how many such groups are."""
-_DOUBT_OF_GROUP = "SELECT doubt FROM signed_group WHERE session = ? AND first = ? AND hash = ?"
 _WRONG_GROUPS = """
 SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signature' ORDER BY first
 """
@@ -63,11 +78,30 @@ class SqliteGroups(Table):
     """The signed groups."""
 
     def add(self, groups: Iterable[SignedGroup]) -> None:
+        groups = list(groups)
+        if len(groups) > _FEW:
+            known = self.doubts((one.group, one.line) for one in groups)
+            self._add_new([one for one in groups if one.group not in known])
+            groups = [one for one in groups if one.group in known]
         for group, line, doubt in groups:
             row = (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
             n = self._db.value(_ADD_GROUP, row)
             for task in named_tasks(group):
                 self._db.run(ADD_GROUP_TASK, (task, n))
+
+    def _add_new(self, groups: Sequence[SignedGroup]) -> None:
+        """Keeps groups that are not kept yet, in one go."""
+        start = self._db.value(_LAST_GROUP) + 1
+        self._db.run_many(
+            _ADD_NEW_GROUP,
+            [
+                (n, group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
+                for n, (group, line, doubt) in enumerate(groups, start)
+            ],
+        )
+        # Put in the order of the table, the rows of a task meet on few pages.
+        tasks = sorted((task, n) for n, one in enumerate(groups, start) for task in named_tasks(one.group))
+        self._db.run_many(ADD_GROUP_TASK, tasks)
 
     def of_task(self, task_id: str) -> list[SignedGroup]:
         rows = self._db.all(_GROUPS_OF_TASK, (task_id,))
@@ -89,10 +123,24 @@ class SqliteGroups(Table):
                 _known_groups[digest] = known
         return known
 
-    def doubt(self, group: EventGroup) -> Doubt | None:
-        place = (group.session, group.first, sha256(signatures.encode_group(group)).digest())
-        found = self._db.value(_DOUBT_OF_GROUP, place)
-        return None if found is None else _as_group_doubt(found)
+    def doubts(self, groups: Iterable[tuple[EventGroup, bytes]]) -> dict[EventGroup, Doubt]:
+        sessions: dict[str, list[tuple[EventGroup, bytes]]] = defaultdict(list)
+        for one in groups:
+            sessions[one[0].meta.session].append(one)
+        found: dict[EventGroup, Doubt] = {}
+        for session, own in sessions.items():
+            if self._db.value(_HAS_GROUPS, (session,)) is None:
+                continue
+            places = json.dumps([group.first for group, _ in own])
+            kept: dict[bytes, str] = dict(self._db.all(_DOUBTS_OF_GROUPS, (session, places)))
+            for group, line in own:
+                doubt = kept.get(sha256(line).digest())
+                if doubt is not None:
+                    found[group] = _as_group_doubt(doubt)
+        return found
+
+    def count(self, session: str, first: int, last: int) -> int:
+        return int(self._db.value(_COUNT_GROUPS, (session, first, last)))
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
         return list(_groups(self._db.rows(_GROUPS_OF_SESSION, (session, first, last))))
@@ -112,6 +160,9 @@ class SqliteGroups(Table):
 
 def named_tasks(group: EventGroup) -> set[str]:
     """The tasks whose events a group names."""
+    if len(group.events) == 1:
+        task = group.events[0].task
+        return {task} if task and task != VOID else set()
     return {name.task for name in group.events} - {"", VOID}
 
 
@@ -134,12 +185,11 @@ def as_doubt(text: object) -> Doubt:
     return next((doubt for doubt in Doubt if doubt and doubt == text), Doubt.UNSIGNED)
 
 
-_FEW = 100
 _FEW_FORKS = 16
 """How many events of one number are compared one by one."""
 _SEQ_BITS = 40
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
-_HANDING = (TaskClaimed, HandoffInitiated)
+_HANDING = frozenset({TaskClaimed, HandoffInitiated})
 _as_trace: Callable[[Row], Trace] = partial(tuple.__new__, Trace)
 _as_filing: Callable[[Row], FiledRejection] = partial(tuple.__new__, FiledRejection)
 _as_kept: Callable[[Row], KeptLine] = partial(tuple.__new__, KeptLine)
@@ -158,8 +208,8 @@ class SqliteEvents(Table):
         self._numbers: dict[tuple[str, int], int] = {}
 
     def add(self, entries: Sequence[EventEntry]) -> None:
-        if len(entries) > _FEW and self._add_run(entries):
-            return
+        if len(entries) > _FEW:
+            entries = self._add_new(entries)
         for entry in entries:
             meta = entry.event.meta
             is_numbered = meta.seq > 0
@@ -173,40 +223,57 @@ class SqliteEvents(Table):
             if not self._db.try_change(sql.ADD_EVENT, _row(n, entry)):
                 self._add_again(n, entry)
             else:
-                self.follow(n, entry)
+                self.follow([(n, entry)])
 
-    def _add_run(self, entries: Sequence[EventEntry]) -> bool:
-        """Keeps a run of one session's events in one go, when none of them is kept yet."""
-        first, last = entries[0].event.meta, entries[-1].event.meta
-        if first.seq <= 0 or last.seq - first.seq != len(entries) - 1:
-            return False
-        start = self._number(first.session) << _SEQ_BITS
-        is_run = all(
-            entry.event.meta.seq == seq and entry.event.meta.session == first.session
-            for seq, entry in enumerate(entries, first.seq)
-        )
-        if not is_run or self._db.value(sql.LAST_OF, (start | first.seq, start | last.seq)):
-            return False
-        self._db.run_many(sql.ADD_EVENT, (_row(start | entry.event.meta.seq, entry) for entry in entries))
+    def _add_new(self, entries: Sequence[EventEntry]) -> list[EventEntry]:
+        """Keeps in one go the events whose numbers are free. Returns the others: each needs to be looked at."""
+        numbers: list[int] = []
+        session, start = "", 0
         for entry in entries:
-            self.follow(start | entry.event.meta.seq, entry)
-        return True
+            meta = entry.event.meta
+            if meta.seq > 0 and meta.session != session:
+                session, start = meta.session, self._number(meta.session) << _SEQ_BITS
+            numbers.append(start | meta.seq if meta.seq > 0 else 0)
+        taken: set[int] = set()
+        if self._db.value(sql.LAST_OF, (min(filter(None, numbers), default=0), max(numbers))):
+            taken.update(self._db.column(sql.TAKEN, (json.dumps(numbers),)))
+        free: dict[int, EventEntry] = {}
+        left: list[EventEntry] = []
+        for n, entry in zip(numbers, entries, strict=True):
+            if not n or n in taken or n in free:
+                left.append(entry)
+            else:
+                free[n] = entry
+        self._db.run_many(sql.ADD_EVENT, [_row(n, entry) for n, entry in free.items()])
+        self.follow(free.items())
+        return left
 
-    def follow(self, n: int, entry: EventEntry) -> None:
-        """What else is kept of an event: that it is unconfirmed, or its trace and which task its handoff belongs to."""
-        event, subject = entry.event, entry.subject
-        if entry.doubt:
-            self._db.run(sql.ADD_UNCONFIRMED, (n, *as_unconfirmed(entry)[:-1]))
-            objection = as_objection(event, subject, entry.doubt, entry.signer)
-            if objection is not None:
-                self._db.run(sql.ADD_OBJECTION, (n, *objection))
-            return
-        if subject and isinstance(event, _HANDING):
-            self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
-        if type(event) in TRACED:
-            left = trace_event(event, subject)
-            if left:
-                self._db.run(sql.ADD_TRACE, left)
+    def follow(self, entries: Iterable[tuple[int, EventEntry]]) -> None:
+        """What else is kept of events: that one is unconfirmed, or its trace and which task its handoff belongs to."""
+        unconfirmed: list[Row] = []
+        objections: list[Row] = []
+        handoffs: list[Row] = []
+        traces: list[Row] = []
+        for n, (event, line, subject, doubt, signer) in entries:
+            kind = type(event)
+            if doubt:
+                unconfirmed.append((n, *as_unconfirmed(EventEntry(event, line, subject, doubt, signer))[:-1]))
+                objection = as_objection(event, subject, doubt, signer)
+                if objection is not None:
+                    objections.append((n, *objection))
+            elif kind in _HANDING:
+                if subject:
+                    handoffs.append((event.handoff_id, subject))  # type: ignore[attr-defined]  # both kinds have it
+            elif kind in TRACED and (left := trace_event(event, subject)):
+                traces.append(left)
+        for statement, rows in (
+            (sql.ADD_UNCONFIRMED, unconfirmed),
+            (sql.ADD_OBJECTION, objections),
+            (sql.ADD_HANDOFF, handoffs),
+            (sql.ADD_TRACE, traces),
+        ):
+            if rows:
+                self._db.run_many(statement, rows)
 
     def _number(self, session: str, fork: int = 0) -> int:
         """The number of a session, given when it is first seen."""
@@ -252,7 +319,7 @@ class SqliteEvents(Table):
                 fork = self._free_fork(meta.session, meta.seq)
             n = self._number(meta.session, fork) << _SEQ_BITS | meta.seq
             if self._db.try_change(sql.ADD_EVENT, _row(n, entry)):
-                self.follow(n, entry)
+                self.follow([(n, entry)])
 
     def _free_fork(self, session: str, seq: int) -> int:
         """The first fork in which a number is free. Those before it are all taken."""
@@ -385,7 +452,7 @@ class SqliteUnconfirmed(Table):
             self._db.run(sql.CHANGE_EVENT, (n, subject, key))
             self._db.run(sql.DROP_OBJECTION, (n,))
             if self._db.try_change(sql.DROP_UNCONFIRMED, (n,)) or entry.doubt:
-                self._events.follow(n, entry)
+                self._events.follow([(n, entry)])
 
 
 def _as_unconfirmed(row: Row) -> UnconfirmedEvent:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from remand.app import errors
@@ -41,17 +42,71 @@ def read_start(path: str, limit: int = -1) -> bytes:
         return b""
 
 
+class _Attendance:
+    """How somebody attends to what this process does: they wait so many seconds for a lock, and are shown progress."""
+
+    seconds = 0
+    show: Callable[[str], object] | None = None
+
+
+@contextmanager
+def attend(seconds: int, show: Callable[[str], object]) -> Iterator[None]:
+    """Bounds each wait for a lock, and shows progress under one, while somebody waits for this process's main thread."""
+    _Attendance.seconds, _Attendance.show = seconds, show
+    try:
+        yield
+    finally:
+        _Attendance.seconds, _Attendance.show = 0, None
+
+
+def note_progress(handle: int, text: str) -> None:
+    """Shows that whoever holds a lock is at work: to the user, and by the lock file's time to those who wait for it."""
+    if handle >= 0:
+        os.utime(handle)
+    if _Attendance.show is not None:
+        _Attendance.show(text)
+
+
 def lock_handle(handle: int, *, is_shared: bool = False, waits: bool = True) -> bool:
     """Takes the lock on an open file, or changes its kind; False when another holds it and it is not to be waited for.
 
     The kernel frees it when the last descriptor of that opening is closed, so with the process, however that ends.
+    Raises `EnvironmentFault` when the wait is bounded and over.
     """
     kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     try:
-        fcntl.flock(handle, kind if waits else kind | fcntl.LOCK_NB)
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
+        if waits:
+            _wait_for_lock(handle, kind, _Attendance.seconds)
+        return waits
     return True
+
+
+def _wait_for_lock(handle: int, kind: int, seconds: int) -> None:
+    """Waits that long, and longer as long as the holder is seen to be at work; without a bound in other threads."""
+    import signal  # these load much, and a hook seldom waits
+    import threading
+
+    if not seconds or threading.current_thread() is not threading.main_thread():
+        fcntl.flock(handle, kind)
+        return
+
+    def give_up(*_: object) -> None:
+        if time.time() - os.fstat(handle).st_mtime < seconds:
+            signal.alarm(seconds)
+            return
+        raise errors.EnvironmentFault(
+            f"A lock was not released within {seconds} s. If another remand process is suspended, resume or end it, then repeat."
+        )
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        fcntl.flock(handle, kind)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def unlock_handle(handle: int) -> None:

@@ -11,7 +11,7 @@ from itertools import takewhile
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
-from remand.app.events.intake import file_problems, import_event_files
+from remand.app.events.intake import FileIntake, file_problems
 from remand.app.events.missing_lines import (
     ExpectedLines,
     compare_files,
@@ -219,6 +219,7 @@ class LogFiles:
     segment: Segment
     clock: Clock
     marks: SessionMarks
+    intake: FileIntake
     _rules: Callable[[], Rules]
     _history: History | None
     _has_compared = False
@@ -268,19 +269,12 @@ class LogFiles:
         files: Sequence[FileMark],
         verifier: Verifier,
         recovered: Sequence[bytes] = (),
-    ) -> None:
-        """Reads files in, and what was recovered of others."""
+        *,
+        most: int = 0,
+    ) -> bool:
+        """Reads files in, and what was recovered of others; False when more is left than `most` bytes."""
         limit = self.latest_allowed_time(tx)
-        import_event_files(
-            tx,
-            list(files),
-            self.exchange,
-            self.clock,
-            self.marks,
-            limit=limit,
-            verifier=verifier,
-            recovered=recovered,
-        )
+        return self.intake.read(tx, files, limit=limit, verifier=verifier, recovered=recovered, most=most)
 
     def has_lost_lines(self) -> bool:
         """True when a published file has lost lines."""
@@ -324,7 +318,7 @@ class LogFiles:
         gone = sessions_behind(tx, seen)
         noted = {(one.session, one.last) for one in tx.missing.every()} if gone else set()
         if any((session, seen[session][0]) not in noted for session in gone):
-            ExpectedLines(tx).update_missing(seen, self.next_time(tx), gone)
+            ExpectedLines(tx).update_missing(tx, seen, self.next_time(tx), gone)
         self._has_compared = True
 
     def next_time(self, tx: Transaction) -> Instant:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import os
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from itertools import islice
 
+import msgspec
 from msgspec.structs import replace
 
-from remand.app.events.missing_lines import ExpectedLines
+from remand.app.events.missing_lines import ExpectedLines, SeenSessions, note_missing
 from remand.app.events.orchestration_log import is_recorded_in_files
 from remand.app.events.signatures import (
+    BatchGroups,
     GroupSource,
     ReadEvent,
-    Signer,
     Subjects,
     Verifier,
-    Voucher,
     active_voids,
     apply_doubts,
     confirm,
     confirmed_events,
     judge,
     judge_signatures,
-    last_counted_number,
-    trust_end,
+    store_groups,
 )
 from remand.app.events.task_folds import (
     Fold,
@@ -41,7 +36,7 @@ from remand.app.ports import Clock, Exchange, SessionMarks
 from remand.domain.access.keys import ChainEnd, Trust, parse_trust
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
-from remand.domain.events.log import VOIDS, EventsVoided, LinesImported
+from remand.domain.events.log import VOIDS, EventsVoided
 from remand.domain.evolve import replay
 from remand.domain.instant import BEGINNING, END, Instant
 from remand.domain.record import NamedTuple
@@ -57,106 +52,9 @@ from remand.ledger.event_tables import (
 from remand.ledger.order import VoidedEvents, next_time
 from remand.ledger.problems import BadLine, Problem
 from remand.ledger.signatures import (
-    IMPORT,
-    MAX_GROUP,
-    MAX_SEQ,
-    ChainPlace,
-    Doubt,
     EventGroup,
-    GroupedEvent,
-    chain_start,
 )
 from remand.ledger.store import Transaction
-
-
-def store_groups(
-    tx: Transaction, lines: Iterable[tuple[EventGroup, bytes]], verifier: Verifier
-) -> dict[EventGroup, Doubt]:
-    """Verifies and keeps groups. Returns what is doubted of each, and of those kept before that they now cover.
-
-    What is kept already is not verified again, but for wrong signatures: a group that comes later may cover them.
-    """
-    given = dict(lines)
-    known = {group: doubt for group in given if (doubt := tx.group_doubts.doubt(group)) is not None}
-    new = {group: line for group, line in given.items() if group not in known}
-    for session in {group.session for group in new}:
-        new |= {kept.group: kept.line for kept in tx.group_doubts.wrongly_signed(session)}
-    doubts = verifier.doubts(new)
-    covered: set[ChainPlace] = set()
-    asked: set[tuple[str, int]] = set()
-    for group in sorted(doubts, key=_descending_end):
-        if not _may_be_covered(group, doubts[group], verifier.trust):
-            continue
-        if (group.session, group.last) not in asked:
-            asked.add((group.session, group.last))
-            covered |= _covered_places(tx, group.session, group.last)
-        if group.end in covered:
-            doubts[group] = Doubt.NONE
-            covered.add(group.start)
-    counted = [group for group, doubt in doubts.items() if not doubt] if verifier.trust.has_ends else []
-    for kept in _groups_leading_to(tx, counted, verifier.trust):
-        doubts[kept.group], new[kept.group] = Doubt.NONE, kept.line
-    tx.groups.add(SignedGroup(group, new[group], doubt) for group, doubt in doubts.items())
-    return known | doubts
-
-
-def _may_be_covered(group: EventGroup, doubt: Doubt, trust: Trust) -> bool:
-    """True when a group that does not count by itself does where another one follows that counts."""
-    return doubt is Doubt.WRONG_SIGNATURE or (
-        doubt is Doubt.REVOKED and group.last <= last_counted_number(group, trust)
-    )
-
-
-def _groups_leading_to(tx: Transaction, groups: Iterable[EventGroup], trust: Trust) -> Iterator[SignedGroup]:
-    """The kept groups that did not count and that lead, without a break, to groups that count up to their key's end."""
-    places = [group.start for group in groups if trust_end(group, trust) is not None]
-    while places:
-        place = places.pop()
-        session, _, _, number = place
-        for kept in tx.groups.of_session(session, number, number):
-            if kept.doubt is Doubt.REVOKED and kept.group.end == place:
-                yield kept
-                places.append(kept.group.start)
-
-
-def _descending_end(group: EventGroup) -> int:
-    return -group.last
-
-
-def _covered_places(tx: Transaction, session: str, last: int) -> set[ChainPlace]:
-    """The places at or behind an event that groups which are kept and count end or begin at."""
-    kept = [one.group for one in tx.groups.of_session(session, last, last + 1) if not one.doubt]
-    return {place for group in kept for place in (group.start, group.end)}
-
-
-_JUDGE_BATCH = 5000
-
-
-class GroupsInMemory:
-    """Groups that were read once, for whoever goes through all of them."""
-
-    def __init__(self, kept: Iterable[SignedGroup]) -> None:
-        self._sessions: dict[str, list[SignedGroup]] = defaultdict(list)
-        for one in kept:
-            self._sessions[one.group.session].append(one)
-
-    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
-        """A session's groups that name one of these numbers."""
-        kept = self._sessions.get(session, [])
-        start, end = (
-            bisect_left(kept, first - MAX_GROUP, key=_first_number),
-            bisect_right(kept, last, key=_first_number),
-        )
-        return [one for one in kept[start:end] if one.group.last >= first]
-
-    def imports(self) -> list[SignedGroup]:
-        """Those that name imported lines of GoT tools."""
-        sessions = (own for session, own in self._sessions.items() if session.startswith(IMPORT))
-        return [one for own in sessions for one in own]
-
-
-def _first_number(kept: SignedGroup) -> int:
-    return kept.group.first
 
 
 def judge_by_trust(tx: Transaction, verifier: Verifier) -> None:
@@ -215,11 +113,8 @@ def judge_events(tx: Transaction) -> bool:
     changed: list[EventEntry] = []
     subjects = Subjects(tx)
     rows = iter(list(tx.event_rows.rows()))
-    while batch := list(islice(rows, _JUDGE_BATCH)):
-        events = [codec.decode_stored_line(row.line) for row in batch]
-        found = [
-            ReadEvent(event, row.line, event_task_id(event)) for event, row in zip(events, batch, strict=True)
-        ]
+    while batch := list(islice(rows, _BATCH)):
+        found = _read_stored_lines(row.line for row in batch)
         changed += [
             entry
             for entry, row in zip(subjects.assign(judge(tx, found, voids)), batch, strict=True)
@@ -242,15 +137,18 @@ def is_stored_as(entry: EventEntry, row: KeptLine, withheld: UnconfirmedEvent | 
 
 def held_entries(tx: Transaction) -> list[EventEntry]:
     """The events held back for their time that will count when it has come."""
-    found = [
-        ReadEvent(event, line, event_task_id(event))
-        for line in tx.held.lines()
-        for event in (codec.decode_stored_line(line),)
-    ]
-    return [entry for entry in judge(tx, found) if not entry.doubt]
+    return [entry for entry in judge(tx, _read_stored_lines(tx.held.lines())) if not entry.doubt]
 
 
-_BATCH = 5000
+def _read_stored_lines(lines: Iterable[bytes]) -> list[ReadEvent]:
+    events = ((codec.decode_stored_line(line), line) for line in lines)
+    return [ReadEvent(event, line, event_task_id(event)) for event, line in events]
+
+
+_BATCH = 10_000
+"""How many lines are examined and kept at once."""
+PART_BYTES = 32 << 20
+"""How much is read in one change: a second or two on a fast machine."""
 NO_VOIDS = VoidedEvents(())
 
 
@@ -261,116 +159,161 @@ def changed_event_files(tx: Transaction, exchange: Exchange) -> list[FileMark]:
     return [mark for mark in exchange.files() if mark.path != own and known.get(mark.path) != mark]
 
 
-def import_event_files(
-    tx: Transaction,
-    files: list[FileMark],
-    exchange: Exchange,
-    clock: Clock,
-    marks: SessionMarks,
-    *,
-    limit: Instant,
-    verifier: Verifier,
-    recovered: Sequence[bytes] = (),
-) -> None:
-    """Keeps every group and event of the files that is not kept yet, and folds the tasks they touch anew.
+class _Batch(NamedTuple):
+    """Lines that were read and examined."""
 
-    What was recovered is what files once held, with the same rules. Events that are later than the limit are held back.
+    groups: list[tuple[EventGroup, bytes]]
+    events: list[ReadEvent]
+    lines: int
+    size: int
+
+
+class _OpenFile:
+    """An event file that is being read."""
+
+    def __init__(self, mark: FileMark, exchange: Exchange, start: int, problems: Iterable[Problem]) -> None:
+        self.mark = mark
+        self.lines = start
+        """How many of its lines were read."""
+        self.problems = list(problems)
+        lines = exchange.read(mark.path)
+        self.batches = read_batches(islice(lines, start, None) if start else lines, mark.path, self.problems)
+
+    @property
+    def place(self) -> str:
+        """How far it was read, in one line."""
+        return msgspec.json.encode((self.mark, self.lines)).decode()
+
+
+class FileIntake:
+    """Reads event files in, a part at a time.
+
+    Each part is kept with the change it is read in, so that nothing is read twice when a process is killed, and others
+    get their turn. The tables follow the events when all is read: what this process remembers of the parts, or, where
+    another process read some of them, everything is folded anew.
     """
-    held = tx.held.earliest()
-    if not files and not recovered and not (held and held <= limit):
-        return
-    touched = _ImportedChanges(tx, limit)
-    with without_garbage_collection():
-        for mark in files:
-            problems: list[Problem] = []
-            groups = list(_read_groups(exchange.read(mark.path), mark.path, problems))
-            events = _read_events(exchange.read(mark.path), mark.path, problems)
-            _import_lines(tx, groups, events, touched, verifier)
-            tx.files.note(mark, problems)
-        for content in recovered:
-            groups, events = (
-                list(_read_groups(_numbered_lines(content), "", [])),
-                _read_events(_numbered_lines(content), "", []),
-            )
-            _import_lines(tx, groups, events, touched, verifier)
-        ripe = [(codec.decode_stored_line(line), line) for line in tx.held.take_due(limit)]
-        _store_batch(tx, ripe, touched)
-        if touched.has_imported_handoffs:
-            assign_imported(tx)
-        touched.finish(tx)
-        touched.expected.update_missing(
-            marks.all(), next_time(clock.now(), max(touched.clock, tx.head.clock))
-        )
-    if touched.clock > tx.head.clock:
-        tx.head = replace(tx.head, clock=touched.clock)
-    if touched.has_voids:
-        judge_voids(tx)
-    for session, (seq, tip) in touched.sessions.items():
-        marks.raise_to(session, seq, tip)
+
+    def __init__(
+        self, exchange: Exchange, clock: Clock, marks: SessionMarks, note_progress: Callable[[str], None]
+    ) -> None:
+        self._exchange = exchange
+        self._note_progress = note_progress
+        self._clock = clock
+        self._marks = marks
+        self._changes: _ImportedChanges | None = None
+        self._open: _OpenFile | None = None
+        self._done = 0
+        """How many bytes were read through this object."""
+
+    def read(
+        self,
+        tx: Transaction,
+        files: Sequence[FileMark],
+        *,
+        limit: Instant,
+        verifier: Verifier,
+        recovered: Sequence[bytes] = (),
+        most: int = 0,
+    ) -> bool:
+        """Keeps every group and event of the files that is not kept yet, and folds the tasks they touch anew.
+
+        What was recovered is what files once held, with the same rules. Events that are later than the limit are held
+        back. False when `most` bytes were read and more are left: then it goes on in another change.
+        """
+        place, held = tx.files.place, tx.held.earliest()
+        if not files and not recovered and not place and not (held and held <= limit):
+            return True
+        changes, opened = self._resume(tx, place, limit)
+        tx.on_rollback(self._forget)
+        size, total = 0, self._done + sum(mark.size for mark in files)
+        with without_garbage_collection():
+            for mark in files:
+                if opened is None or opened.mark != mark:
+                    opened = _OpenFile(mark, self._exchange, *_progress_in(tx, mark, place))
+                for batch in opened.batches:
+                    _import_batch(tx, batch, changes, verifier)
+                    opened.lines += batch.lines
+                    size += batch.size
+                    self._done += batch.size
+                    self._note_progress(f"reading event files, {self._done >> 20} of {total >> 20} MB")
+                    if most and size >= most:
+                        self._keep_place(tx, changes, opened)
+                        return False
+                tx.files.note(mark, opened.problems)
+            for content in recovered:
+                for batch in read_batches(_numbered_lines(content), "", []):
+                    _import_batch(tx, batch, changes, verifier)
+            _store_events(tx, _read_stored_lines(tx.held.take_due(limit)), changes)
+            changes.finish(tx, self._marks.all(), self._clock.now(), self._note_progress)
+        tx.files.place = ""
+        changes.leave_marks(tx, self._marks)
+        if changes.has_voids:
+            judge_voids(tx)
+        return True
+
+    def _resume(
+        self, tx: Transaction, place: str, limit: Instant
+    ) -> tuple[_ImportedChanges, _OpenFile | None]:
+        """What was read before this change, as far as this process read all of it."""
+        changes, opened = self._changes, self._open
+        self._forget()
+        if changes is not None and opened is not None and opened.place == place:
+            changes.limit = limit
+            return changes, opened
+        return _ImportedChanges(tx, limit, is_resumed=bool(place)), None
+
+    def _keep_place(self, tx: Transaction, changes: _ImportedChanges, opened: _OpenFile) -> None:
+        """Notes how far it has come. The file counts as one that has changed until all of it is read."""
+        tx.files.note(FileMark(opened.mark.path, -1, 0, 0), opened.problems)
+        tx.files.place = opened.place
+        changes.leave_marks(tx, self._marks)
+        self._changes, self._open = changes, opened
+
+    def _forget(self) -> None:
+        self._changes = self._open = None
 
 
-def _import_lines(
-    tx: Transaction,
-    groups: list[tuple[EventGroup, bytes]],
-    events: Iterator[tuple[Event, bytes]],
-    touched: _ImportedChanges,
-    verifier: Verifier,
+def _progress_in(tx: Transaction, mark: FileMark, place: str) -> tuple[int, list[Problem]]:
+    """How many lines of a file were read before it was left, and what was wrong with them."""
+    if place:
+        left, lines = msgspec.json.decode(place, type=tuple[FileMark, int])
+        if left == mark:
+            return lines, [one for one in tx.files.problems() if one.file == mark.path]
+    return 0, []
+
+
+def _import_batch(tx: Transaction, batch: _Batch, changes: _ImportedChanges, verifier: Verifier) -> None:
+    """Keeps what lines hold, their groups first."""
+    doubts = store_groups(tx, batch.groups, verifier) if batch.groups else {}
+    changes.expected.add_groups([group for group, doubt in doubts.items() if not doubt])
+    given = (SignedGroup(group, line, doubts[group]) for group, line in dict(batch.groups).items())
+    _store_events(tx, batch.events, changes, BatchGroups(tx, given))
+    if doubts:
+        changes.confirm(confirm(tx, doubts))
+
+
+def _store_events(
+    tx: Transaction, events: list[ReadEvent], changes: _ImportedChanges, groups: GroupSource | None = None
 ) -> None:
-    """Keeps what the lines of a file hold, its groups first."""
-    doubts = store_groups(tx, groups, verifier)
-    sound = [group for group, doubt in doubts.items() if not doubt]
-    touched.expected.add_groups(sound)
-    while batch := list(islice(events, _BATCH)):
-        _store_batch(tx, batch, touched)
-    touched.confirm(confirm(tx, doubts))
+    """Judges events and keeps them. Those that are too far ahead of the clock are held back."""
+    if not events:
+        return
+    changes.expected.remove_arrived(tx, (one.event for one in events))
+    voids, limit = active_voids(tx), changes.limit
+    ahead = [one for one in events if one.event.ts > limit and one.event not in voids]
+    if ahead:
+        for event, line, _ in ahead:
+            tx.held.add(event, line)
+        events = [one for one in events if one.event.ts <= limit or one.event in voids]
+    entries = judge(tx, events, voids, groups)
+    if any(one.event.meta.seq <= 0 for one in events):
+        entries = changes.subjects.assign(entries)
+    changes.add(entries)
+    tx.events.add(entries)
 
 
 def _numbered_lines(content: bytes) -> Iterator[tuple[int, bytes | str]]:
     return enumerate(content.split(b"\n"), 1)
-
-
-class LegacyFile(NamedTuple):
-    """The lines of GoT tools in a file."""
-
-    name: str
-    sha256: str
-    events: tuple[GroupedEvent, ...]
-
-    @property
-    def session(self) -> str:
-        """The session of the groups that name them."""
-        return f"{IMPORT}{self.sha256[:32]}"
-
-    def sign_groups(self, signer: Signer, at: Instant) -> Iterator[EventGroup]:
-        """The groups that name them, signed by whoever imports them."""
-        return signer.sign(self.session, 1, chain_start(self.session, signer.key), self.events, at)
-
-    @property
-    def event(self) -> LinesImported:
-        """What is recorded when they are imported."""
-        return LinesImported(file=self.name, sha256=self.sha256, count=len(self.events))
-
-
-def vouch_for_legacy_files(
-    files: Iterable[LegacyFile], at: Instant, tx: Transaction, signer: Signer
-) -> Voucher:
-    """The groups that make the lines of these files count, and what is recorded; without files imported before."""
-    known = {kept.group.session for kept in tx.groups.imports() if not kept.doubt}
-    new = [file for file in files if file.session not in known]
-    return Voucher(
-        [group for file in new for group in file.sign_groups(signer, at)], [file.event for file in new]
-    )
-
-
-def read_legacy_file(exchange: Exchange, path: str) -> LegacyFile:
-    """The lines of GoT tools in a file; those of ours bring their own signatures."""
-    found = [(event, line) for event, line in _read_events(exchange.read(path), path, []) if event.is_legacy]
-    content = b"".join(line + b"\n" for _, line in found)
-    return LegacyFile(
-        os.path.basename(path),
-        sha256(content).hexdigest(),
-        tuple(GroupedEvent(event.meta.id, event_task_id(event)) for event, _ in found),
-    )
 
 
 def store_events(tx: Transaction, entries: list[EventEntry]) -> None:
@@ -403,28 +346,32 @@ def file_problems(
     Lines whose hash is known were examined elsewhere.
     """
     problems: list[Problem] = []
-    lines = [
+    lines = _unknown_lines(exchange, path, known)
+    for batch in read_batches(lines, path, problems):
+        for event, line, _ in batch.events:
+            if event.ts > limit and event not in voids:
+                problems.append(_clock_problem(event, exchange, path, line))
+    return problems
+
+
+def _unknown_lines(
+    exchange: Exchange, path: str, known: Collection[int]
+) -> Iterator[tuple[int, bytes | str]]:
+    """A file's lines but for those whose hash is known."""
+    return (
         (number, line)
         for number, line in exchange.read(path)
         if isinstance(line, str) or hash(line.rstrip(b"\r")) not in known
-    ]
-    for _ in _read_groups(iter(lines), path, problems):
-        pass
-    for event, line in _read_events(iter(lines), path, problems):
-        if event.ts > limit and event not in voids:
-            problems.append(_clock_problem(event, exchange, path, line))
-    return problems
+    )
 
 
 def file_events(
     exchange: Exchange, path: str, known: Collection[int] = frozenset()
 ) -> Iterator[tuple[int, Event]]:
     """The good events of a file with the numbers of their lines, but for lines whose hash is known."""
-    for number, line in exchange.read(path):
-        if isinstance(line, bytes) and hash(line.rstrip(b"\r")) in known:
-            continue
-        for event, _ in _read_events(iter([(number, line)]), path, []):
-            yield number, event
+    for number, line in _unknown_lines(exchange, path, known):
+        for batch in read_batches(iter([(number, line)]), path, []):
+            yield from ((number, one.event) for one in batch.events)
 
 
 def _clock_problem(event: Event, exchange: Exchange, path: str, line: bytes) -> Problem:
@@ -444,100 +391,111 @@ def _clock_problem(event: Event, exchange: Exchange, path: str, line: bytes) -> 
 class _ImportedChanges:
     """What the files brought: tasks, sessions, the latest time, and how many events.
 
-    A ledger that was empty before is folded while its files are read.
+    A ledger that was empty before is folded while its files are read. Where others read a part of the files, it is not
+    known what that brought: then everything is looked through when all is read.
     """
 
-    def __init__(self, tx: Transaction, limit: Instant) -> None:
+    def __init__(self, tx: Transaction, limit: Instant, *, is_resumed: bool) -> None:
         self.limit = limit
         """Later events are held back."""
         self.subjects = Subjects(tx)
         self.expected = ExpectedLines(tx)
-        self.sessions: dict[str, tuple[int, str]] = {}
-        self.clock: Instant = ""
+        self.has_voids = False
+        self._is_resumed = is_resumed
         self._known = tx.events.count()
-        self.has_imported_handoffs = self.has_voids = False
+        self._sessions: dict[str, tuple[int, str]] = {}
+        self._clock: Instant = ""
+        self._has_imported_handoffs = False
         self._count = 0
         self._tasks: set[str] = set()
         self._fold = Fold()
 
-    def add(self, entry: EventEntry) -> None:
-        """Takes one event into account. One without effect moves nothing, the clock neither."""
-        self._count += 1
-        if entry.doubt:
-            return
-        self._advance_clock(entry)
-        if entry.subject and self._known:
-            self._tasks.add(entry.subject)
-        elif entry.subject:
-            self._fold.add(entry.event, entry.subject)
+    def add(self, entries: Iterable[EventEntry]) -> None:
+        """Takes events into account. One without effect moves nothing, the clock neither."""
+        for event, _, subject, doubt, _ in entries:
+            self._count += 1
+            if doubt:
+                continue
+            self._advance_clock(event, subject)
+            if not subject:
+                continue
+            if self._known:
+                self._tasks.add(subject)
+            else:
+                self._fold.add(event, subject)
 
     def confirm(self, entries: Iterable[EventEntry]) -> None:
         """Takes events into account that were kept before, and count from now on."""
         for entry in entries:
-            self._advance_clock(entry)
+            self._advance_clock(entry.event, entry.subject)
             self._tasks |= {entry.subject} - {""}
 
-    def _advance_clock(self, entry: EventEntry) -> None:
+    def _advance_clock(self, event: Event, subject: str) -> None:
         """Moves the clock and the mark of its session."""
-        event = entry.event
-        self.clock = max(self.clock, event.ts)
-        self.has_imported_handoffs |= event.is_legacy and hasattr(event, "handoff_id")
-        self.has_voids |= entry.subject == VOIDS
         meta = event.meta
-        if meta.seq > self.sessions.get(meta.session, (0, ""))[0]:
-            self.sessions[meta.session] = (meta.seq, meta.id)
+        self._clock = max(self._clock, event.ts)
+        if meta.seq <= 0:
+            self._has_imported_handoffs |= hasattr(event, "handoff_id")
+        elif meta.seq > self._sessions.get(meta.session, (0, ""))[0]:
+            self._sessions[meta.session] = (meta.seq, meta.id)
+        if subject == VOIDS:
+            self.has_voids = True
 
-    def finish(self, tx: Transaction) -> None:
-        """Brings the tables up to date, the shorter way."""
+    def finish(
+        self, tx: Transaction, seen: SeenSessions, now: Instant, note_progress: Callable[[str], None]
+    ) -> None:
+        """Brings the tables up to date, the shorter way, and notes what is missing."""
+        noted = next_time(now, max(self._clock, tx.head.clock))
+        if self._has_imported_handoffs:
+            assign_imported(tx)
+        if self._is_resumed:
+            rebuild_tables(tx, note_progress)
+            note_missing(tx, seen, noted)
+            self.has_voids = bool(active_voids(tx))
+            return
         is_new = not self._known and bool(self._count)
         if is_new and not self._tasks:
             self._fold.finish(tx)
         elif is_new or self._count > self._known // 4 + 1000:
-            rebuild_tables(tx)
+            rebuild_tables(tx, note_progress)
         else:
             refold_tasks(tx, self._tasks)
+        self.expected.update_missing(tx, seen, noted)
+
+    def leave_marks(self, tx: Transaction, marks: SessionMarks) -> None:
+        """Has what is written here stamped later than what came, and notes how far each session was seen."""
+        if self._clock > tx.head.clock:
+            tx.head = replace(tx.head, clock=self._clock)
+        for session, (seq, tip) in self._sessions.items():
+            marks.raise_to(session, seq, tip)
+        self._sessions.clear()
 
 
-def _store_batch(tx: Transaction, batch: list[tuple[Event, bytes]], touched: _ImportedChanges) -> None:
-    found: list[ReadEvent] = []
-    touched.expected.remove_arrived(event for event, _ in batch)
-    voids = active_voids(tx)
-    for event, line in batch:
-        if event.ts > touched.limit and event not in voids:
-            tx.held.add(event, line)
-            continue
-        found.append(ReadEvent(event, line, event_task_id(event)))
-    entries = touched.subjects.assign(judge(tx, found, voids))
-    for entry in entries:
-        touched.add(entry)
-    tx.events.add(entries)
-
-
-def _read_groups(
+def read_batches(
     lines: Iterator[tuple[int, bytes | str]], path: str, problems: list[Problem]
-) -> Iterator[tuple[EventGroup, bytes]]:
-    """The signed groups of a file; what is wrong with the others is noted."""
+) -> Iterator[_Batch]:
+    """The good lines of a file in batches, each of which ends with the last event of a group; problems are noted."""
+    groups: list[tuple[EventGroup, bytes]] = []
+    events: list[ReadEvent] = []
+    count = size = 0
     for number, line in lines:
-        if isinstance(line, bytes) and signatures.is_group(line):
-            bare = line.rstrip(b"\r")
-            try:
-                yield signatures.decode_group(bare), bare
-            except BadLine as bad:
-                problems.append(Problem(file=path, line=number, problem=str(bad)))
-
-
-def _read_events(
-    lines: Iterator[tuple[int, bytes | str]], path: str, problems: list[Problem]
-) -> Iterator[tuple[Event, bytes]]:
-    """The good events of a file; what is wrong with the others is noted."""
-    for number, line in lines:
+        is_own = isinstance(line, bytes) and signatures.is_group(line)
+        if count >= _BATCH and (is_own or count >= 2 * _BATCH):
+            yield _Batch(groups, events, count, size)
+            groups, events, count, size = [], [], 0, 0
+        count += 1
+        size += len(line)
         if isinstance(line, str):
             problems.append(Problem(file=path, line=number, problem=line))
             continue
         bare = line.rstrip(b"\r")
-        if not bare.strip() or signatures.is_group(bare):
-            continue
         try:
-            yield codec.decode_line(bare), bare
+            if is_own:
+                groups.append((signatures.decode_group(bare), bare))
+            elif bare.strip():
+                event = codec.decode_line(bare)
+                events.append(ReadEvent(event, bare, event_task_id(event)))
         except BadLine as bad:
             problems.append(Problem(file=path, line=number, problem=str(bad)))
+    if count:
+        yield _Batch(groups, events, count, size)

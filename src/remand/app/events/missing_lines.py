@@ -87,38 +87,44 @@ class ExpectedLines:
     """What the groups that files bring name, as long as it has not come."""
 
     def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-        self._named: dict[str, MissingLines] = {}
+        self._named: dict[str, tuple[str, int, str]] = {}
+        """By the ids of events: session, number and task."""
         self._known = {one.id for one in tx.missing.every()}
         self._sessions: set[str] = set()
         self._has_repairs = False
 
     def add_groups(self, groups: Iterable[EventGroup]) -> None:
         """Takes groups into account that count."""
+        named = self._named
         for group in groups:
-            self._sessions.add(group.session)
-            self._named.update((one.id, one) for one in _lines_named_by(group))
+            session = group.meta.session
+            self._sessions.add(session)
+            for seq, (event_id, task) in enumerate(group.events, group.first):
+                if task != VOID:
+                    named[event_id] = (session, seq, task)
 
-    def remove_arrived(self, events: Iterable[Event]) -> None:
+    def remove_arrived(self, tx: Transaction, events: Iterable[Event]) -> None:
         """Takes events into account that are here, with effect or without."""
         came: list[str] = []
+        named, known = self._named, self._known
         for event in events:
             name = event.meta.id
-            self._named.pop(name, None)
-            if name in self._known:
+            named.pop(name, None)
+            if name in known:
                 came.append(name)
             if type(event) is LinesGivenUp:
                 self._has_repairs = True
         if came:
-            self._tx.missing.drop(came)
+            tx.missing.drop(came)
 
-    def update_missing(self, seen: SeenSessions, noted: Instant, sessions: Collection[str] = ()) -> None:
+    def update_missing(
+        self, tx: Transaction, seen: SeenSessions, noted: Instant, sessions: Collection[str] = ()
+    ) -> None:
         """Keeps what is missing now."""
-        tx = self._tx
         self._sessions.update(sessions)
         left: dict[str, list[MissingLines]] = defaultdict(list)
-        for one in self._named.values():
-            left[one.session].append(one)
+        for event_id, (session, seq, task) in self._named.items():
+            left[session].append(MissingLines(session=session, first=seq, last=seq, id=event_id, task=task))
         kept = {session: _kept_ids(tx, session, lines) for session, lines in left.items()}
         if self._has_repairs:
             self._sessions.update(one.session for one in tx.missing.every())

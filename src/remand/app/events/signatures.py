@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -104,19 +105,38 @@ class Verifier:
         is verified first, and an older one only where no sound one follows. Of a key that has an end, what leads
         there counts: the configuration names the chain's value at that place, which no other events have.
         """
+        chains: dict[tuple[str, str], list[EventGroup]] = defaultdict(list)
+        for group in groups:
+            chains[group.meta.session, group.key].append(group)
+        found: dict[EventGroup, Doubt] = {}
+        unbroken: list[list[EventGroup]] = []
+        others: list[EventGroup] = []
+        for (_, signer), chain in chains.items():
+            key = self.trust.find_key(signer)
+            if key is None:
+                found.update(dict.fromkeys(chain, Doubt.UNKNOWN_SIGNER))
+            elif key.until is not None:
+                found |= self._leading_to_ends(chain)
+            elif len(chain) > 1 and _is_unbroken(chain):
+                unbroken.append(chain)
+            else:
+                others += chain
+        sound = self._sound([chain[-1] for chain in unbroken])
+        for chain in unbroken:
+            if chain[-1] in sound:
+                found.update(dict.fromkeys(chain, Doubt.NONE))
+            else:
+                others += chain
+        return found | self._judge_places(others)
+
+    def _judge_places(self, groups: Iterable[EventGroup]) -> dict[EventGroup, Doubt]:
+        """Judges groups whose chains may fork and have gaps, place by place."""
         found: dict[EventGroup, Doubt] = {}
         ending: dict[ChainPlace, list[EventGroup]] = defaultdict(list)
         followers: Counter[ChainPlace] = Counter()
-        ended: list[EventGroup] = []
         for group in groups:
-            key = self.trust.find_key(group.key)
-            if key is None:
-                found[group] = Doubt.UNKNOWN_SIGNER
-            elif key.until is not None:
-                ended.append(group)
-            else:
-                ending[group.end].append(group)
-                followers[group.start] += 1
+            ending[group.end].append(group)
+            followers[group.start] += 1
         waiting = [place for place in ending if not followers[place]]
         while waiting:
             sound = self._sound([group for place in waiting for group in ending[place]])
@@ -128,7 +148,7 @@ class Verifier:
                 else:
                     _cover(place, ending, found)
             waiting = [place for place in older if place in ending and ending[place][0] not in found]
-        return found | self._leading_to_ends(ended)
+        return found
 
     def _leading_to_ends(self, groups: Sequence[EventGroup]) -> dict[EventGroup, Doubt]:
         """Of groups of keys that have an end: those that reach it count, and what comes before them without a break."""
@@ -171,6 +191,16 @@ def last_counted_number(group: EventGroup, trust: Trust) -> int:
     return min(group.last, end.number) if end else 0
 
 
+def _is_unbroken(groups: Sequence[EventGroup]) -> bool:
+    """True when each group of a session and key begins where the one before it ends."""
+    reach, value = groups[0].first - 1, groups[0].before
+    for group in groups:
+        if group.first != reach + 1 or group.before != value:
+            return False
+        reach, value = group.last, group.after
+    return True
+
+
 def _free_places(groups: Iterable[EventGroup], followers: Counter[ChainPlace]) -> Iterator[ChainPlace]:
     """The places before these groups, as far as no other group that follows there is still to be judged."""
     for group in groups:
@@ -191,20 +221,8 @@ def _cover(
                 places.append(group.start)
 
 
-class _Coverage(NamedTuple):
-    """What a kept group says of one event."""
-
-    session: str
-    seq: int
-    task: str
-    doubt: Doubt
-    signer: str
-
-    def covers(self, meta: Meta) -> bool:
-        """True when that is the event's own place, or when somebody vouches for it; its id holds its place then."""
-        return (self.session, self.seq) == (meta.session, meta.seq) or self.session == adoption_session(
-            meta.session
-        )
+_Coverage = tuple[str, int, str, Doubt, str]
+"""What a kept group says of one event: session, number, task, what is doubted, and the signer."""
 
 
 class ReadEvent(NamedTuple):
@@ -287,31 +305,51 @@ def judge_signatures(
     groups = groups or tx.groups
     named: dict[str, _Coverage] = {}
     kept = [group for span in _spans(found) for group in groups.of_session(*span)]
-    if any(one.event.is_legacy for one in found):
+    if any(one.event.meta.seq <= 0 for one in found):
         kept += groups.imports()
     kept += [group for session in _sessions(found) for group in groups.of_session(adoption_session(session))]
     trust = parse_trust(tx.unconfirmed.trust)
+    has_ends = trust.has_ends
     for group, _, kept_doubt in kept:
-        last = last_counted_number(group, trust) if trust.has_ends else group.last
-        for seq, (event_id, task) in group.numbered_events():
+        last = last_counted_number(group, trust) if has_ends else MAX_SEQ
+        session, key = group.meta.session, group.key
+        for seq, (event_id, task) in enumerate(group.events, group.first):
             doubt = Doubt.REVOKED if seq > last and not kept_doubt else kept_doubt
             known = named.get(event_id)
-            if known is None or (known.doubt and not (doubt and group.session.startswith(ADOPT))):
-                named[event_id] = _Coverage(group.session, seq, task, doubt, group.key)
-    return [_judge_event(one, named.get(one.event.meta.id)) for one in found]
+            if known is None or (known[3] and not (doubt and session.startswith(ADOPT))):
+                named[event_id] = (session, seq, task, doubt, key)
+    entries: list[EventEntry] = []
+    for one in found:
+        event, line, task = one
+        meta = event.meta
+        coverage = named.get(meta.id)
+        if (
+            coverage is not None
+            and coverage[:4] == (meta.session, meta.seq, task, Doubt.NONE)
+            and meta.seq > 0
+        ):
+            entries.append(EventEntry(event, line, task))
+        else:
+            entries.append(_judge_event(one, coverage))
+    return entries
 
 
 def _judge_event(found: ReadEvent, coverage: _Coverage | None) -> EventEntry:
     event, line, task = found
-    meta = event.meta
+    session, seq, named_task, doubt, signer = coverage or ("", 0, "", Doubt.NONE, "")
     if event.is_legacy:
-        if coverage is None or not coverage.session.startswith(IMPORT):
+        if not session.startswith(IMPORT):
             return EventEntry(event, line, task, Doubt.NOT_IMPORTED)
-    elif coverage is None or not coverage.covers(meta) or coverage.task not in (task, VOID):
+    elif not _covers(session, seq, event.meta) or named_task not in (task, VOID):
         return EventEntry(event, line, task, Doubt.UNSIGNED)
-    elif coverage.task == VOID and not coverage.doubt:
+    elif named_task == VOID and not doubt:
         return EventEntry(event, line, task, Doubt.VOID)
-    return EventEntry(event, line, task, coverage.doubt, coverage.signer if coverage.doubt else "")
+    return EventEntry(event, line, task, doubt, signer if doubt else "")
+
+
+def _covers(session: str, seq: int, meta: Meta) -> bool:
+    """True when that is the event's own place, or when somebody vouches for it; its id holds its place then."""
+    return (session, seq) == (meta.session, meta.seq) or session == adoption_session(meta.session)
 
 
 def _sessions(found: Iterable[ReadEvent]) -> set[str]:
@@ -343,10 +381,11 @@ def confirm(tx: Transaction, groups: Iterable[EventGroup]) -> list[EventEntry]:
     for group in groups:
         if group.session.startswith(IMPORT):
             imported.update(name.id for name in group.events)
-        first, last = spans.get(group.session, (group.first, group.last))
-        spans[group.session] = (min(first, group.first), max(last, group.last))
-        if group.session.startswith(ADOPT):
-            spans[group.session.removeprefix(ADOPT)] = (0, MAX_SEQ - 1)
+        session, end = group.session, group.last
+        first, last = spans.get(session, (group.first, end))
+        spans[session] = (min(first, group.first), max(last, end))
+        if session.startswith(ADOPT):
+            spans[session.removeprefix(ADOPT)] = (0, MAX_SEQ - 1)
     for session, (first, last) in spans.items():
         judged += _judge_again(tx, tx.unconfirmed.of_session(session, first, last))
     if imported:
@@ -390,3 +429,111 @@ def confirmed_events(tx: Transaction) -> Iterator[Event]:
         event = codec.decode_stored_line(line)
         if event.meta.id not in withheld:
             yield event
+
+
+def store_groups(
+    tx: Transaction, lines: Iterable[tuple[EventGroup, bytes]], verifier: Verifier
+) -> dict[EventGroup, Doubt]:
+    """Verifies and keeps groups. Returns what is doubted of each, and of those kept before that they now cover.
+
+    What is kept already is not verified again, but for wrong signatures: a group that comes later may cover them.
+    """
+    given = dict(lines)
+    known = tx.group_doubts.doubts(given.items())
+    new = {group: line for group, line in given.items() if group not in known} if known else given
+    for session in {group.meta.session for group in new}:
+        new |= {kept.group: kept.line for kept in tx.group_doubts.wrongly_signed(session)}
+    doubts = verifier.doubts(new)
+    covered: set[ChainPlace] = set()
+    asked: set[tuple[str, int]] = set()
+    unsure = [
+        group for group, doubt in doubts.items() if doubt and _may_be_covered(group, doubt, verifier.trust)
+    ]
+    for group in sorted(unsure, key=_descending_end):
+        if (group.session, group.last) not in asked:
+            asked.add((group.session, group.last))
+            covered |= _covered_places(tx, group.session, group.last)
+        if group.end in covered:
+            doubts[group] = Doubt.NONE
+            covered.add(group.start)
+    counted = [group for group, doubt in doubts.items() if not doubt] if verifier.trust.has_ends else []
+    for kept in _groups_leading_to(tx, counted, verifier.trust):
+        doubts[kept.group], new[kept.group] = Doubt.NONE, kept.line
+    tx.groups.add(SignedGroup(group, new[group], doubt) for group, doubt in doubts.items())
+    return known | doubts
+
+
+def _may_be_covered(group: EventGroup, doubt: Doubt, trust: Trust) -> bool:
+    """True when a group that does not count by itself does where another one follows that counts."""
+    return doubt is Doubt.WRONG_SIGNATURE or (
+        doubt is Doubt.REVOKED and group.last <= last_counted_number(group, trust)
+    )
+
+
+def _groups_leading_to(tx: Transaction, groups: Iterable[EventGroup], trust: Trust) -> Iterator[SignedGroup]:
+    """The kept groups that did not count and that lead, without a break, to groups that count up to their key's end."""
+    places = [group.start for group in groups if trust_end(group, trust) is not None]
+    while places:
+        place = places.pop()
+        session, _, _, number = place
+        for kept in tx.groups.of_session(session, number, number):
+            if kept.doubt is Doubt.REVOKED and kept.group.end == place:
+                yield kept
+                places.append(kept.group.start)
+
+
+def _descending_end(group: EventGroup) -> int:
+    return -group.last
+
+
+def _covered_places(tx: Transaction, session: str, last: int) -> set[ChainPlace]:
+    """The places at or behind an event that groups which are kept and count end or begin at."""
+    kept = [one.group for one in tx.groups.of_session(session, last, last + 1) if not one.doubt]
+    return {place for group in kept for place in (group.start, group.end)}
+
+
+class GroupsInMemory:
+    """Groups that were read once, for whoever goes through all of them."""
+
+    def __init__(self, kept: Iterable[SignedGroup]) -> None:
+        self._sessions: dict[str, list[SignedGroup]] = defaultdict(list)
+        for one in kept:
+            self._sessions[one.group.session].append(one)
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        """A session's groups that name one of these numbers."""
+        kept = self._sessions.get(session, [])
+        start, end = (
+            bisect_left(kept, first - MAX_GROUP, key=_first_number),
+            bisect_right(kept, last, key=_first_number),
+        )
+        return [one for one in kept[start:end] if one.group.last >= first]
+
+    def imports(self) -> list[SignedGroup]:
+        """Those that name imported lines of GoT tools."""
+        sessions = (own for session, own in self._sessions.items() if session.startswith(IMPORT))
+        return [one for own in sessions for one in own]
+
+
+def _first_number(kept: SignedGroup) -> int:
+    return kept.group.first
+
+
+class BatchGroups:
+    """The groups of a batch, by which its events are judged: from memory as long as the table has no others there."""
+
+    def __init__(self, tx: Transaction, groups: Iterable[SignedGroup]) -> None:
+        self._tx = tx
+        self._memory = GroupsInMemory(sorted(groups, key=_first_number))
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        """A session's groups that name one of these numbers."""
+        own = self._memory.of_session(session, first, last)
+        is_forked = len({one.group.first for one in own}) < len(own)
+        if own and not is_forked and self._tx.group_doubts.count(session, first, last) == len(own):
+            return own
+        return self._tx.groups.of_session(session, first, last)
+
+    def imports(self) -> list[SignedGroup]:
+        """Those that name imported lines of GoT tools."""
+        return self._tx.groups.imports()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from remand.app.events.missing_lines import given_up_repairs
@@ -36,6 +36,8 @@ def fold_task(tx: Transaction, task_id: str) -> Task | None:
     return replay(task_events(tx, task_id))
 
 
+_STEP = 5000
+"""After how many events progress is shown."""
 _HANDOFF_EVENTS = frozenset({TaskClaimed, HandoffInitiated})
 
 
@@ -92,13 +94,15 @@ class Fold:
         tx.outdated.note()
 
 
-def rebuild_tables(tx: Transaction) -> None:
+def rebuild_tables(tx: Transaction, note_progress: Callable[[str], None] = lambda _: None) -> None:
     """Folds all events but the unconfirmed, and replaces the tables by the outcome."""
     fold = Fold()
     traces: list[Trace | None] = []
     withheld = {found.event_id for found in tx.unconfirmed.every()}
     with without_garbage_collection():
-        for line in tx.events.lines():
+        for count, line in enumerate(tx.events.lines(), 1):
+            if not count % _STEP:
+                note_progress(f"folding events, {count:,}")
             event = codec.decode_stored_line(line)
             if event.meta.id in withheld:
                 continue

@@ -11,17 +11,29 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from remand.app.errors import UsageError
-from remand.app.events.intake import LegacyFile, file_problems, read_legacy_file, vouch_for_legacy_files
+from remand.app.events.intake import file_problems, read_batches
+from remand.app.events.signatures import Signer, Voucher
 from remand.app.ledger import Ledger
+from remand.app.ports import Exchange
 from remand.domain.access.team import Actor
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.log import VOIDS, EventsVoided, LinesImported
 from remand.domain.ids import make_session_name
+from remand.domain.instant import Instant
 from remand.domain.task import Task
 from remand.ledger import codec, signatures
 from remand.ledger.event_tables import SignedGroup
 from remand.ledger.problems import Problem
-from remand.ledger.signatures import ADOPT, IMPORT, Doubt, adoption_session, is_group
+from remand.ledger.signatures import (
+    ADOPT,
+    IMPORT,
+    Doubt,
+    EventGroup,
+    GroupedEvent,
+    adoption_session,
+    chain_start,
+    is_group,
+)
 from remand.ledger.store import Transaction
 
 
@@ -301,3 +313,52 @@ def _commit_files(publisher: Publisher, branch: str, files: dict[str, bytes], me
     commit = publisher.commit(branch, files, message) if files else ""
     count = sum(1 for content in files.values() for line in codec.split_lines(content) if not is_group(line))
     return Publication(branch, commit, sorted(files), count)
+
+
+class LegacyFile(NamedTuple):
+    """The lines of GoT tools in a file."""
+
+    name: str
+    sha256: str
+    events: tuple[GroupedEvent, ...]
+
+    @property
+    def session(self) -> str:
+        """The session of the groups that name them."""
+        return f"{IMPORT}{self.sha256[:32]}"
+
+    def sign_groups(self, signer: Signer, at: Instant) -> Iterator[EventGroup]:
+        """The groups that name them, signed by whoever imports them."""
+        return signer.sign(self.session, 1, chain_start(self.session, signer.key), self.events, at)
+
+    @property
+    def event(self) -> LinesImported:
+        """What is recorded when they are imported."""
+        return LinesImported(file=self.name, sha256=self.sha256, count=len(self.events))
+
+
+def vouch_for_legacy_files(
+    files: Iterable[LegacyFile], at: Instant, tx: Transaction, signer: Signer
+) -> Voucher:
+    """The groups that make the lines of these files count, and what is recorded; without files imported before."""
+    known = {kept.group.session for kept in tx.groups.imports() if not kept.doubt}
+    new = [file for file in files if file.session not in known]
+    return Voucher(
+        [group for file in new for group in file.sign_groups(signer, at)], [file.event for file in new]
+    )
+
+
+def read_legacy_file(exchange: Exchange, path: str) -> LegacyFile:
+    """The lines of GoT tools in a file; those of ours bring their own signatures."""
+    found = [
+        one
+        for batch in read_batches(exchange.read(path), path, [])
+        for one in batch.events
+        if one.event.is_legacy
+    ]
+    content = b"".join(one.line + b"\n" for one in found)
+    return LegacyFile(
+        os.path.basename(path),
+        sha256(content).hexdigest(),
+        tuple(GroupedEvent(one.event.meta.id, one.task) for one in found),
+    )

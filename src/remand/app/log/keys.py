@@ -1,22 +1,26 @@
-"""Trust in keys: granting, ending and previewing it, the events that no trusted key covers, and adopting them."""
+"""Trust in keys: `remand.toml` and changes to it, previews, and the events that no trusted key covers."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from remand.app.errors import UsageError
+from remand import config
+from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.events.signatures import Signer, Subjects, Verifier, Voucher, last_counted_number
 from remand.app.events.task_folds import task_events
 from remand.app.ledger import Ledger
 from remand.app.ports import Exchange
-from remand.domain.access.keys import ChainEnd, PublicKey, parse_public_key
+from remand.app.requests import Rules
+from remand.domain.access.keys import ChainEnd, KeyRequest, PublicKey, parse_public_key
 from remand.domain.access.team import Actor
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
@@ -38,6 +42,78 @@ from remand.ledger.signatures import (
     chain_start,
 )
 from remand.ledger.store import Transaction
+
+
+class ProjectFile:
+    """The configuration in a main worktree, whether the base branch has it or not."""
+
+    def __init__(self, root: str) -> None:
+        self._path = Path(root, config.NAME)
+
+    def trusted_keys(self) -> tuple[PublicKey, ...]:
+        """The keys that it trusts."""
+        try:
+            return config.parse(self._read(), source="working tree").trusted
+        except config.ConfigError:
+            return ()
+
+    def add_trusted(self, key: PublicKey) -> bool:
+        """Adds a key; False when that takes a human."""
+        return self._replace(add_trusted_key(self._read_valid(), key))
+
+    def end_trust(self, key: PublicKey, ends: Sequence[ChainEnd]) -> bool:
+        """Ends the trust in a key; False when that takes a human."""
+        return self._replace(end_key_trust(self._read_valid(), key, ends))
+
+    def _read(self) -> str:
+        try:
+            return self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise EnvironmentFault(
+                f"{config.NAME} cannot be read ({error}). Fix that, then repeat."
+            ) from None
+
+    def _read_valid(self) -> str:
+        text = self._read()
+        try:
+            config.parse(text)
+        except config.ConfigError as error:
+            raise EnvironmentFault(str(error)) from None
+        return text
+
+    def _replace(self, text: str | None) -> bool:
+        if text is None:
+            return False
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.draft")
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(self._path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise EnvironmentFault(
+                f"{self._path} cannot be written ({error.strerror}). Fix that, then repeat."
+            ) from None
+        return True
+
+
+def request_for_trust(rules: Rules, own: PublicKey) -> str:
+    """What another machine needs to trust this one's key, where the base does not; empty where it does."""
+    return KeyRequest(project=rules.project, key=own).text if rules.untrusted_key_id(own) else ""
+
+
+def missing_lines(rules: Rules, own: PublicKey, fresh_id: str) -> list[str]:
+    """What to add to a configuration so that what this machine writes counts for others.
+
+    Where others are trusted already, one of them adds the key: `request_for_trust` is for them.
+    """
+    lines = [] if rules.project else [f'`id = "{fresh_id}"` to `[project]`']
+    is_listed = own.id in {key.id for key in rules.trusted}
+    if not is_listed and not request_for_trust(rules, own):
+        lines.append(f'`"{own.entry}",` to `trusted = [ … ]` in `[keys]`')
+    return lines
+
 
 _TABLE = re.compile(r"^\[keys\][^\S\n]*(?:#[^\n]*)?$", re.MULTILINE)
 _LIST = re.compile(r"^trusted\s*=\s*\[", re.MULTILINE)

@@ -320,7 +320,7 @@ def rebuild_from_files(ledger: Ledger) -> int:
     """Makes every table anew from the events, and reads all files again: what the tables lost comes back."""
     with ledger.change() as tx:
         ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx))
-        rebuild_tables(tx)
+        rebuild_tables(tx, ledger.store.note_progress)
         note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
         return tx.events.count()
 
@@ -342,7 +342,7 @@ def give_up_lines(ledger: Ledger, lines: Sequence[MissingLines], actor: Actor, r
 
     def follow(tx: Transaction) -> None:
         ExpectedLines(tx).update_missing(
-            ledger.marks.all(), ledger.next_time(tx), {one.session for one in lines}
+            tx, ledger.marks.all(), ledger.next_time(tx), {one.session for one in lines}
         )
 
     _record_given_up(ledger, tuple(map(as_given_up, lines)), actor, reason, follow)

@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 import msgspec
 
-from remand.app.events.intake import GroupsInMemory, file_events, file_problems, is_stored_as, signed_voids
+from remand.app.events.intake import file_events, file_problems, is_stored_as, signed_voids
 from remand.app.events.missing_lines import (
     Repair,
     event_ids,
@@ -18,7 +18,7 @@ from remand.app.events.missing_lines import (
     is_fault,
     rewritten_problems,
 )
-from remand.app.events.signatures import ReadEvent, Verifier, active_voids, judge
+from remand.app.events.signatures import GroupsInMemory, ReadEvent, Verifier, active_voids, judge
 from remand.app.events.task_folds import Fold, without_garbage_collection
 from remand.app.ports import Clock, Exchange, SessionMarks
 from remand.domain.events.catalogue import event_task_id

@@ -8,7 +8,7 @@ import msgspec
 
 from remand.app.errors import UsageError
 from remand.app.log import keys
-from remand.app.log.project_file import ProjectFile
+from remand.app.log.keys import ProjectFile
 from remand.domain.access.keys import (
     ID_DIGITS,
     KEY_PREFIX,

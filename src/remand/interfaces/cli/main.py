@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
 
-from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
+from remand.app.errors import LedgerReplaced, RemandError, UsageError
 from remand.app.reminders import UnseenCounts, held_events_warning, key_warning, log_warning, reminder
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
-from remand.interfaces.cli.output import NamedValues, Result, as_json, clean, console
+from remand.interfaces.cli.output import NamedValues, ProgressLine, Result, as_json, clean, console
 from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, GROUPS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
 from remand.wiring.after_call import after_call, unseen_counts
-from remand.wiring.startup import locate, views
+from remand.wiring.startup import attend, locate, views
 
 REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
 LOCK_PATIENCE = 60
@@ -45,7 +43,7 @@ class _Warnings:
 
 def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
     try:
-        with _lock_timeout(call, origin):
+        with _attend(call, origin):
             result = _result(call, origin, warnings)
     except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced) and origin.opened is not None:
@@ -204,22 +202,13 @@ def _command_words() -> list[str]:
 
 
 @contextmanager
-def _lock_timeout(call: CommandCall, origin: CallOrigin) -> Iterator[None]:
-    """Ends a short call that waits too long for the ledger's lock; a coordinator has its own time limit."""
+def _attend(call: CommandCall, origin: CallOrigin) -> Iterator[None]:
+    """Ends a short call that waits too long for a lock, and shows progress; a coordinator has its own time limit."""
     entry = COMMANDS.get(call.command)
-    if entry is None or not entry.may_be_forwarded or origin.opened is not None:
+    if entry is None or call.command in (*_UNATTENDED, "top", "mcp") or origin.opened is not None:
         yield
         return
-
-    def give_up(*_: Any) -> None:
-        raise EnvironmentFault(
-            f"A lock was not released within {LOCK_PATIENCE} s. If another remand process is suspended, resume or end it, then repeat."
-        )
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(LOCK_PATIENCE)
-    try:
+    progress = ProgressLine(origin.stderr)
+    with attend(LOCK_PATIENCE if entry.may_be_forwarded else 0, progress.show):
         yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+    progress.clear()

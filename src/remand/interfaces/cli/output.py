@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _GAP, _EDGES = 3, 2
 """The space between the columns of a table, and at its sides."""
 _LEAST = 8
+_QUIET_SECONDS, _TERMINAL_SECONDS, _LINE_SECONDS = 1.0, 0.1, 5.0
+"""After how long progress is shown first, and how often on a terminal and elsewhere."""
 _IDS = re.compile(r"(?:\b(?:[A-Z]-\d{8}-\d{6}-[0-9a-f]{8}|(?:[A-Za-z]+-)?[0-9a-f]{12,64})\b(?:, )?)+")
 """Ids of tasks, handoffs, questions, commits and findings."""
 
@@ -273,3 +275,28 @@ class Page:
             self._out.print(Text(lead) + line if line else Text(), soft_wrap=True)
         if cut > 0:
             self.command(f"[cut: {cut} more characters; shown by {self._whole}]")
+
+
+class ProgressLine:
+    """What a command is at, once it takes long: one line that changes on a terminal, and a line now and then elsewhere."""
+
+    def __init__(self, out: Any) -> None:
+        self._out = out
+        self._is_terminal = out.isatty()
+        self._due = time.monotonic() + _QUIET_SECONDS
+        self._is_shown = False
+
+    def show(self, text: str) -> None:
+        """Shows how far it has come, unless something was shown just now."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + (_TERMINAL_SECONDS if self._is_terminal else _LINE_SECONDS)
+        self._out.write(f"\r\x1b[K{text}" if self._is_terminal else f"remand: {text}\n")
+        self._out.flush()
+        self._is_shown = True
+
+    def clear(self) -> None:
+        """Leaves the terminal as it was."""
+        if self._is_shown and self._is_terminal:
+            self._out.write("\r\x1b[K")

@@ -11,7 +11,7 @@ from typing import Any
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.gates.measurement import GateTrial
-from remand.app.log.project_file import missing_lines, request_for_trust
+from remand.app.log.keys import missing_lines, request_for_trust
 from remand.app.ports import Installation
 from remand.app.settings import SettingsSource
 from remand.domain.access.agent_calls import require_outside_agent

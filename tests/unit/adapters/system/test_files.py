@@ -1,5 +1,6 @@
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,14 @@ import pytest
 from remand.adapters.system.files import (
     acquire_lock,
     atomic_write,
+    attend,
     hold_lock,
     lock_handle,
+    note_progress,
     try_lock,
     unlock_handle,
 )
+from remand.app.errors import EnvironmentFault
 
 
 def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -90,3 +94,35 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
         acquire_lock(str(tmp_path / "lock"))
 
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_wait_for_a_lock_is_bounded_as_long_as_somebody_attends(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    held = acquire_lock(path)
+    os.utime(path, (0, 0))
+
+    with attend(1, print), pytest.raises(EnvironmentFault, match="not released within 1 s"):
+        acquire_lock(path, waits=True)
+
+    os.close(held)
+
+
+def test_a_lock_whose_holder_is_at_work_is_waited_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    held, shown, is_over = acquire_lock(path), [], threading.Event()
+
+    def work() -> None:
+        for _ in range(25):
+            note_progress(held, "at work")
+            is_over.wait(0.1)
+        os.close(held)
+
+    holder = threading.Thread(target=work)
+    with attend(1, shown.append):
+        holder.start()
+        got = acquire_lock(path, waits=True)
+    holder.join()
+
+    assert got >= 0
+    assert shown[0] == "at work"
+    os.close(got)

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from remand.app.events.intake import changed_event_files, file_problems, read_legacy_file
-from remand.app.log.exchange import import_lines
-from remand.app.log.verification import verify_log
+from remand.app import ledger
+from remand.app.events import intake
+from remand.app.events.intake import changed_event_files, file_problems
+from remand.app.log.exchange import import_lines, read_legacy_file
+from remand.app.log.verification import state_digest, verify_log
 from remand.domain.events.tasks import TaskChanges, TaskEdited
 from remand.domain.ids import task_node_id
 from remand.domain.task import Status
@@ -292,3 +294,60 @@ def test_many_events_at_once_come_to_the_same_as_few() -> None:
 
     assert few.tasks() == many.tasks()
     assert few.ready() == many.ready()
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("dies_after", [1, 3, 6])
+def test_what_a_killed_process_has_read_is_kept_and_another_goes_on_from_there(
+    monkeypatch: pytest.MonkeyPatch, dies_after: int
+) -> None:
+    """Files are read in changes of a few lines here. The outcome is that of reading them in one go."""
+    session = Session()
+    for number in range(12):
+        session.write(task_added(task_id(number)))
+    session.lines.insert(3, b"not JSON")
+    whole = FakeLedger()
+    read_in(whole, session.lines)
+    monkeypatch.setattr(intake, "_BATCH", 2)
+    monkeypatch.setattr(ledger, "PART_BYTES", 1)
+    world, seen = FakeLedger(), []
+
+    def note(text: str) -> None:
+        seen.append(text)
+        if len(seen) == dies_after:
+            raise Killed
+
+    world.ledger.intake = intake.FileIntake(world.exchange, world.clock, world.marks, note)
+    with pytest.raises(Killed):
+        read_in(world, session.lines)
+    with world.store.read() as view:
+        kept = view.events.count()
+    world.reopen().refresh()
+
+    assert kept >= dies_after - 1, "each change but the last was kept"
+    with world.store.read() as view, whole.store.read() as other:
+        assert state_digest(view) == state_digest(other)
+        assert not view.files.place
+    assert problems(world) == problems(whole) == [(4, "is not JSON: Expecting value at column 1")]
+    assert world.ready() == whole.ready()
+
+
+def test_nothing_is_decided_while_a_part_of_the_files_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session()
+    for number in range(12):
+        session.write(task_added(task_id(number)))
+    monkeypatch.setattr(intake, "_BATCH", 2)
+    monkeypatch.setattr(ledger, "PART_BYTES", 1)
+    world = FakeLedger()
+    world.exchange.put(THEIRS, session.lines)
+    with world.store.write() as tx:
+        verifier = world.ledger.verifier(tx)
+        assert not world.ledger.read_files(tx, world.exchange.files(), verifier, most=1)
+    world.reopen()
+
+    world.claim(by="Alice")
+
+    assert len(world.tasks()) == 12

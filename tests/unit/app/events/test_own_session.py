@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from remand.app.events.event_files import read_continuation
-from remand.app.events.intake import read_legacy_file
 from remand.app.events.signatures import Verifier
-from remand.app.log.exchange import import_lines
+from remand.app.log.exchange import import_lines, read_legacy_file
 from remand.app.log.verification import state_digest, verify_log
 from remand.app.requests import Rules
 from remand.domain import commands as c

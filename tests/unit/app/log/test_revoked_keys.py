@@ -5,8 +5,7 @@ from itertools import permutations
 import pytest
 from msgspec.structs import replace
 
-from remand.app.events.intake import read_legacy_file
-from remand.app.log.exchange import import_lines
+from remand.app.log.exchange import import_lines, read_legacy_file
 from remand.app.log.verification import state_digest, verify_log
 from remand.app.ports import Keys
 from remand.app.requests import Rules
