@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from remand.app.events.task_folds import task_events
-from remand.app.tasks.lookup import Lineage, People, may_be_locked_out
+from remand.app.tasks.lookup import Lineage, People, lockout_facts
 from remand.domain.access.team import Team
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutCleared, ReviewRejected
 from remand.domain.instant import Instant
+from remand.domain.preconditions import find_lockout
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
 from remand.domain.text.words import single_line
@@ -73,20 +74,17 @@ def explain_lockouts(
 
 def _explain_lockout(view: Transaction, task: Task, team: Team, name: str) -> LockoutExplanation:
     agent = team.actor(name).name
-    above = dict(Lineage(view).inherited_lockouts(task)).get(agent, "") if task.links.parent else ""
-    is_own = any(lockout.agent == agent for lockout in task.active_lockouts)
-    is_inherited = bool(above) and agent not in task.people.unlocked
+    is_over = task.status in (Status.DONE, Status.CANCELLED)
+    ground = None if is_over else find_lockout(task, agent, lockout_facts(view, team, task))
     text = lockout_reason(task, task_events(view, task.id), agent)
-    if is_inherited and not is_own:
-        text = f"{agent} is locked out of task {above}, which {task.label} was split from."
-    former = dict(may_be_locked_out(view, team, task)).get(agent, "") if not task.is_terminal else ""
-    if former:
+    if ground is not None and ground.above:
+        text = f"{agent} is locked out of task {ground.above}, which {task.label} was split from."
+    if ground is not None and ground.former:
         text = (
-            f"{agent} may be {former}, who is locked out for {task.label} and is no longer on the team. "
+            f"{agent} may be {ground.former}, who is locked out for {task.label} and is no longer on the team. "
             "`aliases` or `former` in remand.toml says which it is."
         )
-    is_locked_out = is_own or is_inherited or bool(former)
-    return LockoutExplanation(task_id=task.id, agent=agent, is_locked_out=is_locked_out, why=text)
+    return LockoutExplanation(task_id=task.id, agent=agent, is_locked_out=ground is not None, why=text)
 
 
 def lockout_reason(task: Task, events: Sequence[Event], agent: str) -> str:

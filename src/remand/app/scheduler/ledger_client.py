@@ -14,12 +14,13 @@ from remand.app.inbox.objections import blocking_objections
 from remand.app.ledger import Ledger
 from remand.app.prompts import read_rejection_context, render_prompt
 from remand.app.requests import Acceptance, Answer, Request, Rules
-from remand.app.tasks.lookup import Lineage, may_be_locked_out
+from remand.app.tasks.lookup import lockout_facts
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import IGNORE
+from remand.domain.preconditions import find_lockout
 from remand.domain.refusals import Refused, require_task
 from remand.domain.task import Status, Task
 
@@ -69,13 +70,13 @@ class LedgerClient:
         return found.paths if found else None
 
     def barred_agents(self, task: Task) -> tuple[str, ...]:
-        """Who is locked out of a task that this one was split from, or may be locked out under a former name."""
-        if not (task.links.parent or task.people.lockouts):
-            return ()
+        """The members who may not work on a task."""
+        team = self.rules.team
         with self._lock, self._ledger.store.read() as view:
-            unsure = may_be_locked_out(view, self.rules.team, task)
-            inherited = Lineage(view).inherited_lockouts(task) if task.links.parent else ()
-        return tuple(agent for agent, _ in (*inherited, *unsure))
+            lockouts = lockout_facts(view, team, task)
+        return tuple(
+            member.name for member in team.members if find_lockout(task, member.name, lockouts) is not None
+        )
 
     def is_blocked_by_objection(self, task: Task) -> bool:
         """True when an approval of the submission waits until the user has answered an objection."""

@@ -13,7 +13,7 @@ from remand.app.events.task_folds import task_events
 from remand.app.gates.stops import Stop, StopReply, StopResponder
 from remand.app.hook_calls import HookAnswer
 from remand.app.requests import Request
-from remand.app.tasks.lookup import Lineage, find_task_id
+from remand.app.tasks.lookup import Lineage, find_task_id, lockout_facts
 from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain.access import tool_calls
@@ -21,6 +21,7 @@ from remand.domain.events.event import KnownBy
 from remand.domain.gate import message
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.hosts import SetupFiles
+from remand.domain.preconditions import find_lockout
 from remand.domain.task import Status, Task
 from remand.interfaces.hook import tool_guard
 from remand.interfaces.hook.session import SessionCall
@@ -172,13 +173,19 @@ class _Session:
         return self._call.worktree.head if self._call.worktree.folder else repository.head_commit(self._place)
 
     def _lockout_reason(self, task: Task, agent: str) -> str:
-        """Why the agent is locked out of the task, or of one it was split from; empty when it is not."""
-        own = next((one.reason or "rejected" for one in task.active_lockouts if one.agent == agent), "")
-        if own or not task.links.parent or agent in task.people.unlocked:
-            return own
+        """Why the agent may not work on the task; empty when it may, or the task has ended."""
+        if task.status in (Status.DONE, Status.CANCELLED):
+            return ""
         with self._opened.store.read() as view:
-            above = next((name for who, name in Lineage(view).inherited_lockouts(task) if who == agent), "")
-        return f"it is locked out of {above}, which this task was split from" if above else ""
+            lockouts = lockout_facts(view, self._opened.settings.rules().team, task)
+        ground = find_lockout(task, agent, lockouts)
+        if ground is None:
+            return ""
+        if ground.own is not None:
+            return ground.own.reason or "rejected"
+        if ground.above:
+            return f"it is locked out of {ground.above}, which this task was split from"
+        return f"it may be {ground.former}, who is locked out and no longer on the team"
 
     def _base(self) -> str:
         settings = self._opened.settings

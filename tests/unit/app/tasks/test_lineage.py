@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remand.app.requests import Request, Rules
+from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.tasks.lookup import Lineage
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
@@ -156,6 +157,9 @@ def test_an_unlock_on_a_part_is_for_that_part_alone(is_rejected: bool) -> None:
     assert world.task(task).is_locked_out("Alice")
     assert may_work(world, part, "Alice")
     assert not may_work(world, other, "Alice")
+    client = LedgerClient(world.ledger, lambda: world.rules, lambda: "", world.ids.hex)
+    assert "Alice" not in client.barred_agents(world.task(part)), "the scheduler goes by the same rule"
+    assert "Alice" in client.barred_agents(world.task(other))
     assert world.claim(part, "Alice").claim is not None
 
 
