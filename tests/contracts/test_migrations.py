@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.adapters.stores.sqlite_views import VERSION
+from remand.adapters.stores.sqlite_views import VERSION, LedgerView
 from remand.app.errors import EnvironmentFault
 from remand.ledger.traces import TRACED_NAMES, Trace
 from remand.testing.builders import (
@@ -89,6 +89,19 @@ def test_a_ledger_of_version_1_gets_the_traces_of_its_events(tmp_path: Path) -> 
             assert [one.decision for one in sorted(view.traces.filed_rejections(""))] == ["", "OVERRIDE", ""]
         assert store.connection.pragma("user_version") == VERSION
         store.close()
+
+
+def test_what_is_unseen_is_not_read_from_tables_of_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    made(path)
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", VERSION - 1)
+
+    with pytest.raises(EnvironmentFault, match="another version"):
+        LedgerView(str(path)).unseen_counts("")
+    connection.pragma("user_version", VERSION)
+    LedgerView(str(path)).unseen_counts("")
+    connection.close()
 
 
 def test_a_ledger_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:

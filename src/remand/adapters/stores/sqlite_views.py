@@ -99,6 +99,8 @@ class LedgerView:
     def unseen_counts(self, now: str) -> UnseenCounts:
         """What the user is to be told of."""
         try:
+            if self._connection.pragma("user_version") != VERSION:
+                raise EnvironmentFault(f"The ledger {self._path} has tables of another version.")
             (found,) = self._connection.execute(_UNSEEN, (now,)).fetchall()
             found += self._connection.execute(_COUNT_HELD).fetchall()[0]
             found += self._connection.execute(_COUNT_DAMAGE).fetchall()[0]

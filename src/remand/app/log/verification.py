@@ -349,7 +349,7 @@ class _Chains:
 
     def __init__(self, unsigned: Collection[str]) -> None:
         self._unsigned = unsigned
-        self._last: dict[str, Event] = {}
+        self._last: dict[str, tuple[Event, Doubt]] = {}
         self.tasks: set[str] = set()
         """The tasks that have events here."""
 
@@ -359,14 +359,18 @@ class _Chains:
         self.tasks.add(event_task_id(event))
         if event.is_legacy:
             return
-        last = self._last.get(meta.session)
-        self._last[meta.session] = event
+        last, last_doubt = self._last.get(meta.session, (None, Doubt.NONE))
+        self._last[meta.session] = event, doubt
         if doubt in (Doubt.NONE, Doubt.VOID) and meta.prev in self._unsigned:
             yield _ledger_problem(_missing_group_text(meta.session, meta.seq - 1))
         if last is not None and meta.seq <= last.meta.seq:
             yield _ledger_problem(
                 f"session {meta.session} was written twice: event {meta.seq} is there in two versions. "
-                "A copied ledger does that; keep the one you trust"
+                + (
+                    "One has no signature and no effect: somebody else wrote it; remove its line"
+                    if Doubt.UNSIGNED in (doubt, last_doubt)
+                    else "A copied ledger does that; keep the one you trust"
+                )
             )
         elif last is not None and meta.seq == last.meta.seq + 1 and meta.prev != last.meta.id:
             yield _ledger_problem(

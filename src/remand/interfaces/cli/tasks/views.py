@@ -28,6 +28,7 @@ from remand.interfaces.cli.tasks.changes import objection_data, objection_rows
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
 from remand.ledger.event_tables import UnconfirmedEvent
+from remand.ledger.store import Transaction
 from remand.startup import TYPE_CHECKING
 from remand.wiring import forges
 from remand.wiring.startup import views
@@ -103,8 +104,13 @@ def _settle_commands(held: Iterable[HeldWork]) -> str:
 def find_task(context: Context, name: str) -> tuple[Task, list[Event]]:
     """A task and its events; refuses a name that is none."""
     with context.opened_ledger.store.read() as view:
-        task = require_task(view.tasks.get(find_task_id(view, name)), name)
-        return task, task_events(view, task.id)
+        return read_task(view, name)
+
+
+def read_task(view: Transaction, name: str) -> tuple[Task, list[Event]]:
+    """A task and its events as a view has them; refuses a name that is none."""
+    task = require_task(view.tasks.get(find_task_id(view, name)), name)
+    return task, task_events(view, task.id)
 
 
 def unconfirmed_row(found: UnconfirmedEvent) -> dict[str, Any]:
@@ -123,16 +129,19 @@ def unconfirmed_row(found: UnconfirmedEvent) -> dict[str, Any]:
 
 @command("task show", argument("id"))
 def _show(context: Context) -> Result:
-    task, events = find_task(context, context.arguments.id)
-    history = task_history.event_rows(events)
-    uncounted = task_history.uncounted_reviews(events)
-    with context.opened_ledger.store.read() as view:
+    opened = context.opened_ledger
+    with opened.store.read() as view:
+        # All of one moment, the row as well: another process may write meanwhile.
+        task, events = read_task(view, context.arguments.id)
         objections = task_objections(view, task)
         unconfirmed = view.unconfirmed.of_task(task.id, MOST_UNCONFIRMED + 1)
+        table = views.LedgerView(opened.place.database, opened.store.connection)
+        (row,) = json.loads(table.tasks(task_id=task.id))
+    history = task_history.event_rows(events)
+    uncounted = task_history.uncounted_reviews(events)
     is_forge_relevant = (
         (bool(task.pr) and not task.is_terminal) or bool(due_forge_kinds(task)) or bool(task.forge.given_up)
     )
-    (row,) = json.loads(views.LedgerView(context.opened_ledger.place.database).tasks(task_id=task.id))
     data: dict[str, Any] = row | {
         "scope": task.details.scope,
         "category": task.details.category,
