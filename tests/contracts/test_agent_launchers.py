@@ -1,4 +1,4 @@
-"""What every crew does: agents are started, heard, asked to end, and end; nothing of them stays."""
+"""What every launcher does: agents are started, heard, asked to end, and end; nothing of them stays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.adapters.sandbox.self_test import AgentTestbed
 from remand.app.gates.ports import JobLimits
 from remand.app.scheduler.ports import CannotRun, TaskWorktree
-from tests.integration.agent_launchers import KINDS, Bench, crew_of, end_of, eventually
+from tests.integration.agent_launchers import KINDS, Bench, end_of, eventually, launcher_of
 from tests.integration.sandboxes import marked
 
 Campaign = Callable[[int, int], int]
@@ -41,7 +41,7 @@ def stand() -> Iterator[AgentTestbed]:
 @pytest.fixture(params=KINDS)
 def bench(request: pytest.FixtureRequest, stand: AgentTestbed) -> Iterator[Bench]:
     """An agent's place; afterwards nothing of it runs."""
-    made = Bench(crew_of(request.param), stand)
+    made = Bench(launcher_of(request.param), stand)
     yield made
     eventually(lambda: made.survivors() == [])
 
@@ -50,7 +50,7 @@ def bench(request: pytest.FixtureRequest, stand: AgentTestbed) -> Iterator[Bench
 def own(bench: Bench) -> Iterator[Bench]:
     """A place that nobody else has to do with afterwards."""
     with ExitStack() as stack:
-        yield Bench(bench.crew, AgentTestbed(stack))
+        yield Bench(bench.launcher, AgentTestbed(stack))
 
 
 @pytest.fixture
@@ -186,19 +186,19 @@ def test_the_order_may_say_where_home_is(bench: Bench) -> None:
 
 def test_its_socket_can_be_reached(bench: Bench) -> None:
     path = bench.stand.path(f"run/{bench.mark[:8]}")
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(path)
-        door.listen()
+    with socket.socket(socket.AF_UNIX) as agent_socket:
+        agent_socket.bind(path)
+        agent_socket.listen()
         running = bench.start(
             *(sys.executable, "-I", "-S", "-c"),
             "import os, socket\n"
-            "with socket.socket(socket.AF_UNIX) as door:\n"
-            "    door.connect(os.environ['REMAND_SOCKET'])\n"
-            "    door.sendall(b'who am I?')\n"
-            "    print(door.recv(100).decode())",
+            "with socket.socket(socket.AF_UNIX) as agent_socket:\n"
+            "    agent_socket.connect(os.environ['REMAND_SOCKET'])\n"
+            "    agent_socket.sendall(b'who am I?')\n"
+            "    print(agent_socket.recv(100).decode())",
             socket=path,
         )
-        visitor, _ = door.accept()
+        visitor, _ = agent_socket.accept()
         with visitor:
             assert visitor.recv(100) == b"who am I?"
             visitor.sendall(b"yourself")
@@ -294,7 +294,7 @@ ENDLESS = {
 @pytest.mark.parametrize("how", ["stopped", "timed_out"])
 def test_what_does_not_end_is_ended_with_all_it_has_started(bench: Bench, how: str) -> None:
     seconds = 60.0 if how == "stopped" else 0.5
-    benches = {name: Bench(bench.crew, bench.stand) for name in ENDLESS}
+    benches = {name: Bench(bench.launcher, bench.stand) for name in ENDLESS}
     begun = {name: benches[name].start(*ENDLESS[name], seconds=seconds) for name in ENDLESS}
     if how == "stopped":
         for name, running in begun.items():
@@ -371,7 +371,7 @@ def test_many_agents_are_at_work_at_once(bench: Bench, campaign: Campaign) -> No
         for number in numbers:
             order = bench.order("/bin/sh", "-c", f"cat; echo {number}; sleep 1000", prompt="p")
             order = msgspec.structs.replace(order, log=bench.stand.path(f"logs/{number}"))
-            begun[number] = bench.crew.start(order)
+            begun[number] = bench.launcher.start(order)
 
     threads = [threading.Thread(target=begin, args=(range(part, count, 4),)) for part in range(4)]
     for thread in threads:
@@ -395,7 +395,7 @@ def test_many_agents_are_at_work_at_once(bench: Bench, campaign: Campaign) -> No
 def test_one_that_floods_does_not_keep_others_waiting(bench: Bench) -> None:
     flooding = bench.start("/bin/sh", "-c", "while :; do head -c 1000000 /dev/zero; done")
 
-    assert Bench(bench.crew, bench.stand).shell("cat", prompt="heard").output == "heard"
+    assert Bench(bench.launcher, bench.stand).shell("cat", prompt="heard").output == "heard"
     flooding.stop()
     assert len(end_of(flooding).output) == agent_launchers.OUTPUT
 
@@ -439,7 +439,7 @@ def test_an_order_that_makes_no_sense_is_not_begun(bench: Bench, wrong: str) -> 
     order = msgspec.structs.replace(bench.order("true"), **SENSELESS[wrong])
 
     with pytest.raises(CannotRun) as caught:
-        bench.crew.start(order)
+        bench.launcher.start(order)
     assert caught.value.cause == "program"
 
 
@@ -466,10 +466,10 @@ def test_a_worktree_that_is_a_link_is_not_used(own: Bench) -> None:
 
 
 def test_a_socket_that_is_not_there_is_said(bench: Bench) -> None:
-    for door in ("/nonexistent", bench.stand.key, "a\x00b"):
+    for agent_socket in ("/nonexistent", bench.stand.key, "a\x00b"):
         with pytest.raises(CannotRun) as caught:
-            bench.start("true", socket=door)
-        assert caught.value.cause == "door"
+            bench.start("true", socket=agent_socket)
+        assert caught.value.cause == "socket"
 
 
 def test_a_disk_that_is_nearly_full_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,13 +526,13 @@ def test_a_log_that_cannot_be_begun_is_said(bench: Bench) -> None:
     assert b"root" in Path("/etc/passwd").read_bytes()
 
 
-def test_a_workplace_of_another_kind_is_no_mystery(bench: Bench) -> None:
+def test_a_worktree_of_another_kind_is_no_mystery(bench: Bench) -> None:
     place = bench.stand.worktree
     plain = TaskWorktree(
         task_id=place.task_id, folder=place.folder, branch=place.branch, common_dir=place.common_dir
     )
 
-    if bench.crew.tier == "plain":
+    if bench.launcher.tier == "plain":
         assert bench.shell("git log --format=%s", worktree=plain).output == "Begin\n"
         return
     with pytest.raises(CannotRun) as caught:
@@ -550,7 +550,7 @@ from contextlib import ExitStack
 from remand.adapters.sandbox import agent_launchers as unconfined, connections
 from remand.adapters.sandbox.self_test import AgentTestbed as Stand
 from remand.adapters.sandbox.sandboxes import find_bubblewrap as find
-from remand.adapters.sandbox.agent_launchers import ConfinedAgentLauncher as ConfinedCrew
+from remand.adapters.sandbox.agent_launchers import ConfinedAgentLauncher as ConfinedLauncher
 
 kind, mark, agent, *program = sys.argv[1:]
 if program:
@@ -558,16 +558,16 @@ if program:
         file.write(str(os.getpid()))
 stand = Stand(ExitStack())
 if kind == "confined":
-    crew = ConfinedCrew(program[0] if program else find())
+    launcher = ConfinedLauncher(program[0] if program else find())
 else:
     real = connections.launcher_command
     connections.launcher_command = lambda *ends: [*program, *real(*ends)[len(program):]]
-    crew = unconfined.PlainAgentLauncher()
+    launcher = unconfined.PlainAgentLauncher()
 order = stand.order(sys.executable, "-c", agent, environment={"MARK": mark})
 print(stand.root, flush=True)
 sys.stdin.readline()
 for number in range(8):
-    crew.start(order)
+    launcher.start(order)
 print("all", flush=True)
 threading.Event().wait()
 """
@@ -576,7 +576,7 @@ threading.Event().wait()
 @contextmanager
 def starting(kind: str, mark: str, *program: str) -> Iterator[subprocess.Popen[str]]:
     """A process that starts agents that are deaf, leave daemons behind, and say nothing that nobody would hear."""
-    crew_of(kind)
+    launcher_of(kind)
     agent = f"{DEAF}{DAEMON.partition('print')[0]}time.sleep(1000)  # {mark}"
     command = [sys.executable, "-c", STARTER, kind, mark, agent, *program]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

@@ -1,4 +1,4 @@
-"""Every host's outfit: the user's command is kept, the worktree and the user's settings are left alone."""
+"""Every host's launch configuration: the user's command is kept, the worktree and the user's settings are left alone."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def setup_of(name: str) -> Setup:
     return module.SETUP
 
 
-def test_every_host_has_an_outfit() -> None:
+def test_every_host_has_a_launch_configuration() -> None:
     assert set(HOSTS) == set(COMMANDS)
 
 

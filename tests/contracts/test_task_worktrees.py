@@ -337,7 +337,7 @@ class TestRetire:
 
 
 class TestSweep:
-    def test_only_the_workplaces_of_these_tasks_stay(self, site: Site) -> None:
+    def test_only_the_worktrees_of_these_tasks_stay(self, site: Site) -> None:
         for number in range(5):
             worker = site.prepare(task=f"T-{number}", branch=f"b{number}", is_confined=bool(number % 2))
             worker.write("x.py", f"{number}\n")

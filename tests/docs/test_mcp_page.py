@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8
 
 
 class EveryonesDesk:
-    """A desk at which one member has every role."""
+    """A server at which one member has every role."""
 
     async def call(self, *_: str, **__: object) -> CommandResult:
         roles = ["agent", "lead", "director", "user"]

@@ -1,4 +1,4 @@
-"""Every crew that this machine has, and what tests ask of agents that one has started."""
+"""Every launcher that this machine has, and what tests ask of agents that one has started."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KINDS = ("confined", "unconfined")
 PATIENCE = 180.0
 
 
-def crew_of(kind: str, **more: int) -> AgentLauncher:
-    """A crew of a kind; skips the test where there is none."""
+def launcher_of(kind: str, **more: int) -> AgentLauncher:
+    """A launcher of a kind; skips the test where there is none."""
     if kind == "unconfined":
         return PlainAgentLauncher(**more)
     sandbox_of("bubblewrap")
@@ -45,10 +45,10 @@ def end_of(running: RunningAgent) -> RunEnd:
 
 
 class Bench:
-    """A crew, a small world for its agents, and a mark by which everything of them is found again."""
+    """A launcher, a small world for its agents, and a mark by which everything of them is found again."""
 
-    def __init__(self, crew: AgentLauncher, stand: AgentTestbed) -> None:
-        self.crew = crew
+    def __init__(self, launcher: AgentLauncher, stand: AgentTestbed) -> None:
+        self.launcher = launcher
         self.stand = stand
         self.folder = Path(stand.worktree.folder)
         self.mark = secrets.token_hex(16)
@@ -65,7 +65,7 @@ class Bench:
         """Starts an agent."""
         order = self.order(*command, **more)
         bounds = msgspec.structs.replace(order.bounds, seconds=seconds)
-        return self.crew.start(msgspec.structs.replace(order, bounds=bounds))
+        return self.launcher.start(msgspec.structs.replace(order, bounds=bounds))
 
     def shell(self, script: str, *arguments: str, **more: object) -> RunEnd:
         """Runs an agent that is a shell script to its end."""

@@ -1,4 +1,4 @@
-"""A repository with a coordinator and doors, and agents that work there, each in a worktree and through a door of its own."""
+"""A repository with a coordinator and agent sockets, and agents that work there, each in a worktree and through a socket of its own."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Yard:
         if has_coordinator:
             self.repository.add("The first")
             self.repository.start_coordinator()
-        self.doors = make_sockets(str(self.repository.path), bring=self._bring, look=self._look)
+        self.sockets = make_sockets(str(self.repository.path), bring=self._bring, look=self._look)
         self.count = 0
         self.fault = ""
 
     def agent(self, name: str = "Alice", task: str = "") -> Agent:
-        """An agent with a task of its own, a git folder of its own to work in, and a door."""
+        """An agent with a task of its own, a git folder of its own to work in, and a socket."""
         self.count += 1
         branch = f"task/{self.count}"
         if not task:
@@ -71,8 +71,8 @@ class Yard:
             private_dir=str(folder / ".git"),
         )
         run_id = f"R-{self.count}"
-        door = self.doors.open(run_id, name, task, worktree)
-        return Agent(self, name, task, folder=folder, run_id=run_id, door=door)
+        agent_socket = self.sockets.open(run_id, name, task, worktree)
+        return Agent(self, name, task, folder=folder, run_id=run_id, agent_socket=agent_socket)
 
     def user(self, *arguments: str) -> Any:
         """What the user is answered, by the coordinator where there is one."""
@@ -102,31 +102,33 @@ class Yard:
 
     def close(self) -> None:
         """Ends it all."""
-        self.doors.end(5)
+        self.sockets.end(5)
 
 
 class Agent:
-    """The inside: a folder, and a door."""
+    """The inside: a folder, and a socket."""
 
-    def __init__(self, yard: Yard, name: str, task: str, *, folder: Path, run_id: str, door: str) -> None:
+    def __init__(
+        self, yard: Yard, name: str, task: str, *, folder: Path, run_id: str, agent_socket: str
+    ) -> None:
         self.yard = yard
         self.name = name
         self.task = task
         self.folder = folder
         self.run_id = run_id
-        self.door = door
+        self.agent_socket = agent_socket
 
     def remand(self, *arguments: str, env: dict[str, str] | None = None, **options: Any) -> Said:
         """Calls the command line as the agent does, in a process of its own."""
-        around = {"REMAND_SOCKET": self.door} | (env or {})
+        around = {"REMAND_SOCKET": self.agent_socket} | (env or {})
         return self.yard.machine.remand(self.folder, *arguments, env=around, **options)
 
     def says(
         self, *arguments: str, given: bytes = b"", settings: tuple[str, ...] = (), folder: str = "/"
     ) -> Said:
-        """Speaks through the door without the command line, as an agent with other plans does."""
+        """Speaks through the socket without the command line, as an agent with other plans does."""
         around = [*settings, *("" for _ in range(7 - len(settings)))]
-        code, out, err = forward_call(self.door, folder, around, [*arguments], given=given)
+        code, out, err = forward_call(self.agent_socket, folder, around, [*arguments], given=given)
         return Said(code, out.decode(), err.decode())
 
     def refused(self, *arguments: str, **options: Any) -> str:

@@ -92,7 +92,7 @@ class Site:
         """The coordinator is killed, and another one started."""
         for _ in range(2):
             with self.repository.coordinator():
-                assert self.try_door() == LOCKED
+                assert self.try_claim() == LOCKED
         Path(self.repository.socket()).unlink()
 
     def kill(self) -> None:
@@ -156,7 +156,7 @@ class Site:
         self._number += 1
         self.repository.git("checkout", "-q", "-b", f"other-{self._number}", self.start)
         if self._chance.random() < 0.5:
-            assert self.try_door() == LOCKED
+            assert self.try_claim() == LOCKED
             self.repository.git("checkout", "-q", "main")
 
     def revert(self) -> None:
@@ -217,19 +217,19 @@ class Site:
         assert found, f"nobody may work on {task}: {answers}"
         return found[0]
 
-    def try_door(self) -> str:
+    def try_claim(self) -> str:
         """The refusal with which the author is kept away from some task under some name."""
         task, name = self._chance.choice(self.tasks), self._chance.choice(self.names)
         return self.repository.refused("task", "claim", task, "--agent", name)
 
-    def open_doors(self, task: str) -> list[str]:
+    def accepted_calls(self, task: str) -> list[str]:
         """The ways by which the author comes at a task again; none when the lockout holds."""
         handoffs = self.repository.ok("task", "show", task)["handoffs"]
         handoff = handoffs[-1]["handoff_id"] if handoffs else "H-none"
         refused = {LOCKED, NO_PART, "not_eligible"}
-        doors: dict[tuple[str, ...], set[str]] = {}
+        refusals_by_call: dict[tuple[str, ...], set[str]] = {}
         for name in self.names:
-            doors |= {
+            refusals_by_call |= {
                 ("task", "claim", task, "--agent", name): {LOCKED},
                 ("task", "submit", task, "--agent", name, "--commit", self.commit): {LOCKED},
                 ("handoff", "initiate", task, "--to", name): {LOCKED, "bad_transition"},
@@ -240,11 +240,11 @@ class Site:
                 ("review", "approve", task, "--reviewer", name, "--commit", self.commit): refused
                 | {"nothing_to_review", "stale_review"},
             }
-        said = {door: self.repository.call(*door) for door in doors}
+        said = {call: self.repository.call(*call) for call in refusals_by_call}
         return [
-            f"{' '.join(door)} → {answer.code} {answer.out.strip()[:200]}"
-            for door, answer in said.items()
-            if answer.code != 1 or answer.data["refused"] not in doors[door]
+            f"{' '.join(call)} → {answer.code} {answer.out.strip()[:200]}"
+            for call, answer in said.items()
+            if answer.code != 1 or answer.data["refused"] not in refusals_by_call[call]
         ]
 
 

@@ -22,7 +22,7 @@ from remand.adapters.sandbox.agent_launchers import PlainAgentLauncher
 from remand.adapters.sandbox.self_test import PROCESSES, AgentTestbed, attack_launcher, find_agent_fault
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.ports import AgentLaunch, AgentLauncher, Bounds, CannotRun, RunningAgent
-from tests.integration.agent_launchers import Bench, crew_of, end_of
+from tests.integration.agent_launchers import Bench, end_of, launcher_of
 from tests.integration.machine import Machine, Repository
 from tests.integration.sandboxes import has_groups, made
 
@@ -39,7 +39,7 @@ HELD_BY_ALL = {
 def bench() -> Iterator[Bench]:
     """A confined agent's place."""
     with ExitStack() as stack:
-        yield Bench(crew_of("confined"), AgentTestbed(stack))
+        yield Bench(launcher_of("confined"), AgentTestbed(stack))
 
 
 def bounded(bench: Bench, **more: object) -> Bounds:
@@ -67,7 +67,7 @@ def readable(bench: Bench, *paths: Path | str, **more: object) -> list[bool]:
 
 
 def test_no_attack_of_a_confined_agent_gets_through() -> None:
-    probes = attack_launcher(crew_of("confined", processes=PROCESSES))
+    probes = attack_launcher(launcher_of("confined", processes=PROCESSES))
 
     assert len(probes) == len({probe.name for probe in probes}) >= 12
     lost = {probe.name: probe.detail for probe in probes if not (probe.held or probe.excuse)}
@@ -82,7 +82,7 @@ def test_every_attack_can_get_through() -> None:
     assert all(probe.detail for probe in probes if not probe.held)
 
 
-def test_a_crew_that_starts_nothing_holds_nothing() -> None:
+def test_a_launcher_that_starts_nothing_holds_nothing() -> None:
     class Broken:
         tier = "broken"
         detail = ""
@@ -188,13 +188,19 @@ def test_home_and_folders_for_temporary_files_are_its_own_and_new_each_time(benc
 
 def test_of_sockets_and_our_own_files_it_sees_its_socket_and_its_prompt(bench: Bench) -> None:
     ended = bench.shell(
-        "find /run | sort; echo x > /run/x; rm -f /run/remand/door.sock; echo x > /run/remand/prompt; cat",
+        "find /run | sort; echo x > /run/x; rm -f /run/remand/agent.sock; echo x > /run/remand/prompt; cat",
         prompt="p",
     )
 
-    assert ended.output.split() == ["/run", "/run/remand", "/run/remand/door.sock", "/run/remand/prompt", "p"]
+    assert ended.output.split() == [
+        "/run",
+        "/run/remand",
+        "/run/remand/agent.sock",
+        "/run/remand/prompt",
+        "p",
+    ]
     assert len(ended.errors.splitlines()) == 3, "one for each attempt"
-    assert Path(bench.stand.door).is_socket()
+    assert Path(bench.stand.agent_socket).is_socket()
 
 
 def test_more_can_be_given_to_be_read_and_to_be_written(bench: Bench, tmp_path: Path) -> None:
@@ -324,7 +330,7 @@ def test_with_a_network_it_reaches_servers_and_still_no_sockets_of_others(bench:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(shown)
         server.listen()
-        targets = [str(stand.port), shown, stand.socket, stand.other_door, stand.named_socket]
+        targets = [str(stand.port), shown, stand.socket, stand.other_agent_socket, stand.named_socket]
         answers = {
             has_network: bench.python(CONNECT, *targets, has_network=has_network).output.split()
             for has_network in (False, True)
@@ -358,7 +364,7 @@ def test_a_bound_that_was_run_into_is_said() -> None:
     if not has_groups():
         pytest.skip("no control group may be made here")
     with ExitStack() as stack:
-        bench = Bench(crew_of("confined", processes=32), AgentTestbed(stack))
+        bench = Bench(launcher_of("confined", processes=32), AgentTestbed(stack))
         ended = bench.shell("bomb() { bomb | bomb & }; bomb; sleep 0.2; exit 3")
 
     assert ended.how in ("exited", "signalled")
@@ -389,19 +395,19 @@ def choosing_anew() -> Iterator[None]:
 def test_agents_are_confined_where_they_can_be() -> None:
     sandbox, _ = made("bubblewrap")
 
-    crew = choosing.make_agent_launcher("best")
+    launcher = choosing.make_agent_launcher("best")
 
-    assert crew.tier == ("bubblewrap" if sandbox else "plain")
-    assert bool(crew.detail) == (sandbox is None)
+    assert launcher.tier == ("bubblewrap" if sandbox else "plain")
+    assert bool(launcher.detail) == (sandbox is None)
 
 
 @pytest.mark.usefixtures("choosing_anew")
 def test_a_missing_sandbox_is_said_and_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandboxes, "PLACES", ("/nonexistent",))
 
-    crew = choosing.make_agent_launcher("best")
+    launcher = choosing.make_agent_launcher("best")
 
-    assert (crew.tier, crew.detail) == (
+    assert (launcher.tier, launcher.detail) == (
         "plain",
         "bubblewrap is not installed (the package is called bubblewrap)",
     )
@@ -414,20 +420,23 @@ def test_a_sandbox_that_does_not_work_is_not_taken(monkeypatch: pytest.MonkeyPat
     script(tmp_path / "bwrap", "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n")
     monkeypatch.setattr(sandboxes, "PLACES", (str(tmp_path),))
 
-    crew = choosing.make_agent_launcher("best")
+    launcher = choosing.make_agent_launcher("best")
 
-    assert crew.tier == "plain"
-    assert "bwrap: setting up uid map: Permission denied" in crew.detail
+    assert launcher.tier == "plain"
+    assert "bwrap: setting up uid map: Permission denied" in launcher.detail
 
 
 @pytest.mark.usefixtures("choosing_anew")
 def test_a_sandbox_that_does_not_hide_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    crew_of("confined")
+    launcher_of("confined")
     monkeypatch.setattr(choosing, "ConfinedAgentLauncher", lambda path, **more: PlainAgentLauncher(**more))
 
-    crew = choosing.make_agent_launcher("best")
+    launcher = choosing.make_agent_launcher("best")
 
-    assert (crew.tier, crew.detail) == ("plain", "bubblewrap: it does not keep an agent from what is hidden")
+    assert (launcher.tier, launcher.detail) == (
+        "plain",
+        "bubblewrap: it does not keep an agent from what is hidden",
+    )
 
 
 @pytest.mark.usefixtures("choosing_anew")
@@ -438,10 +447,10 @@ def test_elsewhere_than_on_linux_agents_are_not_confined(monkeypatch: pytest.Mon
 
 
 def test_a_sandbox_that_is_switched_off_is_said() -> None:
-    crew = choosing.make_agent_launcher("off")
+    launcher = choosing.make_agent_launcher("off")
 
-    assert crew.tier == "plain"
-    assert "run.sandbox" in crew.detail
+    assert launcher.tier == "plain"
+    assert "run.sandbox" in launcher.detail
 
 
 def test_the_doctor_attacks_and_prints_what_held(machine: Machine, repository: Repository) -> None:

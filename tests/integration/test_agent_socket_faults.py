@@ -19,7 +19,7 @@ from remand.app.scheduler.ports import AgentCall, AgentCaller, CallResult, Canno
 from remand.wiring.startup import CoordinatorUnavailable, forward_call
 from tests.integration.machine import PATIENCE, wait_for
 
-WORKPLACE = TaskWorktree(task_id="T", folder="/w", branch="b", common_dir="/r/.git")
+WORKTREE = TaskWorktree(task_id="T", folder="/w", branch="b", common_dir="/r/.git")
 
 
 class Answers:
@@ -55,7 +55,7 @@ def answers() -> Answers:
 
 
 @pytest.fixture
-def doors(answers: Answers, tmp_path: Path) -> Iterator[AgentSocketListener]:
+def sockets(answers: Answers, tmp_path: Path) -> Iterator[AgentSocketListener]:
     with short_folder(tmp_path) as folder:
         made = AgentSocketListener(folder, answers, patience=PATIENCE, grace=PATIENCE)
         yield made
@@ -77,8 +77,8 @@ class short_folder:  # noqa: N801 - a way to write a `with`
         os.unlink(self._link)
 
 
-def opened(doors: AgentSocketListener, name: str = "A") -> str:
-    return doors.open(f"R-{name}", name, f"T-{name}", WORKPLACE)
+def opened(sockets: AgentSocketListener, name: str = "A") -> str:
+    return sockets.open(f"R-{name}", name, f"T-{name}", WORKTREE)
 
 
 def said(path: str, *arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:
@@ -101,34 +101,34 @@ def is_dropped(client: socket.socket) -> bool:
     return True
 
 
-def test_who_speaks_is_settled_by_the_socket(doors: AgentSocketListener) -> None:
-    one, two = opened(doors, "A"), opened(doors, "B")
+def test_who_speaks_is_settled_by_the_socket(sockets: AgentSocketListener) -> None:
+    one, two = opened(sockets, "A"), opened(sockets, "B")
     assert said(one, "x", "y", given=b"\0payload") == (2, b"A T-A", b"\0payload")
     assert said(two, "x")[1] == b"B T-B"
 
 
-def test_a_socket_is_for_its_user_alone(doors: AgentSocketListener) -> None:
-    assert os.stat(opened(doors)).st_mode & 0o077 == 0
+def test_a_socket_is_for_its_user_alone(sockets: AgentSocketListener) -> None:
+    assert os.stat(opened(sockets)).st_mode & 0o077 == 0
 
 
-def test_a_run_has_one_socket(doors: AgentSocketListener) -> None:
-    opened(doors)
+def test_a_run_has_one_socket(sockets: AgentSocketListener) -> None:
+    opened(sockets)
     with pytest.raises(CannotRun) as fault:
-        opened(doors)
-    assert fault.value.cause == "door"
+        opened(sockets)
+    assert fault.value.cause == "socket"
 
 
 @pytest.mark.parametrize("run_id", ["../../etc/x", "a/b", "R\n", "R" * 300, "ü"])
-def test_a_strange_id_leads_nowhere(doors: AgentSocketListener, run_id: str, tmp_path: Path) -> None:
-    path = doors.open(run_id, "A", "T", WORKPLACE)
+def test_a_strange_id_leads_nowhere(sockets: AgentSocketListener, run_id: str, tmp_path: Path) -> None:
+    path = sockets.open(run_id, "A", "T", WORKTREE)
     assert Path(path).resolve().parent == tmp_path
     assert said(path, "x")[0] == 1
 
 
-def test_a_folder_without_room_is_a_fault_of_the_system(doors: AgentSocketListener, tmp_path: Path) -> None:
-    doors._folder = str(tmp_path / "missing")
+def test_a_folder_without_room_is_a_fault_of_the_system(sockets: AgentSocketListener, tmp_path: Path) -> None:
+    sockets._folder = str(tmp_path / "missing")
     with pytest.raises(CannotRun, match="cannot be made"):
-        opened(doors)
+        opened(sockets)
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_a_folder_without_room_is_a_fault_of_the_system(doors: AgentSocketListen
     ids=["huge", "empty", "http", "asks", "answer", "no-call", "no-given", "zeros", "noise"],
 )
 def test_what_is_no_call_ends_its_connection_and_nothing_else(
-    doors: AgentSocketListener, junk: bytes
+    sockets: AgentSocketListener, junk: bytes
 ) -> None:
-    one, two = opened(doors, "A"), opened(doors, "B")
+    one, two = opened(sockets, "A"), opened(sockets, "B")
     with connected(one) as client, connected(one) as other:
         with suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(junk)
@@ -160,21 +160,21 @@ def test_what_is_no_call_ends_its_connection_and_nothing_else(
     assert said(two, "x")[0] == 1
 
 
-def test_half_a_call_is_not_waited_for_for_long(doors: AgentSocketListener) -> None:
-    path = opened(doors)
+def test_half_a_call_is_not_waited_for_for_long(sockets: AgentSocketListener) -> None:
+    path = opened(sockets)
     frame = protocol.pack_call("", [], ["x"])
     with connected(path) as client:
         client.sendall(frame[:-1])
         assert said(path, "y")[0] == 1
-        doors._patience = 0.1
+        sockets._patience = 0.1
         assert is_dropped(client)
 
 
 def test_more_than_a_socket_holds_is_not_kept(
-    doors: AgentSocketListener, monkeypatch: pytest.MonkeyPatch
+    sockets: AgentSocketListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_BUFFERED", 1 << 20)
-    path = opened(doors)
+    path = opened(sockets)
     with connected(path) as client:
         with suppress(BrokenPipeError, ConnectionResetError):
             client.sendall((6 << 20).to_bytes(4, "big") + b"C" + b"x" * (2 << 20))
@@ -182,32 +182,32 @@ def test_more_than_a_socket_holds_is_not_kept(
     assert said(path, "y")[0] == 1
 
 
-def test_an_answer_that_nobody_reads_is_given_up(doors: AgentSocketListener) -> None:
-    path = opened(doors)
+def test_an_answer_that_nobody_reads_is_given_up(sockets: AgentSocketListener) -> None:
+    path = opened(sockets)
     with connected(path) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.sendall(protocol.pack_call("", [], ["much", str(6 << 20)]))
         assert said(path, "y")[0] == 1
-        doors._patience = 0.1
-        wait_for(lambda: not next(iter(doors._all)).connections, "the end of the visitor")
+        sockets._patience = 0.1
+        wait_for(lambda: not next(iter(sockets._all)).connections, "the end of the visitor")
 
 
-def test_an_answer_too_long_for_a_frame_is_said_to_be(doors: AgentSocketListener) -> None:
-    code, output, errors = said(opened(doors), "much", str(protocol.MAX_FRAME))
+def test_an_answer_too_long_for_a_frame_is_said_to_be(sockets: AgentSocketListener) -> None:
+    code, output, errors = said(opened(sockets), "much", str(protocol.MAX_FRAME))
     assert (code, output) == (3, b"")
     assert b"too long" in errors
 
 
-def test_a_failure_of_our_own_is_said_and_ends_nothing(doors: AgentSocketListener) -> None:
-    path = opened(doors)
+def test_a_failure_of_our_own_is_said_and_ends_nothing(sockets: AgentSocketListener) -> None:
+    path = opened(sockets)
     code, _, errors = said(path, "fail")
     assert code == 3
     assert b"RuntimeError" in errors
     assert said(path, "x")[0] == 1
 
 
-def test_a_visitor_may_ask_again(doors: AgentSocketListener) -> None:
-    with connected(opened(doors)) as client:
+def test_a_visitor_may_ask_again(sockets: AgentSocketListener) -> None:
+    with connected(opened(sockets)) as client:
         client.sendall(protocol.pack_call("", [], ["x"]) + protocol.pack_call("", [], ["x", "y"]))
         heard = b""
         codes = []
@@ -219,8 +219,8 @@ def test_a_visitor_may_ask_again(doors: AgentSocketListener) -> None:
     assert codes == [1, 2]
 
 
-def test_a_thousand_connections_to_one_socket_keep_no_other_waiting(doors: AgentSocketListener) -> None:
-    one, two = opened(doors, "A"), opened(doors, "B")
+def test_a_thousand_connections_to_one_socket_keep_no_other_waiting(sockets: AgentSocketListener) -> None:
+    one, two = opened(sockets, "A"), opened(sockets, "B")
     with ExitStack() as stack:
         refused = 0
         for _ in range(1000):
@@ -232,13 +232,13 @@ def test_a_thousand_connections_to_one_socket_keep_no_other_waiting(doors: Agent
                 refused += 1
         assert refused >= 1000 - module.MAX_CONNECTIONS - 2 * module.BACKLOG
         assert said(two, "x")[0] == 1
-        beleaguered = next(door for door in doors._all if door.caller.agent == "A")
+        beleaguered = next(agent_socket for agent_socket in sockets._all if agent_socket.caller.agent == "A")
         assert len(beleaguered.connections) <= module.MAX_CONNECTIONS
-    assert wait_for(lambda: said(one, "x")[0] == 1, "room at the door")
+    assert wait_for(lambda: said(one, "x")[0] == 1, "room at the socket")
 
 
-def test_two_hundred_sockets_are_answered_at_once(doors: AgentSocketListener) -> None:
-    paths = [opened(doors, f"A{number}") for number in range(200)]
+def test_two_hundred_sockets_are_answered_at_once(sockets: AgentSocketListener) -> None:
+    paths = [opened(sockets, f"A{number}") for number in range(200)]
     found: dict[int, bytes] = {}
 
     def ask(number: int) -> None:
@@ -268,9 +268,9 @@ def asking(path: str, *arguments: str) -> tuple[threading.Thread, list[object]]:
 
 
 def test_one_socket_has_only_so_many_calls_carried_out_at_once(
-    doors: AgentSocketListener, answers: Answers
+    sockets: AgentSocketListener, answers: Answers
 ) -> None:
-    one, two = opened(doors, "A"), opened(doors, "B")
+    one, two = opened(sockets, "A"), opened(sockets, "B")
     slow = [asking(one, "slow") for _ in range(6)]
     long = [asking(one, "long") for _ in range(3)]
     most = sum(module.AT_ONCE.values())
@@ -283,8 +283,8 @@ def test_one_socket_has_only_so_many_calls_carried_out_at_once(
         assert heard == [(1, b"A T-A", b"")]
 
 
-def test_long_calls_keep_no_short_one_waiting(doors: AgentSocketListener, answers: Answers) -> None:
-    path = opened(doors)
+def test_long_calls_keep_no_short_one_waiting(sockets: AgentSocketListener, answers: Answers) -> None:
+    path = opened(sockets)
     thread, heard = asking(path, "long")
     wait_for(lambda: answers.begun, "the long call")
     assert said(path, "x")[0] == 1
@@ -293,12 +293,12 @@ def test_long_calls_keep_no_short_one_waiting(doors: AgentSocketListener, answer
     assert heard
 
 
-def test_a_closed_socket_lets_a_call_under_way_end(doors: AgentSocketListener, answers: Answers) -> None:
-    path = opened(doors)
+def test_a_closed_socket_lets_a_call_under_way_end(sockets: AgentSocketListener, answers: Answers) -> None:
+    path = opened(sockets)
     thread, heard = asking(path, "long")
     wait_for(lambda: answers.begun, "the call")
     with connected(path) as idle:
-        doors.close("R-A")
+        sockets.close("R-A")
         assert not os.path.exists(path)
         assert is_dropped(idle)
     with pytest.raises(CoordinatorUnavailable):
@@ -311,13 +311,13 @@ def test_a_closed_socket_lets_a_call_under_way_end(doors: AgentSocketListener, a
 
 
 def test_what_takes_too_long_after_its_socket_was_closed_is_ended(
-    doors: AgentSocketListener, answers: Answers
+    sockets: AgentSocketListener, answers: Answers
 ) -> None:
-    one, two = opened(doors, "A"), opened(doors, "B")
+    one, two = opened(sockets, "A"), opened(sockets, "B")
     thread, heard = asking(one, "long")
     wait_for(lambda: answers.begun, "the call")
-    doors._grace = 0.1
-    doors.close("R-A")
+    sockets._grace = 0.1
+    sockets.close("R-A")
     wait_for(lambda: answers.left == ["R-A"], "the end of grace")
     thread.join()
     assert isinstance(heard[0], CoordinatorUnavailable)
@@ -326,23 +326,23 @@ def test_what_takes_too_long_after_its_socket_was_closed_is_ended(
 
 def test_in_the_end_every_socket_is_closed_and_every_run_left(answers: Answers, tmp_path: Path) -> None:
     with short_folder(tmp_path) as folder:
-        doors = AgentSocketListener(folder, answers)
-        paths = [opened(doors, str(number)) for number in range(3)]
+        sockets = AgentSocketListener(folder, answers)
+        paths = [opened(sockets, str(number)) for number in range(3)]
         thread, heard = asking(paths[0], "long")
         wait_for(lambda: answers.begun, "the call")
-        doors.end(0.5)
+        sockets.end(0.5)
         thread.join()
         assert isinstance(heard[0], CoordinatorUnavailable)
         wait_for(lambda: sorted(answers.left) == ["R-0", "R-1", "R-2"], "that every run is left")
         assert os.listdir(tmp_path) == []
         with pytest.raises(CannotRun):
-            opened(doors, "late")
+            opened(sockets, "late")
 
 
 def test_noise_from_many_sides_harms_nobody(
-    doors: AgentSocketListener, campaign: Callable[[int, int], int]
+    sockets: AgentSocketListener, campaign: Callable[[int, int], int]
 ) -> None:
-    one, two = opened(doors, "A"), opened(doors, "B")
+    one, two = opened(sockets, "A"), opened(sockets, "B")
     seed = os.urandom(8)
     print(f"seed {seed.hex()}")
     chance = random.Random(seed)
@@ -354,4 +354,4 @@ def test_noise_from_many_sides_harms_nobody(
                 spoilt[chance.randrange(len(spoilt))] = chance.randrange(256)
             client.sendall(bytes(spoilt[: chance.randint(0, len(spoilt))]))
     assert said(two, "x")[0] == 1
-    assert wait_for(lambda: said(one, "x")[0] == 1, "room at the door")
+    assert wait_for(lambda: said(one, "x")[0] == 1, "room at the socket")

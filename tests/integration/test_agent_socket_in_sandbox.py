@@ -1,4 +1,4 @@
-"""A real agent's place: a linked worktree in a sandbox whose only way out is the door."""
+"""A real agent's place: a linked worktree in a sandbox whose only way out is the socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.integration.sandboxes import sandbox_of
 
 
 class Cell:
-    """A worktree of a confined agent, and a door."""
+    """A worktree of a confined agent, and a socket."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -29,8 +29,8 @@ class Cell:
         assert place is not None
         places = GitWorktrees(place, str(machine.folder / "places"), base="main")
         self.worktree: TaskWorktree = places.prepare(self.task, "task/1", repository.head(), is_confined=True)
-        self.doors = make_sockets(str(repository.path), bring=places.import_commits, look=places.inspect)
-        self.door = self.doors.open("R-1", "Alice", self.task, self.worktree)
+        self.sockets = make_sockets(str(repository.path), bring=places.import_commits, look=places.inspect)
+        self.agent_socket = self.sockets.open("R-1", "Alice", self.task, self.worktree)
 
     def run(self, *command: str, stdin: str = "") -> Said:
         """Runs a command where the agent is."""
@@ -40,12 +40,12 @@ class Cell:
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", str(machine.folder)),
             *("--bind", folder, folder, "--bind", self.worktree.private_dir, common),
             *("--ro-bind", f"{common}/objects", f"{common}/base-objects"),
-            *("--bind", self.door, self.door, "--chdir", folder),
+            *("--bind", self.agent_socket, self.agent_socket, "--chdir", folder),
         ]
         done = subprocess.run(
             [find_bubblewrap(), *view, *command],
             input=stdin,
-            env=machine.environment | {"REMAND_SOCKET": self.door},
+            env=machine.environment | {"REMAND_SOCKET": self.agent_socket},
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -62,7 +62,7 @@ def cell(near_machine: Machine) -> Iterator[Cell]:
     repository.start_coordinator()
     made = Cell(repository)
     yield made
-    made.doors.end(5)
+    made.sockets.end(5)
 
 
 def test_work_is_committed_and_handed_in_from_inside(cell: Cell) -> None:
@@ -83,7 +83,7 @@ def test_work_is_committed_and_handed_in_from_inside(cell: Cell) -> None:
 def test_there_is_no_way_round_the_socket(cell: Cell) -> None:
     machine = cell.repository.machine
     listing = cell.run("sh", "-c", f"find {machine.folder} -name '*.sock' -o -name '.got' -o -name 'ledger*'")
-    assert listing.out.split() == [cell.door]
+    assert listing.out.split() == [cell.agent_socket]
     bare = cell.run("env", "-u", "REMAND_SOCKET", REMAND, "task", "fail", cell.task, "--agent", "Alice")
     assert bare.code != 0
     assert cell.run(REMAND, "task", "heartbeat", cell.task, "--agent", "Bob").code == 1

@@ -1,4 +1,4 @@
-"""Agents speak through their doors to a real ledger: as themselves, about their own task, and never further."""
+"""Agents speak through their sockets to a real ledger: as themselves, about their own task, and never further."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_nobody_uses_up_the_key_of_another(yard: Yard, alice: Agent) -> None:
     assert said.data["refused"] == "key_reused", "within a run a key is a key"
 
 
-def test_a_stop_is_judged_by_what_is_found_in_the_workplace(alice: Agent) -> None:
+def test_a_stop_is_judged_by_what_is_found_in_the_worktree(alice: Agent) -> None:
     told = blocked(hook(alice))
     assert "it has no commit yet" in told
     assert "the MCP tool `reject_task`" in told
@@ -224,7 +224,7 @@ def test_a_hook_is_about_the_sockets_task_whatever_it_says(yard: Yard, alice: Ag
     assert yard.repository.ok("journal", bob.task)["runs"] == []
 
 
-def test_before_a_tool_files_are_guarded_in_the_workplace(alice: Agent) -> None:
+def test_before_a_tool_files_are_guarded_in_the_worktree(alice: Agent) -> None:
     def edit(path: str) -> str:
         return hook(alice, "pre_tool", tool_name="Edit", tool_input={"file_path": path}).out
 
@@ -233,7 +233,7 @@ def test_before_a_tool_files_are_guarded_in_the_workplace(alice: Agent) -> None:
     assert edit(str(alice.folder / "work.txt")) == ""
     command = f"remand review reject {alice.task} --commit x"
     allowed = hook(alice, "pre_tool", tool_name="Bash", tool_input={"command": command})
-    assert allowed.out == "", "what an agent may call is for its door to say"
+    assert allowed.out == "", "what an agent may call is for its socket to say"
 
 
 def test_commits_that_cannot_be_taken_over_are_said_to_be(yard: Yard, alice: Agent) -> None:
@@ -269,7 +269,7 @@ def test_nothing_that_an_agent_puts_in_the_way_is_run_or_read(yard: Yard, tmp_pa
     yard.repository.git("fetch", "-q", str(alice.folder / ".git"), f"HEAD:refs/heads/{alice.story['branch']}")
     put_in_the_way(alice.folder, canary)
     before = yard.repository.written().keys()
-    alice.yard.doors._answering._bring = lambda _: tip  # type: ignore[attr-defined]
+    alice.yard.sockets._answering._bring = lambda _: tip  # type: ignore[attr-defined]
     try:
         for words in (
             ("log", "tail"),
@@ -283,7 +283,7 @@ def test_nothing_that_an_agent_puts_in_the_way_is_run_or_read(yard: Yard, tmp_pa
         shutil.rmtree(alice.folder)
         assert alice.says("--json", "task", "show", alice.task).code == 0
     finally:
-        alice.yard.doors._answering._bring = yard._bring  # type: ignore[attr-defined]
+        alice.yard.sockets._answering._bring = yard._bring  # type: ignore[attr-defined]
     assert not canary.exists(), canary.read_text()
     assert alice.story["status"] == "provisional"
     new = [event["meta"]["actor"] for name, event in yard.repository.written().items() if name not in before]
@@ -299,7 +299,7 @@ def test_a_call_under_way_when_the_run_ends_is_finished(yard: Yard, alice: Agent
     thread = threading.Thread(target=lambda: heard.append(alice.remand(*words)))
     thread.start()
     wait_for(lambda: outside_processes(alice), "the call")
-    yard.doors.close(alice.run_id)
+    yard.sockets.close(alice.run_id)
     assert bob.says("--json", "task", "heartbeat", bob.task).code == 0
     with pytest.raises(CoordinatorUnavailable):
         alice.says("task", "list")
@@ -309,12 +309,12 @@ def test_a_call_under_way_when_the_run_ends_is_finished(yard: Yard, alice: Agent
 
 def outside_processes(agent: Agent) -> set[Any]:
     """What runs for an agent outside."""
-    found: set[Any] = agent.yard.doors._answering._outside._processes.get(agent.run_id, set())  # type: ignore[attr-defined]
+    found: set[Any] = agent.yard.sockets._answering._outside._processes.get(agent.run_id, set())  # type: ignore[attr-defined]
     return found
 
 
 def test_a_closed_socket_is_said_to_be_closed(yard: Yard, alice: Agent) -> None:
-    yard.doors.close(alice.run_id)
+    yard.sockets.close(alice.run_id)
     said = alice.remand("task", "list", "--json")
     assert (said.code, said.data["error"]) == (3, "environment")
     assert "closed" in said.data["message"]
@@ -324,7 +324,7 @@ def test_a_closed_socket_is_said_to_be_closed(yard: Yard, alice: Agent) -> None:
 
 
 def test_help_needs_no_socket(yard: Yard, alice: Agent) -> None:
-    yard.doors.close(alice.run_id)
+    yard.sockets.close(alice.run_id)
     assert "--commit" in alice.remand("task", "submit", "--help").out
     assert alice.remand("--version").code == 0
 
@@ -359,7 +359,7 @@ def test_an_agents_side_loads_next_to_nothing(alice: Agent) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script, "task", "heartbeat", alice.task],
-        env=alice.yard.machine.environment | {"REMAND_SOCKET": alice.door},
+        env=alice.yard.machine.environment | {"REMAND_SOCKET": alice.agent_socket},
         capture_output=True,
         text=True,
         check=True,
@@ -368,7 +368,7 @@ def test_an_agents_side_loads_next_to_nothing(alice: Agent) -> None:
 
 
 class TestWithoutACoordinator:
-    """What a coordinator would do is done by processes of our own, and ended with the doors."""
+    """What a coordinator would do is done by processes of our own, and ended with the sockets."""
 
     @pytest.fixture
     def yard(self, near_machine: Machine) -> Iterator[Yard]:
@@ -406,7 +406,7 @@ class TestWithoutACoordinator:
         thread = threading.Thread(target=submit)
         thread.start()
         process = next(iter(wait_for(lambda: outside_processes(alice), "the call")))
-        yard.doors.end(0.2)
+        yard.sockets.end(0.2)
         thread.join()
         assert isinstance(heard[0], CoordinatorUnavailable)
         assert process.wait(PATIENCE) == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""Done claims without a passed verdict, through every door there is: none of them makes a task provisional or done."""
+"""Done claims without a passed verdict, through every interface there is: none of them makes a task provisional or done."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class House:
         assert found is not None
         self.tree = found.tree
         self.key = self.opened.ledger.keys.ensure_key().id
-        self.doors: Counter[str] = Counter()
+        self.interfaces: Counter[str] = Counter()
         self._session = 0
 
     def _task(self, number: int) -> tuple[str, str]:
@@ -127,7 +127,7 @@ def by_socket(house: House, task: str, handoff: str, rng: random.Random) -> None
 
 
 def by_raw_frames(house: House, task: str, handoff: str, rng: random.Random) -> None:
-    """Speaks the coordinator's own language, in words that no door knows."""
+    """Speaks the coordinator's own language, in words that no interface knows."""
     verdict = {"status": "passed", "commit": house.commit, "tree": house.tree, "policy": ""}
     ask = {
         "ask": rng.choice(["recordverdict", "overridegate", "settletask", "openescalation"]),
@@ -220,20 +220,20 @@ def house(near_machine: Machine, campaign: Callable[[int, int], int]) -> Iterato
 def test_no_interface_accepts_a_done_claim_that_no_gate_has_passed(
     house: House, campaign: Callable[[int, int], int]
 ) -> None:
-    """10,000 in the full campaign; the slow doors, which start processes, get their share."""
+    """10,000 in the full campaign; the slow interfaces, which start processes, get their share."""
     seed = random.SystemRandom().getrandbits(32)
     rng, fast, slow = random.Random(seed), campaign(390, 9600), campaign(10, 400)
     print(f"seed {seed}, {fast + slow} done claims")
-    doors = [rng.choice(FAST) for _ in range(fast)] + [SLOW[at % len(SLOW)] for at in range(slow)]
-    rng.shuffle(doors)
-    for at, door in enumerate(doors, 1):
+    interfaces = [rng.choice(FAST) for _ in range(fast)] + [SLOW[at % len(SLOW)] for at in range(slow)]
+    rng.shuffle(interfaces)
+    for at, interface in enumerate(interfaces, 1):
         task, handoff = rng.choice(house.tasks)
-        door(house, task, handoff, rng)
-        house.doors[door.__name__] += 1
+        interface(house, task, handoff, rng)
+        house.interfaces[interface.__name__] += 1
         if at % 50 == 0:
             assert house.released() == [], f"seed {seed}"
     assert house.released() == [], f"seed {seed}"
-    assert set(house.doors) == {door.__name__ for door in (*FAST, *SLOW)}
+    assert set(house.interfaces) == {interface.__name__ for interface in (*FAST, *SLOW)}
     house.opened.store.close()
     house.repository.forget_ledger()
     house.opened = open_ledger(str(house.repository.path))

@@ -18,7 +18,7 @@ from remand.adapters.sandbox.agent_launchers import link_folders
 from remand.adapters.sandbox.job_setup import SYSTEM_PATH, FileView, Visibility
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from remand.app.scheduler.ports import AgentLaunch, Bounds, RunEnd
-from tests.integration.agent_launchers import PATIENCE, crew_of, end_of, eventually
+from tests.integration.agent_launchers import PATIENCE, end_of, eventually, launcher_of
 from tests.integration.agent_sockets import CONFIG
 from tests.integration.machine import Machine
 from tests.integration.test_agent_socket_in_sandbox import Cell
@@ -91,11 +91,11 @@ class ConfinedCell(Cell):
             command=command,
             prompt=stdin,
             worktree=self.worktree,
-            socket=self.door,
+            socket=self.agent_socket,
             log=str(self.repository.machine.folder / "R-1.log"),
             bounds=Bounds(hide=(str(self.repository.path),), has_network=False, **bounds),
         )
-        return end_of(crew_of("confined").start(order))
+        return end_of(launcher_of("confined").start(order))
 
     def answers(self, commands: Sequence[Sequence[str]], **bounds: Any) -> list[tuple[int, str, str]]:
         """What came of each command, all of them run by one agent."""
@@ -107,13 +107,13 @@ class ConfinedCell(Cell):
 
 @pytest.fixture
 def cell(near_machine: Machine) -> Iterator[ConfinedCell]:
-    crew_of("confined")
+    launcher_of("confined")
     repository = near_machine.repository(config=CONFIG)
     repository.add("The first")
     repository.start_coordinator()
     made = ConfinedCell(repository)
     yield made
-    made.doors.end(5)
+    made.sockets.end(5)
 
 
 def entries(*folders: str) -> dict[str, dict[str, list[Any]]]:
@@ -231,7 +231,7 @@ class Folders:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
-    crew_of("confined")
+    launcher_of("confined")
     return Folders(tmp_path)
 
 

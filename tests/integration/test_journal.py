@@ -311,7 +311,7 @@ def test_an_alias_is_the_same_agent(tmp_path: Path) -> None:
     assert journal.find_supporting_run(TASK, "Alice", RAN)
 
 
-# Through the door.
+# Through the socket.
 
 
 REJECTION = {

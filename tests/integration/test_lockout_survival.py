@@ -30,9 +30,9 @@ def survived(mix: list[str], seed: int, monkeypatch: pytest.MonkeyPatch) -> None
             site = Site(machine, random.Random(seed), patch)
             for name in mix:
                 DISTURBANCES[name](site)
-                assert site.try_door() == LOCKED, name
+                assert site.try_claim() == LOCKED, name
             for task in site.tasks[:: max(1, len(site.tasks) - 1)]:
-                assert site.open_doors(task) == []
+                assert site.accepted_calls(task) == []
             another_finishes(site)
     finally:
         machine.close()

@@ -1,4 +1,4 @@
-"""MCP at an agent's door: the server speaks as whose door it is, about the one task, and nothing else gets through."""
+"""MCP at an agent's socket: the server speaks as whose socket it is, about the one task, and nothing else gets through."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_an_agent_works_on_its_own_task_through_its_socket_and_on_no_other(alice
 
 async def _work(alice: Agent, other: Agent) -> None:
     user = User("wontfix")
-    own = {"REMAND_SOCKET": alice.door}
+    own = {"REMAND_SOCKET": alice.agent_socket}
     server = StdioServerParameters(
         command=REMAND, args=["mcp"], env=alice.yard.machine.environment | own, cwd=alice.folder
     )

@@ -165,7 +165,7 @@ class TestHttp:
         ("", {"REMAND_ACTOR": "${REMAND_ACTOR}"}, "agent"),
         ("Lead", {"REMAND_ACTOR": "Fenster"}, "Lead"),
         ("user", {}, "user"),
-        ("", {"REMAND_SOCKET": "/run/door"}, ""),
+        ("", {"REMAND_SOCKET": "/run/agent"}, ""),
     ],
 )
 def test_a_server_speaks_for_who_was_named_and_at_a_socket_for_whose_it_is(

@@ -257,7 +257,7 @@ def test_codex_rejects_its_task_with_our_command_in_its_own_shell(sandbox: str, 
 
     heard = asked(models["codex"], -1)
     assert "Verbal (agent), inside an agent's environment" in heard
-    assert "user_only" in heard, "what is found is the agent's door"
+    assert "user_only" in heard, "what is found is the agent's socket"
     assert "is accepted as valid" in heard
     assert [one["agent"] for one in repository.ok("task", "show", task)["rejections"]] == ["Verbal"]
     assert repository.ok("task", "show", task)["status"] == "deferred"

@@ -91,7 +91,7 @@ def check_all_is_well(office: Office, machine: Machine) -> None:
     assert not any(one.get("is_fault") for one in office.events("run.end") if one["how"] == "lost")
     eventually(lambda: marked(str(machine.folder)) == [])
     sockets = [path for path in machine.runtime.glob("remand/*/*") if path.is_socket()]
-    assert sockets == [], "the door of an agent"
+    assert sockets == [], "the socket of an agent"
     office.check()
 
 

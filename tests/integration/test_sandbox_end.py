@@ -158,9 +158,9 @@ def test_a_bubblewrap_that_stays_for_good_is_killed(tmp_path: Path, monkeypatch:
 
 def test_nothing_of_an_agent_lives_when_its_end_is_known(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(supervisor, "END_SECONDS", 0.5)
-    crew = ConfinedAgentLauncher(slow_bubblewrap(tmp_path, seconds=1000))
+    launcher = ConfinedAgentLauncher(slow_bubblewrap(tmp_path, seconds=1000))
     with ExitStack() as stack:
-        bench = AgentBench(crew, AgentTestbed(stack))
+        bench = AgentBench(launcher, AgentTestbed(stack))
         agent = bench.start("/bin/sh", "-c", "sleep 1000 & sleep 1000", bench.mark)
         agent.stop()
 

@@ -347,7 +347,7 @@ def _gets_on(home: Path) -> int:
 
 class TestSpeed:
     @pytest.mark.parametrize("is_confined", [False, True], ids=["open", "confined"])
-    def test_a_workplace_that_is_as_it_should_be_needs_no_git(
+    def test_a_worktree_that_is_as_it_should_be_needs_no_git(
         self, site: Site, monkeypatch: pytest.MonkeyPatch, is_confined: bool
     ) -> None:
         worker = site.prepare(is_confined=is_confined)
@@ -693,7 +693,7 @@ class TestFullDisk:
 
 
 class TestSandbox:
-    """What a confined agent sees by bubblewrap, as the crew binds it."""
+    """What a confined agent sees by bubblewrap, as the launcher binds it."""
 
     def inside(self, worker: Worker, script: str) -> tuple[int, str]:
         sandbox_of("bubblewrap")

@@ -223,7 +223,7 @@ def require_rightly_accepted(
     match ask:
         case c.ClaimTask() | c.AcceptHandoff() | c.SubmitTask():
             barred = locked_above(known, before) | {lockout.agent for lockout in known.people.lockouts}
-            require(actor.name not in barred, "a locked-out agent got through a door", (ask, known))
+            require(actor.name not in barred, "a locked-out agent was let through", (ask, known))
         case c.ApproveReview() if answer.events:
             commit = world.repository.commits[ask.commit]
             submission = known.submission

@@ -220,7 +220,7 @@ class Breaker:
         return tuple(sorted(found, key=lambda breach: breach.since))
 
 
-SYSTEM_CAUSES = ("disk", "sandbox", "door")
+SYSTEM_CAUSES = ("disk", "sandbox", "socket")
 """Causes that are the system's beyond doubt: no second task has to fail to know."""
 
 

@@ -1,4 +1,4 @@
-"""Real hosts, started as the scheduler starts them: with what their outfit gives them, and nothing else of ours."""
+"""Real hosts, started as the scheduler starts them: with what their launch configuration gives them, and nothing else of ours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.acceptance.real_agents.endpoint import HERE
 PROMPT = "Do the task.\nAll of it, “rightly”."
 REASON = "REJECTED: Quality gates failed\n- Tests: 73 failures (requires 100% pass)\nContinue working."
 IDENTITY = {
-    "REMAND_SOCKET": "/nowhere/door.sock",
+    "REMAND_SOCKET": "/nowhere/agent.sock",
     "REMAND_TASK": "T-1",
     "REMAND_ACTOR": "Fenster",
     "REMAND_HANDOFF": "H-1",

@@ -1,4 +1,4 @@
-"""Real hosts with the outfit that the scheduler gives them: our hooks and tools are there, and gone with the run."""
+"""Real hosts with the launch configuration that the scheduler gives them: our hooks and tools are there, and gone with the run."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def test_every_code_given_is_explained() -> None:
 
 
 def test_only_the_domain_refuses() -> None:
-    """What may not be done is a rule. The simulated forge has refusals of its own."""
-    outside = [place for place, _ in refusals() if not place.startswith(("domain/", "testing/forge_desk"))]
+    """What may not be done is a rule."""
+    outside = [place for place, _ in refusals() if not place.startswith("domain/")]
 
     assert not outside
 

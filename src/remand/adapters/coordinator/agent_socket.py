@@ -212,13 +212,13 @@ class AgentSocketListener:
     def open(self, run_id: str, agent: str, task_id: str, worktree: TaskWorktree) -> str:
         if run_id in self._by_run or self._is_ending:
             raise CannotRun(
-                "door", f"The run {run_id} already has an agent socket, or the scheduler is stopping."
+                "socket", f"The run {run_id} already has an agent socket, or the scheduler is stopping."
             )
         path = os.path.join(self._folder, _file_name(run_id, self._folder))
         try:
             listener = listen(path, BACKLOG)
         except OSError as error:
-            raise CannotRun("door", f"The socket {path} cannot be made: {error}.") from None
+            raise CannotRun("socket", f"The socket {path} cannot be made: {error}.") from None
         agent_socket = AgentSocket(AgentCaller(run_id, agent, task_id, worktree), path, listener)
         self._by_run[run_id] = agent_socket
         self._run_in_loop(partial(self._add_socket, agent_socket))

@@ -212,7 +212,9 @@ def _agent_setting(order: AgentLaunch, processes: int) -> AgentSetting:
     if is_full(folder):
         raise CannotRun("disk", f"The disk of {folder} is nearly full. Free some space there.")
     if order.socket and not job_setup.is_socket(order.socket):
-        raise CannotRun("door", f"The agent's socket {order.socket} was not found. It must be opened again.")
+        raise CannotRun(
+            "socket", f"The agent's socket {order.socket} was not found. It must be opened again."
+        )
     path = tuple(_search_path(order))
     bounds = order.bounds
     job = Job(

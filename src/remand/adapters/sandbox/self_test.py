@@ -213,7 +213,7 @@ class AgentTestbed:
         self.other = _put(self.path(f"work/{OTHER}/notes"), self.word)
         self.coordinator = self._coordinator()
         os.makedirs(self.path("run"))
-        self.socket, self.door, self.other_door = (
+        self.socket, self.agent_socket, self.other_agent_socket = (
             _listen(stack, self.path(f"run/{name}")) for name in ("coordinator", "own", "other")
         )
         self.named_socket = _listen(stack, f"@{self.word}")
@@ -234,7 +234,7 @@ class AgentTestbed:
             command=command,
             prompt=prompt,
             worktree=self.worktree,
-            socket=self.door,
+            socket=self.agent_socket,
             log=self.path("logs/R-1"),
             bounds=Bounds(seconds=SECONDS, has_network=has_network, read=(self.root,), hide=hide),
         )
@@ -380,7 +380,7 @@ def _reach_attempts(target: AgentTestbed) -> dict[str, list[str]]:
         "look into the coordinator's memory": ["trace", pid],
         "end the coordinator": ["end", pid],
         "reach the coordinator's socket": ["connect_unix", target.socket],
-        "reach another agent's socket": ["connect_unix", target.other_door],
+        "reach another agent's socket": ["connect_unix", target.other_agent_socket],
         "reach a server on this machine": ["connect_loopback", str(target.port)],
         "reach the network": ["connect_out"],
     }

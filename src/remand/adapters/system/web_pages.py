@@ -135,7 +135,7 @@ def _is_plain(url: str) -> bool:
 
 
 def _is_expected_peer(connection: HTTPConnection, host: str) -> bool:
-    """Looks at who really answers: a listed name must not lead to this machine by the back door."""
+    """Looks at who really answers: a listed name must not lead back to this machine."""
     peer = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
     if host == "localhost":
         return peer.is_loopback

@@ -9,7 +9,7 @@ from remand.startup import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-AGENT_SOCKET_PATH = "/run/remand/door.sock"
+AGENT_SOCKET_PATH = "/run/remand/agent.sock"
 """Where a confined agent finds its own socket."""
 
 

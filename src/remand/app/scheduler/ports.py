@@ -18,7 +18,7 @@ class CannotRun(RemandError):  # noqa: N818 - a state of affairs of the system, 
     def __init__(self, cause: str, message: str) -> None:
         super().__init__(message)
         self.cause = cause
-        """What is wrong, in one word that stays the same: `disk`, `git`, `program`, `sandbox`, `door`."""
+        """What is wrong, in one word that stays the same: `disk`, `git`, `program`, `sandbox`, `socket`."""
 
 
 class TaskWorktree(Record, kw_only=True):

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from remand.app.ports import CommitDifference
 from remand.app.requests import Acceptance, Request, Rules
 from remand.app.scheduler.ledger_client import LedgerClient
-from remand.app.scheduler.ports import SubmissionChanges
-from remand.app.scheduler.review_runs import ReviewRuns, request_from_answer
+from remand.app.scheduler.review_runs import ReviewRuns, SubmittedChanges, request_from_answer
 from remand.app.tasks.staff import Load
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Role, Team
@@ -292,9 +291,9 @@ def test_no_reviewer_is_started_while_an_approval_waits_for_the_users_answer() -
     world = FakeLedger(rules=Rules(gates=(), team=TEAM))
     task_id, _ = world.add_and_claim(title=TITLE, scope=SCOPE)
     world.submit(task_id)
-    books = LedgerClient(world.ledger, lambda: world.rules, lambda: "", world.ids.hex)
+    ledger = LedgerClient(world.ledger, lambda: world.rules, lambda: "", world.ids.hex)
     session = Session("20261115-070000-000000ff", keys=FakeKeys("a stranger"))
-    opinions = ReviewRuns(books, cast(SubmissionChanges, None), world.ids.hex)
+    opinions = ReviewRuns(ledger, cast(SubmittedChanges, None), world.ids.hex)
 
     def chosen() -> str:
         found = opinions.choose(Purpose.REVIEW, world.task(task_id), Load({}))

@@ -321,7 +321,7 @@ def test_one_that_is_let_through_to_try_costs_its_task_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize("cause", ["disk", "sandbox", "door", "program"])
+@pytest.mark.parametrize("cause", ["disk", "sandbox", "socket", "program"])
 def test_what_the_system_lacks_is_said_once_and_counts_against_nobody(cause: str) -> None:
     shop = FakeScheduler(agent(), agent("Bob", skills=("x",)))
     shop.fault = CannotRun(cause, "no room on the disk")
@@ -611,13 +611,13 @@ def test_what_was_handed_in_stays_as_it_is() -> None:
     shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
     shop.tick()
-    books, place = shop.scheduler._ledger, shop.orders[0].worktree
+    ledger, place = shop.scheduler._ledger, shop.orders[0].worktree
     shop.worktrees.looks[task_id] = WorktreeState(head="work")
-    assert import_agent_commits(books, shop.worktrees, place) == "work"
+    assert import_agent_commits(ledger, shop.worktrees, place) == "work"
     shop.tick(2)
 
     with pytest.raises(CannotRun, match="no longer held"):
-        import_agent_commits(books, shop.worktrees, place)
+        import_agent_commits(ledger, shop.worktrees, place)
 
 
 def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> None:

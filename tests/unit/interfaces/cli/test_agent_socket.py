@@ -1,4 +1,4 @@
-"""What an agent may say at its door, before anything of it is carried out."""
+"""What an agent may say at its socket, before anything of it is carried out."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from remand.interfaces.cli.agent_socket import server
 from remand.interfaces.cli.agent_socket.server import call_settings
 from remand.interfaces.cli.registry import COMMANDS, parse_call
 
-WORKPLACE = TaskWorktree(task_id="T-1", folder="/work/t-1", branch="task/1", common_dir="/repo/.git")
-CALLER = AgentCaller("R-1", "Alice", "T-1", WORKPLACE)
+WORKTREE = TaskWorktree(task_id="T-1", folder="/work/t-1", branch="task/1", common_dir="/repo/.git")
+CALLER = AgentCaller("R-1", "Alice", "T-1", WORKTREE)
 TIP = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -82,7 +82,7 @@ def test_another_folder_is_refused(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", [".", "src", "/work/t-1", "/work/t-1/src", "src/../."])
-def test_a_folder_in_the_workplace_is_as_good_as_none(folder: str) -> None:
+def test_a_folder_in_the_worktree_is_as_good_as_none(folder: str) -> None:
     assert admitted("-C", folder, "task", "list").subject == ""
 
 
@@ -111,7 +111,7 @@ def test_too_much_is_refused() -> None:
     "name", ["HEAD", "@", "", "task/1", "refs/heads/task/1", TIP, TIP[:7], TIP[:12].upper()]
 )
 def test_the_tip_may_be_called_by_any_of_its_names(name: str) -> None:
-    assert require_tip(name, TIP, WORKPLACE.branch) == TIP
+    assert require_tip(name, TIP, WORKTREE.branch) == TIP
 
 
 @pytest.mark.parametrize(
@@ -119,18 +119,18 @@ def test_the_tip_may_be_called_by_any_of_its_names(name: str) -> None:
 )
 def test_nothing_but_the_tip_is_handed_in(name: str) -> None:
     with pytest.raises(Refused, match="tip of task/1"):
-        require_tip(name, TIP, WORKPLACE.branch)
+        require_tip(name, TIP, WORKTREE.branch)
 
 
-def test_a_workplace_without_a_commit_hands_nothing_in() -> None:
+def test_a_worktree_without_a_commit_hands_nothing_in() -> None:
     with pytest.raises(Refused, match="Commit the work"):
-        require_tip("HEAD", "", WORKPLACE.branch)
+        require_tip("HEAD", "", WORKTREE.branch)
 
 
 def test_another_branch_is_not_handed_in() -> None:
     found = admitted("task", "submit", "T-1", "--commit", "HEAD", "--branch", "main")
     with pytest.raises(Refused, match="task/1"):
-        require_own_branch(WORKPLACE.branch, found.options.branch)
+        require_own_branch(WORKTREE.branch, found.options.branch)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_who_and_where_are_not_passed_on() -> None:
 
 def test_a_key_counts_for_its_run_alone() -> None:
     call = parse_call(["--key", "k", "task", "list"])
-    other = AgentCaller("R-2", "Alice", "T-1", WORKPLACE)
+    other = AgentCaller("R-2", "Alice", "T-1", WORKTREE)
     own, same, others = (server.build_arguments(one, call, {})[1] for one in (CALLER, CALLER, other))
     assert own == same != others
     assert "k" not in (own, others)
@@ -185,7 +185,7 @@ def test_the_sockets_own_agent_and_task_are_forced() -> None:
 )
 def test_nothing_is_decided_at_the_socket_of_one_who_judges(arguments: tuple[str, ...]) -> None:
     """What it looks at is another's code, which can speak there as well."""
-    place = msgspec.structs.replace(WORKPLACE, task_id="T-1-review")
+    place = msgspec.structs.replace(WORKTREE, task_id="T-1-review")
     judge = CALLER._replace(agent="Rita", worktree=place)
 
     with pytest.raises(Refused, match="final message"):

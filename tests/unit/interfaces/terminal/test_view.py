@@ -49,7 +49,7 @@ class FakeBoardSource:
         return f"{option} it is"
 
 
-class Seat:
+class ViewTerminal:
     """A terminal, and whoever sits at it: does one thing after the other, each time the view asks whether to stop."""
 
     def __init__(self, stream: TextIO, master: int) -> None:
@@ -86,7 +86,7 @@ class Seat:
 
 
 @pytest.fixture
-def seat() -> Iterator[Seat]:
+def terminal() -> Iterator[ViewTerminal]:
     master, slave = pty.openpty()
     os.set_blocking(master, False)
     with (
@@ -94,20 +94,20 @@ def seat() -> Iterator[Seat]:
         open(slave, "w", encoding="utf-8", closefd=False) as stream,
     ):
         before = termios.tcgetattr(raw)
-        yield Seat(stream, master)
+        yield ViewTerminal(stream, master)
         assert termios.tcgetattr(raw) == before
     os.close(master)
 
 
-def pressing(seat: Seat, keys: str) -> Callable[[], bool]:
-    return lambda: seat.press(keys) is None
+def pressing(terminal: ViewTerminal, keys: str) -> Callable[[], bool]:
+    return lambda: terminal.press(keys) is None
 
 
-def test_the_view_ends_when_whoever_started_it_says_so(seat: Seat) -> None:
-    assert seat.watch(FakeBoardSource(), seat.has_drawn("no scheduler")) is ExitReason.STOPPED
+def test_the_view_ends_when_whoever_started_it_says_so(terminal: ViewTerminal) -> None:
+    assert terminal.watch(FakeBoardSource(), terminal.has_drawn("no scheduler")) is ExitReason.STOPPED
 
 
-def test_the_board_is_read_once_more_when_something_has_changed(seat: Seat) -> None:
+def test_the_board_is_read_once_more_when_something_has_changed(terminal: ViewTerminal) -> None:
     source = FakeBoardSource()
 
     def change() -> bool:
@@ -115,21 +115,24 @@ def test_the_board_is_read_once_more_when_something_has_changed(seat: Seat) -> N
         source.is_changed = True
         return True
 
-    seat.watch(source, seat.has_drawn("no scheduler"), change, seat.has_drawn("Mend roof 7"))
+    terminal.watch(source, terminal.has_drawn("no scheduler"), change, terminal.has_drawn("Mend roof 7"))
 
     assert source.looks == [("", False), ("", False)]
 
 
-def test_what_a_key_asks_for_is_carried_out_and_what_came_of_it_said(seat: Seat) -> None:
+def test_what_a_key_asks_for_is_carried_out_and_what_came_of_it_said(terminal: ViewTerminal) -> None:
     source = FakeBoardSource(a_question())
-    seat.watch(
-        source, seat.has_drawn("Mend roof 1"), pressing(seat, "3"), seat.has_drawn("reassign:Bob it is")
+    terminal.watch(
+        source,
+        terminal.has_drawn("Mend roof 1"),
+        pressing(terminal, "3"),
+        terminal.has_drawn("reassign:Bob it is"),
     )
 
     assert source.answers == [("E-000000000001", "reassign:Bob", "")]
 
 
-def test_two_quick_keys_answer_one_question_and_not_the_next(seat: Seat) -> None:
+def test_two_quick_keys_answer_one_question_and_not_the_next(terminal: ViewTerminal) -> None:
     source = FakeBoardSource(a_question(1), a_question(2))
     real = source.answer
 
@@ -138,14 +141,17 @@ def test_two_quick_keys_answer_one_question_and_not_the_next(seat: Seat) -> None
         return real(question, option, guidance)
 
     source.answer = answer  # type: ignore[method-assign]
-    seat.watch(
-        source, seat.has_drawn("Mend roof 1"), pressing(seat, "11"), seat.has_drawn("has just changed")
+    terminal.watch(
+        source,
+        terminal.has_drawn("Mend roof 1"),
+        pressing(terminal, "11"),
+        terminal.has_drawn("has just changed"),
     )
 
     assert source.answers == [("E-000000000001", "fix", "")]
 
 
-def test_a_ledger_that_cannot_be_read_is_said_and_the_last_board_stays(seat: Seat) -> None:
+def test_a_ledger_that_cannot_be_read_is_said_and_the_last_board_stays(terminal: ViewTerminal) -> None:
     source = FakeBoardSource(a_question())
 
     def fail() -> bool:
@@ -153,43 +159,47 @@ def test_a_ledger_that_cannot_be_read_is_said_and_the_last_board_stays(seat: Sea
         source.is_changed = True
         return True
 
-    seat.watch(source, seat.has_drawn("Mend roof 1"), fail, seat.has_drawn("! The disk is full."))
+    terminal.watch(source, terminal.has_drawn("Mend roof 1"), fail, terminal.has_drawn("! The disk is full."))
 
-    last = seat.drawn.rpartition("\x1b[H")[2]
+    last = terminal.drawn.rpartition("\x1b[H")[2]
     assert "Mend roof 1" in last
 
 
-def test_looking_again_is_thorough(seat: Seat) -> None:
+def test_looking_again_is_thorough(terminal: ViewTerminal) -> None:
     source = FakeBoardSource()
-    seat.watch(source, seat.has_drawn("no scheduler"), pressing(seat, "r"), lambda: len(source.looks) > 1)
+    terminal.watch(
+        source, terminal.has_drawn("no scheduler"), pressing(terminal, "r"), lambda: len(source.looks) > 1
+    )
 
     assert source.looks[1] == ("", True)
 
 
-def test_of_many_questions_the_story_of_the_one_looked_at_is_read(seat: Seat) -> None:
+def test_of_many_questions_the_story_of_the_one_looked_at_is_read(terminal: ViewTerminal) -> None:
     source = FakeBoardSource(*(a_question(number) for number in range(MAX_WITH_HISTORY + 1)))
-    seat.watch(source, seat.has_drawn("Mend roof 0"), pressing(seat, "j"), lambda: len(source.looks) > 1)
+    terminal.watch(
+        source, terminal.has_drawn("Mend roof 0"), pressing(terminal, "j"), lambda: len(source.looks) > 1
+    )
 
     assert source.looks[1] == ("E-000000000001", False)
 
 
-def test_the_view_is_left_by_its_key(seat: Seat) -> None:
-    assert seat.watch(FakeBoardSource(), pressing(seat, "q"), lambda: False) is ExitReason.QUIT
+def test_the_view_is_left_by_its_key(terminal: ViewTerminal) -> None:
+    assert terminal.watch(FakeBoardSource(), pressing(terminal, "q"), lambda: False) is ExitReason.QUIT
 
 
-def test_where_the_terminal_has_gone_the_view_ends(seat: Seat) -> None:
+def test_where_the_terminal_has_gone_the_view_ends(terminal: ViewTerminal) -> None:
     reader, writer = os.pipe()
     os.close(writer)
 
-    ending = show_view(FakeBoardSource(), seat.terminal._replace(keyboard=reader))
+    ending = show_view(FakeBoardSource(), terminal.terminal._replace(keyboard=reader))
     os.close(reader)
 
     assert ending is ExitReason.GONE
 
 
-def test_a_ledger_that_cannot_be_read_at_all_is_left_to_whoever_called(seat: Seat) -> None:
+def test_a_ledger_that_cannot_be_read_at_all_is_left_to_whoever_called(terminal: ViewTerminal) -> None:
     source = FakeBoardSource()
     source.fault = "The disk is full."
 
     with pytest.raises(EnvironmentFault):
-        show_view(source, seat.terminal)
+        show_view(source, terminal.terminal)

@@ -111,7 +111,7 @@ def build_arguments(caller: AgentCaller, call: CommandCall, settled: Mapping[str
     if call.key:
         common += [
             "--key",
-            f"door-{sha256(f'{caller.run_id} {call.key}'.encode('utf-8', 'replace')).hexdigest()[:40]}",
+            f"agent-{sha256(f'{caller.run_id} {call.key}'.encode('utf-8', 'replace')).hexdigest()[:40]}",
         ]
     own = [f"{name}={value}" for name, value in settled.items()]
     return [*common, *call.command.split(" "), *own, *_without_options(call.rest, settled)]
