@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 _KEPT = "\n\t"
@@ -68,6 +67,8 @@ def phrase_set(text: str) -> frozenset[str]:
 
 def split_words(text: str) -> list[str]:
     """The runs of letters in a text of any script; figures and underscores separate them."""
+    import re  # every hook that writes a run down loads this module, and has no use for it
+
     return re.findall(r"[^\W\d_]+", text)
 
 
