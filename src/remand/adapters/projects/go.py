@@ -9,6 +9,7 @@ from remand.domain.gate.gate import GatePreparation, GateProposals
 
 _TEST_FILE = re.compile(r"(?:.*/)?[^/]+_test\.go")
 _CACHE = "GOMODCACHE={cache}"
+_VENDORED = "vendor/modules.txt"
 
 
 def propose(project: Project) -> GateProposals:
@@ -17,10 +18,12 @@ def propose(project: Project) -> GateProposals:
         return GateProposals()
     prepare = _prepare(project)
     start = ("env", _CACHE, "GOPROXY=off") if prepare else ()
+    # Go looks there by itself only where go.mod asks for 1.14 or later.
+    vendored = ("-mod=vendor",) if _VENDORED in project.paths else ()
     found = [
         proposal(
             "lint",
-            (*start, "go", "vet", "-json", "./..."),
+            (*start, "go", "vet", *vendored, "-json", "./..."),
             "go",
             "go.mod is there",
             require={"max_errors": 0.0},
@@ -31,7 +34,7 @@ def propose(project: Project) -> GateProposals:
         found.append(
             proposal(
                 "tests",
-                (*start, "go", "test", "-json", "./..."),
+                (*start, "go", "test", *vendored, "-json", "./..."),
                 "go",
                 f"{tests[0]} is there",
                 require={"max_failures": 0.0, "max_errors": 0.0},
@@ -43,7 +46,7 @@ def propose(project: Project) -> GateProposals:
 
 def _prepare(project: Project) -> GatePreparation | None:
     """Downloads the modules that go.sum names, unless they lie in the repository."""
-    if not project.text("go.sum").strip() or "vendor/modules.txt" in project.paths:
+    if not project.text("go.sum").strip() or _VENDORED in project.paths:
         return None
     return GatePreparation(
         command=("env", _CACHE, "GOFLAGS=-modcacherw", "go", "mod", "download"), key=("go.sum", "go.mod")

@@ -85,3 +85,10 @@ def test_gates_of_several_languages_do_not_hide_one_another() -> None:
 
 def test_a_project_of_nothing_known_gets_nothing() -> None:
     assert proposed({"README.md": "# Sums\n"}).gates == ()
+
+
+def test_modules_that_lie_in_the_repository_are_used_whatever_version_go_mod_asks_for() -> None:
+    found = gates({**MODULE, "vendor/modules.txt": "", "calc_test.go": ""})
+
+    assert found["tests"].command == ("go", "test", "-mod=vendor", "-json", "./...")
+    assert found["lint"].command == ("go", "vet", "-mod=vendor", "-json", "./...")
