@@ -201,7 +201,10 @@ class Context:
 
     @contextmanager
     def gate_progress(self) -> Iterator[None]:
-        """Shows on standard error which gate takes its time."""
+        """Shows on standard error which gate takes its time; not to programs, which read the answer."""
+        if self.call.is_json and not self.origin.stderr.isatty():
+            yield
+            return
         progress = ProgressLines(self.origin.stderr)
         self.gates.progress = progress
         try:

@@ -1,0 +1,48 @@
+"""`remand init` ends with what the proposed gates measure, and leaves out those that do not work."""
+
+import shutil
+import tomllib
+
+import pytest
+
+from tests.integration.machine import Machine, Repository
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+PACKAGE = '{"type": "module", "scripts": {"test": "%s"}}\n'
+TEST = 'import { test } from "node:test";\n\ntest("one", () => {});\ntest("two", () => {});\n'
+
+
+def project(machine: Machine, script: str) -> Repository:
+    repository = machine.repository(config=None)
+    (repository.path / "package.json").write_text(PACKAGE % script)
+    (repository.path / "a.test.js").write_text(TEST)
+    repository.git("add", "-A")
+    repository.git("commit", "-q", "-m", "a project")
+    return repository
+
+
+def test_what_the_gates_measure_is_shown(machine: Machine) -> None:
+    repository = project(machine, "node --test")
+
+    shown = repository.people("init").out
+    assert "Measured on HEAD:\n  Tests    2 passed" in shown
+    assert "tests" in tomllib.loads((repository.path / "remand.toml").read_text())["gates"]
+
+
+def test_a_gate_that_does_not_work_is_left_out_with_its_cause(machine: Machine) -> None:
+    repository = project(machine, "node ./nowhere.js")
+
+    (trial,) = repository.ok("init")["baseline"]
+    text = (repository.path / "remand.toml").read_text()
+    assert "Cannot find module" in trial["fault"]
+    assert tomllib.loads(text)["gates"] == {}
+    assert '# [gates.tests]\n# command = ["npm", "test", "--silent"]' in text
+    assert "Left out, as it does not work yet: It fails here already" in text
+
+
+def test_the_trial_can_be_left_out(machine: Machine) -> None:
+    repository = project(machine, "node ./nowhere.js")
+
+    assert repository.ok("init", "--no-trial")["baseline"] == []
+    assert "tests" in tomllib.loads((repository.path / "remand.toml").read_text())["gates"]
