@@ -1,4 +1,4 @@
-"""The stop hook from start to end, installed as people install it, beside an empty Python."""
+"""The stop hook from start to end, installed as people install it, beside an empty Python: processor time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.cli import EMPTY, install
-from benchmarks.measure import Operation, interleaved, timed
+from benchmarks.measure import Operation, interleaved, processor_time
 from benchmarks.report import Report, figure, millis
 from benchmarks.scratch import coordinator
 
@@ -50,11 +50,11 @@ def run(report: Report) -> None:
         times = interleaved(operations, report.scale.calls, report.quiet())
     base = times[EMPTY].p50
     report.table(
-        ("call", "p50 ms", "p99 ms", f"time / {EMPTY}"),
+        ("call", "p50 ms", "p99 ms", f"CPU / {EMPTY}"),
         [(name, millis(one.p50), millis(one.p99), figure(one.p50 / base)) for name, one in times.items()],
     )
-    for name, most in ((ALONE, 6), (SERVED, 3), (ELSEWHERE, 3), (OTHER, 3)):
-        report.goal(f"{name}, time / {EMPTY}", times[name].p50 / base, most=most)
+    for name, most in ((ALONE, 6), (SERVED, 2), (ELSEWHERE, 3), (OTHER, 3)):
+        report.goal(f"{name}, CPU / {EMPTY}", times[name].p50 / base, most=most)
 
 
 HOOK = ("hook", "--host", "claude", "stop")
@@ -93,7 +93,7 @@ class _Place:
             self._turn += 1
             _call([self._remand, *HOOK], environment, _payload(self.repo, self._turn), blocks=True)
 
-        return timed(start)
+        return processor_time(start)
 
 
 def _payload(folder: str, turn: int = 0) -> bytes:
@@ -102,7 +102,7 @@ def _payload(folder: str, turn: int = 0) -> bytes:
 
 
 def _calling(command: list[str], environment: dict[str, str], given: bytes, *, blocks: bool) -> Operation:
-    return timed(lambda: _call(command, environment, given, blocks=blocks))
+    return processor_time(lambda: _call(command, environment, given, blocks=blocks))
 
 
 def _call(command: list[str], environment: dict[str, str], given: bytes, *, blocks: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,18 @@ def timed(action: Callable[[], object]) -> Operation:
         start = time.perf_counter()
         action()
         return time.perf_counter() - start
+
+    return operation
+
+
+def processor_time(action: Callable[[], object]) -> Operation:
+    """An operation that gives the processor time of the processes that an action starts and waits for."""
+
+    def operation() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        action()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     return operation
 
