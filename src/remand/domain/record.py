@@ -46,6 +46,8 @@ R = TypeVar("R", bound=Record)
 
 def update_parts(record: R, part_of: Mapping[str, str], changes: dict[str, Any]) -> R:
     """A record composed of others with changed fields, each in the part that has it."""
+    if part_of.keys().isdisjoint(changes):
+        return replace(record, **changes)
     own: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():

@@ -145,6 +145,9 @@ class GroupDoubts(Protocol):
     def count(self, session: str, first: int, last: int) -> int:
         """How many of a session's groups name one of these numbers."""
 
+    def lines(self) -> Iterator[bytes]:
+        """The lines of all groups, in no order."""
+
     def sound_spans(self, session: str) -> list[tuple[int, int]]:
         """The first and last number of a session's groups that count, by their first."""
 

@@ -57,6 +57,7 @@ _WRONG_GROUPS = """
 SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signature' ORDER BY first
 """
 _GROUPS = "SELECT line, doubt FROM signed_group ORDER BY session, first"
+_GROUP_LINES = "SELECT CAST(line AS BLOB) FROM signed_group"
 _IMPORT_GROUPS = """
 SELECT line, doubt FROM signed_group WHERE session BETWEEN 'import-' AND 'import-~' ORDER BY session, first
 """
@@ -144,6 +145,9 @@ class SqliteGroups(Table):
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
         return list(_groups(self._db.rows(_GROUPS_OF_SESSION, (session, first, last))))
+
+    def lines(self) -> Iterator[bytes]:
+        return (row[0] for row in self._db.rows(_GROUP_LINES))
 
     def sound_spans(self, session: str) -> list[tuple[int, int]]:
         return [(first, last) for first, last in self._db.rows(_SPANS, (session,))]

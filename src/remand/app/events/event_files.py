@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 
 from msgspec.structs import replace
@@ -271,10 +271,13 @@ class LogFiles:
         recovered: Sequence[bytes] = (),
         *,
         most: int = 0,
+        known: Collection[int] = frozenset(),
     ) -> bool:
         """Reads files in, and what was recovered of others; False when more is left than `most` bytes."""
         limit = self.latest_allowed_time(tx)
-        return self.intake.read(tx, files, limit=limit, verifier=verifier, recovered=recovered, most=most)
+        return self.intake.read(
+            tx, files, limit=limit, verifier=verifier, recovered=recovered, most=most, known=known
+        )
 
     def has_lost_lines(self) -> bool:
         """True when a published file has lost lines."""

@@ -171,12 +171,19 @@ class _Batch(NamedTuple):
 class _OpenFile:
     """An event file that is being read."""
 
-    def __init__(self, mark: FileMark, exchange: Exchange, start: int, problems: Iterable[Problem]) -> None:
+    def __init__(
+        self,
+        mark: FileMark,
+        exchange: Exchange,
+        known: Collection[int],
+        start: int,
+        problems: Iterable[Problem],
+    ) -> None:
         self.mark = mark
         self.lines = start
         """How many of its lines were read."""
         self.problems = list(problems)
-        lines = exchange.read(mark.path)
+        lines = _unknown_lines(exchange, mark.path, known) if known else exchange.read(mark.path)
         self.batches = read_batches(islice(lines, start, None) if start else lines, mark.path, self.problems)
 
     @property
@@ -214,11 +221,13 @@ class FileIntake:
         verifier: Verifier,
         recovered: Sequence[bytes] = (),
         most: int = 0,
+        known: Collection[int] = frozenset(),
     ) -> bool:
         """Keeps every group and event of the files that is not kept yet, and folds the tasks they touch anew.
 
         What was recovered is what files once held, with the same rules. Events that are later than the limit are held
-        back. False when `most` bytes were read and more are left: then it goes on in another change.
+        back. False when `most` bytes were read and more are left: then it goes on in another change. Lines whose hash is
+        known are passed over: they are kept.
         """
         place, held = tx.files.place, tx.held.earliest()
         if not files and not recovered and not place and not (held and held <= limit):
@@ -229,7 +238,7 @@ class FileIntake:
         with without_garbage_collection():
             for mark in files:
                 if opened is None or opened.mark != mark:
-                    opened = _OpenFile(mark, self._exchange, *_progress_in(tx, mark, place))
+                    opened = _OpenFile(mark, self._exchange, known, *_progress_in(tx, mark, place))
                 for batch in opened.batches:
                     _import_batch(tx, batch, changes, verifier)
                     opened.lines += batch.lines

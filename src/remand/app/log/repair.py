@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -35,7 +35,7 @@ from remand.ledger import codec
 from remand.ledger.event_tables import EventEntry, FileMark, RewrittenLine, SignedGroup
 from remand.ledger.order import next_time, order_key
 from remand.ledger.problems import LEDGER, BadLine
-from remand.ledger.signatures import next_chain_value
+from remand.ledger.signatures import Doubt, next_chain_value
 from remand.ledger.store import Transaction
 
 MAX_VOIDED = 2000
@@ -319,9 +319,14 @@ def compare_with_base(ledger: Ledger) -> None:
 def rebuild_from_files(ledger: Ledger) -> int:
     """Makes every table anew from the events, and reads all files again: what the tables lost comes back."""
     with ledger.change() as tx:
-        ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx))
+        known = {hash(line) for line in chain(tx.events.lines(), tx.group_doubts.lines())}
+        ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx), known=known)
         rebuild_tables(tx, ledger.store.note_progress)
         note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
+        for line in tx.event_rows.tail(1):
+            event = codec.decode_stored_line(line)
+            if not event.is_legacy and tx.unconfirmed.verdict(EventEntry(event, line, "")) is Doubt.NONE:
+                ledger.marks.raise_to(event.meta.session, event.meta.seq, event.meta.id)
         return tx.events.count()
 
 
