@@ -6,16 +6,17 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from remand.adapters.notices.record_files import RecordFiles
 from remand.app.errors import EnvironmentFault
 from remand.app.record_files import RecordKind
-from remand.app.requests import Request
+from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
-from remand.wiring.ledger import Gateway, find_place
+from remand.wiring.ledger import Gateway, find_place, open_ledger
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 TEAM = """
@@ -168,6 +169,31 @@ def test_what_is_asked_through_the_library_is_on_file_too(repository: Repository
     gateway.ask(Request(command=c.EscalateTask(task_id=task, reason="which colour?"), actor=USER))
 
     assert f".got/tasks/{task}.md" in files(repository)
+
+
+def test_while_the_files_are_made_others_write_and_what_they_note_is_made_too(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = repository.add("First"), repository.add("Second")
+    one, other = (open_ledger(str(repository.path)) for _ in range(2))
+    put = RecordFiles.put
+    answers: list[object] = []
+
+    def put_after_another_command(*arguments: Any) -> str:
+        if not answers:
+            answers.append(None)
+            command = c.EscalateTask(task_id=second, reason="which size?")
+            answers.append(other.ledger.ask(Request(command=command, actor=USER)))
+        return put(*arguments)
+
+    monkeypatch.setattr(RecordFiles, "put", put_after_another_command)
+    one.ledger.ask(Request(command=c.EscalateTask(task_id=first, reason="which colour?"), actor=USER))
+
+    assert isinstance(answers[1], Acceptance)
+    assert {f".got/tasks/{first}.md", f".got/tasks/{second}.md"} <= set(files(repository))
+    for opened in (one, other):
+        opened.store.close()
+        opened.ledger.close()
 
 
 def test_what_a_coordinator_is_asked_is_on_file_too(machine: Machine) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import cached_property
+from itertools import groupby
 from typing import Protocol
 
 from remand.app import prompts
@@ -20,11 +22,12 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationOpened
 from remand.domain.folds.reviews import make_escalation_id
 from remand.domain.instant import format_time
+from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.domain.text.words import single_line
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
-from remand.ledger.store import Store, Transaction
+from remand.ledger.store import LogLine, Store, Transaction
 from remand.startup import lazy_pattern
 
 
@@ -39,8 +42,11 @@ class RecordKind(StrEnum):
 class RecordFolders(Protocol):
     """The folders of the files, one for each kind."""
 
-    def put(self, kind: RecordKind, name: str, text: str) -> None:
-        """Makes a file say exactly this; one that begins with what is there is appended to."""
+    def put(self, kind: RecordKind, name: str, text: str, after: str = "") -> str:
+        """Makes a file say exactly this; returns a mark of how it was left.
+
+        Given such a mark, adds to the file instead, without reading it; empty when it is not as it was left.
+        """
 
     def drop(self, kind: RecordKind, name: str) -> None:
         """Takes a file away, if it is there."""
@@ -121,75 +127,116 @@ _RECORDED_LINE = lazy_pattern(
 _PLAIN = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9-]{0,80}")
 
 
-class RecordFileUpdater:
-    """Brings the files in step with the ledger. All of it happens under the ledger's lock, and again if it failed."""
+_ATTEMPTS = 20
 
-    def __init__(self, store: Store, files: Callable[[], RecordFolders], team: Callable[[], Team]) -> None:
+
+class RecordFileUpdater:
+    """Brings the files in step with the ledger, without its lock. Whoever is killed before that leaves a note of it.
+
+    One process at a time does so. The others leave it to that one, which looks again when it is done.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        files: Callable[[], RecordFolders],
+        team: Callable[[], Team],
+        lock: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(True),
+    ) -> None:
         self._store = store
         self._find_files = files
         self._team = team
+        self._lock = lock
 
     @cached_property
     def _files(self) -> RecordFolders:
         """Where they lie, as the configuration has it; raises `EnvironmentFault` when that cannot be read."""
         return self._find_files()
 
-    def update_if_outdated(self) -> str:
-        """The same as `update`, without the ledger's lock when there is nothing to do."""
-        try:
-            with self._store.read() as view:
-                if are_records_current(view, self._files):
-                    return ""
-        except EnvironmentFault as fault:
-            return str(fault)
-        return self.update()
-
     def update(self) -> str:
         """Makes again what is out of date or gone; says what stood in the way, which the next command tries again."""
         try:
-            with self._store.write() as tx:
-                if not are_records_current(tx, self._files):
-                    self._update_outdated(tx)
+            for _ in range(_ATTEMPTS):
+                with self._store.read() as view:
+                    if are_records_current(view, self._files):
+                        break
+                with self._lock() as is_free:
+                    if not is_free:
+                        break
+                    self._update_outdated()
         except (OSError, EnvironmentFault, BadLine) as error:
             return f"the files beside the ledger are not up to date: {error}"
         return ""
 
-    def _update_outdated(self, tx: Transaction) -> None:
-        names = tx.outdated.every()
-        if "" in names or tx.outdated.mark != self._files.stamp():
-            self._update_all(tx)
-        else:
-            days = {day for name in names for day in self._update_task(tx, name)}
-            self._write_days(tx, days)
-        tx.outdated.clear()
-        tx.outdated.mark = self._files.seal()
+    def _update_outdated(self) -> None:
+        """Makes files from a view of the ledger, and then notes in one short change that they are made."""
+        with self._store.read() as view:
+            notes, names = view.outdated.notes(), view.outdated.every()
+            is_all = "" in names or view.outdated.mark != self._files.stamp() or not view.outdated.log_mark
+            wanted: set[tuple[RecordKind, str]] = set()
+            lines: dict[str, list[LogLine]] = {}
+            for name in _recorded_tasks(view) if is_all else names:
+                events, task = task_events(view, name), view.tasks.get(name)
+                if task is not None:
+                    lines[name] = log_lines(events)
+                    wanted.update(self._write_pages(view, task, events))
+                    if not is_all:
+                        self._drop_pages(name, events, wanted)
+            log = self._write_log(lines) if is_all else self._continue_log(view, lines)
+            if is_all:
+                self._drop_others(wanted | {(RecordKind.LOG, line.place[:10]) for line in log.added})
+        with self._store.write() as tx:
+            if is_all:
+                tx.log_lines.clear()
+            days = {day for name in log.tasks for day in tx.log_lines.put(name, lines[name])}
+            mark = log.mark
+            if mark is None:
+                before = tx.outdated.log_mark.partition("\n")[2]
+                mark = self._write_days(tx, days).get(log.last[:10], before)
+            tx.outdated.log_mark = f"{log.last}\n{mark}"
+            tx.outdated.clear(notes)
+            tx.outdated.mark = self._files.seal()
 
-    def _update_task(self, tx: Transaction, task_id: str) -> set[str]:
-        """Makes one task's files again; the days of the log that this changes."""
-        events, task = task_events(tx, task_id), tx.tasks.get(task_id)
-        if task is None:
-            return set()
-        wanted = set(self._write_pages(tx, task, events))
+    def _write_log(self, lines: Mapping[str, list[LogLine]]) -> _LogUpdate:
+        """Writes every day of the log anew."""
+        every = sorted((line.place, name, line) for name, own in lines.items() for line in own)
+        mark = ""
+        for day, rows in groupby(every, lambda row: row[0][:10]):
+            if _PLAIN.fullmatch(day):
+                mark = self._files.put(RecordKind.LOG, day, _log_text(row[2] for row in rows))
+        return _LogUpdate([*lines], [row[2] for row in every], every[-1][0] if every else "", mark)
+
+    def _continue_log(self, view: Transaction, lines: Mapping[str, list[LogLine]]) -> _LogUpdate:
+        """Appends to the log what is new of some tasks, where that is all and comes behind the rest of it."""
+        last, _, mark = view.outdated.log_mark.partition("\n")
+        changed: list[str] = []
+        added: list[tuple[LogLine, str]] = []
+        is_longer = True
+        for name, own in lines.items():
+            known = set(view.log_lines.of_task(name))
+            new = [(line, name) for line in own if line not in known]
+            is_longer &= len(own) == len(known) + len(new)
+            if new or len(own) != len(known):
+                changed.append(name)
+                added += new
+        added.sort()
+        rows = [line for line, _ in added]
+        end = max(last, rows[-1].place) if rows else last
+        if not changed:
+            return _LogUpdate([], [], last, mark)
+        is_next = is_longer and rows[0].place > last and rows[-1].place[:10] == last[:10]
+        left = self._files.put(RecordKind.LOG, last[:10], _log_text(rows), mark) if is_next and mark else ""
+        return _LogUpdate(changed, rows, end, left or None)
+
+    def _drop_pages(self, task_id: str, events: list[Event], wanted: set[tuple[RecordKind, str]]) -> None:
+        """Takes away the pages of a task that it has not any more."""
         asked = {make_escalation_id(event) for event in events if isinstance(event, EscalationOpened)}
-        for kind, name in {
-            (RecordKind.TASK, task_id),
-            *((RecordKind.MESSAGE, one) for one in asked),
-        } - wanted:
+        pages = {(RecordKind.TASK, task_id), *((RecordKind.MESSAGE, one) for one in asked)}
+        for kind, name in pages - wanted:
             self._drop(kind, name)
-        return tx.log_lines.put(task_id, log_lines(events))
 
-    def _update_all(self, tx: Transaction) -> None:
-        """Makes every file again, and takes away those that nothing in the ledger stands for."""
-        tx.log_lines.clear()
-        wanted: set[tuple[RecordKind, str]] = set()
-        for name in _recorded_tasks(tx):
-            events, task = task_events(tx, name), tx.tasks.get(name)
-            if task is not None:
-                tx.log_lines.put(name, log_lines(events))
-                wanted.update(self._write_pages(tx, task, events))
-        days = set(tx.log_lines.days())
-        self._write_days(tx, days)
-        wanted.update((RecordKind.LOG, day) for day in days)
+    def _drop_others(self, wanted: set[tuple[RecordKind, str]]) -> None:
+        """Takes away the files that nothing in the ledger stands for."""
         for kind in RecordKind:
             for name in self._files.names(kind):
                 if (kind, name) not in wanted:
@@ -208,17 +255,39 @@ class RecordFileUpdater:
             self._files.put(RecordKind.TASK, task.id, task_page(task, events))
             yield RecordKind.TASK, task.id
 
-    def _write_days(self, tx: Transaction, days: set[str]) -> None:
+    def _write_days(self, tx: Transaction, days: set[str]) -> dict[str, str]:
+        """Writes days of the log anew, which is rare: one begins, or events came that are older than its last line.
+
+        Returns how the file of each was left.
+        """
+        marks: dict[str, str] = {}
         for day in sorted(days):
-            lines = tx.log_lines.day(day)
-            if lines and _PLAIN.fullmatch(day):
-                self._files.put(RecordKind.LOG, day, "".join(f"{line}\n" for line in lines))
+            rows = tx.log_lines.day(day)
+            if rows and _PLAIN.fullmatch(day):
+                marks[day] = self._files.put(RecordKind.LOG, day, "".join(f"{row}\n" for row in rows))
             else:
                 self._drop(RecordKind.LOG, day)
+        return marks
 
     def _drop(self, kind: RecordKind, name: str) -> None:
         if _PLAIN.fullmatch(name):
             self._files.drop(kind, name)
+
+
+class _LogUpdate(NamedTuple):
+    """What became of the orchestration log."""
+
+    tasks: list[str]
+    """The tasks whose lines have changed."""
+    added: list[LogLine]
+    last: str
+    """Where its last line stands."""
+    mark: str | None
+    """How the file of that day was left; None when days have to be written anew."""
+
+
+def _log_text(lines: Iterable[LogLine]) -> str:
+    return "".join(f"{line.text}\n" for line in lines)
 
 
 def _recorded_tasks(tx: Transaction) -> list[str]:

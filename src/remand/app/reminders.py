@@ -66,7 +66,7 @@ class AfterCall:
 
     def run(self) -> tuple[UnseenCounts, str]:
         """Does what is due; returns what is unseen, and what failed first."""
-        fault = self._files.update_if_outdated() if self._files else ""
+        fault = self._files.update() if self._files else ""
         found = self._read_unseen()
         if found.overdue and self._ledger and not fault:
             try:

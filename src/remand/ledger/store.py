@@ -28,6 +28,8 @@ class OutdatedTasks(Protocol):
 
     mark: str
     """How the folders of those files were left; empty when they were never written."""
+    log_mark: str
+    """Where the last line of the orchestration log stands, and how its file was left; empty when that is not known."""
 
     def note(self, task_id: str = "") -> None:
         """Has a task's files made again; without a task, all files."""
@@ -35,8 +37,11 @@ class OutdatedTasks(Protocol):
     def every(self) -> list[str]:
         """The tasks that were noted; the empty name stands for all."""
 
-    def clear(self) -> None:
-        """Forgets them: the files are as the ledger has it."""
+    def notes(self) -> list[str]:
+        """What was noted, each time by itself: who makes the files forgets these, and no later ones."""
+
+    def clear(self, notes: Sequence[str] | None = None) -> None:
+        """Forgets notes, or all: the files are as the ledger has it."""
 
 
 class LogLineTable(Protocol):
@@ -44,6 +49,9 @@ class LogLineTable(Protocol):
 
     def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
         """Replaces a task's lines; the days that had or have one of them."""
+
+    def of_task(self, task_id: str) -> list[LogLine]:
+        """A task's lines, in their order."""
 
     def day(self, day: str) -> list[str]:
         """The lines of a day, in their order."""

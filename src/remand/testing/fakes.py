@@ -310,13 +310,20 @@ class MemoryRecordFiles:
         self.texts: dict[tuple[RecordKind, str], str] = {}
         self.failure: OSError | None = None
         self.writes = 0
+        self.whole_logs = 0
 
-    def put(self, kind: RecordKind, name: str, text: str) -> None:
+    def put(self, kind: RecordKind, name: str, text: str, after: str = "") -> str:
         if self.failure is not None:
             raise self.failure
-        if self.texts.get((kind, name)) != text:
-            self.texts[kind, name] = text
+        present = self.texts.get((kind, name), "")
+        if after and after != f"as {len(present)}":
+            return ""
+        self.whole_logs += kind is RecordKind.LOG and not after
+        wanted = present + text if after else text
+        if present != wanted:
+            self.texts[kind, name] = wanted
             self.writes += 1
+        return f"as {len(wanted)}"
 
     def drop(self, kind: RecordKind, name: str) -> None:
         self.texts.pop((kind, name), None)

@@ -11,6 +11,7 @@ from remand.adapters.notices.addresses import addresses_file, private_variables,
 from remand.adapters.notices.record_files import RecordFiles
 from remand.adapters.stores.sqlite_views import read_unseen
 from remand.adapters.system.clock import SystemClock
+from remand.adapters.system.files import try_lock
 from remand.app import notices
 from remand.app.record_files import RecordFileUpdater, RecordKind
 from remand.app.reminders import AfterCall, UnseenCounts
@@ -46,7 +47,10 @@ def record_file_updater(opened: OpenLedger) -> RecordFileUpdater:
         named = (folders.orchestration_log, folders.messages, folders.tasks)
         return RecordFiles(opened.place.root, dict(zip(kinds, named, strict=True)))
 
-    return RecordFileUpdater(opened.store, record_files, lambda: opened.settings.rules().team)
+    lock = os.path.join(opened.place.got, "records.lock")
+    return RecordFileUpdater(
+        opened.store, record_files, lambda: opened.settings.rules().team, lambda: try_lock(lock)
+    )
 
 
 def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:

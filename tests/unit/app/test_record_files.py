@@ -103,6 +103,31 @@ def test_only_the_files_of_tasks_that_changed_are_written(kept: Kept) -> None:
     assert kept.files.writes == before + 2
 
 
+def test_a_log_that_goes_on_is_neither_read_nor_written_anew(kept: Kept) -> None:
+    kept.escalated()
+    kept.keep()
+    kept.files.whole_logs = 0
+
+    for number in range(5):
+        kept.escalated(f"Mend roof {number}")
+        kept.keep()
+
+    assert kept.files.whole_logs == 0
+    assert kept.written_log() == kept.whole_log()
+
+
+def test_a_log_that_somebody_changed_is_written_anew(kept: Kept) -> None:
+    kept.escalated()
+    kept.keep()
+    ((day, text),) = kept.files.of(RecordKind.LOG).items()
+    kept.files.texts[RecordKind.LOG, day] = f"{text}mine\n"
+
+    kept.escalated("Mend the gutter")
+    kept.keep()
+
+    assert kept.written_log() == kept.whole_log()
+
+
 def test_a_file_that_was_taken_away_comes_back(kept: Kept) -> None:
     task = kept.escalated()
     kept.keep()

@@ -31,17 +31,20 @@ class RecordFiles:
         self._folders = dict(folders)
         self._made_already: set[RecordKind] = set()
 
-    def put(self, kind: RecordKind, name: str, text: str) -> None:
-        """Makes a file say exactly this. A log that goes on is appended to, so that one can follow it."""
-        folder = self._make_folder(kind)
-        path, wanted = os.path.join(folder, f"{name}.{_ENDINGS[kind]}"), text.encode("utf-8", "replace")
+    def put(self, kind: RecordKind, name: str, text: str, after: str = "") -> str:
+        """Makes a file say exactly this, or adds to one. A log that goes on is appended to, so that one can follow it."""
+        path, wanted = self._file(kind, name), text.encode("utf-8", "replace")
+        if after:
+            return _append(path, wanted, after)
         present = _content(path)
-        if present == wanted:
-            return
         if kind is RecordKind.LOG and present and wanted.startswith(present):
-            _append(path, wanted[len(present) :])
-        else:
+            return _append(path, wanted[len(present) :])
+        if present != wanted:
             _replace(path, wanted)
+        return _file_mark(os.stat(path, follow_symlinks=False))
+
+    def _file(self, kind: RecordKind, name: str) -> str:
+        return os.path.join(self._make_folder(kind), f"{name}.{_ENDINGS[kind]}")
 
     def drop(self, kind: RecordKind, name: str) -> None:
         folder = self._path(kind)
@@ -101,13 +104,28 @@ def _content(path: str) -> bytes | None:
         os.close(opened)
 
 
-def _append(path: str, more: bytes) -> None:
-    """Adds lines in one go. Should that be cut short, the next time adds the rest."""
-    opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def _append(path: str, more: bytes, after: str = "") -> str:
+    """Adds lines in one go; the file's mark then, empty when it had another one before than `after`.
+
+    Should that be cut short, the mark shows it the next time.
+    """
     try:
+        opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        if after and _file_mark(os.fstat(opened)) != after:
+            return ""
         os.write(opened, more)
+        return _file_mark(os.fstat(opened))
     finally:
         os.close(opened)
+
+
+def _file_mark(status: os.stat_result) -> str:
+    """What another file, or one that somebody else has changed, does not have."""
+    is_own = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}.{is_own}"
 
 
 def _replace(path: str, content: bytes) -> None:

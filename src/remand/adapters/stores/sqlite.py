@@ -159,6 +159,7 @@ class SqliteOutdated(Table):
     """The tasks whose files are not as the ledger has it."""
 
     mark = StoredText("folders")
+    log_mark = StoredText("log_file")
     _noted: list[str] | None = None
 
     def note(self, task_id: str = "") -> None:
@@ -166,13 +167,16 @@ class SqliteOutdated(Table):
         self._db.run(sql.OUTDATE, (task_id,))
 
     def every(self) -> list[str]:
+        return list(dict.fromkeys(note.partition(" ")[0] for note in self.notes()))
+
+    def notes(self) -> list[str]:
         if self._noted is None:
             self._noted = self._db.column(sql.OUTDATED)
         return self._noted
 
-    def clear(self) -> None:
+    def clear(self, notes: Sequence[str] | None = None) -> None:
+        self._db.run_many(sql.IN_STEP, [(note,) for note in (self.notes() if notes is None else notes)])
         self._noted = None
-        self._db.run(sql.ALL_IN_STEP)
 
 
 class SqliteLogLines(Table):
@@ -183,6 +187,9 @@ class SqliteLogLines(Table):
         self._db.run(sql.DROP_LINES, (task_id,))
         self._db.run_many(sql.ADD_LINE, ((task_id, *line) for line in lines))
         return days | {line.place[:10] for line in lines}
+
+    def of_task(self, task_id: str) -> list[LogLine]:
+        return [LogLine(*row) for row in self._db.all(sql.LINES_OF_TASK, (task_id,))]
 
     def day(self, day: str) -> list[str]:
         return self._db.column(sql.LINES_OF_DAY, (day,))
