@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.stores.sqlite import SqliteStore
+from remand.adapters.stores.sqlite import WAL_PAGES, SqliteStore
 from remand.adapters.stores.sqlite_schema import Statements
+from remand.domain.access.team import name_key
 from remand.ledger.store import Store
 from remand.testing.builders import Session, a_task, task_added
 
@@ -85,3 +86,58 @@ class TestStoreFile(StoreContract, DependencyProperties):
             tx.events.add(entries)
 
         assert calls < 80 * len(entries)
+
+
+def test_the_write_ahead_log_is_moved_once_it_is_long(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+    for _ in range(WAL_PAGES):
+        with store.write() as tx:
+            tx.outdated.note("T-1")
+            tx.outdated.clear()
+
+    pages = (tmp_path / "ledger.db-wal").stat().st_size // 4096
+    store.close()
+    assert pages < 1.2 * WAL_PAGES
+
+
+@pytest.mark.parametrize("is_other", [True, False], ids=["another process", "the same connection"])
+def test_what_was_read_for_one_change_is_read_again_once_somebody_else_has_written(
+    tmp_path: Path, is_other: bool
+) -> None:
+    ours = SqliteStore(tmp_path / "ledger.db")
+    other = SqliteStore(tmp_path / "ledger.db") if is_other else ours
+    with ours.write() as tx:
+        tx.unconfirmed.trust = "ours"
+        tx.tasks.put(a_task())
+        task = tx.tasks.get(a_task().id)
+        assert tx.names.names_with_key(name_key("Alice")) == []
+
+    other.connection.execute("UPDATE ledger SET value = 'theirs'")
+    other.connection.execute("DELETE FROM task")
+    other.connection.execute("INSERT INTO name VALUES (?, 'Alice')", (name_key("Alice"),))
+
+    with ours.write() as tx:
+        assert (task is not None, tx.tasks.get(a_task().id)) == (True, None)
+        assert tx.unconfirmed.trust == "theirs"
+        assert tx.names.names_with_key(name_key("Alice")) == ["Alice"]
+    for store in {ours, other}:
+        store.close()
+
+
+def test_what_a_change_that_failed_has_read_and_written_is_forgotten(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+    with store.write() as tx:
+        tx.unconfirmed.trust = "before"
+
+    def fail() -> None:
+        with store.write() as tx:
+            tx.unconfirmed.trust = "after"
+            tx.tasks.put(a_task())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with store.write() as tx:
+        assert tx.unconfirmed.trust == "before"
+        assert tx.tasks.get(a_task().id) is None
+    store.close()

@@ -205,6 +205,9 @@ MEMORY = ":memory:"
 """The path by which SQLite keeps a database in memory."""
 BUSY_MILLISECONDS = 60_000
 _LITTLE = 1 << 20
+WAL_PAGES, STAY_PAGES = 1000, 4000
+"""How long the write-ahead log grows. A process that stays moves more at once; others keep it short to open fast."""
+_VERY_LONG = 8
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 """What reading a row leads to whose bytes were damaged without SQLite noticing."""
 FAULTS = (apsw.Error, *UNREADABLE)
@@ -267,7 +270,6 @@ class SqliteTransaction:
         if self._changed and self._head is not None:
             self._db.run(sql.PUT_HEAD, msgspec.structs.astuple(self._head))
             self._changed = False
-        self.undos.clear()
 
 
 class WriteTransaction:
@@ -321,6 +323,9 @@ class SqliteStore:
             raise self.fault(error) from error
         self._db = Statements(self.connection)
         self._identity = self.file_identity()
+        self._wal_pages = 0
+        self._most_wal_pages = WAL_PAGES
+        self.connection.set_wal_hook(self._note_wal_pages)
         self._last: tuple[SqliteTransaction, int] | None = None
         """The last change, with what it has read, and what `changes` said when it was made."""
         self._others = 0
@@ -434,13 +439,33 @@ class SqliteStore:
         """Makes a change so."""
         transaction.flush()
         self._db.run("COMMIT")
+        transaction.undos.clear()
         self._last = (transaction, self._others + self.connection.total_changes())
 
+    def _note_wal_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
     def release(self) -> None:
-        """Lets others write."""
-        if self._lock_file >= 0:
-            unlock_handle(self._lock_file)
-        self._thread_lock.release()
+        """Lets others write, and moves what the write-ahead log has gathered, which takes two syncs, while they do.
+
+        That never moves all of it as long as others write. So once it is very long they wait.
+        """
+        is_long, is_very_long = (self._wal_pages > self._most_wal_pages * n for n in (1, _VERY_LONG))
+        try:
+            if is_very_long:
+                self._checkpoint()
+            if self._lock_file >= 0:
+                unlock_handle(self._lock_file)
+            if is_long and not is_very_long:
+                self._checkpoint()
+        finally:
+            self._thread_lock.release()
+
+    def _checkpoint(self) -> None:
+        self._wal_pages = 0
+        with suppress(apsw.Error):
+            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def fault(self, error: Exception) -> EnvironmentFault:
         """What a failing database, or a table that holds what nobody wrote, means for the user."""
@@ -491,7 +516,7 @@ class SqliteStore:
 
     def stay(self) -> None:
         """Prepares for a long life."""
-        self._db.all(sql.STAY)
+        self._most_wal_pages = STAY_PAGES
 
     def close(self) -> None:
         """Lets go of the file."""

@@ -139,12 +139,8 @@ READ_MODELS = ("task", "blocker", "alias", "handoff", "errand", "name")
 SETTINGS = """
 PRAGMA synchronous = NORMAL;
 PRAGMA cache_size = -32768;
-PRAGMA wal_autocheckpoint = 1000;
 PRAGMA temp_store = MEMORY;
 """
-
-STAY = "PRAGMA wal_autocheckpoint = 4000"
-"""For a process that stays: it moves more at once. One that comes and goes keeps the file short to open fast."""
 
 GET_HEAD = """
 SELECT session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project, bounded_from FROM head
