@@ -333,6 +333,7 @@ class FactLookup:
         """A new task id that no task here has."""
         while self._tx.tasks.get(name := ids.make_id("T", now, self._ids.hex())):
             continue
+        self._source.expect_task(name)
         return name
 
 

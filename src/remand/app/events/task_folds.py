@@ -151,8 +151,13 @@ class SignedEvents(NamedTuple):
     """The events that are named and are not here, or not as they were signed; and those whose signature is not here."""
 
 
+def signed_voids(tx: Transaction, verifier: Verifier) -> VoidedEvents:
+    """What was made void, by verified signatures."""
+    return VoidedEvents(_signed_events(tx, VOIDS, verifier, is_verified=True).events)
+
+
 def signed_task_events(
-    tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool
+    tx: Transaction, task_id: str, verifier: Verifier, voids: VoidedEvents, *, is_verified: bool
 ) -> SignedEvents:
     """A task's events in their order, found by the groups that name them; each line must have the id it is named by.
 
@@ -160,7 +165,6 @@ def signed_task_events(
     call sound is taken for that. What is void, by verified signatures, has no effect, and what was given up or is held
     back is not missing.
     """
-    voids = VoidedEvents(_signed_events(tx, VOIDS, verifier, is_verified=True).events)
     events, missing = _signed_events(tx, task_id, verifier, is_verified=is_verified)
     missing = tuple(one for one in missing if one.id not in voids.ids)
     if missing:
@@ -316,6 +320,7 @@ class TaskSource:
         self._missing: dict[str, tuple[MissingLines, ...]] = {}
         self._changed: set[str] = set()
         """The tasks that this transaction itself has changed: the signature of that is made at its end."""
+        self._voids: VoidedEvents | None = None
 
     def get(self, task_id: str, *, is_verified: bool = False) -> Task | None:
         """A task as its signed events make it. A row that differs is put right, and that is noted.
@@ -326,10 +331,10 @@ class TaskSource:
         is_known = found is not None and self._signed.is_known(found, is_verified=is_verified)
         if not task_id or is_known or task_id in self._changed:
             return found
-        story = signed_task_events(self._tx, task_id, self._verifier, is_verified=is_verified)
+        story = self._signed_events(task_id, is_verified=is_verified)
         if not is_verified and not all(type(event) is TaskAdded for event in story.events):
             is_verified = True
-            story = signed_task_events(self._tx, task_id, self._verifier, is_verified=True)
+            story = self._signed_events(task_id, is_verified=True)
         task = replay(story.events)
         if story.missing:
             self._missing[task_id] = story.missing
@@ -338,6 +343,15 @@ class TaskSource:
         if task is not None and not story.missing:
             self._signed.note(task, is_verified=is_verified)
         return task
+
+    def _signed_events(self, task_id: str, *, is_verified: bool) -> SignedEvents:
+        if self._voids is None:
+            self._voids = signed_voids(self._tx, self._verifier)
+        return signed_task_events(self._tx, task_id, self._verifier, self._voids, is_verified=is_verified)
+
+    def expect_task(self, task_id: str) -> None:
+        """Has nothing looked up for an id that was just made at random: no event names it."""
+        self._changed.add(task_id)
 
     def follow(self, before: Task | None, after: Task) -> None:
         """Takes into account what events that were decided in this transaction made of a task."""
