@@ -246,7 +246,7 @@ def test_a_log_grows_in_place_and_nothing_but_our_own_files_is_touched(tmp_path:
 def test_any_file_that_comes_or_goes_shows_at_once(tmp_path: Path) -> None:
     made = RecordFiles(str(tmp_path), {RecordKind.MESSAGE: ".got/m"})
     made.put(RecordKind.MESSAGE, "E-1", "text")
-    sealed = made.seal()
+    sealed = made.stamp(seals=True)
     assert made.stamp() == sealed
     (tmp_path / ".got" / "m" / "E-1.md").unlink()
     assert made.stamp() != sealed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
@@ -54,11 +54,11 @@ class RecordFolders(Protocol):
     def names(self, kind: RecordKind) -> set[str]:
         """The names of the files of a kind."""
 
-    def stamp(self) -> str:
-        """Changes when a file comes or goes, whoever brings or takes it."""
+    def stamp(self, *, seals: bool = False) -> str:
+        """Changes when a file comes or goes, whoever brings or takes it; sealed, the very next change will show."""
 
-    def seal(self) -> str:
-        """The stamp of the folders as they are left, made so that the very next change will show."""
+    def lock(self) -> AbstractContextManager[bool]:
+        """Lets one process at a time write them; False when another does."""
 
 
 def are_records_current(view: Transaction, files: RecordFolders) -> bool:
@@ -136,17 +136,10 @@ class RecordFileUpdater:
     One process at a time does so. The others leave it to that one, which looks again when it is done.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        files: Callable[[], RecordFolders],
-        team: Callable[[], Team],
-        lock: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(True),
-    ) -> None:
+    def __init__(self, store: Store, files: Callable[[], RecordFolders], team: Callable[[], Team]) -> None:
         self._store = store
         self._find_files = files
         self._team = team
-        self._lock = lock
 
     @cached_property
     def _files(self) -> RecordFolders:
@@ -160,7 +153,7 @@ class RecordFileUpdater:
                 with self._store.read() as view:
                     if are_records_current(view, self._files):
                         break
-                with self._lock() as is_free:
+                with self._files.lock() as is_free:
                     if not is_free:
                         break
                     self._update_outdated()
@@ -195,7 +188,7 @@ class RecordFileUpdater:
                 mark = self._write_days(tx, days).get(log.last[:10], before)
             tx.outdated.log_mark = f"{log.last}\n{mark}"
             tx.outdated.clear(notes)
-            tx.outdated.mark = self._files.seal()
+            tx.outdated.mark = self._files.stamp(seals=True)
 
     def _write_log(self, lines: Mapping[str, list[LogLine]]) -> _LogUpdate:
         """Writes every day of the log anew."""

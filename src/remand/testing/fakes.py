@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256, sha512
 from zlib import crc32
 
@@ -331,11 +332,11 @@ class MemoryRecordFiles:
     def names(self, kind: RecordKind) -> set[str]:
         return {name for one, name in self.texts if one is kind}
 
-    def stamp(self) -> str:
+    def stamp(self, *, seals: bool = False) -> str:
         return " ".join(sorted(f"{kind}/{name}" for kind, name in self.texts)) or "-"
 
-    def seal(self) -> str:
-        return self.stamp()
+    def lock(self) -> AbstractContextManager[bool]:
+        return nullcontext(True)
 
     def of(self, kind: RecordKind) -> dict[str, str]:
         """The files of a kind: name to text."""

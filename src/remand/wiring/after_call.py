@@ -11,7 +11,6 @@ from remand.adapters.notices.addresses import addresses_file, private_variables,
 from remand.adapters.notices.record_files import RecordFiles
 from remand.adapters.stores.sqlite_views import read_unseen
 from remand.adapters.system.clock import SystemClock
-from remand.adapters.system.files import try_lock
 from remand.app import notices
 from remand.app.record_files import RecordFileUpdater, RecordKind
 from remand.app.reminders import AfterCall, UnseenCounts
@@ -47,10 +46,7 @@ def record_file_updater(opened: OpenLedger) -> RecordFileUpdater:
         named = (folders.orchestration_log, folders.messages, folders.tasks)
         return RecordFiles(opened.place.root, dict(zip(kinds, named, strict=True)))
 
-    lock = os.path.join(opened.place.got, "records.lock")
-    return RecordFileUpdater(
-        opened.store, record_files, lambda: opened.settings.rules().team, lambda: try_lock(lock)
-    )
+    return RecordFileUpdater(opened.store, record_files, lambda: opened.settings.rules().team)
 
 
 def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:

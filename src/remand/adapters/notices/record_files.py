@@ -6,9 +6,9 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
-from remand.adapters.system.files import atomic_write
+from remand.adapters.system.files import atomic_write, try_lock
 from remand.app.errors import EnvironmentFault
 from remand.app.record_files import RecordKind
 from remand.startup import lazy_pattern
@@ -59,17 +59,16 @@ class RecordFiles:
             return set()
         return {match[1] for match in found if match}
 
-    def stamp(self) -> str:
-        """Changes when a file comes or goes."""
-        return " ".join(f"{folder}:{_stamp(self._path(kind))}" for kind, folder in self._folders.items())
-
-    def seal(self) -> str:
-        """Sets the folders' times back, so that a change in the same tick of the clock will show; gives the stamp."""
+    def stamp(self, *, seals: bool = False) -> str:
+        """Changes when a file comes or goes. Sealed, the folders' times are set back: the clock may tick slowly."""
         at = time.time_ns() - _BACK_NS
-        for kind in self._folders:
+        for kind in self._folders if seals else ():
             with suppress(OSError):
                 os.utime(self._path(kind), ns=(at, at))
-        return self.stamp()
+        return " ".join(f"{folder}:{_stamp(self._path(kind))}" for kind, folder in self._folders.items())
+
+    def lock(self) -> AbstractContextManager[bool]:
+        return try_lock(os.path.join(self._root, ".got", "records.lock"))
 
     def _path(self, kind: RecordKind) -> str:
         return os.path.join(self._root, self._folders[kind])
