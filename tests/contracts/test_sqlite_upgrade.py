@@ -14,10 +14,24 @@ from remand.domain.forge import ForgeAction, TaskForgeState
 from remand.domain.task import Status, Task
 from remand.ledger.signatures import Doubt
 from remand.ledger.task_state import flat_state
-from remand.testing.builders import Session, a_task
+from remand.testing.builders import Session, a_lockout, a_task, actor
 from remand.testing.builders import task_id as numbered
 from tests.support.builders import FakeLedger
 
+VERSION_16 = """
+DROP TABLE opening; DROP INDEX task_rank; DROP INDEX task_line;
+ALTER TABLE task DROP COLUMN barred; ALTER TABLE task RENAME COLUMN line TO pool;
+ALTER TABLE task ADD COLUMN position INTEGER NOT NULL DEFAULT 0; UPDATE task SET position = n;
+UPDATE task SET pool = '[[],["Alice"],null]' WHERE rank IS NOT NULL;
+CREATE TABLE pair(task TEXT NOT NULL, blocker TEXT NOT NULL, is_void INTEGER NOT NULL, PRIMARY KEY (task, blocker));
+INSERT INTO pair SELECT a.task, b.task, is_void FROM blocker JOIN node a ON a.n = blocker.task JOIN node b ON b.n = blocker;
+DROP TABLE blocker; DROP TABLE node; ALTER TABLE pair RENAME TO blocker;
+CREATE INDEX task_rank ON task(rank, pool) WHERE rank IS NOT NULL;
+CREATE INDEX task_pool ON task(pool, rank) WHERE rank IS NOT NULL;
+CREATE INDEX blocker_of ON blocker(blocker, task);
+CREATE INDEX blocker_void ON blocker(task) WHERE is_void;
+PRAGMA user_version = 16
+"""
 VERSION_14 = """
 DROP TABLE group_task; DROP INDEX signed_group_place; DROP INDEX signed_group_wrong;
 CREATE TABLE old_group AS SELECT session, first, last, hash, doubt, line FROM signed_group; DROP TABLE signed_group;
@@ -141,6 +155,27 @@ def test_a_ledger_of_version_14_finds_the_groups_that_name_a_task(tmp_path: Path
         assert len(view.groups.of_task(task)) == 2
         assert list(view.audit.group_differences(view.groups.every())) == []
     store.close()
+
+
+def test_a_ledger_of_version_16_gives_each_agent_the_first_task_that_does_not_bar_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    store = opened(path)
+    sets = [("Alice", "Bob"), ("Alice",), ("Alice", "Carol"), ("Bob",)] * 20
+    tasks = [a_task(numbered(n), lockouts=tuple(map(a_lockout, names))) for n, names in enumerate(sets * 2)]
+    with store.write() as tx:
+        tx.tasks.replace_all([*tasks[:40], a_task(numbered(900), depends_on=(numbered(3),)), *tasks[43:]], [])
+    store.connection.execute(VERSION_16).fetchall()
+    store.close()
+
+    store = SqliteStore(path)
+
+    with store.read() as view:
+        given = [view.queue.next(actor(name), has_team=False) for name in ("Alice", "Bob", "Dave")]
+        assert given == [numbered(3), numbered(1), numbered(0)]
+        assert view.dependencies.open_blockers(numbered(900)) == (numbered(3),)
+        assert view.dependencies.path(numbered(900), numbered(3)) == (numbered(900), numbered(3))
+        by_id = {task.id: task for task in view.tasks.every()}
+        assert list(view.audit.task_differences(by_id, {})) == []
 
 
 def test_a_ledger_of_version_11_knows_the_names_on_its_tasks(tmp_path: Path) -> None:

@@ -1,16 +1,18 @@
-"""What holds for dependencies in every store, whatever the tasks and their order."""
+"""What holds for dependencies and the queue in every store, whatever the tasks and their order."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from remand.app.tasks.queue import agent_pool, is_suitable
 from remand.domain.task import Status, Task
 from remand.ledger.store import Store
-from remand.testing.builders import NOW, a_task, task_id
+from remand.testing.builders import NOW, a_lockout, a_task, actor, an_offer, task_id
 from remand.testing.queue_contract import Opener
 
 few = settings(
@@ -21,7 +23,34 @@ few = settings(
 
 
 class DependencyProperties:
-    """Paths and readiness; a backend gives the fixture `new_store`, as for the contract suite."""
+    """Paths, readiness and the queue; a backend gives the fixtures `new_store` and `store`, as for the contract suite."""
+
+    def test_an_agent_is_given_the_first_task_that_suits_it_whatever_sets_of_agents_are_barred(
+        self, store: Store
+    ) -> None:
+        """Tasks come, change whom they bar, whom they are for and whether they can be claimed, and are made anew."""
+        rng = random.Random(7)
+        names = ("Alice", "Bob", "Carol", "Dave")
+        agents = [actor(name, skills=("paint",) if name == "Carol" else ()) for name in names]
+        tasks: dict[str, Task] = {}
+        for step in range(400):
+            task = a_task(
+                task_id(rng.randrange(60)),
+                status=rng.choice((Status.INCOMING, Status.INCOMING, Status.REJECTED, Status.BLOCKED)),
+                lockouts=tuple(a_lockout(name) for name in rng.sample(names, rng.choice((0, 1, 2, 3, 4)))),
+                offers=(an_offer(rng.choice(names)),) if rng.random() < 0.1 else (),
+                skills=("paint",) if rng.random() < 0.2 else (),
+            )
+            tasks[task.id] = task
+            with store.write() as tx:
+                tx.tasks.put(task)
+                if step % 100 == 99:
+                    tx.tasks.replace_all(tasks.values(), [])
+                assert list(tx.audit.task_differences(tasks, {})) == []
+                in_order = [tasks[name] for name in tx.queue.ready()]
+                for agent, has_team in product(agents, (False, True)):
+                    suitable = (one.id for one in in_order if is_suitable(agent_pool(one), agent, has_team))
+                    assert tx.queue.next(agent, has_team=has_team) == next(suitable, "")
 
     @few
     @given(data=st.data())

@@ -130,7 +130,7 @@ LOCKOUT_REMOVED: dict[str, Callable[[Place, str], None]] = {
     "from the task's row": lambda p, t: p.edit_state(t, without_lockouts),
     "from the task's row and the queue": lambda p, t: (
         p.edit_state(t, without_lockouts),
-        p.edit("UPDATE task SET pool = '[[],[],null]' WHERE id = ?", t),
+        p.edit("UPDATE task SET barred = '' WHERE id = ?", t),
     )[0],
     "as an event that belongs to no task": lambda p, t: (
         p.edit_state(t, without_lockouts),
@@ -457,8 +457,8 @@ def test_a_task_that_only_a_row_says_is_done_is_still_waited_for(place: Place) -
     "statement",
     [
         "UPDATE task SET status = 'done' WHERE id = '{first}'",
-        "DELETE FROM blocker WHERE task = '{second}'",
-        "UPDATE blocker SET is_void = 1 WHERE task = '{second}'",
+        "DELETE FROM blocker WHERE task = (SELECT n FROM node WHERE task = '{second}')",
+        "UPDATE blocker SET is_void = 1 WHERE task = (SELECT n FROM node WHERE task = '{second}')",
     ],
     ids=["its status alone", "the link is gone", "the link is void"],
 )
@@ -476,7 +476,7 @@ def test_a_task_that_only_a_row_has_is_none(place: Place) -> None:
     ((n, state),) = place.rows("SELECT n, state FROM task")
     other = json.loads(state) | {"id": "T-20261115-080000-000000ff"}
     place.edit(
-        "INSERT INTO task SELECT 99, ?, status, 99, due, rank, pool, ? FROM task WHERE n = ?",
+        "INSERT INTO task SELECT 99, ?, status, due, rank, line, barred, ? FROM task WHERE n = ?",
         *(other["id"], json.dumps(other, separators=(",", ":")), n),
     )
 
@@ -509,7 +509,9 @@ def test_a_lockout_from_above_holds_though_the_row_above_has_none(place: Place) 
 
 TABLES = {
     "task": "UPDATE task SET rank = NULL WHERE id = '{task}'",
-    "blocker": "INSERT INTO blocker VALUES ('{task}', 'T-20261115-080000-000000ff', 0)",
+    "blocker": "INSERT INTO blocker VALUES (98, 99, 0)",
+    "node": "INSERT INTO node VALUES (98, '{task}', NULL)",
+    "opening": "INSERT INTO opening SELECT 'Alice', line, rank FROM task WHERE id = '{task}'",
     "alias": "INSERT INTO alias VALUES ('#9', '{task}')",
     "handoff": "INSERT INTO handoff VALUES ('H-20261115-080000-000000ff', '{task}')",
     "errand": "INSERT INTO errand VALUES ('publish', '{task}')",
@@ -540,8 +542,10 @@ WRONG_TYPES = [
     "UPDATE signed_group SET last = 'x'",
     "UPDATE signed_group SET line = 7",
     "UPDATE signed_group SET line = 'x'",
-    "UPDATE task SET pool = NULL",
-    "UPDATE task SET pool = 'x'",
+    "UPDATE task SET line = NULL",
+    "UPDATE task SET line = 'x'",
+    "UPDATE task SET barred = 'x'",
+    "UPDATE task SET barred = x'ff'",
 ]
 
 
@@ -557,6 +561,16 @@ def test_values_that_are_none_of_ours_are_named_and_made_anew(place: Place, stat
     place.restore()
     assert place.problems() == []
     assert place.statuses() == before
+
+
+def test_dependencies_whose_tasks_are_out_of_order_are_named_and_put_in_order(place: Place) -> None:
+    first = place.world.add("First")
+    place.world.add("Second", depends_on=(first,))
+    place.edit("UPDATE node SET position = 1 << 50 WHERE task = ?", first)
+
+    assert any("node" in problem for problem in place.problems())
+    place.restore()
+    assert place.problems() == []
 
 
 def test_a_group_whose_row_says_more_than_its_line_hides_no_gap(place: Place) -> None:

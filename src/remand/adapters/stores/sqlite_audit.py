@@ -38,19 +38,32 @@ class SqliteAudit(Table):
         """Where the tables are not what these tasks make of them. The tasks' order may differ and means nothing."""
         _, void = queue.topological_order(queue.open_blockers(tasks))
         left = dict.fromkeys(tasks)
+        standing: list[tuple[Any, Any, Any]] = []
         for row in self._db.rows(sql.TASK_ROWS):
             left.pop(row[0], None)
             task = tasks.get(row[0])
-            if task is None or row != task_row(0, task, tasks, void)[1:]:
+            expected = task and task_row(0, task, tasks, void)[1:]
+            if expected and expected[5]:
+                standing.append((expected[4], expected[3], expected[5]))
+            if row != expected:
                 yield TableDifference("task", str(row[0]))
         yield from (TableDifference("task", name) for name in left)
         every = tasks.values()
         links = {(task.id, name, (task.id, name) in void) for task in every for name in task.blockers}
         yield from self._table_differences("blocker", sql.EVERY_BLOCKER, links)
+        in_graph = {name for task in every if task.blockers for name in (task.id, *task.blockers)}
+        nodes: dict[str, int] = dict(self._db.all(sql.EVERY_NODE))  # what waited once may stay
+        for name in sorted(in_graph | set(nodes)):
+            if nodes.get(name) != (name not in tasks or tasks[name].is_terminal):
+                yield TableDifference("node", str(name))
+        yield from (TableDifference("node", name) for name in sorted(set(self._db.column(sql.MISPLACED))))
         aliases = {(task.id, alias) for task in every for alias in task.details.aliases}
         yield from self._table_differences("alias", sql.EVERY_ALIAS, aliases)
         sent = {(task.id, name) for task in every for name in due_kinds(task)}
         yield from self._table_differences("errand", sql.EVERY_ERRAND, sent)
+        openings = {(rank, agent, line) for agent, line, rank in queue.openings(sorted(standing))}
+        for rank, *_ in openings ^ set(self._db.rows(sql.EVERY_OPENING)):
+            yield TableDifference("opening", queue.task_of_rank(str(rank)))
         count = 0
         for name, owner in self._db.rows(sql.EVERY_HANDOFF):
             count += 1

@@ -11,6 +11,7 @@ from remand.adapters.stores.sqlite_events import SqliteTraces
 from remand.adapters.stores.sqlite_schema import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected
 from remand.adapters.stores.sqlite_views import VERSION
+from remand.app.tasks import queue
 from remand.app.tasks.lookup import participants
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.events.catalogue import event_task_id
@@ -173,6 +174,37 @@ def _index_groups(connection: apsw.Connection) -> None:
     SqliteAudit(Statements(connection)).reindex_groups()
 
 
+def _compose_no_states(connection: apsw.Connection) -> None:
+    """Version 16 has the states of tasks in parts, which is done before the steps."""
+
+
+def _stand_in_lines(connection: apsw.Connection) -> None:
+    """Version 17 finds the first task that does not bar an agent, and numbers the tasks that wait for one another."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(task)").fetchall()}
+    if "position" not in columns:
+        return
+    connection.execute(
+        "DROP INDEX task_rank; DROP INDEX task_pool; DROP INDEX blocker_of; DROP INDEX blocker_void; "
+        "ALTER TABLE blocker RENAME TO old_blocker; ALTER TABLE task RENAME COLUMN pool TO line; "
+        "ALTER TABLE task ADD COLUMN barred TEXT NOT NULL DEFAULT ''"
+    ).fetchall()
+    connection.execute(sql.DEPENDENCY_TABLES + sql.QUEUE_TABLES).fetchall()
+    statements = Statements(connection)
+    statements.run(
+        "INSERT INTO node(task, position) SELECT name, CASE WHEN status NOT IN ('done', 'cancelled', 'infeasible') "
+        "THEN position << 32 END FROM (SELECT task AS name FROM old_blocker UNION SELECT blocker FROM old_blocker) "
+        "LEFT JOIN task ON task.id = name"
+    )
+    statements.run_many(sql.ADD_BLOCKER, statements.all("SELECT task, blocker, is_void FROM old_blocker"))
+    rows = statements.all("SELECT n, state FROM task WHERE rank IS NOT NULL")
+    statements.run_many(
+        "UPDATE task SET line = ?2, barred = ?3 WHERE n = ?1",
+        ((n, *queue.agent_pool(_decode(state))) for n, state in rows),
+    )
+    connection.execute("DROP TABLE old_blocker; ALTER TABLE task DROP COLUMN position").fetchall()
+    statements.run_many(sql.ADD_OPENING, list(queue.openings(statements.all(sql.STANDING))))
+
+
 _STEPS = (
     _add_traces,
     _index_rejected,
@@ -188,5 +220,7 @@ _STEPS = (
     _keep_objections,
     _note_bound,
     _index_groups,
+    _compose_no_states,
+    _stand_in_lines,
 )
 """The step from version n stands at place n - 1."""

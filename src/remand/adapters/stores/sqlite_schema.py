@@ -105,6 +105,22 @@ OUTAGE_INDEX = """
 CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
 """
 
+DEPENDENCY_TABLES = """
+CREATE TABLE node(n INTEGER PRIMARY KEY, task TEXT NOT NULL UNIQUE, position INTEGER);
+CREATE TABLE blocker(
+    task INTEGER NOT NULL, blocker INTEGER NOT NULL, is_void INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (task, blocker)
+) WITHOUT ROWID;
+CREATE INDEX blocker_of ON blocker(blocker, task, is_void);
+CREATE INDEX blocker_void ON blocker(task) WHERE is_void;
+"""
+"""Tasks that wait or are waited for have numbers here, so that a search reads little. Only open ones have positions."""
+
+QUEUE_TABLES = """
+CREATE INDEX task_rank ON task(rank, line, barred) WHERE rank IS NOT NULL;
+CREATE INDEX task_line ON task(line, barred != '', rank, barred) WHERE rank IS NOT NULL;
+CREATE TABLE opening(agent TEXT NOT NULL, line TEXT NOT NULL, rank TEXT NOT NULL, PRIMARY KEY (agent, line, rank)) WITHOUT ROWID;
+"""
+
 SCHEMA = f"""
 {TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}{OBJECTION_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 {HEAD_TABLE}{GROUP_TABLE}{MISSING_TABLES}CREATE TABLE session(number INTEGER PRIMARY KEY, name TEXT NOT NULL, fork INTEGER NOT NULL, UNIQUE (name, fork));
@@ -113,17 +129,10 @@ CREATE INDEX event_subject ON event(subject) WHERE subject != '';
 CREATE INDEX event_key ON event(key) WHERE key != '';
 CREATE TABLE unnumbered(id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE task(
-    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, position INTEGER NOT NULL,
-    due TEXT, rank TEXT, pool TEXT, state TEXT NOT NULL
+    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, due TEXT,
+    rank TEXT, line TEXT, barred TEXT NOT NULL DEFAULT '', state TEXT NOT NULL
 );
 CREATE INDEX task_due ON task(due) WHERE due IS NOT NULL;
-CREATE INDEX task_rank ON task(rank, pool) WHERE rank IS NOT NULL;
-CREATE INDEX task_pool ON task(pool, rank) WHERE rank IS NOT NULL;
-CREATE TABLE blocker(
-    task TEXT NOT NULL, blocker TEXT NOT NULL, is_void INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (task, blocker)
-) WITHOUT ROWID;
-CREATE INDEX blocker_of ON blocker(blocker, task);
-CREATE INDEX blocker_void ON blocker(task) WHERE is_void;
 CREATE TABLE alias(alias TEXT, task TEXT, PRIMARY KEY (alias, task)) WITHOUT ROWID;
 CREATE TABLE handoff(id TEXT PRIMARY KEY, task TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE file(
@@ -132,9 +141,9 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}{HANDED_IN_INDEXES}{OUTAGE_INDEX}{NAME_TABLE}"""
+{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}{HANDED_IN_INDEXES}{OUTAGE_INDEX}{NAME_TABLE}{DEPENDENCY_TABLES}{QUEUE_TABLES}"""
 
-READ_MODELS = ("task", "blocker", "alias", "handoff", "errand", "name")
+READ_MODELS = ("task", "node", "blocker", "alias", "handoff", "errand", "name", "opening")
 
 SETTINGS = """
 PRAGMA synchronous = NORMAL;
@@ -272,7 +281,9 @@ EVERY_TASK = "SELECT state FROM task ORDER BY id"
 ALL_STATUSES = "SELECT id, status FROM task"
 LEADING_TO = """
 SELECT state FROM task WHERE id IN (
-    SELECT task FROM blocker INDEXED BY blocker_of WHERE blocker = ?1
+    SELECT waiter.task FROM node
+    JOIN blocker INDEXED BY blocker_of ON blocker.blocker = node.n JOIN node AS waiter ON waiter.n = blocker.task
+    WHERE node.task = ?1
     UNION SELECT task FROM trace INDEXED BY trace_answer
     WHERE event = 'handoff.reject.response' AND said = 'ACCEPT_AND_REFORMULATE' AND text = ?1
 ) ORDER BY id LIMIT ?2
@@ -308,53 +319,100 @@ ADD_ERRAND = "INSERT OR IGNORE INTO errand VALUES (?, ?)"
 DROP_ERRAND = "DELETE FROM errand WHERE errand = ? AND task = ?"
 STATUSES = "SELECT id, status FROM task WHERE id IN (SELECT value FROM json_each(?))"
 ADD_TASK = """
-INSERT INTO task(id, status, position, due, rank, pool, state)
-VALUES (?1, ?2, (SELECT ifnull(max(n), 0) + 1 FROM task), ?3, ?4, ?5, ?6)
+INSERT INTO task(id, status, due, rank, line, barred, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 """
-CHANGE_TASK = "UPDATE task SET status = ?2, due = ?3, rank = ?4, pool = ?5, state = ?6 WHERE id = ?1"
-TASK_ROWS = "SELECT id, status, due, rank, pool, state FROM task"
+CHANGE_TASK = """
+UPDATE task SET status = ?2, due = ?3, rank = ?4, line = ?5, barred = ?6, state = ?7 WHERE id = ?1
+"""
+TASK_ROWS = "SELECT id, status, due, rank, line, barred, state FROM task"
 EVERY_ALIAS = "SELECT task, alias FROM alias"
 EVERY_HANDOFF = "SELECT id, task FROM handoff"
 EVERY_ERRAND = "SELECT task, errand FROM errand"
-EVERY_BLOCKER = "SELECT task, blocker, is_void FROM blocker"
+_NAMED_BLOCKERS = """
+FROM blocker LEFT JOIN node AS waiter ON waiter.n = blocker.task LEFT JOIN node AS other ON other.n = blocker.blocker
+"""
+EVERY_BLOCKER = f"SELECT waiter.task, other.task, is_void {_NAMED_BLOCKERS}"
+EVERY_NODE = "SELECT task, position IS NULL FROM node"
+MISPLACED = f"SELECT waiter.task {_NAMED_BLOCKERS} WHERE NOT is_void AND waiter.position <= other.position"
 EVERY_TRACE = "SELECT * FROM trace NOT INDEXED"
-BULK_TASK = "INSERT INTO task(n, id, status, position, due, rank, pool, state) VALUES (?1, ?2, ?3, ?1, ?4, ?5, ?6, ?7)"
+BULK_TASK = """
+INSERT INTO task(n, id, status, due, rank, line, barred, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+"""
 NAMED = "SELECT min(task) FROM alias WHERE alias = ?"
 HANDED = "SELECT task FROM handoff WHERE id = ?"
 
-HEAD_OF_QUEUE = "SELECT rank, pool FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT 32"
-HEAD_OF_POOL = "SELECT rank FROM task WHERE rank IS NOT NULL AND pool = ? ORDER BY rank LIMIT 1"
-POOLS = """
-WITH RECURSIVE found(pool) AS (
-    SELECT min(pool) FROM task WHERE rank IS NOT NULL
-    UNION ALL
-    SELECT (SELECT min(pool) FROM task WHERE rank IS NOT NULL AND pool > found.pool)
-    FROM found WHERE found.pool IS NOT NULL
-)
-SELECT pool FROM found WHERE pool IS NOT NULL
+HEAD_OF_QUEUE = "SELECT rank, line, barred FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT 32"
+HEAD_OF_LINE = """
+SELECT rank, barred FROM task INDEXED BY task_line
+WHERE rank IS NOT NULL AND line = ?1 AND (barred != '') = ?2 ORDER BY rank LIMIT 1
 """
+LINES_WITH_PREFIX = """
+WITH RECURSIVE found(line) AS (
+    SELECT min(line) FROM task INDEXED BY task_line WHERE rank IS NOT NULL AND line >= ?1
+    UNION ALL
+    SELECT (SELECT min(line) FROM task INDEXED BY task_line WHERE rank IS NOT NULL AND line > found.line)
+    FROM found WHERE substr(found.line, 1, length(?1)) = ?1
+)
+SELECT line FROM found WHERE substr(line, 1, length(?1)) = ?1
+"""
+STANDING = """
+SELECT line, rank, barred FROM task INDEXED BY task_line
+WHERE rank IS NOT NULL AND (barred != '') = 1 ORDER BY line, rank
+"""
+PLACE_IN_LINE = "SELECT line, rank, barred FROM task WHERE id = ? AND rank IS NOT NULL AND barred != ''"
+BEFORE_IN_LINE = """
+SELECT barred FROM task INDEXED BY task_line
+WHERE rank IS NOT NULL AND line = ?1 AND (barred != '') = 1 AND rank < ?2 ORDER BY rank DESC LIMIT 1
+"""
+BEHIND_IN_LINE = """
+SELECT rank, barred FROM task INDEXED BY task_line
+WHERE rank IS NOT NULL AND line = ?1 AND (barred != '') = 1 AND rank > ?2 ORDER BY rank LIMIT 1
+"""
+FIRST_OPENING = "SELECT rank FROM opening WHERE agent = ? AND line = ? ORDER BY rank LIMIT 1"
+ADD_OPENING = "INSERT OR IGNORE INTO opening VALUES (?, ?, ?)"
+DROP_OPENING = "DELETE FROM opening WHERE agent = ? AND line = ? AND rank = ?"
+EVERY_OPENING = "SELECT rank, agent, line FROM opening"
 READY = "SELECT rank FROM task WHERE rank IS NOT NULL ORDER BY rank"
 DUE = "SELECT id FROM task WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT 100"
 
 OPEN_BLOCKERS = """
-SELECT blocker FROM blocker LEFT JOIN task ON task.id = blocker.blocker
-WHERE blocker.task = ? AND NOT is_void AND ifnull(task.status, '') NOT IN ('done', 'cancelled', 'infeasible')
+SELECT other.task FROM node JOIN blocker ON blocker.task = node.n JOIN node AS other ON other.n = blocker.blocker
+LEFT JOIN task ON task.id = other.task
+WHERE node.task = ? AND NOT is_void AND ifnull(task.status, '') NOT IN ('done', 'cancelled', 'infeasible')
+ORDER BY other.task
 """
-POSITION = "SELECT position FROM task WHERE id = ? AND status NOT IN ('done', 'cancelled', 'infeasible')"
+_POSITION_OF_NEW = (
+    "(SELECT n << 32 FROM task WHERE id = ?1 AND status NOT IN ('done', 'cancelled', 'infeasible'))"
+)
+ADD_NODE = f"INSERT OR IGNORE INTO node(task, position) VALUES (?1, {_POSITION_OF_NEW})"  # noqa: S608 - fixed text
+PLACE_NODE = f"UPDATE node SET position = {_POSITION_OF_NEW} WHERE task = ?1"  # noqa: S608 - fixed text
+BULK_NODE = "INSERT INTO node(task, position) VALUES (?, ?)"
+NODES = "SELECT node.task, node.n FROM json_each(?) AS asked CROSS JOIN node ON node.task = asked.value"
+NAMES_OF_NODES = "SELECT n, task FROM json_each(?) AS asked CROSS JOIN node ON n = asked.value"
+POSITIONS = """
+SELECT n, position FROM json_each(?) AS asked CROSS JOIN node ON n = asked.value WHERE position IS NOT NULL
+"""
+SET_POSITION = "UPDATE node SET position = ?2 WHERE n = ?1"
+SET_POSITION_OF_TASK = "UPDATE node SET position = ?2 WHERE task = ?1"
 HAS_VOID = "SELECT 1 FROM blocker INDEXED BY blocker_void WHERE is_void LIMIT 1"
-VOID = "SELECT task, blocker FROM blocker INDEXED BY blocker_void WHERE is_void"
-SET_VOID = "UPDATE blocker SET is_void = ?3 WHERE task = ?1 AND blocker = ?2"
-SET_POSITION = "UPDATE task SET position = ?2 WHERE id = ?1"
-ADD_BLOCKER = "INSERT OR REPLACE INTO blocker VALUES (?, ?, ?)"
-DROP_BLOCKER = "DELETE FROM blocker WHERE task = ? AND blocker = ?"
-WAITING_FOR = "SELECT task FROM blocker WHERE blocker = ?"
-BLOCKERS_WITH_POSITION = """
-SELECT blocker, position FROM blocker JOIN task ON task.id = blocker.blocker
-WHERE blocker.task = ? AND NOT is_void AND status NOT IN ('done', 'cancelled', 'infeasible')
+VOID = f"SELECT waiter.task, other.task {_NAMED_BLOCKERS} WHERE is_void"
+_BOTH_NODES = "task = (SELECT n FROM node WHERE task = ?1) AND blocker = (SELECT n FROM node WHERE task = ?2)"
+SET_VOID = f"UPDATE blocker SET is_void = ?3 WHERE {_BOTH_NODES}"  # noqa: S608 - fixed text
+ADD_BLOCKER = """
+INSERT OR REPLACE INTO blocker SELECT node.n, other.n, ?3 FROM node, node AS other WHERE node.task = ?1 AND other.task = ?2
 """
-WAITERS_WITH_POSITION = """
-SELECT blocker.task, position FROM blocker JOIN task ON task.id = blocker.task
-WHERE blocker = ? AND NOT is_void AND status NOT IN ('done', 'cancelled', 'infeasible')
+DROP_BLOCKER = f"DELETE FROM blocker WHERE {_BOTH_NODES}"  # noqa: S608 - fixed text
+WAITING_FOR = """
+SELECT waiter.task FROM node
+JOIN blocker INDEXED BY blocker_of ON blocker.blocker = node.n JOIN node AS waiter ON waiter.n = blocker.task
+WHERE node.task = ? ORDER BY waiter.task
+"""
+BLOCKERS_OF = """
+SELECT task, blocker FROM json_each(?) AS asked CROSS JOIN blocker ON task = asked.value WHERE NOT is_void
+"""
+WAITERS_OF = """
+SELECT blocker, task FROM json_each(?) AS asked CROSS JOIN blocker INDEXED BY blocker_of ON blocker = asked.value
+WHERE NOT is_void
 """
 ADD_ALIAS = "INSERT OR IGNORE INTO alias VALUES (?, ?)"
 NAMES_WITH_KEY = "SELECT name FROM name WHERE key = ? ORDER BY name"

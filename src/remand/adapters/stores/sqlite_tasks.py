@@ -121,43 +121,66 @@ class SqliteDependencies(Table):
         return tuple(self._db.column(sql.OPEN_BLOCKERS, (task_id,)))
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
-        return queue.dependency_path(self, source, target)
+        if source == target:
+            return (source,)
+        nodes = self.nodes((source, target))
+        if len(nodes) < 2:
+            return ()
+        path = queue.dependency_path(self, nodes[source], nodes[target])
+        names: dict[int, str] = dict(self._db.all(sql.NAMES_OF_NODES, (json.dumps(path),)))
+        return tuple(names[node] for node in path)
+
+    def nodes(self, tasks: Collection[str]) -> dict[str, int]:
+        """The tasks' numbers in the graph; those that neither wait nor are waited for are left out."""
+        return dict(self._db.all(sql.NODES, (json.dumps(tasks),)))
 
     def predecessors(self, task_id: str, most: int) -> list[Task]:
         return read_tasks(self._db, sql.LEADING_TO, (task_id, most))
 
-    def position(self, task: str) -> int | None:
-        """Where a task stands."""
-        position: int | None = self._db.value(sql.POSITION, (task,))
-        return position
+    def positions(self, tasks: Collection[int]) -> Mapping[int, int]:
+        """Where the tasks stand."""
+        return dict(self._db.all(sql.POSITIONS, (json.dumps(list(tasks)),)))
 
-    def blockers(self, task: str) -> queue.Neighbours:
-        """What the task waits for."""
-        return self._db.all(sql.BLOCKERS_WITH_POSITION, (task,))
+    def blockers(self, tasks: Collection[int]) -> list[Any]:
+        """What the tasks wait for."""
+        return self._db.all(sql.BLOCKERS_OF, (json.dumps(list(tasks)),))
 
-    def waiters(self, task: str) -> queue.Neighbours:
-        """What waits for the task."""
-        return self._db.all(sql.WAITERS_WITH_POSITION, (task,))
+    def waiters(self, tasks: Collection[int]) -> list[Any]:
+        """What waits for the tasks."""
+        return self._db.all(sql.WAITERS_OF, (json.dumps(list(tasks)),))
 
-    def move(self, task: str, position: int) -> None:
-        """Puts a task at another position."""
-        self._db.run(sql.SET_POSITION, (task, position))
+    def move(self, positions: Mapping[int, int]) -> None:
+        """Puts tasks at other positions."""
+        self._db.run_many(sql.SET_POSITION, positions.items())
 
 
 class SqliteQueue(Table):
     """The ready set, read from the indexes on the task table."""
 
     def next(self, agent: Actor, *, has_team: bool) -> str:
-        """Looks at the head of the queue first; then, when that suits the agent not, at the head of each pool."""
-        for rank, pool in self._db.rows(sql.HEAD_OF_QUEUE):
-            if queue.is_suitable(pool, agent, has_team):
+        """Looks at the head of the queue first; then, when that suits the agent not, at each line it may take from."""
+        for rank, line, barred in self._db.rows(sql.HEAD_OF_QUEUE):
+            if queue.is_suitable(queue.AgentPool(line, barred), agent, has_team):
                 return queue.task_of_rank(rank)
         heads = [
-            self._db.value(sql.HEAD_OF_POOL, (pool,))
-            for (pool,) in self._db.all(sql.POOLS)
-            if queue.is_suitable(pool, agent, has_team)
+            rank
+            for prefix in queue.line_prefixes(agent.name)
+            for line in self._db.column(sql.LINES_WITH_PREFIX, (prefix,))
+            if queue.is_suitable(queue.AgentPool(line), agent, has_team)
+            for rank in self._heads(line, agent, has_team)
         ]
         return queue.task_of_rank(min(heads)) if heads else ""
+
+    def _heads(self, line: str, agent: Actor, has_team: bool) -> Iterator[str]:
+        """The first task of a line that bars nobody, and the first that bars others than the agent."""
+        free = self._db.row(sql.HEAD_OF_LINE, (line, False))
+        if free:
+            yield free[0]
+        rank, barred = self._db.row(sql.HEAD_OF_LINE, (line, True)) or ("", "")
+        if not queue.is_suitable(queue.AgentPool(line, barred), agent, has_team):
+            rank = self._db.value(sql.FIRST_OPENING, (agent.name, line))
+        if rank:
+            yield rank
 
     def due(self, now: Instant) -> list[str]:
         return [row[0] for row in self._db.rows(sql.DUE, (now,))]
@@ -222,12 +245,12 @@ class SqliteTasks(Table):
         if before is None or before.is_terminal != task.is_terminal:
             waiters = [row[0] for row in self._db.all(sql.WAITING_FOR, (task.id,))]
         if before is None:
-            self._write(sql.ADD_TASK, task)
+            self._write(sql.ADD_TASK, task, None)
         blockers = before.blockers if before else ()
         if task.blockers != blockers or (before is None and waiters):
             self._link(task, blockers, waiters if before is None else [])
         if before is not None or task.blockers:
-            self._write(sql.CHANGE_TASK, task)
+            self._write(sql.CHANGE_TASK, task, before)
         if (before.details.aliases if before else ()) != task.details.aliases:
             self._rename(task, before.details.aliases if before else ())
         self._rejected.follow(before, task)
@@ -235,21 +258,46 @@ class SqliteTasks(Table):
         self._names.note(set(participants(task)) - set(participants(before) if before else ()))
         self._stand_again(waiters)
         has_turned = before is not None and before.is_terminal != task.is_terminal
-        if has_turned and (not task.is_terminal or self._db.value(sql.HAS_VOID)):
-            # What comes back needs a place; what was void because of a circle need not be any more.
+        if has_turned and (self._db.value(sql.HAS_VOID) or not self._has_place(task, waiters)):
+            # What was void because of a circle need not be any more.
             self._order_anew()
 
-    def _write(self, statement: str, task: Task) -> None:
+    def _write(self, statement: str, task: Task, before: Task | None) -> None:
         blockers = [row[0] for row in self._db.rows(sql.OPEN_BLOCKERS, (task.id,))] if task.blockers else []
-        rank = queue.queue_rank(task, blockers)
-        pool = None if rank is None else queue.agent_pool(task)
+        rank, pool = queue.queue_rank(task, blockers), queue.agent_pool(task)
+        stood_in_line = before is not None and bool(queue.agent_pool(before).barred)
+        if stood_in_line:
+            self._set_openings(task.id, is_there=False)
+        line, barred = (None, "") if rank is None else pool
         due = queue.due_time(task, blockers)
-        self._db.run(statement, (task.id, task.status.value, due, rank, pool, _encode_task(task)))
+        self._db.run(statement, (task.id, task.status.value, due, rank, line, barred, _encode_task(task)))
+        if barred:
+            self._set_openings(task.id, is_there=True)
+
+    def _set_openings(self, task_id: str, *, is_there: bool) -> None:
+        """Has the openings at a task and behind it, before it leaves its line or after it has come to one."""
+        found = self._db.row(sql.PLACE_IN_LINE, (task_id,))
+        if found is None:
+            return
+        line, rank, own = found[0], found[1], queue.barred_agents(found[2])
+        before = queue.barred_agents(self._db.value(sql.BEFORE_IN_LINE, (line, rank)) or "")
+        behind = self._db.row(sql.BEHIND_IN_LINE, (line, rank))
+        with_it, without = set(queue.openings_at(line, rank, before, own)), set[queue.OpeningRow]()
+        if behind:
+            barred = queue.barred_agents(behind[1])
+            with_it |= set(queue.openings_at(line, behind[0], own, barred))
+            without |= set(queue.openings_at(line, behind[0], before, barred))
+        old, new = (without, with_it) if is_there else (with_it, without)
+        self._db.run_many(sql.DROP_OPENING, old - new)
+        self._db.run_many(sql.ADD_OPENING, new - old)
 
     def _link(self, task: Task, before: tuple[str, ...], waiters: list[str]) -> None:
         """Writes down what the task waits for. A new task may be waited for before it is there."""
         for gone in set(before) - set(task.blockers):
             self._db.run(sql.DROP_BLOCKER, (task.id, gone))
+        self._db.run_many(sql.ADD_NODE, ((name,) for name in (task.id, *task.blockers)))
+        if waiters:
+            self._db.run(sql.PLACE_NODE, (task.id,))
         has_room = True
         for new in task.blockers:
             if new not in before:
@@ -262,10 +310,20 @@ class SqliteTasks(Table):
 
     def _has_room(self, waiter: str, blocker: str) -> bool:
         """Puts a dependency in order; False when it closes a circle."""
-        if queue.dependency_path(self._waiting, blocker, waiter):
-            return False
-        queue.restore_order(self._waiting, waiter, blocker)
-        return True
+        nodes = self._waiting.nodes((waiter, blocker))
+        return queue.place_dependency(self._waiting, nodes[waiter], nodes[blocker])
+
+    def _has_place(self, task: Task, waiters: list[str]) -> bool:
+        """Puts a task that comes back behind what it waits for; False when a dependency of it closes a circle."""
+        self._db.run(sql.PLACE_NODE, (task.id,))
+        if task.is_terminal:
+            return True
+        nodes = self._waiting.nodes((task.id, *task.blockers))
+        own = nodes.pop(task.id, 0)
+        blockers = self._waiting.positions(nodes.values())
+        if blockers:
+            self._waiting.move({own: max(blockers.values()) + queue.SPACING // 2})
+        return all(self._has_room(waiter, task.id) for waiter in waiters)
 
     def _order_anew(self) -> None:
         """Orders everything, so that the same dependencies are void whatever way they came. Rare: after a merge."""
@@ -273,7 +331,7 @@ class SqliteTasks(Table):
             name: task for name, task in self._loaded.items() if task
         }
         order, void = queue.topological_order(queue.open_blockers(tasks))
-        self._db.run_many(sql.SET_POSITION, ((name, place) for place, name in enumerate(order, 1)))
+        self._db.run_many(sql.SET_POSITION_OF_TASK, _positions(order, tasks).items())
         was_void = set(map(tuple, self._db.all(sql.VOID)))
         changed = was_void ^ void
         self._db.run_many(sql.SET_VOID, ((*pair, pair in void) for pair in changed))
@@ -298,7 +356,7 @@ class SqliteTasks(Table):
         for name in names:
             waiter = self.get(name)
             if waiter is not None:
-                self._write(sql.CHANGE_TASK, waiter)
+                self._write(sql.CHANGE_TASK, waiter, waiter)
 
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         by_id = {task.id: task for task in tasks}
@@ -309,12 +367,16 @@ class SqliteTasks(Table):
         self._db.run_many(
             sql.BULK_TASK, (task_row(n, by_id[name], by_id, void) for n, name in enumerate(order, 1))
         )
-        pairs = ((task.id, blocker) for task in by_id.values() for blocker in dict.fromkeys(task.blockers))
+        pairs = [(task.id, blocker) for task in by_id.values() for blocker in dict.fromkeys(task.blockers)]
+        places = _positions(order, by_id)
+        in_graph = dict.fromkeys(name for pair in pairs for name in pair)
+        self._db.run_many(sql.BULK_NODE, ((name, places.get(name)) for name in in_graph))
         self._db.run_many(sql.ADD_BLOCKER, ((*pair, pair in void) for pair in pairs))
         self._db.run_many(
             sql.ADD_ALIAS, ((alias, task.id) for task in by_id.values() for alias in task.details.aliases)
         )
         self._db.run_many(sql.ADD_HANDOFF, handoffs)
+        self._db.run_many(sql.ADD_OPENING, list(queue.openings(self._db.all(sql.STANDING))))
         self._db.run_many(
             sql.ADD_ERRAND, ((name, task.id) for task in by_id.values() for name in due_kinds(task))
         )
@@ -335,6 +397,12 @@ class SqliteTasks(Table):
         return dict(rows)
 
 
+def _positions(order: Iterable[str], tasks: Mapping[str, Task]) -> dict[str, int]:
+    """The positions of the tasks that have not ended, given all in order."""
+    still_open = (name for name in order if not tasks[name].is_terminal)
+    return {name: place * queue.SPACING for place, name in enumerate(still_open, 1)}
+
+
 def task_row(n: int, task: Task, by_id: Mapping[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:
     blockers = []
     for blocker in task.blockers:
@@ -342,5 +410,6 @@ def task_row(n: int, task: Task, by_id: Mapping[str, Task], void: set[tuple[str,
         if (other is None or not other.is_terminal) and (task.id, blocker) not in void:
             blockers.append(blocker)
     rank = queue.queue_rank(task, blockers)
-    pool = None if rank is None else queue.agent_pool(task)
-    return (n, task.id, task.status.value, queue.due_time(task, blockers), rank, pool, _encode_task(task))
+    line, barred = (None, "") if rank is None else queue.agent_pool(task)
+    due = queue.due_time(task, blockers)
+    return (n, task.id, task.status.value, due, rank, line, barred, _encode_task(task))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from remand.app.gates.known_results import BrokenGates
 from remand.app.requests import Rules
 from remand.app.scheduler.runs import ActiveRun
-from remand.app.tasks.queue import agent_pool, is_suitable
+from remand.app.tasks.queue import AgentPool, agent_pool, is_suitable
 from remand.app.tasks.staff import Load, max_waiting_reviews, rotate_after, startable_workers
 from remand.domain.access.team import Actor, Member, Team
 from remand.domain.decisions.findings import open_findings
@@ -198,7 +198,7 @@ class CandidateTasks:
     def __init__(self, tasks: Iterator[Task], most: int = MAX_CANDIDATES) -> None:
         self._all = tasks
         self._rest = islice(tasks, most)
-        self._passed: list[tuple[str, Task]] = []
+        self._passed: list[tuple[AgentPool, Task]] = []
 
     def take(self, agent: Actor, *, has_team: bool) -> Task | None:
         """The first task that suits an agent; None when there is none among those that are looked through."""
@@ -220,7 +220,7 @@ class CandidateTasks:
         """True when there are tasks beyond those that were looked through. To be asked in the end."""
         return next(self._all, None) is not None
 
-    def _in_order(self) -> Iterator[tuple[str, Task]]:
+    def _in_order(self) -> Iterator[tuple[AgentPool, Task]]:
         yield from tuple(self._passed)
         for task in self._rest:
             self._passed.append((agent_pool(task), task))

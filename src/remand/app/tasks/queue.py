@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
-from typing import Protocol
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -18,8 +22,12 @@ _LANES = {status: str(lane) for lane, status in enumerate(QUEUES)}
 _LEVELS = {priority: str(level) for level, priority in enumerate(PRIORITIES)}
 _RANK_PREFIX = 2 + len("2026-11-15T09:00:00.000000Z")
 _encode = msgspec.json.Encoder().encode
-_decode_pool = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[str, ...], str | None]).decode
+_decode_line = msgspec.json.Decoder(tuple[str | None, tuple[str, ...]]).decode
+_decode_barred = msgspec.json.Decoder(frozenset[str]).decode
 DUE_NOW: Instant = ""
+SPACING = 1 << 32
+"""How far apart the positions of new tasks are, so that others can be moved between them."""
+_MAX_BATCH = 32
 
 
 def queue_rank(task: Task, open_blockers: Collection[str]) -> str | None:
@@ -33,23 +41,65 @@ def task_of_rank(text: str) -> str:
     return text[_RANK_PREFIX:]
 
 
-def agent_pool(task: Task) -> str:
-    """The agents the task suits, as a key: skills asked for, agents barred from it, agent reserved for."""
-    barred = sorted({*(lockout.agent for lockout in task.people.lockouts), *task.people.reviewers})
+class AgentPool(NamedTuple):
+    """The agents that a task suits, as texts that a store can sort and compare."""
+
+    line: str
+    """Whom the task is reserved for, and the skills it asks for. Tasks alike in both stand in one line."""
+    barred: str = ""
+    """The agents locked out of the task and its reviewers; empty when there are none."""
+
+
+def agent_pool(task: Task) -> AgentPool:
     reserved = task.claims.offers[-1].target if task.claims.offers else None
-    return _encode((task.details.skills, barred, reserved)).decode()
+    barred = sorted({*(lockout.agent for lockout in task.people.lockouts), *task.people.reviewers})
+    line = _encode((reserved, task.details.skills)).decode()
+    return AgentPool(line, _encode(barred).decode() if barred else "")
+
+
+def line_prefixes(agent: str) -> tuple[str, str]:
+    """How the lines begin that an agent may take tasks from: those reserved for nobody, and those for itself."""
+    return "[null,", f"[{_encode(agent).decode()},"
 
 
 @lru_cache(maxsize=4096)
-def is_suitable(key: str, agent: Actor, has_team: bool) -> bool:
+def barred_agents(text: str) -> frozenset[str]:
+    """The agents that a task's pool bars; none when that cannot be read, as its row was changed."""
+    with suppress(msgspec.MsgspecError):
+        return _decode_barred(text) if text else frozenset()
+    return frozenset()
+
+
+@lru_cache(maxsize=4096)
+def is_suitable(pool: AgentPool, agent: Actor, has_team: bool) -> bool:
     """True when the agent is one of those a pool is for. One that cannot be read, as its row was changed, is for nobody."""
     try:
-        skills, barred, reserved = _decode_pool(key)
+        reserved, skills = _decode_line(pool.line)
+        barred = _decode_barred(pool.barred) if pool.barred else ()
     except (msgspec.MsgspecError, TypeError):
         return False
     if Role.AGENT not in agent.roles or agent.name in barred or reserved not in (None, agent.name):
         return False
     return not has_team or all(skill in agent.skills for skill in skills)
+
+
+OpeningRow = tuple[str, str, str]
+"""An agent, a line, and the rank of a task that the agent may take, next to one that bars it; only tasks that bar anyone count.
+
+An agent that the first of them bars finds what it may take at its own first opening, however many lie between.
+"""
+
+
+def openings(standing: Iterable[tuple[str, str, str]]) -> Iterator[OpeningRow]:
+    """Every opening, given line, rank and barred agents of the tasks that bar anyone, in order."""
+    for (line, _, before), (next_line, rank, barred) in pairwise(standing):
+        if line == next_line:
+            yield from openings_at(line, rank, barred_agents(before), barred_agents(barred))
+
+
+def openings_at(line: str, rank: str, before: frozenset[str], barred: frozenset[str]) -> Iterator[OpeningRow]:
+    """The openings at a task that bars some agents, behind one that bars others."""
+    return ((agent, line, rank) for agent in sorted(before - barred))
 
 
 def due_time(task: Task, open_blockers: Collection[str]) -> Instant | None:
@@ -68,97 +118,148 @@ def due_time(task: Task, open_blockers: Collection[str]) -> Instant | None:
     return min(times, default=None)
 
 
-Neighbours = Iterable[tuple[str, int]]
+Node = TypeVar("Node", bound=str | int)
+"""A task, as a graph names it."""
 
 
-class DependencyGraph(Protocol):
-    """The graph of waiting tasks, with their positions."""
+class DependencyGraph(Protocol[Node]):
+    """The graph of tasks that have not ended. Every task has a position, higher than those of all it waits for."""
 
-    def position(self, task: str) -> int | None:
-        """Where the task stands; None when there is no such task, or it has ended."""
+    def positions(self, tasks: Collection[Node]) -> Mapping[Node, int]:
+        """Where the tasks stand; those that are not there, or have ended, are left out."""
 
-    def blockers(self, task: str) -> Neighbours:
-        """What the task waits for and has not ended, with positions."""
+    def blockers(self, tasks: Collection[Node]) -> Iterable[tuple[Node, Node]]:
+        """The tasks, each beside everything it waits for."""
 
-    def waiters(self, task: str) -> Neighbours:
-        """What waits for the task and has not ended, with positions."""
+    def waiters(self, tasks: Collection[Node]) -> Iterable[tuple[Node, Node]]:
+        """The tasks, each beside everything that waits for it."""
 
-    def move(self, task: str, position: int) -> None:
-        """Puts the task at another position."""
+    def move(self, positions: Mapping[Node, int]) -> None:
+        """Puts tasks at other positions."""
 
 
-def dependency_path(graph: DependencyGraph, source: str, target: str) -> tuple[str, ...]:
+def dependency_path(graph: DependencyGraph[Node], source: Node, target: Node) -> tuple[Node, ...]:
     """How `source` comes to wait for `target`, both included; empty when it does not."""
     if source == target:
         return (source,)
-    top, bottom = graph.position(source), graph.position(target)
-    if top is None or bottom is None or top < bottom:
+    places = graph.positions((source, target))
+    if len(places) < 2 or places[source] <= places[target]:
         return ()
-    down, up = _Search(source, graph.blockers), _Search(target, graph.waiters)
-    while down.edge and up.edge:
-        narrow, wide = (down, up) if len(down.edge) <= len(up.edge) else (up, down)
-        met = narrow.widen(wide, bottom, top)
-        if met:
-            return (*reversed(down.trail(met)), *up.trail(met)[1:])
-    return ()
+    return _Search(graph, places, source, target).path()
 
 
-class _Search:
-    """All that was reached from one end, and how."""
+def place_dependency(graph: DependencyGraph[Node], waiter: Node, blocker: Node) -> bool:
+    """Puts a new dependency in order; False when it closes a circle, and then nothing is moved."""
+    if waiter == blocker:
+        return False
+    places = graph.positions((waiter, blocker))
+    if len(places) < 2 or places[blocker] < places[waiter]:
+        return True
+    search = _Search(graph, places, blocker, waiter)
+    if search.path():
+        return False
+    graph.move(search.new_positions())
+    return True
 
-    def __init__(self, start: str, neighbours: Callable[[str], Neighbours]) -> None:
-        self.came_from = {start: ""}
-        self.edge = [start]
-        self._neighbours = neighbours
 
-    def widen(self, other: _Search, bottom: int, top: int) -> str:
-        """Goes one step further; returns where both searches met, if they did."""
-        found: list[str] = []
-        for task in self.edge:
-            for neighbour, position in self._neighbours(task):
-                if neighbour in self.came_from or not bottom <= position <= top:
-                    continue
-                self.came_from[neighbour] = task
-                if neighbour in other.came_from:
-                    return neighbour
-                found.append(neighbour)
-        self.edge = found
-        return ""
+class _Side(Generic[Node]):
+    """All that was reached from one end, and how. What stands nearest to that end is looked at first."""
 
-    def trail(self, task: str) -> list[str]:
+    def __init__(
+        self, graph: DependencyGraph[Node], start: Node, position: int, *, is_downwards: bool
+    ) -> None:
+        self._positions = graph.positions
+        self._neighbours = graph.blockers if is_downwards else graph.waiters
+        self._sign = -1 if is_downwards else 1
+        self._came_from: dict[Node, Node | None] = {start: None}
+        self.places = {start: position}
+        self._heap = [(self._sign * position, start)]
+        self._batch = 1
+        self.work = 0
+
+    @property
+    def edge(self) -> float:
+        """The position up to which everything has been looked at."""
+        return self._sign * (self._heap[0][0] if self._heap else math.inf)
+
+    def widen(self, other: _Side[Node]) -> Node | None:
+        """Looks at some more tasks; returns where both sides met, if they did."""
+        tasks = self._next_tasks(other.edge)
+        found = [(name, task) for task, name in self._neighbours(tasks) if name not in self._came_from]
+        self._came_from.update(found)
+        self.work += len(tasks) + len(found)
+        for name, position in self._positions(dict(found)).items():
+            self.places[name] = position
+            if name in other.places:
+                return name
+            heappush(self._heap, (self._sign * position, name))
+        return None
+
+    def _next_tasks(self, bound: float) -> list[Node]:
+        """The next tasks on this side of a position, more each time: many at once take one question."""
+        tasks: list[Node] = []
+        while self._heap and len(tasks) < self._batch and self._heap[0][0] <= self._sign * bound:
+            tasks.append(heappop(self._heap)[1])
+        self._batch = min(2 * self._batch, _MAX_BATCH)
+        return tasks or [heappop(self._heap)[1]]
+
+    def trail(self, task: Node) -> list[Node]:
         """The way from a task back to the start."""
-        trail = []
-        while task:
-            trail.append(task)
-            task = self.came_from[task]
+        trail = [task]
+        while (before := self._came_from[trail[-1]]) is not None:
+            trail.append(before)
         return trail
 
 
-def restore_order(graph: DependencyGraph, task: str, blocker: str) -> None:
-    """Restores the order for a new dependency that closes no circle."""
-    bottom, top = graph.position(task), graph.position(blocker)
-    if bottom is None or top is None or top < bottom:
-        return
-    behind = _reachable(task, bottom, graph.waiters, bottom, top)
-    ahead = _reachable(blocker, top, graph.blockers, bottom, top)
-    places = sorted([*behind.values(), *ahead.values()])
-    in_order = [*sorted(ahead, key=ahead.__getitem__), *sorted(behind, key=behind.__getitem__)]
-    for name, position in zip(in_order, places, strict=True):
-        graph.move(name, position)
+class _Search(Generic[Node]):
+    """A search from both ends in the order of positions: each side sees what lies between its end and the other side.
 
+    So neither goes through everything between the two tasks, and what has to be moved was seen
+    (Haeupler and others, Incremental Cycle Detection, Topological Ordering, and Strong Component Maintenance).
+    """
 
-def _reachable(
-    start: str, position: int, neighbours: Callable[[str], Neighbours], bottom: int, top: int
-) -> dict[str, int]:
-    """All that can be reached between the two positions."""
-    reached = {start: position}
-    edge = [start]
-    while edge:
-        for neighbour, place in neighbours(edge.pop()):
-            if neighbour not in reached and bottom <= place <= top:
-                reached[neighbour] = place
-                edge.append(neighbour)
-    return reached
+    def __init__(
+        self, graph: DependencyGraph[Node], places: Mapping[Node, int], source: Node, target: Node
+    ) -> None:
+        self._down = _Side(graph, source, places[source], is_downwards=True)
+        self._up = _Side(graph, target, places[target], is_downwards=False)
+
+    def path(self) -> tuple[Node, ...]:
+        """How the source comes to wait for the target; empty when it does not."""
+        while self._down.edge > self._up.edge:
+            met = self._widen()
+            if met is not None:
+                return (*reversed(self._down.trail(met)), *self._up.trail(met)[1:])
+        return ()
+
+    def _widen(self) -> Node | None:
+        down, up = self._down, self._up
+        is_downs_turn = down.work < up.work if math.isfinite(down.edge - up.edge) else up.edge == math.inf
+        return down.widen(up) if is_downs_turn else up.widen(down)
+
+    def new_positions(self) -> dict[Node, int]:
+        """Where the tasks go, once there is no path: all that the source waits for before all that waits for the target.
+
+        They meet in the widest gap between the positions seen, and nothing else moves.
+        """
+        while True:
+            low, high = self._widest_gap()
+            before = sorted((place, name) for name, place in self._down.places.items() if place >= high)
+            behind = sorted((place, name) for name, place in self._up.places.items() if place <= low)
+            step = (high - low) // (len(before) + len(behind) + 1)
+            if step:
+                return {name: low + step * n for n, (_, name) in enumerate([*before, *behind], 1)}
+            self._widen()
+
+    def _widest_gap(self) -> tuple[int, int]:
+        down, up = self._down, self._up
+        known = {*down.places.values(), *up.places.values()}
+        ends = (
+            min(known) - SPACING if down.edge == -math.inf else int(down.edge),
+            max(known) + SPACING if up.edge == math.inf else int(up.edge),
+        )
+        between = sorted({*ends, *(one for one in known if ends[0] <= one <= ends[1])})
+        return max(pairwise(between), key=lambda gap: gap[1] - gap[0], default=(ends[0], ends[0]))
 
 
 def open_blockers(tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
