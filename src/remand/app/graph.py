@@ -11,7 +11,7 @@ import msgspec
 from remand.domain import ids
 from remand.domain.events import tasks
 from remand.domain.events.catalogue import Unknown
-from remand.domain.events.event import Event
+from remand.domain.events.event import Event, event_names
 from remand.domain.graph import (
     EdgeKey,
     GraphEdge,
@@ -26,7 +26,7 @@ from remand.domain.reasons import DecisionType, parse_decision_type
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import EventConflict
-from remand.ledger.order import order_key
+from remand.ledger.order import EventPlace, order_key
 
 _CONTENT = ("title", "name", "message", "content", "text", "summary")
 """Where nodes of GoT tools hold their text: the first of these there is."""
@@ -48,9 +48,9 @@ class GraphView(Record, kw_only=True):
 
 def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = None) -> GraphView:
     """Folds events in any order and any number of copies. `statuses` tells where tasks are, by their ids."""
-    ordered = sorted(events, key=order_key)
-    fold = _Fold(_handoff_tasks(ordered))
-    for event in ordered:
+    handed, kept = _handed_tasks(events)
+    fold = _Fold(handed)
+    for event in sorted(kept, key=order_key):
         fold.apply(event)
     fold.add_named_tasks()
     fold.leave_out_dangling()
@@ -61,14 +61,17 @@ def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = Non
     return GraphView(graph=fold.graph, conflicts=fold.conflicts())
 
 
-def _handoff_tasks(events: Iterable[Event]) -> dict[str, str]:
-    """The task of each handoff. Our own events take precedence over lines of GoT tools."""
-    found: dict[str, str] = {}
-    imported: dict[str, str] = {}
+def _handed_tasks(events: Iterable[Event]) -> tuple[dict[str, str], list[Event]]:
+    """The task of each handoff, by its first event, ours before lines of GoT tools; and the events of the graph alone."""
+    found: dict[str, tuple[bool, EventPlace, str]] = {}
+    kept: list[Event] = []
     for event in events:
         if isinstance(event, tasks.HandoffInitiated | tasks.TaskClaimed) and event.task_id:
-            (imported if event.is_legacy else found).setdefault(event.handoff_id, event.task_id)
-    return imported | found
+            one = (event.is_legacy, order_key(event), event.task_id)
+            found[event.handoff_id] = min(one, found.get(event.handoff_id, one))
+        if event.name in _HANDLERS:
+            kept.append(event)
+    return {handoff: task for handoff, (_, _, task) in found.items()}, kept
 
 
 def graph_stats(view: GraphView) -> dict[str, Any]:
@@ -319,3 +322,5 @@ _HANDLERS: dict[str, Callable[[_Fold, Event], str]] = {
     "handoff.reject.invalid": _Fold.reject,
     "handoff.reject.response": _Fold.answer,
 }
+GRAPH_EVENTS = event_names(tasks.HandoffInitiated, tasks.TaskClaimed) | _HANDLERS.keys()
+"""The names of all events that the graph follows from."""

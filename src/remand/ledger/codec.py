@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from hashlib import sha256
 from typing import Any, NoReturn, Union
@@ -105,6 +105,16 @@ def decode_stored_line(line: bytes, kind: type[Event] | None = None) -> Event:
     if event.meta.seq <= 0 or (type(event) is TaskAdded and event.type != "TASK"):
         return _decode_strictly(line)
     return event
+
+
+def decode_stored_lines(lines: Iterable[bytes], names: Collection[str] = ()) -> Iterator[Event]:
+    """Reads lines of the ledger's own; with names, those events alone: of most others no more is read than the name."""
+    wanted = tuple(_NAME_MARK + name.encode() + b'"' for name in names)
+    for line in lines:
+        if not wanted or line.startswith(wanted) or not line.startswith(_NAME_MARK):
+            event = decode_stored_line(line)
+            if not wanted or event.name in names:
+                yield event
 
 
 def line_kind(line: bytes) -> type[Event] | None:

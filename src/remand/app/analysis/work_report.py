@@ -9,7 +9,10 @@ from statistics import median
 from msgspec.structs import replace
 
 from remand.app.analysis.statistics import Share, wilson_share
-from remand.domain.events.event import Event, TaskEvent
+from remand.app.events.signatures import confirmed_events
+from remand.app.events.task_folds import task_events
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event, TaskEvent, event_names
 from remand.domain.events.reviews import (
     EscalationAnswered,
     EscalationOpened,
@@ -22,17 +25,19 @@ from remand.domain.events.tasks import (
     HandoffAccepted,
     HandoffRejected,
     HandoffRejectionInvalid,
+    LeaseExpired,
     RejectionAnswered,
     TaskCancelled,
     TaskClaimed,
 )
-from remand.domain.events.work import GateHeld, GatePassed, GateRejected, RunEnded
+from remand.domain.events.work import GateHeld, GatePassed, GateRejected, RunEnded, RunStarted
 from remand.domain.evolve import evolve
 from remand.domain.instant import Instant, parse_moment
 from remand.domain.record import Record
 from remand.domain.run import RunCosts, add_run_cost
 from remand.domain.task import Status, Task
 from remand.domain.text.words import flatten
+from remand.ledger.store import Transaction
 
 
 class ReviewTally(Record, kw_only=True):
@@ -271,6 +276,25 @@ def build_work_report(histories: Iterable[list[Event]], since: Instant = "") -> 
     return count.result()
 
 
+def read_work_report(view: Transaction, since: Instant = "") -> WorkReport:
+    """The report on every task of a ledger.
+
+    Without `since`, only what the report is about is read of a task's events, and where it stands from its state.
+    """
+    count = _WorkCount(since)
+    if since:
+        return build_work_report((task_events(view, task.id) for task in view.tasks.every()), since)
+    notable = {event_task_id(event) for event in confirmed_events(view, _NOTABLE)}
+    for task in view.tasks.every():
+        history = task_events(view, task.id, _RELEVANT) if task.id in notable else []
+        kinds = {type(event) for event in history}
+        if {RunEnded, LeaseExpired} <= kinds:  # which runs a lease took with it, the fold knows
+            count.add(task_events(view, task.id))
+        else:
+            count.add(history, task)
+    return count.result()
+
+
 def rejection_entry(event: Event) -> RejectionEntry | None:
     """The no that an event is; None when it is none."""
     match event:
@@ -325,6 +349,22 @@ def rejection_outcome(no: RejectionEntry, event: Event) -> str:
             return ""
 
 
+_NOTABLE = event_names(
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    GateRejected,
+    GateHeld,
+    ReviewRejected,
+    EscalationOpened,
+    RunEnded,
+)
+"""The names of the events without which there is nothing to tell of a task but where it stands."""
+_RELEVANT = _NOTABLE | event_names(
+    *(EscalationAnswered, TaskCancelled, RejectionAnswered, GatePassed, TaskReassigned, TaskClaimed),
+    *(HandoffAccepted, ReviewRetracted, RunStarted, LeaseExpired),
+)
+
+
 class _WorkCount:
     def __init__(self, since: Instant) -> None:
         self._since = since
@@ -334,23 +374,29 @@ class _WorkCount:
         self._agents: dict[str, _RunTotals] = {}
         self._total = _RunTotals("all")
 
-    def add(self, history: list[Event]) -> None:
-        task: Task | None = None
+    def add(self, history: list[Event], known: Task | None = None) -> None:
+        """Counts a task by all its events; or by those that matter and its state, without leases that expired."""
+        task, runs = known, set[str]()
         noes: list[RejectionEntry] = []
         questions: list[AskedQuestion] = []
         own = _RunTotals("")
         for event in history:
-            before, task = task, evolve(task, event)
-            if event.ts < self._since or task is None:
+            if known is None:
+                runs = {run.id for run in task.runs} if task else runs
+                task = evolve(task, event)
+            elif isinstance(event, RunStarted):
+                runs.add(event.run_id)
+            if task is None or event.ts < max(self._since, task.details.created_at):
                 continue
             noes = [_with_outcome(no, event) for no in noes]
             no = rejection_entry(event)
             noes += [no] if no else []
             questions = _with_question(questions, event)
-            if isinstance(event, RunEnded) and before is not None and before.find_run(event.run_id):
+            if isinstance(event, RunEnded) and event.run_id in runs:
+                runs.remove(event.run_id)
                 for each in (own, self._total, self._agents.setdefault(event.agent, _RunTotals(event.agent))):
                     each.add(event)
-        if task is not None and history[-1].ts >= self._since:
+        if task is not None and (known or history[-1].ts >= self._since):
             self._noes += [replace(no, label=task.label) for no in noes]
             self._questions += [replace(one, label=task.label) for one in questions]
             self._reports.append(

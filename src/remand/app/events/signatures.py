@@ -422,13 +422,11 @@ def _judge_again(tx: Transaction, withheld: Sequence[UnconfirmedEvent]) -> list[
     return subjects.assign(changed)
 
 
-def confirmed_events(tx: Transaction) -> Iterator[Event]:
-    """Every event that has an effect, or needs none."""
+def confirmed_events(tx: Transaction, names: Iterable[str] = ()) -> Iterator[Event]:
+    """Every event that has an effect, or needs none; with names, only of those."""
     withheld = {found.event_id for found in tx.unconfirmed.every()}
-    for line in tx.events.lines():
-        event = codec.decode_stored_line(line)
-        if event.meta.id not in withheld:
-            yield event
+    found = codec.decode_stored_lines(tx.events.lines(), frozenset(names))
+    return (event for event in found if event.meta.id not in withheld)
 
 
 def store_groups(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from remand.app.events.missing_lines import given_up_repairs
@@ -26,9 +26,9 @@ from remand.ledger.store import Transaction
 from remand.ledger.traces import TRACED, Trace, trace_event
 
 
-def task_events(tx: Transaction, task_id: str) -> list[Event]:
-    """A task's events in their order."""
-    return sorted(map(codec.decode_stored_line, tx.events.of_task(task_id)), key=order_key)
+def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> list[Event]:
+    """A task's events in their order; with names, only those."""
+    return sorted(codec.decode_stored_lines(tx.events.of_task(task_id), names), key=order_key)
 
 
 def fold_task(tx: Transaction, task_id: str) -> Task | None:

@@ -81,6 +81,11 @@ Events = tuple[Event, ...]
 """What a decision leads to, in the order in which it happens."""
 
 
+def event_names(*kinds: type[Event]) -> frozenset[str]:
+    """The names of events in the log."""
+    return frozenset(str(kind.__struct_config__.tag) for kind in kinds)
+
+
 class TaskEvent(Event, tag="", kw_only=True):
     """An event of one task."""
 

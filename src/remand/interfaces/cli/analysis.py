@@ -13,15 +13,15 @@ from remand import config
 from remand.app.analysis import rejection_analysis, work_report
 from remand.app.analysis.simulation import NOT_SIMULATED, Simulation, simulate
 from remand.app.analysis.statistics import Cluster, Share
-from remand.app.analysis.work_report import build_work_report, measure_rework
+from remand.app.analysis.work_report import measure_rework, read_work_report
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import task_events, without_garbage_collection
-from remand.app.graph import GraphView, fold_graph, graph_stats
+from remand.app.graph import GRAPH_EVENTS, GraphView, fold_graph, graph_stats
 from remand.app.graph_export import FORMATS
 from remand.domain.text.words import format_count
 from remand.interfaces.cli import plot
-from remand.interfaces.cli.context import Context, argument, command
+from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import RawJson, Result, clean, one_line, table
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ def _rework(context: Context) -> Result:
     return Result(RawJson(msgspec.json.encode(found).decode()), rework_page(found))
 
 
-@command("analyze runs", _SINCE)
+@command("analyze runs", _SINCE, *PAGE)
 def _runs(context: Context) -> Result:
     since = context.since()
     with without_garbage_collection(), context.opened_ledger.store.read() as view:
-        found = build_work_report((task_events(view, task.id) for task in view.tasks.every()), since)
-    return Result(RawJson(msgspec.json.encode(found).decode()), runs_page(found))
+        found = read_work_report(view, since)
+    return Result(RawJson(msgspec.json.encode(found).decode()), runs_page(found, context.row_limit))
 
 
 NOTE = "Each decision is made again from the events recorded up to that time. What a different decision would have led to is not simulated."
@@ -85,6 +85,7 @@ NOTE = "Each decision is made again from the events recorded up to that time. Wh
         metavar="DATE",
         help="show only decisions from then on: a day or a time, local unless it has a zone",
     ),
+    *PAGE,
 )
 def _simulate(context: Context) -> Result:
     name = context.arguments.policy
@@ -106,10 +107,10 @@ def _simulate(context: Context) -> Result:
         "not_simulated": list(NOT_SIMULATED),
         "note": NOTE,
     }
-    return Result(data, _render_simulation(found))
+    return Result(data, _render_simulation(found, context.row_limit))
 
 
-def _render_simulation(found: Simulation) -> Callable[[Console], None]:
+def _render_simulation(found: Simulation, limit: int) -> Callable[[Console], None]:
     rows: list[tuple[Any, ...]] = [
         (
             difference.ts[:19],
@@ -123,7 +124,7 @@ def _render_simulation(found: Simulation) -> Callable[[Console], None]:
         for difference in found.differences
     ]
     columns = ("time", "task", "decided by", "agent", "recorded", "simulated", "why")
-    list_them = table(columns, rows, "No decision would have differed.", wraps=True)
+    list_them = table(columns, rows, "No decision would have differed.", wraps=True, limit=limit)
     counts = ", ".join(
         f"{kind} {row['different']} of {row['decisions']}" for kind, row in found.summary.items()
     )
@@ -139,15 +140,15 @@ def _render_simulation(found: Simulation) -> Callable[[Console], None]:
     return show
 
 
-def _view(context: Context) -> GraphView:
-    with context.opened_ledger.store.read() as view:
-        statuses = {task.id: task.status.value for task in view.tasks.every()}
-        return fold_graph(confirmed_events(view), statuses)
+def _view(context: Context, *, has_statuses: bool = True) -> GraphView:
+    with without_garbage_collection(), context.opened_ledger.store.read() as view:
+        statuses = {task.id: task.status.value for task in view.tasks.every()} if has_statuses else {}
+        return fold_graph(confirmed_events(view, GRAPH_EVENTS), statuses)
 
 
 @command("graph stats")
 def _stats(context: Context) -> Result:
-    data = graph_stats(_view(context))
+    data = graph_stats(_view(context, has_statuses=False))
     rows = [("nodes", data["nodes"]), *((f"  {name}", count) for name, count in data["by_node_type"].items())]
     rows += [
         ("edges", data["edges"]),
@@ -346,8 +347,8 @@ _NO_OUTCOME = "nothing yet"
 _KINDS = {"agent": "agents", "gate": "gates", "reviewer": "reviewers"}
 
 
-def runs_page(found: work_report.WorkReport) -> Show:
-    """Everything, in the order of a reader's questions."""
+def runs_page(found: work_report.WorkReport, limit: int = 0) -> Show:
+    """Everything, in the order of a reader's questions; of long lists the latest, and the tasks that cost the most."""
     rejections = [
         (
             entry.by if entry.kind == work_report.GATE else f"{entry.kind} {entry.by}",
@@ -383,19 +384,28 @@ def runs_page(found: work_report.WorkReport) -> Show:
             _short(task.label),
             task.title,
         )
-        for task in found.tasks
+        for task in sorted(found.tasks, key=lambda task: -task.bill.cost)
     ]
     headers = ("no by", "task", "whose work", "outcome", "why")
     tables = [
-        ("Rejections", table(headers, rejections, "Nothing was.", wraps=True)),
-        ("Questions to the user", table(("task", "answer", "why"), asked, "Nothing.", wraps=True)),
+        ("Rejections", table(headers, rejections, "Nothing was.", wraps=True, limit=limit, shows_last=True)),
+        (
+            "Questions to the user",
+            table(("task", "answer", "why"), asked, "Nothing.", wraps=True, limit=limit, shows_last=True),
+        ),
         (
             "Cost",
             table(("runs", "failed", "time", "turns", "tokens", "cost", "agent"), costs, "No run has ended."),
         ),
         (
             "Tasks",
-            table(("status", "runs", "time", "cost", "author", "task", "title"), tasks, "", wraps=True),
+            table(
+                ("status", "runs", "time", "cost", "author", "task", "title"),
+                tasks,
+                "",
+                wraps=True,
+                limit=limit,
+            ),
         ),
     ]
     return _page(runs_headline(found), tables if found.tasks else ())

@@ -84,6 +84,13 @@ _USUAL_HELP = {
 """What arguments of these names mean in every command that says nothing else."""
 
 
+PAGE = (
+    argument("--limit", type=int, default=50, metavar="N", help="show N rows (50)"),
+    argument("--all", action="store_true", help="show every row"),
+)
+"""How much of a list people see. JSON is always complete."""
+
+
 def command(
     name: str, *arguments: Argument
 ) -> Callable[[Callable[[Context], Result]], Callable[[Context], Result]]:
@@ -126,6 +133,11 @@ class Context:
         self.arguments = arguments
         self.origin = origin
         self.folder = os.path.normpath(os.path.join(origin.folder, call.folder))
+
+    @property
+    def row_limit(self) -> int:
+        """How many rows of a list to show; 0 for all."""
+        return 0 if self.arguments.all else max(self.arguments.limit, 1)
 
     @cached_property
     def place(self) -> LedgerLocation:

@@ -143,10 +143,17 @@ def console(write: Any, *, is_terminal: bool, width: int, has_color: bool) -> Co
 
 
 def table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str, *, wraps: bool = False
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    empty: str,
+    *,
+    wraps: bool = False,
+    limit: int = 0,
+    shows_last: bool = False,
 ) -> Callable[[Console], None]:
     """Shows rows as a table, or says that there are none. The last column is cut to fit, or wraps.
 
+    With a limit it shows the first rows, or the last, and says how many more there are.
     Where that is not enough the others are cut as well, but no id that a cell begins with: rather, lines are too long.
     """
 
@@ -159,7 +166,9 @@ def table(
         if not rows:
             out.print(empty)
             return
-        shown = [[one_line(cell, 1000 if wraps else 80) for cell in row] for row in rows]
+        hidden = max(len(rows) - limit, 0) if limit else 0
+        page = rows[hidden:] if shows_last else rows[: len(rows) - hidden]
+        shown = [[one_line(cell, 1000 if wraps else 80) for cell in row] for row in page]
         wide = [max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)]
         least = [
             max(len(name), *map(_id_width, cells))
@@ -176,6 +185,9 @@ def table(
         for cells in shown:
             made.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in cells))
         out.print(made, crop=False)
+        if hidden:
+            which = "earlier ones" if shows_last else "more"
+            out.print(f"{hidden:,} {which} are not shown; --limit N shows more, --all shows all.", crop=False)
 
     return show
 

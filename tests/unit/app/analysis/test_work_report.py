@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from remand.app.analysis.work_report import (
     RejectionEntry,
     RunCost,
     WorkReport,
     build_work_report,
+    read_work_report,
     rejection_entry,
 )
 from remand.app.events.task_folds import task_events
@@ -19,7 +21,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationAnswered, EscalationOpened, Finding, TaskReassigned
-from remand.domain.events.tasks import TaskCancelled
+from remand.domain.events.tasks import LeaseExpired, TaskCancelled
 from remand.domain.events.work import GateHeld, GateRejected, RunEnded, RunStarted
 from remand.domain.gate.gate import GateFinding
 from remand.domain.gate.verdict import GateStatus
@@ -30,6 +32,7 @@ from remand.testing.builders import (
     LATER,
     NOW,
     T1,
+    Session,
     rejection_answered,
     rejection_filed,
     task_added,
@@ -242,6 +245,36 @@ def test_tasks_are_told_by_where_they_are_in_the_order_of_their_life() -> None:
     told = {fate.task_id: (fate.label, fate.status, fate.author) for fate in found.tasks}
     assert told[one] == ("issue #0", "done", "Alice")
     assert told[three] == ("issue #2", "incoming", "")
+
+
+def test_a_report_on_a_ledger_is_that_on_all_events_of_all_its_tasks() -> None:
+    world = FakeLedger(rules=Rules(team=TEAM, gates=()))
+    plain, rejected, run, expired, asked = (world.add(f"Task {number}") for number in range(5))
+    world.claim(plain)
+    world.claim(rejected)
+    world.submit(rejected)
+    findings = (Finding(path="roof.py", line=7, text="It leaks"),)
+    world.ask(c.RejectReview(task_id=rejected, commit="work", findings=findings), "owner")
+    events: list[Event] = []
+    for task, lost in ((run, ()), (expired, (LeaseExpired(task_id=expired, handoff_id=H1, agent="Alice"),))):
+        begun = RunStarted(task_id=task, run_id=RUN, agent="Alice", handoff_id=H1)
+        ends = (replace(ended(run_id), task_id=task) for run_id in (RUN, AGAIN))
+        events += [task_claimed(task_id=task), begun, *lost, *ends]
+    events.append(EscalationOpened(task_id=asked, reason="All are locked out", kind="deadlock"))
+    session = Session()
+    session.write(replace(review_rejected(), task_id=plain), at=add_seconds(NOW, -60))
+    for number, event in enumerate(events, 60):
+        session.write(event, at=add_seconds(NOW, number))
+    world.exchange.put("/events/theirs.jsonl", session.lines)
+    world.ledger.refresh()
+
+    with world.store.read() as view:
+        found = read_work_report(view)
+        everything = build_work_report(task_events(view, task.id) for task in view.tasks.every())
+
+    assert found == everything
+    assert (len(found.noes), len(found.questions), len(found.tasks)) == (1, 1, 5)
+    assert found.total.runs == 1, "a run that a lease took with it, and one that nobody started, do not count"
 
 
 def test_since_leaves_out_what_was_before_and_tasks_that_rested() -> None:

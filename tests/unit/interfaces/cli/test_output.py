@@ -43,3 +43,36 @@ def test_other_columns_give_way_so_that_the_table_fits(width: int) -> None:
     text = shown(width, row=ROW[:4])
 
     assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("shows_last", "first", "last", "says"),
+    [
+        (False, "row-000", "row-009", "990 more are not shown"),
+        (True, "row-990", "row-999", "990 earlier ones"),
+    ],
+)
+def test_a_long_list_is_shown_a_page_at_a_time_and_says_how_to_see_the_rest(
+    shows_last: bool, first: str, last: str, says: str
+) -> None:
+    written = StringIO()
+    rows = [(f"row-{number:03}",) for number in range(1000)]
+
+    table(("row",), rows, "", limit=10, shows_last=shows_last)(
+        console(written, is_terminal=False, width=80, has_color=False)
+    )
+
+    shown_rows = [line.strip() for line in written.getvalue().splitlines() if "row-" in line]
+    assert (len(shown_rows), shown_rows[0], shown_rows[-1]) == (10, first, last)
+    assert says in written.getvalue()
+    assert "--all" in written.getvalue()
+
+
+def test_a_list_that_is_no_longer_than_a_page_says_nothing_of_more() -> None:
+    written = StringIO()
+
+    table(("row",), [("a",), ("b",)], "", limit=2)(
+        console(written, is_terminal=False, width=80, has_color=False)
+    )
+
+    assert "not shown" not in written.getvalue()

@@ -6,22 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from remand.app.errors import EnvironmentFault
-from remand.app.events.task_folds import task_events
+from remand.app.events.signatures import confirmed_events
 from remand.app.gates.known_results import MeasurementTerms, note_measured_gates
 from remand.domain import commands as c
 from remand.domain.decisions import findings
 from remand.domain.decisions.gates import require_gates_table
 from remand.domain.events import work
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import event_names
 from remand.domain.gate import message
 from remand.domain.gate.gate import policy_digest
 from remand.domain.gate.state import find_measured_gates
 from remand.domain.gate.verdict import UNMEASURED, GateStatus, Verdict
 from remand.domain.refusals import require_commit
 from remand.domain.task import Task
-from remand.interfaces.cli.context import Context, argument, command
+from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.cli.tasks.views import find_task
+from remand.ledger.order import order_key
 
 VERDICT_EVENTS = (work.GatePassed, work.GateRejected, work.GateHeld, work.GateErrored)
 EVENTS = (*VERDICT_EVENTS, work.GateAlerted, work.FindingAccepted, work.FindingRefused, work.GateOverridden)
@@ -95,6 +98,7 @@ def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
     "gate history",
     argument("task", nargs="?", default=""),
     argument("--observed", action="store_true", help="only results that would have blocked a done claim"),
+    *PAGE,
 )
 def _history(context: Context) -> Result:
     options = context.arguments
@@ -102,12 +106,14 @@ def _history(context: Context) -> Result:
         events = find_task(context, options.task)[1]
     else:
         with context.opened_ledger.store.read() as view:
-            events = [event for task in view.tasks.every() for event in task_events(view, task.id)]
+            found = confirmed_events(view, event_names(*EVENTS))
+            events = sorted(found, key=lambda event: (event_task_id(event), order_key(event)))
     rows = [_history_row(event) for event in events if isinstance(event, EVENTS)]
     rows = [row for row in rows if row["observed"] or not options.observed]
     columns = [name for name in _HISTORY_COLUMNS if not (options.task and name == "task")]
     cells = [[_HISTORY_COLUMNS[name](row) for name in columns] for row in rows]
-    return Result(rows, table(columns, cells, "No gates have run yet."))
+    none = "No gates have run yet."
+    return Result(rows, table(columns, cells, none, limit=context.row_limit, shows_last=True))
 
 
 def _history_row(event: Any) -> dict[str, Any]:

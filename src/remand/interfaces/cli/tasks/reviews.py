@@ -21,7 +21,7 @@ from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.preconditions import require_reviewer
 from remand.domain.reviewer import parse_finding, parse_findings, render_omissions
 from remand.domain.task import Submission, Task
-from remand.interfaces.cli.context import Context, argument, command
+from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import Result, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.changes import with_objections
 from remand.interfaces.cli.tasks.verdicts import acting_member, held_work_for, render_held_work
@@ -82,6 +82,7 @@ _REVIEW_COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "try", "n
 @command(
     "review list",
     argument("--for", dest="reviewer", default="", metavar="R", help="only what this reviewer may review"),
+    *PAGE,
 )
 def _list_reviews(context: Context) -> Result:
     reviewer = None
@@ -117,7 +118,7 @@ def _list_reviews(context: Context) -> Result:
             )
             for entry in found
         ]
-        table(_REVIEW_COLUMNS, cells, "")(out)
+        table(_REVIEW_COLUMNS, cells, "", limit=context.row_limit)(out)
         for entry in found:
             for review in entry.not_counted:
                 write_unwrapped(out, f"{entry.task_id}: {one_line(review.text, 600)}")
@@ -335,12 +336,13 @@ def _escalate(context: Context) -> Result:
 _LOCKOUT_COLUMNS = ("task", "agent", "by", "since", "reason")
 
 
-@command("lockout list")
+@command("lockout list", *PAGE)
 def _list_lockouts(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         rows = active_lockouts(view)
     cells = [(row.label, row.agent, row.reviewer, row.since[:19], row.reason) for row in rows]
-    return Result(msgspec.to_builtins(rows), table(_LOCKOUT_COLUMNS, cells, "Nobody is locked out."))
+    shown = table(_LOCKOUT_COLUMNS, cells, "Nobody is locked out.", limit=context.row_limit)
+    return Result(msgspec.to_builtins(rows), shown)
 
 
 @command(

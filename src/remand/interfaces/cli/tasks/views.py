@@ -20,9 +20,9 @@ from remand.domain.decisions.findings import join_names
 from remand.domain.decisions.forge_actions import due_forge_kinds
 from remand.domain.events.event import Event
 from remand.domain.refusals import require_task
-from remand.domain.task import Status, Task
+from remand.domain.task import TERMINAL, Status, Task
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.context import Context, argument, command
+from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import NamedValues, RawJson, Result, clean, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.changes import objection_data, objection_rows
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
@@ -55,6 +55,7 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
         choices=[status.value for status in Status],
         metavar="S",
     ),
+    *PAGE,
 )
 def _list(context: Context) -> Result:
     text = views.LedgerView(context.opened_ledger.place.database).tasks(context.arguments.status)
@@ -78,9 +79,10 @@ def _list(context: Context) -> Result:
                 row["rejection_count"] + row["gate_rejection_count"] or "",
                 f"{row['alias']} {row['title']}" if row["alias"] else row["title"],
             )
-            for row in json.loads(text)
+            for row in sorted(json.loads(text), key=lambda row: row["status"] in TERMINAL)
         ]
-        table(_COLUMNS, cells, "There are no tasks. Add one: remand task add TITLE")(out)
+        none = "There are no tasks. Add one: remand task add TITLE"
+        table(_COLUMNS, cells, none, limit=context.row_limit)(out)
         if held:
             write_unwrapped(out, _settle_commands(held.values()))
 
@@ -303,10 +305,15 @@ def _prompt(context: Context) -> Result:
     return Result({"task_id": task.id, "prompt": text}, clean(text))
 
 
-@command("task ready")
+@command("task ready", *PAGE)
 def _ready(context: Context) -> Result:
+    limit = context.row_limit
     with context.opened_ledger.store.read() as view:
         names = view.queue.ready()
-        tasks = [view.tasks.get(name) for name in names[:200]]
-    rows = [(task.id, task.status, task.details.priority, task.title) for task in tasks if task]
-    return Result(names, table(("task", "status", "priority", "title"), rows, "Nothing can be claimed now."))
+        tasks = [view.tasks.get(name) for name in names[: limit or None]]
+    rows: list[tuple[object, ...]] = [
+        (task.id, task.status, task.details.priority, task.title) for task in tasks if task
+    ]
+    rows += [(name,) for name in names[len(tasks) :]]  # only counted
+    columns = ("task", "status", "priority", "title")
+    return Result(names, table(columns, rows, "Nothing can be claimed now.", limit=limit))
