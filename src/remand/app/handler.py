@@ -69,6 +69,8 @@ class RequestHandler:
         self.tx = tx
         self._source = source
         self.entries: list[EventEntry] = []
+        self.end = tx.head
+        """How far the ledger has come with this change, once it is made: what has to be synced before anybody is answered."""
         self._rules = rules
         self._clock = clock
         self._lookup = FactLookup(tx, rules, id_source, source)

@@ -201,7 +201,7 @@ class Ledger(LogFiles):
             has_outdated_files = bool(tx.outdated.every())
         # What is only repeated may be another's, who has not synced it yet.
         is_written = handler.entries or any(isinstance(one, Acceptance) and one.events for one in answers)
-        return UnsyncedAnswers(answers, tx.head if is_written else None, has_outdated_files)
+        return UnsyncedAnswers(answers, handler.end if is_written else None, has_outdated_files)
 
     @contextmanager
     def _write_transaction(
@@ -221,6 +221,8 @@ class Ledger(LogFiles):
             if handler.entries:
                 self._append(tx, signer, handler.entries)
             follow(tx)
+            # Read here: as soon as the lock is released, another thread may go on with the same transaction object.
+            handler.end = tx.head
 
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed."""
@@ -464,10 +466,10 @@ class Ledger(LogFiles):
         """Makes a change to the log that only the user may ask for: `prepare` gathers its events in the handler."""
         require_user(actor)
         self._signature = None
-        with self._write_transaction(follow) as (tx, signer, handler):
+        with self._write_transaction(follow) as (_, signer, handler):
             prepare(handler, signer)
         if handler.entries:
-            self.sync(tx.head)
+            self.sync(handler.end)
 
     @contextmanager
     def change(self) -> Iterator[Transaction]:

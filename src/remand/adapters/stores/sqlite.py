@@ -326,8 +326,8 @@ class SqliteStore:
         self._wal_pages = 0
         self._most_wal_pages = WAL_PAGES
         self.connection.set_wal_hook(self._note_wal_pages)
-        self._last: tuple[SqliteTransaction, int] | None = None
-        """The last change, with what it has read, and what `changes` said when it was made."""
+        self._last: tuple[SqliteTransaction, tuple[int, int]] | None = None
+        """The last change, with what it has read, and how far the file had come with it: by others, and by this process."""
         self._others = 0
         """SQLite's number that is another one once another process has changed something."""
 
@@ -431,7 +431,7 @@ class SqliteStore:
         # What was read for the last change holds as long as nobody else, and no other part of this process, writes.
         last, self._last = self._last, None
         self._others = self._db.value(sql.DATA_VERSION)
-        if last is not None and last[1] == self._others + self.connection.total_changes():
+        if last is not None and last[1] == (self._others, self.connection.total_changes()):
             return last[0]
         return SqliteTransaction(self._db)
 
@@ -440,7 +440,7 @@ class SqliteStore:
         transaction.flush()
         self._db.run("COMMIT")
         transaction.undos.clear()
-        self._last = (transaction, self._others + self.connection.total_changes())
+        self._last = (transaction, (self._others, self.connection.total_changes()))
 
     def _note_wal_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
