@@ -406,7 +406,7 @@ class TestStopped:
 
     PATIENT = (
         "import sys; from remand.adapters.coordinator import protocol as client; client.PATIENCE = 1.0\n"
-        "from remand.interfaces.cli import main; main.LOCK_PATIENCE = 3\n"
+        "from remand.interfaces.cli import main; main.LOCK_TIMEOUT_SECONDS = 3\n"
         "from remand.interfaces.cli.entry import main; main()"
     )
 

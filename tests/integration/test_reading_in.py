@@ -17,7 +17,7 @@ from remand.app import ledger
 from remand.app.events import intake
 from remand.interfaces.cli import main as cli
 from remand.interfaces.cli.entry import main
-intake._BATCH, ledger.PART_BYTES, cli.LOCK_PATIENCE = 2, 1, 1
+intake._BATCH, ledger.PART_BYTES, cli.LOCK_TIMEOUT_SECONDS = 2, 1, 1
 batches, note = [0], SqliteStore.note_progress
 
 def note_slowly(store, text):

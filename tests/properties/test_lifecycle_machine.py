@@ -707,7 +707,7 @@ def released_before(task: Task, events: list[Event]) -> set[tuple[str, str]]:
     return {
         (event.verdict.commit, event.verdict.tree)
         for event in events[: handed_in[-1]]
-        if isinstance(event, GatePassed) and (event.verdict.is_release or event.is_observed)
+        if isinstance(event, GatePassed) and (event.verdict.allows_submission or event.is_observed)
     }
 
 

@@ -141,7 +141,7 @@ class RequestHandler:
         self._record(None, events, actor, RequestOrigin(known_by=known_by))
 
     def settle_due(self) -> None:
-        """Lets happen what happens by itself: leases end, offers lapse, deferred tasks wake, parents close."""
+        """Applies what is due: leases end, offers lapse, deferred tasks wake, parents close."""
         now = self._clock.now()
         if is_clock_ahead(self.tx.head.clock, now, self._rules.policy.clock_skew_seconds):
             return
@@ -330,9 +330,9 @@ class RequestHandler:
 
 
 def _fingerprint(request: Request) -> str:
-    """What was asked and by whom. The branch may come from where it was asked, and does not count.
+    """A hash of the command and its actor, without the branch, which may come from where the call was made.
 
-    Of a verdict, what it is about: measured twice, it has other seconds and another report.
+    A verdict counts by its task, handoff and tree: measured again, its times and its report differ.
     """
     command: c.Command = request.command
     if isinstance(command, c.RecordVerdict):

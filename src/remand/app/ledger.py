@@ -238,7 +238,7 @@ class Ledger(LogFiles):
             )
             is_outdated = bool(view.outdated.every())
         if not is_current:
-            self._signature = None
+            self._file_stamp = None
             with self._open_change() as (tx, _):
                 is_outdated = bool(tx.outdated.every())
         if is_outdated:
@@ -267,7 +267,7 @@ class Ledger(LogFiles):
         return make_session_name(self.clock.now(), self._ids.hex())
 
     def _trust(self, tx: Transaction) -> tuple[Verifier, str]:
-        """Whom the configuration trusts, and this machine's key if the base does not: while it cannot be read, as before."""
+        """The trusted keys, and this machine's key id if the base does not trust it; the last known ones while the rules cannot be read."""
         try:
             rules, own = self._rules(), self.keys.own()
         except EnvironmentFault:
@@ -397,10 +397,10 @@ class Ledger(LogFiles):
             judge_by_trust(tx, verifier)
             note_missing(tx, self.marks.all(), self.next_time(tx))
         tx.unconfirmed.writer = untrusted
-        signature = self.exchange.signature()
+        stamp = self.exchange.file_stamp()
         has_moved = not is_base_read(tx, self.base_tip())
         if (
-            signature != self._signature
+            stamp != self._file_stamp
             or has_moved
             or tx.files.place
             or (self._held and self.has_due_events(tx))
@@ -415,9 +415,9 @@ class Ledger(LogFiles):
                 tx.head = head_for_key(tx.head, Signer(self.keys, verifier.trust.project), self.new_session)
             tx.head = head_after_continuation(tx)
             self.note_lines_seen_before(tx)
-            tx.on_rollback(self.forget_signature)
+            tx.on_rollback(self.forget_file_stamp)
             self._held = tx.held.earliest()
-            self._signature = signature
+            self._file_stamp = stamp
         return verifier
 
     def _cover_own_session(self, tx: Transaction, project: str) -> None:
@@ -465,7 +465,7 @@ class Ledger(LogFiles):
     ) -> None:
         """Makes a change to the log that only the user may ask for: `prepare` gathers its events in the handler."""
         require_user(actor)
-        self._signature = None
+        self._file_stamp = None
         with self._write_transaction(follow) as (_, signer, handler):
             prepare(handler, signer)
         if handler.entries:
@@ -474,7 +474,7 @@ class Ledger(LogFiles):
     @contextmanager
     def change(self) -> Iterator[Transaction]:
         """Opens a change of the tables, after all that is new was read in."""
-        self._signature = None
+        self._file_stamp = None
         with self._open_change() as (tx, _):
             yield tx
 

@@ -135,7 +135,7 @@ class Commands(Protocol):
 class TrackedFiles(Protocol):
     """What git tracks."""
 
-    def signature(self) -> object:
+    def file_stamp(self) -> object:
         """Changes when what is tracked may have changed."""
 
     def has(self, path: str) -> bool:
@@ -219,7 +219,7 @@ class Exchange(Protocol):
     def files(self) -> list[FileMark]:
         """Every event file there is."""
 
-    def signature(self) -> tuple[int, ...]:
+    def file_stamp(self) -> tuple[int, ...]:
         """Changes when files come or go."""
 
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:

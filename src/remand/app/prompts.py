@@ -418,8 +418,8 @@ def render_prompt(
     """The task as text: feedback first, then the rejections behind it, what it is, where it stands, how to end it.
 
     `context` is what other tasks add to the rejections behind this one. `repository` is the address of the project's own
-    repository: links into it stay in what others say. Another than the agent that holds the task is told who ends it,
-    and not how.
+    repository: links into it stay in what others say. Anyone but the agent that holds the task is told who
+    holds it, and not how to submit it.
     """
     feedback = read_feedback(task, events, repository)
     claim, filed = task.claim, task.rejections.last_rejection

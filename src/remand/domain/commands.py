@@ -1,4 +1,4 @@
-"""What can be asked: one class per command, and the command that carries it with time, actor and facts."""
+"""What can be asked: one class per command, and `CommandContext`, which adds time, actor and facts."""
 
 from __future__ import annotations
 

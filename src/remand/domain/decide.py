@@ -27,7 +27,7 @@ def decide(task: Task | None, context: c.CommandContext) -> Events | Refused:
         if task is None:
             raise _missing_task_refusal(context)
         events = rule.decide(task, command, context)
-        if any(map(r.is_release, events)):
+        if any(map(r.needs_complete_log, events)):
             r.require_whole_log(task, facts)
         return mark_overrides(add_team_to_lockouts(task, events, facts.team.members), actor)
     except Refused as refusal:

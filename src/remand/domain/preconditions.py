@@ -24,7 +24,7 @@ MAX_FINDINGS = 300
 MAX_NAMES = 20
 MAX_NUMBER = 1 << 31
 MAX_SHOWN = 3
-_RELEASE_EVENTS = (
+_COMPLETE_LOG_EVENTS = (
     TaskClaimed,
     HandoffAccepted,
     GatePassed,
@@ -121,7 +121,7 @@ def _describe_holder(task: Task) -> str:
 
 
 def require_claimable(task: Task, agent: Actor, context: c.CommandContext) -> None:
-    """Refuses a claim, in the order in which an agent should hear it."""
+    """Refuses a claim, with the most important reason first."""
     facts = context.facts
     require_may_work(task, agent, facts)
     if task.claim is not None:
@@ -142,7 +142,7 @@ def require_claimable(task: Task, agent: Actor, context: c.CommandContext) -> No
 
 
 def require_may_work(task: Task, agent: Actor, facts: Facts) -> None:
-    """Refuses an agent that is locked out, or is none that suits the task."""
+    """Refuses an agent that is locked out or does not suit the task."""
     require_not_locked_out(task, agent.name, facts)
     require_eligible(task, agent, facts.team.has_team)
 
@@ -225,7 +225,7 @@ def require_agent(actor: Actor, facts: Facts) -> None:
 
 
 def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
-    """Refuses an agent that is none, or lacks a skill the task asks for."""
+    """Refuses a member that is not an agent, or lacks a skill that the task asks for."""
     if Role.AGENT not in agent.roles:
         raise Refused("not_eligible", f"{agent.name} is not an agent on this team.")
     if agent.name in task.people.reviewers:
@@ -354,9 +354,9 @@ def require_whole_log(task: Task, facts: Facts) -> None:
     )
 
 
-def is_release(event: Event) -> bool:
-    """True for what a missing line could forbid: work that is let through or begun, and a lockout or a no that ends."""
-    return isinstance(event, _RELEASE_EVENTS)
+def needs_complete_log(event: Event) -> bool:
+    """True for events that must wait until the log is complete: claims, passes, approvals and lifted lockouts."""
+    return isinstance(event, _COMPLETE_LOG_EVENTS)
 
 
 def require_user(actor: Actor) -> None:

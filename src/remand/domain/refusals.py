@@ -220,7 +220,7 @@ def option_at(offered: Sequence[T], number: int) -> T:
 def unencodable_refusal(error: Exception) -> Refused:
     """The refusal of a command that JSON cannot hold."""
     if isinstance(error, UnicodeEncodeError):
-        return Refused("bad_value", "The command holds characters that are no text (half a pair).")
+        return Refused("bad_value", "The command contains invalid text (half of a surrogate pair).")
     return Refused("bad_value", f"The command contains something that is not JSON: {error}.")
 
 
@@ -238,7 +238,7 @@ def require_request_form(rejection: object, size: int, key: str) -> None:
 
 def oversized_event_refusal(why: Exception) -> Refused:
     """The refusal of a command whose event is no valid line of the log."""
-    return Refused("bad_value", f"That is too much for one event: it {why}.")
+    return Refused("bad_value", f"The event is too large: it {why}.")
 
 
 def reused_key_refusal(*, is_task_gone: bool) -> Refused:

@@ -88,7 +88,7 @@ _MAX_FIGURE = 1e12
 
 
 def add_run_cost(spent: RunCosts, event: RunEnded) -> RunCosts:
-    """What is spent after one more run; figures that are none count as nothing, and one that never began is none."""
+    """Adds the cost of one run. Invalid figures count as 0; a run that never started is not counted."""
     has_begun = event.how != How.NOT_STARTED
     is_unbegun = not has_begun and not event.is_fault and not event.is_systems
     return RunCosts(

@@ -168,7 +168,7 @@ class MemoryExchange:
             for path, file in sorted(self.contents.items())
         ]
 
-    def signature(self) -> tuple[int, ...]:
+    def file_stamp(self) -> tuple[int, ...]:
         """Changes when files come or go, and not when one grows."""
         return (self._changes,)
 

@@ -102,7 +102,7 @@ class Gateway:
         return self.already_open_ledger
 
     def current_ledger(self) -> OpenLedger:
-        """The ledger itself, up to date, and opened again when its file was replaced: for whoever lives long."""
+        """The ledger itself, up to date, and opened again when its file was replaced: for processes that run for long."""
         try:
             self.opened_ledger.store.require_same_file()
         except LedgerReplaced:
@@ -124,7 +124,7 @@ class Gateway:
         return event_publisher.GitPublisher(self.place)
 
     def ask(self, request: Request) -> Answer:
-        """Answers an ask. Should the coordinator go away meanwhile, the key keeps it from happening twice."""
+        """Sends a request. If the coordinator ends meanwhile, the key keeps it from being carried out twice."""
         path = "" if self._is_local or not is_valid_request(request) else find_socket(self.place)
         if path and any(os.path.isdir(folder) for folder in self.place.event_folders[1:]):
             self.opened_ledger.ledger.refresh()  # what only this worktree has, the coordinator does not look at

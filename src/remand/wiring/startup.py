@@ -11,7 +11,7 @@ from remand.adapters.journal import session_tasks
 from remand.adapters.journal import writer as journal
 from remand.adapters.journal.session_tasks import SessionTask
 from remand.adapters.stores import sqlite_views as views
-from remand.adapters.system.files import attend
+from remand.adapters.system.files import limit_lock_wait
 from remand.adapters.system.folders import LedgerFolders, socket_folder, state_folder
 
 __all__ = [
@@ -19,11 +19,11 @@ __all__ = [
     "CoordinatorUnavailable",
     "LedgerLocation",
     "SessionTask",
-    "attend",
     "current_branch",
     "forward_call",
     "journal",
     "ledger_id",
+    "limit_lock_wait",
     "locate",
     "repository",
     "session_tasks",

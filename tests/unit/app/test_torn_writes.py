@@ -104,7 +104,7 @@ def test_a_new_segment_has_its_name_only_when_its_lines_are_on_disk(
 class Untracked:
     """A repository in which git tracks nothing."""
 
-    def signature(self) -> object:
+    def file_stamp(self) -> object:
         return None
 
     def has(self, path: str) -> bool:

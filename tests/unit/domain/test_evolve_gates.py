@@ -33,7 +33,7 @@ from remand.domain.events.work import (
 )
 from remand.domain.evolve import evolve, replay
 from remand.domain.gate.state import GateState, update_gates
-from remand.domain.gate.verdict import INTEGRITY_GATE, RELEASING, GateStatus, Verdict
+from remand.domain.gate.verdict import INTEGRITY_GATE, PASSING, GateStatus, Verdict
 from remand.domain.instant import add_seconds
 from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import H1, H2, LATER, NOW, SHA, T1, TREE, task_added, task_claimed
@@ -482,7 +482,7 @@ def test_nothing_is_provisional_or_done_that_no_release_of_that_very_code_preced
     released: set[tuple[str, str]] = set()
     task = replay(stamp_events(task_added()))
     for event in stamp_events(task_added(), task_claimed(), *events)[1:]:
-        if isinstance(event, GatePassed) and event.verdict.status in RELEASING:
+        if isinstance(event, GatePassed) and event.verdict.status in PASSING:
             released.add((event.verdict.commit, event.verdict.tree))
         task = evolve(task, event)
 

@@ -248,7 +248,7 @@ class GitIndex:
         self._root = place.root
         self._path = os.path.join(place.common_dir, "index") if place.common_dir else ""
 
-    def signature(self) -> object:
+    def file_stamp(self) -> object:
         """Changes whenever git writes the index."""
         try:
             status = os.stat(self._path)
@@ -257,7 +257,7 @@ class GitIndex:
         return (status.st_mtime_ns, status.st_size, status.st_ino)
 
     def has(self, path: str) -> bool:
-        if not self._path or self.signature() is None:
+        if not self._path or self.file_stamp() is None:
             return False
         name = os.path.relpath(path, self._root)
         if self._cannot_name(name):

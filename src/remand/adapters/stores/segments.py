@@ -57,7 +57,7 @@ class Segments:
                 found.append(FileMark(path, status.st_size, status.st_mtime_ns, status.st_ino))
         return found
 
-    def signature(self) -> tuple[int, ...]:
+    def file_stamp(self) -> tuple[int, ...]:
         """Changes when files come or go."""
         return tuple(_mtime(folder) for folder in self._folders)
 
@@ -240,9 +240,9 @@ class Segments:
 
     def _is_tracked(self, segment: str) -> bool:
         """True when git tracks the segment; git is asked again only when its index has changed."""
-        signature = self._tracking.signature()
-        if self._seen_index[:2] != (signature, segment):
-            self._seen_index = (signature, segment, self._tracking.has(self.path(segment)))
+        stamp = self._tracking.file_stamp()
+        if self._seen_index[:2] != (stamp, segment):
+            self._seen_index = (stamp, segment, self._tracking.has(self.path(segment)))
         return self._seen_index[2]
 
 

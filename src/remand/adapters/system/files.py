@@ -42,7 +42,7 @@ def read_start(path: str, limit: int = -1) -> bytes:
         return b""
 
 
-class _Attendance:
+class _LockWait:
     """How somebody attends to what this process does: they wait so many seconds for a lock, and are shown progress."""
 
     seconds = 0
@@ -50,21 +50,21 @@ class _Attendance:
 
 
 @contextmanager
-def attend(seconds: int, show: Callable[[str], object]) -> Iterator[None]:
+def limit_lock_wait(seconds: int, show: Callable[[str], object]) -> Iterator[None]:
     """Bounds each wait for a lock, and shows progress under one, while somebody waits for this process's main thread."""
-    _Attendance.seconds, _Attendance.show = seconds, show
+    _LockWait.seconds, _LockWait.show = seconds, show
     try:
         yield
     finally:
-        _Attendance.seconds, _Attendance.show = 0, None
+        _LockWait.seconds, _LockWait.show = 0, None
 
 
 def note_progress(handle: int, text: str) -> None:
     """Shows that whoever holds a lock is at work: to the user, and by the lock file's time to those who wait for it."""
     if handle >= 0:
         os.utime(handle)
-    if _Attendance.show is not None:
-        _Attendance.show(text)
+    if _LockWait.show is not None:
+        _LockWait.show(text)
 
 
 def lock_handle(handle: int, *, is_shared: bool = False, waits: bool = True) -> bool:
@@ -78,7 +78,7 @@ def lock_handle(handle: int, *, is_shared: bool = False, waits: bool = True) -> 
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         if waits:
-            _wait_for_lock(handle, kind, _Attendance.seconds)
+            _wait_for_lock(handle, kind, _LockWait.seconds)
         return waits
     return True
 

@@ -224,11 +224,11 @@ class LogFiles:
     _history: History | None
     _has_compared = False
     _sync_lock: threading.Lock
-    _signature: tuple[int, ...] | None = None
+    _file_stamp: tuple[int, ...] | None = None
 
-    def forget_signature(self) -> None:
+    def forget_file_stamp(self) -> None:
         """Has the files looked at again."""
-        self._signature = None
+        self._file_stamp = None
 
     def event_files(self) -> dict[str, str]:
         """The event files of the ledger's own folder: name to path."""

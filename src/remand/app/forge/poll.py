@@ -28,7 +28,7 @@ from remand.domain.task import Status, Task
 STATUS, REVIEW = "status", "review"
 _FINAL_FAULTS = (ForgeFaultKind.REFUSED, ForgeFaultKind.MISSING)
 _STATES = {
-    Status.PROVISIONAL: (CheckState.PENDING, "Handed in; awaits review"),
+    Status.PROVISIONAL: (CheckState.PENDING, "Submitted; awaiting review"),
     Status.DONE: (CheckState.SUCCESS, "Passed its gates and was approved"),
     Status.REJECTED: (CheckState.FAILURE, "Rejected in review"),
     Status.ESCALATED: (CheckState.FAILURE, "Waits for the user's decision"),

@@ -114,7 +114,9 @@ class DoneClaims:
         So a change of the rules on the base holds nobody up, and nobody gains by one. None: a gate has to be run.
         """
         verdict = findings.apply_settlements(judged.verdict, task)
-        if terms.claimed_under is None or not (verdict.is_release or verdict.status is GateStatus.HELD):
+        if terms.claimed_under is None or not (
+            verdict.allows_submission or verdict.status is GateStatus.HELD
+        ):
             return judged
         earlier = replace(terms, policy=terms.claimed_under, claimed_under=None)
         then = self._verdict(earlier)

@@ -262,7 +262,7 @@ def render_report(
         "",
         f"- commit {verdict.commit}, code tree {verdict.tree}",
         f"- compared with {verdict.base or 'nothing'}",
-        f"- rules {verdict.policy}, tools {verdict.tools[:16]}, kept apart by: {verdict.tier}",
+        f"- rules {verdict.policy}, tools {verdict.tools[:16]}, sandbox: {verdict.tier}",
     ]
     return "\n".join(
         [
@@ -356,7 +356,7 @@ def _measurement_fault(gate: Gate, measured: GateMeasurement) -> str:
     if found.figures.get("tests") == 0:
         return f"No tests were collected.{whole}"
     if gate.parser == "exit" and found.figures.get("errors"):
-        return f"It fails here already, so it could tell nothing about a change: {said}.{whole}"
+        return f"It fails here already, so it cannot judge a change: {said}.{whole}"
     return ""
 
 

@@ -44,7 +44,7 @@ class TreeReader(Protocol):
 
 
 class Mirror(TreeReader, Protocol):
-    """The coordinator's own bare copy of the repository; nothing an agent configures is run in it."""
+    """Remand's own bare copy of the repository; nothing an agent configures is run in it."""
 
     def fetch_commit(self, commit: str) -> str:
         """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
@@ -165,7 +165,7 @@ class ToolOutput(NamedTuple):
 
 
 class ParseReport(Protocol):
-    """Reads what a tool said. One file a parser; raises `Unreadable` when it is no report of that tool."""
+    """Reads the report of a tool; raises `UnreadableReport` when it is none of that tool."""
 
     def __call__(self, ran: ToolOutput) -> Measurement:
         """The figures, findings and tests of one run."""

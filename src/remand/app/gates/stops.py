@@ -53,7 +53,7 @@ CODES_ALLOWING_STOP = ("gate_held", "gate_errored", "key_not_trusted")
 
 
 class StopResponder:
-    """Answers stops. It only carries messages: whatever a host does with them, nothing is done by stopping."""
+    """Answers stops. Only the ledger can finish a task, whatever the host does with the answer."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class StopResponder:
         asked = after.open_escalation if after and after.status == Status.ESCALATED else None
         if asked is None:
             return StopReply(may_stop=False, text=text)
-        return StopReply(may_stop=True, notice=f"Task {task.id} went to a human: {asked.reason}.")
+        return StopReply(may_stop=True, notice=f"Task {task.id} was escalated to the user: {asked.reason}.")
 
     def _done_claim(self, task: Task, stop: Stop) -> StopReply | None:
         """Stopping with commits is a done claim."""

@@ -24,7 +24,7 @@ MAX_CANDIDATES = 500
 LINGER_SECONDS = 30.0
 """How long an agent may keep talking after its work is handed in."""
 BACKOFF_SECONDS = 5.0
-OPINION_STATUS = {Purpose.REVIEW: Status.PROVISIONAL, Purpose.DIRECT: Status.BLOCKED}
+REVIEW_RUN_STATUS = {Purpose.REVIEW: Status.PROVISIONAL, Purpose.DIRECT: Status.BLOCKED}
 """The status in which a task needs a review, or a director's decision."""
 
 
@@ -72,14 +72,14 @@ class ContinueWork(NamedTuple):
     member: Member
 
 
-class RequestOpinion(NamedTuple):
+class StartReviewRun(NamedTuple):
     """An agent is to review the task's submission, or to decide on its rejection; who, is chosen when it starts."""
 
     task: Task
     purpose: Purpose
 
 
-Action = StopAgent | RenewLease | AnswerStop | ContinueWork | RequestOpinion
+Action = StopAgent | RenewLease | AnswerStop | ContinueWork | StartReviewRun
 
 
 def decide(seen: SchedulerView) -> list[Action]:
@@ -96,11 +96,11 @@ def decide(seen: SchedulerView) -> list[Action]:
     for task in seen.tasks:
         step = _next_work_step(task, seen, renew_before)
         actions += [step] if step is not None else []
-    for purpose, status in OPINION_STATUS.items():
+    for purpose, status in REVIEW_RUN_STATUS.items():
         for task in seen.tasks:
             is_free = not task.runs and task.id not in seen.busy
             if task.status == status and is_free and not is_backing_off(task, seen.now):
-                actions.append(RequestOpinion(task, purpose))
+                actions.append(StartReviewRun(task, purpose))
     return actions
 
 
@@ -130,8 +130,8 @@ def has_handed_over(run: ActiveRun, task: Task) -> bool:
 
 def _is_needed(watched: WatchedRun, task: Task) -> bool:
     assignment = watched.run.assignment
-    if assignment.purpose in OPINION_STATUS:
-        return task.status == OPINION_STATUS[assignment.purpose]
+    if assignment.purpose in REVIEW_RUN_STATUS:
+        return task.status == REVIEW_RUN_STATUS[assignment.purpose]
     held = assignment.task.claim.handoff_id if assignment.task.claim else ""
     if task.claim is not None and task.claim.handoff_id == held:
         return True

@@ -81,7 +81,7 @@ class StopAnswer(NamedTuple):
     has_run_gates: bool = False
 
 
-class Opinions(Protocol):
+class ReviewAgents(Protocol):
     """Agents that are asked in place of people, to review work or to decide on rejections."""
 
     def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
@@ -102,7 +102,7 @@ class RunEnvironment(NamedTuple):
     hosts: ports.Hosts
     launcher: ports.AgentLauncher
     claims: ports.ClaimSubmitter
-    opinions: Opinions
+    opinions: ReviewAgents
     bounds: Callable[[], Bounds]
     environment: Callable[[], dict[str, str]]
     """What the scheduler's own environment hands on."""
@@ -204,7 +204,7 @@ class AgentRuns:
         if not uncommitted:
             return text
         names = ", ".join(remove_invisible(name) for name in uncommitted[:MAX_LEFT_FILES])
-        return f"{text}\n\n## What an earlier run left\n\nUncommitted in this worktree: {names}. Go on from there."
+        return f"{text}\n\n## What an earlier run left\n\nUncommitted in this worktree: {names}. Continue from there."
 
     def record_not_started(self, assignment: RunAssignment, fault: CannotRun, *, is_systems: bool) -> None:
         self._ledger.ask(
@@ -413,7 +413,7 @@ class NotStarted(NamedTuple):
     is_recorded: bool = False
 
 
-JobResult = ActiveRun | NotStarted | EndedRun | StopAnswer | CannotRun | EnvironmentFault | OSError | None
+RunJobResult = ActiveRun | NotStarted | EndedRun | StopAnswer | CannotRun | EnvironmentFault | OSError | None
 """What came of a job; None when it failed in a way that nobody foresaw, which the executor reports."""
 
 
@@ -423,7 +423,7 @@ class RunJob:
 
     task_id: str
     member: Member
-    work: Callable[[], JobResult]
+    work: Callable[[], RunJobResult]
     since: float = 0.0
     """When it was submitted, by the scheduler's clock."""
     starts: RunAssignment | None = None
@@ -441,7 +441,7 @@ class Workers:
         """`slow_executor` is for what takes minutes, so that no start or end has to wait for it."""
         self._executor = executor
         self._slow_executor = slow_executor
-        self._inbox: SimpleQueue[str | tuple[RunJob, JobResult]] = SimpleQueue()
+        self._inbox: SimpleQueue[str | tuple[RunJob, RunJobResult]] = SimpleQueue()
         self._jobs: dict[RunJob, None] = {}
         self.woken = threading.Event()
         """Set when there is something in the queue."""
@@ -461,7 +461,7 @@ class Workers:
         (self._slow_executor if job.is_slow else self._executor).execute(partial(self._work, job))
 
     def _work(self, job: RunJob) -> None:
-        result: JobResult = None
+        result: RunJobResult = None
         try:
             result = job.work()
         except (CannotRun, EnvironmentFault, OSError) as error:
@@ -475,7 +475,7 @@ class Workers:
         self._inbox.put(run_id)
         self.woken.set()
 
-    def results(self) -> Iterator[str | tuple[RunJob, JobResult]]:
+    def results(self) -> Iterator[str | tuple[RunJob, RunJobResult]]:
         """Takes what is in the queue: ids of runs whose process has ended, and results of jobs."""
         while True:
             try:

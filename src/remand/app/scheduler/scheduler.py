@@ -18,10 +18,10 @@ from remand.app.scheduler.runs import (
     ActiveRun,
     AgentRuns,
     EndedRun,
-    JobResult,
     NotStarted,
     RunAssignment,
     RunJob,
+    RunJobResult,
     StopAnswer,
     Workers,
 )
@@ -231,7 +231,7 @@ class Scheduler:
     def _look(self, changed: set[str] | None) -> d.SchedulerView:
         """The tasks and runs as they are now: all of them, or those of the tasks that have changed."""
         if changed is None:
-            statuses = (Status.CLAIMED, *d.OPINION_STATUS.values())
+            statuses = (Status.CLAIMED, *d.REVIEW_RUN_STATUS.values())
             tasks = [task for status in statuses for task in self._ledger.active_tasks(status)]
         else:
             tasks = [task for task in map(self._ledger.task, changed) if task is not None]
@@ -271,7 +271,7 @@ class Scheduler:
             case d.ContinueWork(task, member):
                 if self._may_start(member) and self._may_work(task.id):
                     self._start_run(task, member, Purpose.WORK)
-            case d.RequestOpinion(task, purpose):
+            case d.StartReviewRun(task, purpose):
                 chosen = self._runs.choose(purpose, task, self.load)
                 if chosen is not None and self._may_start(chosen):
                     self._start_run(task, chosen, purpose)
@@ -434,7 +434,7 @@ class Scheduler:
                 self._touched.add(item[0].task_id)
                 self._handle(*item)
 
-    def _handle(self, job: RunJob, result: JobResult) -> None:
+    def _handle(self, job: RunJob, result: RunJobResult) -> None:
         member = job.member
         match result:
             case ActiveRun():

@@ -10,7 +10,7 @@ from remand.domain import commands as c
 from remand.domain import preconditions as r
 from remand.domain.decisions import handoffs as h
 from remand.domain.decisions import runs
-from remand.domain.decisions.gates import require_release
+from remand.domain.decisions.gates import require_passing_verdict
 from remand.domain.decisions.notices import ask_user
 from remand.domain.decisions.runs import end_lost_runs
 from remand.domain.events import tasks as task_events
@@ -125,7 +125,7 @@ def submit_task(task: Task, command: c.SubmitTask, context: c.CommandContext) ->
     claim = h.require_done_claim(task, command, context)
     facts = context.facts
     return (
-        *require_release(task, claim, context),
+        *require_passing_verdict(task, claim, context),
         task_events.TaskSubmitted(
             task_id=task.id,
             handoff_id=claim.handoff_id,

@@ -16,7 +16,7 @@ from remand.domain.gate.control_files import CONTROL_CODE, ControlChange, is_con
 from remand.domain.gate.gate import GateFinding, render_measurement
 from remand.domain.gate.verdict import (
     INTEGRITY_GATE,
-    RELEASING,
+    PASSING,
     GateResult,
     GateStatus,
     Verdict,
@@ -36,7 +36,7 @@ _NO_FINDINGS = GateResult(
 
 
 def conflicting_tasks(task: Task, found: Iterable[Task]) -> list[Task]:
-    """Of the tasks that a commit or pull request belongs to, those it cannot be this task's own beside."""
+    """The other open tasks that already own the commit or pull request."""
     return [other for other in found if other.id != task.id and other.status not in _ABANDONED_STATUSES]
 
 
@@ -106,7 +106,7 @@ def _drop_configuration_finding(gate: GateResult) -> GateResult:
 
 
 def hold_for_changed_rules(verdict: Verdict, claimed_under: str) -> Verdict:
-    """A verdict held because the work passes by none but the rules that the base got while the task was claimed.
+    """Holds work that passes only under rules that were added to the base after the claim.
 
     Where anyone who works here can commit to the base, only a reviewer can tell whose change that was.
     """
@@ -136,7 +136,7 @@ def _hold(verdict: Verdict, name: str, finding: GateFinding) -> Verdict:
     known = next((gate for gate in verdict.gates if gate.name == INTEGRITY_GATE), _NO_FINDINGS)
     held = replace(
         known,
-        status=GateStatus.HELD if known.status in RELEASING else known.status,
+        status=GateStatus.HELD if known.status in PASSING else known.status,
         line=render_measurement(
             INTEGRITY_GATE, "", {"findings": known.finding_count + 1}, {"max_findings": 0}
         ),
@@ -153,7 +153,7 @@ def apply_settlements(verdict: Verdict, task: Task) -> Verdict:
     overridden = {name for name, tree in task.gates.decisions.overridden if tree == verdict.tree}
     gates = tuple(
         _apply_override(gate, task)
-        if gate.name in overridden and gate.status not in RELEASING
+        if gate.name in overridden and gate.status not in PASSING
         else _apply_reviewers_answers(gate, task)
         for gate in verdict.gates
     )

@@ -49,7 +49,7 @@ from remand.domain.gate.state import (
 )
 from remand.domain.gate.verdict import (
     INTEGRITY_GATE,
-    RELEASING,
+    PASSING,
     UNMEASURED,
     GateResult,
     GateStatus,
@@ -155,7 +155,7 @@ def record_measured_gates(task: Task, command: c.NoteGatesMeasured, context: c.C
     return (*recovered, answered)
 
 
-def require_release(task: Task, claim: Claim, context: c.CommandContext) -> Events:
+def require_passing_verdict(task: Task, claim: Claim, context: c.CommandContext) -> Events:
     """What has to be there before work may be submitted: a release of its code tree by the rules of now.
 
     Where there are no gates, the empty verdict is given here, and says so. Another commit with the code tree
@@ -198,7 +198,7 @@ def require_release(task: Task, claim: Claim, context: c.CommandContext) -> Even
         )
     if gates.commit == facts.work.commit:
         return ()
-    is_observed = gates.status not in RELEASING
+    is_observed = gates.status not in PASSING
     return (GatePassed(verdict=_carry_over_verdict(task, facts), is_observed=is_observed, **own),)
 
 
@@ -244,7 +244,7 @@ def record_verdict(task: Task, command: c.RecordVerdict, context: c.CommandConte
         else replace(command.verdict, policy=context.facts.gate_rules.gates_digest)
     )
     own: dict[str, Any] = {"handoff_id": claim.handoff_id, "agent": claim.agent}
-    if verdict.is_release:
+    if verdict.allows_submission:
         return (GatePassed(task_id=task.id, verdict=verdict, **own),)
     if not context.facts.gate_rules.is_enforced:
         return (GatePassed(task_id=task.id, verdict=verdict, is_observed=True, **own),)

@@ -9,7 +9,7 @@ from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain import preconditions as r
 from remand.domain.access.team import Actor
-from remand.domain.decisions.gates import require_release
+from remand.domain.decisions.gates import require_passing_verdict
 from remand.domain.events.event import Events
 from remand.domain.events.reviews import LockoutSet, TaskReassigned
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, HandoffInitiated
@@ -68,7 +68,7 @@ def complete_handoff(task: Task, command: c.CompleteHandoff, context: c.CommandC
     claim = require_done_claim(task, under, context)
     r.require_text("result", command.result)
     return (
-        *require_release(task, claim, context),
+        *require_passing_verdict(task, claim, context),
         HandoffCompleted(
             task_id=task.id,
             handoff_id=claim.handoff_id,

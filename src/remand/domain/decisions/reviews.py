@@ -152,7 +152,7 @@ def _require_valid_findings(
 
 
 def _without_forge_ids(findings: tuple[review_events.Finding, ...]) -> tuple[review_events.Finding, ...]:
-    """Findings that no forge has: nobody takes a comment there for told by naming it here."""
+    """Removes the ids of forge comments, so that a local review cannot mark a comment on the forge as delivered."""
     return tuple(replace(finding, comment="", reply_to="", at="") for finding in findings)
 
 
@@ -190,7 +190,10 @@ def _lockout(
 
 
 def _add_lockout_cause(task: Task, author: str, rejected: review_events.ReviewRejected) -> Events:
-    """A lockout that stands by this review, too, should the one before be retracted; none of whom the user let back."""
+    """Adds this review as a further cause of the author's lockout, which then outlives the retraction of the first review.
+
+    An author whom the user has unlocked is not locked out again.
+    """
     is_locked = any(one.agent == author and one.review_id for one in task.people.lockouts)
     return (_make_lockout(author, rejected),) if is_locked else ()
 
@@ -266,7 +269,7 @@ def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
 
 
 def _clear_lockouts(task: Task, review: Review, context: c.CommandContext) -> Events:
-    """Ends what an earlier rejection had brought about with later ones, and what went along to other tasks."""
+    """Clears the lockouts that lose their last cause, here and in tasks that were split from this one."""
     found = next(one for one in task.reviews.rounds if review in one.reviews)
     if sum(not other.is_retracted for other in found.reviews) > 1:
         return ()
@@ -292,8 +295,10 @@ def _has_lost_its_cause(task: Task, agent: str, context: c.CommandContext) -> bo
 
 
 def record_feedback_fetch(task: Task, command: c.FetchFeedback, context: c.CommandContext) -> Events:
-    """Notes that the agent was given all feedback there is. What nobody holds everybody may look at who is not locked
-    out; what another agent holds, only those who review and direct.
+    """Records that the agent was given all feedback.
+
+    Anyone who is not locked out may read the feedback of an unclaimed task; of a claimed one, only its agent, reviewers
+    and directors.
     """
     r.require_not_locked_out(task, command.agent, context.facts)
     claim = task.claim

@@ -1,4 +1,4 @@
-"""What may be decided about runs: one at a time on a task, within a budget, and nobody is blamed for their faults."""
+"""What may be decided about runs: one at a time on a task, within a budget; faults of the system do not count against the task."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _follow_up_events(
 
 
 def _budget_question(task: Task, ended: RunEnded, context: c.CommandContext) -> Events:
-    """The question that a spent budget is. Work that was submitted is looked at, and who was told to stop goes on."""
+    """Asks the user when the budget is spent, except for submitted work and for runs that the scheduler stopped."""
     over = context.facts.policy.budget.describe_overrun(add_run_cost(task.spent, ended))
     is_spared = task.status == Status.PROVISIONAL or ended.how == How.STOPPED
     if not over or is_spared or not _may_escalate(task):

@@ -10,7 +10,7 @@ from remand.domain.events import work as work_events
 from remand.domain.events.tasks import HandoffCompleted, TaskSubmitted
 from remand.domain.forge import AbandonedAction, ForgeAction, PlannedAction, TaskForgeState
 from remand.domain.gate.state import GateState, outages_after_verdict, update_gates, without_gates
-from remand.domain.gate.verdict import RELEASING, Verdict
+from remand.domain.gate.verdict import PASSING, Verdict
 from remand.domain.run import Run, add_run_cost
 from remand.domain.task import Claim, Status, Task, advance_task, bound_lease, record_conflict, update_task
 
@@ -20,7 +20,7 @@ GateVerdictEvent = (
 
 
 def apply_gate_passed(task: Task, event: work_events.GatePassed) -> Task:
-    is_released = event.verdict.is_release or event.is_observed
+    is_released = event.verdict.allows_submission or event.is_observed
     gates = _state_after_verdict(task, event, is_released=is_released, alert=None)
     return advance_task(task, event, claim=_without_idle_stops(task), gates=gates)
 
@@ -82,7 +82,7 @@ def apply_finding_refused(task: Task, event: work_events.FindingRefused) -> Task
     """Takes an acceptance back. Work that was let through unenforced stays so: nothing is stopped there."""
     gates = task.gates
     left = tuple(name for name in gates.decisions.accepted if name != event.finding)
-    is_released = gates.is_released and gates.status not in RELEASING
+    is_released = gates.is_released and gates.status not in PASSING
     refused = (
         *(pair for pair in gates.decisions.refused if pair[0] != event.finding),
         (event.finding, event.reason),

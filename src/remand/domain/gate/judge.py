@@ -92,7 +92,7 @@ def make_unmeasured_result(gate: Gate, status: GateStatus, why: str) -> GateResu
 
 
 def is_uncollected(found: Measurement, at_least: Measurement | None = None) -> bool:
-    """True when tests could not even be collected, in so many places as elsewhere."""
+    """True when no test could be collected, with at least as many load failures as `at_least`."""
     failures = found.figures.get("failures", 0.0)
     known = at_least.figures.get("failures", 0.0) if at_least is not None else 1.0
     return _is_empty(found) and failures >= known > 0
@@ -152,7 +152,7 @@ def failing_ids(found: Measurement) -> tuple[str, ...]:
 
 
 def require_figures(found: Measurement) -> None:
-    """Raises `Unreadable` on a figure that no tool can mean: what is no number cannot be compared with one."""
+    """Raises `UnreadableReport` on a figure that is no number, as it cannot be compared with one."""
     for name, value in found.figures.items():
         if not abs(value) < MAX_FIGURE:
             raise UnreadableReport(f"the parser read `{name}` as {value}, which is not a number")
@@ -262,7 +262,7 @@ def _render_subtests(new: tuple[str, ...], base: Measurement) -> str:
 
 
 def _sort_new_first(findings: tuple[GateFinding, ...], base: Measurement | None) -> tuple[GateFinding, ...]:
-    """What the base has not been told of before what it has: an agent fixes its own."""
+    """Findings that the base does not have come first: an agent fixes its own."""
     left = Counter((one.path, one.code, one.text) for one in base.findings) if base is not None else Counter()
     new: list[GateFinding] = []
     old: list[GateFinding] = []

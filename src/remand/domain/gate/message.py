@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from remand.domain.gate.gate import GateFinding, format_number, gate_title
-from remand.domain.gate.verdict import INTEGRITY_GATE, RELEASING, UNMEASURED, GateResult, GateStatus, Verdict
+from remand.domain.gate.verdict import INTEGRITY_GATE, PASSING, UNMEASURED, GateResult, GateStatus, Verdict
 from remand.domain.text.redaction import redact
 from remand.domain.text.words import remove_invisible, shorten
 
@@ -164,7 +164,7 @@ def _render_report_place(verdict: Verdict, task: str = "") -> str:
 
 
 def _blocking_results(verdict: Verdict) -> list[GateResult]:
-    return [gate for gate in verdict.gates if gate.is_required and gate.status not in RELEASING]
+    return [gate for gate in verdict.gates if gate.is_required and gate.status not in PASSING]
 
 
 def _render_line(gate: GateResult) -> str:
@@ -194,9 +194,9 @@ def _render_progress(verdict: Verdict, attempt: int, before: Verdict | None) -> 
 
 
 def _render_change(before: GateResult, now: GateResult) -> str:
-    if before.status not in RELEASING and now.status in RELEASING:
+    if before.status not in PASSING and now.status in PASSING:
         return f"- {gate_title(now.name)}: now passes."
-    if before.status in RELEASING and now.status not in RELEASING:
+    if before.status in PASSING and now.status not in PASSING:
         return f"- {gate_title(now.name)}: got worse; it passed before."
     if {before.status, now.status} != {GateStatus.FAILED} or before.excess == now.excess:
         return ""

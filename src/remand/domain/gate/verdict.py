@@ -34,7 +34,7 @@ class GateStatus(StrEnum):
     OVERRIDDEN = "overridden"
 
 
-RELEASING = frozenset({GateStatus.PASSED, GateStatus.OVERRIDDEN})
+PASSING = frozenset({GateStatus.PASSED, GateStatus.OVERRIDDEN})
 UNMEASURED = frozenset({GateStatus.ERRORED, GateStatus.TIMED_OUT, GateStatus.STALE})
 _ORDER = (
     GateStatus.FAILED,
@@ -110,14 +110,14 @@ class Verdict(Record, kw_only=True):
         return name if name.replace("-", "").isalnum() else ""
 
     @property
-    def is_release(self) -> bool:
+    def allows_submission(self) -> bool:
         """True when work may be submitted with it."""
-        return self.status in RELEASING
+        return self.status in PASSING
 
     @property
     def blocking_gates(self) -> tuple[str, ...]:
         """The gates that stand in the way."""
-        return tuple(g.name for g in self.gates if g.is_required and g.status not in RELEASING)
+        return tuple(g.name for g in self.gates if g.is_required and g.status not in PASSING)
 
     @property
     def suspicions(self) -> tuple[str, ...]:

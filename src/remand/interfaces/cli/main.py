@@ -15,11 +15,11 @@ from remand.interfaces.cli.output import NamedValues, ProgressLine, Result, as_j
 from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, GROUPS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
 from remand.wiring.after_call import after_call, unseen_counts
-from remand.wiring.startup import attend, locate, views
+from remand.wiring.startup import limit_lock_wait, locate, views
 
 REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
-LOCK_PATIENCE = 60
-_UNATTENDED = ("serve", "hook", "hook relay", "completion")
+LOCK_TIMEOUT_SECONDS = 60
+_WITHOUT_WARNINGS = ("serve", "hook", "hook relay", "completion")
 """Commands after which nobody reads warnings: an agent reads the output, or a shell that starts, or nobody."""
 
 
@@ -43,7 +43,7 @@ class _Warnings:
 
 def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
     try:
-        with _attend(call, origin):
+        with _limit_lock_wait(call, origin):
             result = _result(call, origin, warnings)
     except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced) and origin.opened is not None:
@@ -90,8 +90,8 @@ def report_failure(
 
 
 def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> Result:
-    if call.is_broken:
-        raise UsageError(call.is_broken)
+    if call.usage_error:
+        raise UsageError(call.usage_error)
     if call.command in GROUPS and not call.wants_help:
         raise UsageError(f"`remand {call.command}` needs one of its commands:\n{help_text(call.command)}")
     if call.command in ("", "help") or (call.wants_help and call.command not in COMMANDS):
@@ -109,10 +109,15 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> Resul
     try:
         result = command.run(context)
     finally:
-        if call.command not in _UNATTENDED:
+        if call.command not in _WITHOUT_WARNINGS:
             _finish(context, warnings)
     has_written = context.has_opened_ledger and context.gateway.has_written
-    if isinstance(result.data, dict) and call.command not in _UNATTENDED and has_written and warnings.key:
+    if (
+        isinstance(result.data, dict)
+        and call.command not in _WITHOUT_WARNINGS
+        and has_written
+        and warnings.key
+    ):
         return result._replace(data={"unconfirmed": True} | result.data)
     return result
 
@@ -202,13 +207,13 @@ def _command_words() -> list[str]:
 
 
 @contextmanager
-def _attend(call: CommandCall, origin: CallOrigin) -> Iterator[None]:
+def _limit_lock_wait(call: CommandCall, origin: CallOrigin) -> Iterator[None]:
     """Ends a short call that waits too long for a lock, and shows progress; a coordinator has its own time limit."""
     entry = COMMANDS.get(call.command)
-    if entry is None or call.command in (*_UNATTENDED, "top", "mcp") or origin.opened is not None:
+    if entry is None or call.command in (*_WITHOUT_WARNINGS, "top", "mcp") or origin.opened is not None:
         yield
         return
     progress = ProgressLine(origin.stderr)
-    with attend(LOCK_PATIENCE if entry.may_be_forwarded else 0, progress.show):
+    with limit_lock_wait(LOCK_TIMEOUT_SECONDS if entry.may_be_forwarded else 0, progress.show):
         yield
     progress.clear()

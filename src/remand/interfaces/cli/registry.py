@@ -139,7 +139,7 @@ _VALUED = {"-C": "folder", "--as": "actor", "--key": "key"}
 class CommandCall:
     """A call: its command, what is left for it, and the options every command takes."""
 
-    __slots__ = ("actor", "command", "folder", "is_broken", "is_json", "key", "rest", "wants_help")
+    __slots__ = ("actor", "command", "folder", "is_json", "key", "rest", "usage_error", "wants_help")
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class CommandCall:
         key: str = "",
         is_json: bool = False,
         wants_help: bool = False,
-        is_broken: str = "",
+        usage_error: str = "",
     ) -> None:
         self.command = command
         self.rest = rest
@@ -160,14 +160,14 @@ class CommandCall:
         self.key = key
         self.is_json = is_json
         self.wants_help = wants_help
-        self.is_broken = is_broken
+        self.usage_error = usage_error
 
     @property
     def is_self_contained(self) -> bool:
         """True when nothing has to be read from this process: no standard input, no file beside it, no help."""
         return (
             not self.wants_help
-            and not self.is_broken
+            and not self.usage_error
             and not any(
                 item == "-" or item.startswith("@") or item.endswith("=-") or "=@" in item
                 for item in self.rest
@@ -187,7 +187,7 @@ def parse_call(arguments: list[str]) -> CommandCall:
         elif item in _VALUED:
             value = next(items, None)
             if value is None:
-                return CommandCall("", rest, is_json="--json" in flags, is_broken=f"{item} needs a value.")
+                return CommandCall("", rest, is_json="--json" in flags, usage_error=f"{item} needs a value.")
             found[_VALUED[item]] = value
         elif item.startswith(("--as=", "--key=")):
             name, _, value = item.partition("=")

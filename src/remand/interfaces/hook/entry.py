@@ -27,7 +27,7 @@ HOOK_FAILED = "Remand's hook could not decide whether this session may stop: {wh
 
 
 def run(arguments: list[str], environment: dict[str, str]) -> int:
-    """Answers one call of a host, in a process of its own. A failure of our own is a no, never silence."""
+    """Answers one call of a host, in a process of its own. If Remand fails, a stop is blocked a few times, then allowed."""
     gc.disable()  # the process ends with the call, and looking for garbage takes longer than all that is left behind
     found = parse_arguments(arguments)
     if found is None:
@@ -83,13 +83,13 @@ def _forward_to_socket(
 
 
 def _start_watchdog(seconds: float, rendered: tuple[str, str, int]) -> None:
-    """Answers in our stead should we hang on a lock or a socket: a host that waits in vain lets the agent go."""
+    """Sends the late answer if the call hangs on a lock or a socket; otherwise the host would let the agent stop."""
 
-    def speak() -> None:
+    def answer_late() -> None:
         sleep(seconds)
         os._exit(_write_rendered(rendered, is_last=True))
 
-    start_new_thread(speak, ())  # threading itself would cost a tenth of Python's start
+    start_new_thread(answer_late, ())  # threading itself would cost a tenth of Python's start
 
 
 def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> HookAnswer:

@@ -8,8 +8,8 @@ import pytest
 from remand.adapters.system.files import (
     acquire_lock,
     atomic_write,
-    attend,
     hold_lock,
+    limit_lock_wait,
     lock_handle,
     note_progress,
     try_lock,
@@ -101,7 +101,7 @@ def test_a_wait_for_a_lock_is_bounded_as_long_as_somebody_attends(tmp_path: Path
     held = acquire_lock(path)
     os.utime(path, (0, 0))
 
-    with attend(1, print), pytest.raises(EnvironmentFault, match="not released within 1 s"):
+    with limit_lock_wait(1, print), pytest.raises(EnvironmentFault, match="not released within 1 s"):
         acquire_lock(path, waits=True)
 
     os.close(held)
@@ -118,7 +118,7 @@ def test_a_lock_whose_holder_is_at_work_is_waited_for(tmp_path: Path) -> None:
         os.close(held)
 
     holder = threading.Thread(target=work)
-    with attend(1, shown.append):
+    with limit_lock_wait(1, shown.append):
         holder.start()
         got = acquire_lock(path, waits=True)
     holder.join()

@@ -42,7 +42,7 @@ def test_a_session_is_sent_back_until_the_policys_number_is_reached() -> None:
 
     assert [reply.may_stop for reply in replies] == [False] * (LIMIT - 1) + [True]
     assert replies[-1].notice == (
-        f"Task {task_id} went to a human: Alice stopped {LIMIT} times with nothing to measure."
+        f"Task {task_id} was escalated to the user: Alice stopped {LIMIT} times with nothing to measure."
     )
     assert world.task(task_id).status == Status.ESCALATED
     assert stop(world, task_id, "later").may_stop

@@ -8,7 +8,7 @@ import pytest
 from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation, policy_digest
 from remand.domain.gate.verdict import (
     INTEGRITY_GATE,
-    RELEASING,
+    PASSING,
     UNMEASURED,
     GateResult,
     GateStatus,
@@ -51,13 +51,13 @@ def test_a_gate_that_is_not_let_through_is_never_a_pass(status: GateStatus) -> N
     verdict = a_verdict(a_result("lint", status))
 
     assert verdict.status is status
-    assert verdict.is_release == (status in RELEASING)
-    assert bool(verdict.blocking_gates) == (status not in RELEASING)
+    assert verdict.allows_submission == (status in PASSING)
+    assert bool(verdict.blocking_gates) == (status not in PASSING)
 
 
 def test_every_status_lets_work_through_or_does_not() -> None:
-    assert set(GateStatus) == RELEASING | UNMEASURED | {FAILED, HELD}
-    assert not RELEASING & UNMEASURED
+    assert set(GateStatus) == PASSING | UNMEASURED | {FAILED, HELD}
+    assert not PASSING & UNMEASURED
 
 
 @pytest.mark.parametrize("status", sorted(set(GateStatus)))

@@ -68,8 +68,8 @@ def require_permitted(asked: AgentCall, call: CommandCall) -> PermittedCall:
     """A call through an agent socket; raises what keeps it from being carried out."""
     caller = asked.caller
     agent_calls.require_call_size(asked.arguments)
-    if call.is_broken:
-        raise UsageError(call.is_broken)
+    if call.usage_error:
+        raise UsageError(call.usage_error)
     if call.command not in COMMANDS:
         raise UsageError(unknown_command_message(call))
     permission = agent_calls.require_agent_command(call.command, is_worker=caller.is_worker)
@@ -157,7 +157,7 @@ class SocketHooks:
         found = entry.parse_arguments(asked.arguments[1:])
         module = hosts.load_host(found[0]) if found else None
         if found is None or module is None:
-            return 2, b"", b"remand: that is no call of a host's hook.\n"
+            return 2, b"", b"remand: not a valid hook call.\n"
         event = found[1]
         call = module.read(event, asked.given)
         call.transcript = ""  # a path of the agent's, which nobody follows out here

@@ -38,7 +38,7 @@ _DESCRIPTION = (
     "task add",
     argument("title", help="the work to do, in one line"),
     *_DESCRIPTION,
-    argument("--alias", action="append", default=[], metavar="'#42'", help="a forge number"),
+    argument("--alias", action="append", default=[], metavar="'#42'", help="an issue or pull request number"),
     argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID"),
 )
 def _add(context: Context) -> Result:
@@ -122,7 +122,9 @@ _CLAIM_COMMANDS: dict[str, type[c.ClaimCommand]] = {
 _CLAIM = (
     argument("id"),
     argument("--agent"),
-    argument("--handoff", default="", metavar="H", help="the handoff of the claim"),
+    argument(
+        "--handoff", default="", metavar="H", help="the handoff id of the claim; by default $REMAND_HANDOFF"
+    ),
 )
 _REASON = argument("--reason", default="", metavar="TEXT")
 
@@ -156,7 +158,9 @@ def _handoff(context: Context) -> str:
     argument("--commit", required=True, metavar="SHA"),
     argument("--branch", default="", help="the branch that contains the commit, if it is not the task's"),
     argument("--pr", type=int, default=0, metavar="N"),
-    argument("--handoff", default="", metavar="H", help="the handoff of the claim"),
+    argument(
+        "--handoff", default="", metavar="H", help="the handoff id of the claim; by default $REMAND_HANDOFF"
+    ),
 )
 def _submit(context: Context) -> Result:
     options, agent = context.arguments, context.agent()
@@ -201,7 +205,7 @@ def _defer(context: Context) -> Result:
 
 
 MOST_WARNED = 3
-"""Of how many keys a command warns that does something else."""
+"""How many keys a command warns about."""
 
 
 def with_objections(

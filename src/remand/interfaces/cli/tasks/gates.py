@@ -69,7 +69,7 @@ def _run(context: Context) -> Result:
     change = context.opened_ledger.ledger.control.find_change(task, terms.commit)
     verdict = findings.hold_for_control_change(judged.verdict, change)
     verdict = findings.apply_settlements(verdict, task) if task else verdict
-    code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
+    code = 3 if verdict.status in UNMEASURED else 0 if verdict.allows_submission else 1
     source = settings.settings().source
     note = ""
     if verdict.gates:
@@ -186,7 +186,7 @@ def _wait(context: Context) -> Result:
         settle_text = _settle_text(context, task, verdict) if findings.open_findings(task) else ""
         text = message.render_hold(verdict, settle_text)
     data = verdicts.verdict_data(context, verdict, text=text) | {"task_id": task.id}
-    return Result(data, text, 0 if verdict.is_release else 1)
+    return Result(data, text, 0 if verdict.allows_submission else 1)
 
 
 def _wait_for_all(context: Context) -> Result:

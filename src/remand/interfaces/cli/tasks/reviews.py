@@ -76,7 +76,7 @@ def _diff(context: Context) -> Result:
 
 
 SOURCE = "reject-task"
-_REVIEW_COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "try", "nos", "title")
+_REVIEW_COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "attempt", "rejections", "title")
 
 
 @command(
