@@ -37,6 +37,7 @@ class DependencyProperties:
             task = a_task(
                 task_id(rng.randrange(60)),
                 status=rng.choice((Status.INCOMING, Status.INCOMING, Status.REJECTED, Status.BLOCKED)),
+                depends_on=(task_id(rng.randrange(60)),) if rng.random() < 0.1 else (),
                 lockouts=tuple(a_lockout(name) for name in rng.sample(names, rng.choice((0, 1, 2, 3, 4)))),
                 offers=(an_offer(rng.choice(names)),) if rng.random() < 0.1 else (),
                 skills=("paint",) if rng.random() < 0.2 else (),
@@ -69,6 +70,26 @@ class DependencyProperties:
                 else:
                     assert (found[0], found[-1]) == (blocker, waiter)
                     assert all(after in graph[before] for before, after in pairwise(found))
+
+    @few
+    @given(data=st.data())
+    def test_the_tables_are_right_after_every_change(self, new_store: Opener, data: st.DataObject) -> None:
+        names = [task_id(n) for n in range(5)]
+        versions = st.builds(
+            a_task,
+            st.sampled_from(names),
+            depends_on=st.lists(st.sampled_from(names), max_size=2, unique=True).map(tuple),
+            lockouts=st.lists(st.sampled_from(("Alice", "Bob")), max_size=1).map(
+                lambda barred: tuple(map(a_lockout, barred))
+            ),
+            status=st.sampled_from([Status.INCOMING, Status.INCOMING, Status.DONE]),
+        )
+        tasks: dict[str, Task] = {}
+        with new_store().write() as tx:
+            for task in data.draw(st.lists(versions, max_size=16), label="history"):
+                tasks[task.id] = task
+                tx.tasks.put(task)
+                assert list(tx.audit.task_differences(tasks, {})) == []
 
     @few
     @given(data=st.data())

@@ -157,6 +157,35 @@ class DependencyContract:
             tx.tasks.put(a_task(T2))
             assert tx.queue.ready() == [T2]
 
+    def test_a_new_task_that_is_blocked_and_bars_an_agent_is_given_to_nobody(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, lockouts=(a_lockout(ALICE.name),), created_at=add_seconds(NOW, -20)))
+            tx.tasks.put(a_task(T3, skills=("paint",)))
+            blocked = a_task(T2, lockouts=(a_lockout(BOB.name),), depends_on=(T3,))
+            tx.tasks.put(blocked)
+
+            assert tx.queue.next(ALICE, has_team=True) == ""
+
+    def test_a_task_that_has_ended_has_no_place_although_others_wait_in_a_circle(self, store: Store) -> None:
+        ended, blocker = task_id(4), task_id(5)
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, depends_on=(T2,)))
+            tx.tasks.put(a_task(T2, depends_on=(T1,)))
+            tx.tasks.put(a_task(blocker))
+            tx.tasks.put(a_task(ended, depends_on=(blocker,)))
+            tx.tasks.put(a_task(ended, depends_on=(blocker,), status=Status.DONE))
+
+            assert tx.dependencies.path(ended, blocker) == ()
+
+    def test_a_circle_is_found_through_a_task_that_was_waited_for_before_it_came(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, depends_on=(T2,)))
+            tx.tasks.put(a_task(T1))
+            tx.tasks.put(a_task(T2))
+            tx.tasks.put(a_task(T3, depends_on=(T2,)))
+
+            assert tx.dependencies.path(T3, T2) == (T3, T2)
+
     def test_a_blocker_nobody_knows_has_not_ended(self, store: Store) -> None:
         with store.write() as tx:
             tx.tasks.put(a_task(T1, depends_on=("T-elsewhere",)))

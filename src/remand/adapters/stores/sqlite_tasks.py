@@ -245,12 +245,14 @@ class SqliteTasks(Table):
         if before is None or before.is_terminal != task.is_terminal:
             waiters = [row[0] for row in self._db.all(sql.WAITING_FOR, (task.id,))]
         if before is None:
-            self._write(sql.ADD_TASK, task, None)
+            self._write(sql.ADD_TASK, task)
+            # It may have been waited for before it came, even if nobody waits for it any more.
+            self._db.run(sql.PLACE_NODE, (task.id,))
         blockers = before.blockers if before else ()
         if task.blockers != blockers or (before is None and waiters):
             self._link(task, blockers, waiters if before is None else [])
         if before is not None or task.blockers:
-            self._write(sql.CHANGE_TASK, task, before)
+            self._write(sql.CHANGE_TASK, task)
         if (before.details.aliases if before else ()) != task.details.aliases:
             self._rename(task, before.details.aliases if before else ())
         self._rejected.follow(before, task)
@@ -258,16 +260,14 @@ class SqliteTasks(Table):
         self._names.note(set(participants(task)) - set(participants(before) if before else ()))
         self._stand_again(waiters)
         has_turned = before is not None and before.is_terminal != task.is_terminal
-        if has_turned and (self._db.value(sql.HAS_VOID) or not self._has_place(task, waiters)):
+        if has_turned and (not self._has_place(task, waiters) or self._db.value(sql.HAS_VOID)):
             # What was void because of a circle need not be any more.
             self._order_anew()
 
-    def _write(self, statement: str, task: Task, before: Task | None) -> None:
+    def _write(self, statement: str, task: Task) -> None:
         blockers = [row[0] for row in self._db.rows(sql.OPEN_BLOCKERS, (task.id,))] if task.blockers else []
         rank, pool = queue.queue_rank(task, blockers), queue.agent_pool(task)
-        stood_in_line = before is not None and bool(queue.agent_pool(before).barred)
-        if stood_in_line:
-            self._set_openings(task.id, is_there=False)
+        self._set_openings(task.id, is_there=False)
         line, barred = (None, "") if rank is None else pool
         due = queue.due_time(task, blockers)
         self._db.run(statement, (task.id, task.status.value, due, rank, line, barred, _encode_task(task)))
@@ -296,8 +296,6 @@ class SqliteTasks(Table):
         for gone in set(before) - set(task.blockers):
             self._db.run(sql.DROP_BLOCKER, (task.id, gone))
         self._db.run_many(sql.ADD_NODE, ((name,) for name in (task.id, *task.blockers)))
-        if waiters:
-            self._db.run(sql.PLACE_NODE, (task.id,))
         has_room = True
         for new in task.blockers:
             if new not in before:
@@ -356,7 +354,7 @@ class SqliteTasks(Table):
         for name in names:
             waiter = self.get(name)
             if waiter is not None:
-                self._write(sql.CHANGE_TASK, waiter, waiter)
+                self._write(sql.CHANGE_TASK, waiter)
 
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         by_id = {task.id: task for task in tasks}
