@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.events.signatures import Signer
 from remand.app.log.keys import adopt_sessions
-from remand.app.log.repair import give_up_lines, missing_lines, restore_tables
+from remand.app.log.repair import give_up_lines, missing_lines, rebuild_from_files, restore_tables
 from remand.app.log.verification import verify_log
 from remand.app.ports import Keys
 from remand.app.requests import Rules
@@ -503,6 +503,36 @@ def test_a_lockout_from_above_holds_though_the_row_above_has_none(place: Place) 
     place.edit_state(T1, without_lockouts)
 
     assert place.world.refusal(c.ClaimTask(agent="Alice", task_id=T2), "Alice").code == "locked_out"
+
+
+@pytest.mark.parametrize("subject", ["subject", "''"])
+def test_an_event_that_a_row_alone_doubts_counts_once_all_is_rebuilt(place: Place, subject: str) -> None:
+    task = place.world.add()
+    place.world.claim(task)
+    ((line,),) = place.rows("SELECT line FROM event WHERE instr(line, CAST('task.claim' AS BLOB))")
+    place.edit(
+        "INSERT INTO unconfirmed SELECT n, ?, subject, '', 'unsigned' FROM event WHERE line = ?",
+        *(codec.decode_line(line).meta.id, line),
+    )
+    place.edit(f"UPDATE event SET subject = {subject} WHERE line = ?", line)
+
+    rebuild_from_files(place.world.ledger)
+
+    assert place.statuses() == {task: Status.CLAIMED}
+    assert place.problems() == []
+
+
+def test_an_event_that_no_group_names_leaves_no_mark_though_no_row_doubts_it(place: Place) -> None:
+    session = Session("20261115-080000-000000f1", keys=None)
+    session.write(task_added(T1))
+    place.world.exchange.put("/events/theirs.jsonl", session.lines)
+    place.world.ledger.refresh()
+    place.edit("DELETE FROM unconfirmed")
+
+    rebuild_from_files(place.world.ledger)
+
+    assert session.name not in place.world.marks.all()
+    assert place.statuses() == {}
 
 
 # What the check of the log compares.

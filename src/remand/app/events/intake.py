@@ -106,13 +106,13 @@ def signed_voids(tx: Transaction, groups: GroupSource | None = None) -> VoidedEv
     return VoidedEvents(entry.event for entry in judge_signatures(tx, found, groups) if not entry.doubt)
 
 
-def judge_events(tx: Transaction) -> bool:
-    """Judges the kept events by the groups as they are now; True when anything changed."""
+def judge_events(tx: Transaction, lines: Collection[bytes] | None = None) -> bool:
+    """Judges the kept events, or those of these lines, by the groups as they are now; True when anything changed."""
     voids = signed_voids(tx)
     withheld = {found.line: found for found in tx.unconfirmed.every()}
     changed: list[EventEntry] = []
     subjects = Subjects(tx)
-    rows = iter(list(tx.event_rows.rows()))
+    rows = iter([row for row in tx.event_rows.rows() if lines is None or row.line in lines])
     while batch := list(islice(rows, _BATCH)):
         found = _read_stored_lines(row.line for row in batch)
         changed += [

@@ -321,6 +321,8 @@ def rebuild_from_files(ledger: Ledger) -> int:
     with ledger.change() as tx:
         known = {hash(line) for line in chain(tx.events.lines(), tx.group_doubts.lines())}
         ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx), known=known)
+        # Neither a doubt nor a mark rests on a row that no group bears out.
+        judge_events(tx, {one.line for one in tx.unconfirmed.every()}.union(tx.event_rows.tail(1)))
         rebuild_tables(tx, ledger.store.note_progress)
         note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
         for line in tx.event_rows.tail(1):
