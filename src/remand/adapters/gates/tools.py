@@ -30,8 +30,36 @@ _FILES = {
     "GOENV": (".config/go/env",),
 }
 """Settings files in a home, each with the variable that names it where the home is another."""
-_SECRET_NAME = re.compile(r"TOKEN|PASSW|SECRET|AUTH|USERNAME|CREDENTIAL", re.IGNORECASE)
-_URL_USER = re.compile(r"(?<=://)[^/@\s\"']+@")
+_HARMFUL = re.compile(r"\w+_(?:CACHE\w*|TARGET|PREFIX|USER|PROJECT_ENVIRONMENT|ENV_FILE)", re.IGNORECASE)
+"""Variables that say where to put things on the user's machine: a step could only break by them."""
+_CERTIFICATE_FILE = re.compile(
+    r"SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS|GIT_SSL_CAINFO|PIP_CERT|npm_config_cafile"
+    r"|YARN_HTTPS_CA_FILE_PATH|CARGO_HTTP_CAINFO",
+    re.IGNORECASE,
+)
+_WITHOUT_SECRETS = re.compile(
+    r"(?:https?|no|all)_proxy|SSL_CERT_DIR|UV_(?:SYSTEM_CERTS|NATIVE_TLS|HTTP_TIMEOUT|INDEX_STRATEGY|INSECURE_HOST)"
+    r"|(?:PIP|UV)_(?:INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX)|PIP_(?:TRUSTED_HOST|PROXY|TIMEOUT|RETRIES)"
+    r"|UV_(?:DEFAULT_)?INDEX|npm_config_(?:ca|registry|proxy|https?_proxy|noproxy|strict_ssl)"
+    r"|YARN_(?:REGISTRY|NPM_REGISTRY_SERVER|HTTPS?_PROXY)|GO(?:PROXY|PRIVATE|NOPROXY|NOSUMDB|SUMDB|INSECURE)"
+    r"|CARGO_HTTP_(?:PROXY|TIMEOUT)|CARGO_NET_RETRY|CARGO_REGISTRIES_\w+_INDEX",
+    re.IGNORECASE,
+)
+"""Of the variables those that a step gets which a branch steers, besides certificates and settings files."""
+_KEYS_WITHOUT_SECRETS = re.compile(
+    r"(?:@[\w.-]+:)?registry|(?:extra-)?index-url|index-strategy|index|name|url|default|explicit|find-links|no-index"
+    r"|trusted-host|allow-insecure-host|timeout|retries|(?:https?-)?proxy|no-?proxy|cafile|ca(?:\[\])?|cert|strict-ssl"
+    r"|native-tls|system-certs|go(?:proxy|private|noproxy|nosumdb|sumdb|insecure)"
+)
+"""The same for the keys of settings files."""
+_KEY = re.compile(r"""\s*["']?([^\s="'\[{]+(?:\[\])?)["']?\s*=""")
+_SECTION = re.compile(r"\[+[\w.-]+\]+\s*$")
+_MORE_VALUES = re.compile(r"""\s*["'\]{}]|\s+(?:\[|/|\w+://|[\w.*-]+(?::\d+)?\s*$)""")
+_COMMENT = re.compile(r"\s[#;].*")
+_URL_USER = re.compile(r"""(?:(?<=://)|(?<![^\s=,|"'\[])(?=[^"'\[]))[^/\s]*@""")
+"""Greedy, as a password may have an `@` of its own; a proxy's address may have no scheme."""
+_CERTIFICATE = re.compile(r"-----BEGIN (?:\w+ )?CERTIFICATE-----[^-]*-----END (?:\w+ )?CERTIFICATE-----")
+_PRIVATE_KEY = re.compile(r"-----BEGIN [^-]*PRIVATE KEY.*?-----END [^-]*-----", re.DOTALL)
 _MAX_FILE = 1 << 20
 
 
@@ -90,17 +118,36 @@ class UserRegistries:
 
     def __call__(self, folder: str, *, has_secrets: bool) -> RegistrySettings:
         noted = read_user_settings(self._folder).variables
-        kept = {name: value for name, value in noted.items() if has_secrets or not _SECRET_NAME.search(name)}
-        environment = {
-            name: value if has_secrets else _URL_USER.sub("", value) for name, value in kept.items()
-        }
+        kept = {name: value for name, value in noted.items() if not _HARMFUL.fullmatch(name)}
+        if not has_secrets:
+            kept = dict(_without_secrets(kept))
+        environment = dict(kept)
         for name, value in kept.items():
-            if os.path.isabs(value) and os.path.isfile(value):
+            is_copied = has_secrets or _is_certificate_or_settings(name)
+            if is_copied and os.path.isabs(value) and os.path.isfile(value):
                 environment[name] = os.path.join(folder, name)
                 with suppress(OSError):
-                    _copy_settings(value, environment[name], has_secrets=has_secrets)
+                    _copy_settings(value, environment[name], name, has_secrets=has_secrets)
         folders = tuple(_folders(kept.values()))
         return RegistrySettings(environment, folders)
+
+
+def _is_certificate_or_settings(name: str) -> bool:
+    return name.upper() in _FILES or _CERTIFICATE_FILE.fullmatch(name) is not None
+
+
+def _without_secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The variables that are known to hold no secret, without the users of addresses."""
+    for name, value in variables.items():
+        if _is_certificate_or_settings(name):
+            yield name, value
+        elif _WITHOUT_SECRETS.fullmatch(name) and _is_open(cleaned := _URL_USER.sub("", value)):
+            yield name, cleaned
+
+
+def _is_open(value: str) -> bool:
+    """False for a value in which a password or a key may be left."""
+    return "@" not in value and "PRIVATE KEY" not in value
 
 
 def _folders(values: Iterable[str]) -> Iterator[str]:
@@ -108,14 +155,37 @@ def _folders(values: Iterable[str]) -> Iterator[str]:
         yield from (name for name in value.split() if os.path.isabs(name) and os.path.isdir(name))
 
 
-def _copy_settings(source: str, target: str, *, has_secrets: bool) -> None:
-    """Copies a settings file, or certificates; without secrets, without the lines and parts of addresses that are some."""
+def _copy_settings(source: str, target: str, name: str, *, has_secrets: bool) -> None:
+    """Copies the file that a variable names; without secrets, only certificates or the settings known to hold none."""
     with open(source, encoding="utf-8", errors="surrogateescape") as file:
         text = file.read(_MAX_FILE)
     if not has_secrets:
-        rows = (_URL_USER.sub("", row) for row in text.splitlines(keepends=True))
-        text = "".join(row for row in rows if not _SECRET_NAME.search(row))
+        is_settings = name.upper() in _FILES
+        rows = _open_rows(text) if is_settings else (found[0] for found in _CERTIFICATE.finditer(text))
+        text = "".join(f"{row}\n" for row in rows)
     atomic_write(target, text.encode("utf-8", "surrogateescape"), mode=0o600)
+
+
+def _open_rows(text: str) -> Iterator[str]:
+    """The rows of a settings file that are known to hold no secret: sections, known keys, and their further values."""
+    is_kept = False
+    for raw in _PRIVATE_KEY.sub("", text).splitlines():
+        row = _COMMENT.sub("", raw)
+        if _SECTION.match(row):
+            is_kept = False
+            yield row
+            continue
+        key = _KEY.match(row)
+        start = key.end() if key else 0
+        cleaned = _URL_USER.sub("", row[start:])
+        is_known = (
+            _KEYS_WITHOUT_SECRETS.fullmatch(key[1].lower().replace("_", "-")) is not None
+            if key
+            else is_kept and _MORE_VALUES.match(row) is not None
+        )
+        is_kept = is_known and _is_open(cleaned)
+        if is_kept:
+            yield row[:start] + cleaned
 
 
 class SystemTools:

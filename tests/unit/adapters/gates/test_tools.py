@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,112 @@ def test_without_secrets_no_password_is_handed_on(state: Path) -> None:
     assert given.environment["HTTPS_PROXY"] == "http://proxy"
     assert "NPM_TOKEN" not in given.environment
     assert text == "[global]\nindex-url = https://example.org/simple\ntimeout = 9\n"
+
+
+KEY = "-----BEGIN EC PRIVATE KEY-----\nsecret\n-----END EC PRIVATE KEY-----\n"
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+def without_secrets(state: Path, **environment: str) -> dict[str, str]:
+    """What a step gets that a branch steers: each variable with its value, or with the file's text."""
+    noted(state, **environment)
+    given = UserRegistries(str(state / "state"))(str(state), has_secrets=False).environment
+    return {
+        name: Path(value).read_text(encoding="utf-8") if os.path.isfile(value) else value
+        for name, value in given.items()
+        if name != "PIP_CONFIG_FILE"
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["UV_ENV_FILE", "YARN_HTTPS_KEY_FILE_PATH", "PIP_CLIENT_CERT", "npm_config_key"]
+)
+def test_without_secrets_only_known_variables_are_handed_on(state: Path, name: str) -> None:
+    (state / "file").write_text(KEY, encoding="utf-8")
+
+    assert without_secrets(state, **{name: str(state / "file")}) == {}
+    assert without_secrets(state, **{name: KEY}) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "given"),
+    [
+        ("HTTPS_PROXY", "bob:secret@proxy:3128", "proxy:3128"),
+        ("https_proxy", "http://bob:s@cret@proxy:3128", "http://proxy:3128"),
+        ("PIP_INDEX_URL", "https://bob:s@cret@host/simple", "https://host/simple"),
+        ("PIP_EXTRA_INDEX_URL", "https://a/x https://b:secret@c/y", "https://a/x https://c/y"),
+        ("GOPROXY", "https://a,https://b:secret@c,direct", "https://a,https://c,direct"),
+        ("UV_INDEX", "own=https://b:secret@c/y", "own=https://c/y"),
+        ("PIP_INDEX_URL", "https://bob:sec/ret@host/simple", None),
+        ("npm_config_ca", CERTIFICATE, CERTIFICATE),
+        ("npm_config_ca", CERTIFICATE + KEY, None),
+    ],
+)
+def test_without_secrets_addresses_have_no_user(
+    state: Path, name: str, value: str, given: str | None
+) -> None:
+    assert without_secrets(state, **{name: value}).get(name) == given
+
+
+def test_without_secrets_a_certificate_file_is_its_certificates(state: Path) -> None:
+    (state / "all.pem").write_text(f"token\n{CERTIFICATE}{KEY}{CERTIFICATE}", encoding="utf-8")
+
+    assert without_secrets(state, PIP_CERT=str(state / "all.pem")) == {"PIP_CERT": CERTIFICATE * 2}
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "given"),
+    [
+        (
+            ".npmrc",
+            (
+                '//r/:_authToken=secret\nkey="-----BEGIN PRIVATE KEY-----\\nsecret"\nregistry=https://a\n'
+                "@own:registry=https://b:secret@c/\nemail=x\n"
+            ),
+            "registry=https://a\n@own:registry=https://c/\n",
+        ),
+        (
+            ".config/uv/uv.toml",
+            (
+                'extra-index-url = [\n  "https://a",\n  "https://b:secret@c",\n]\n[[index]]\n  url = "https://b:s@cret@c/d"\n'
+                '  token = "secret"\n'
+            ),
+            'extra-index-url = [\n  "https://a",\n  "https://c",\n]\n[[index]]\n  url = "https://c/d"\n',
+        ),
+        (
+            ".config/pip/pip.conf",
+            (
+                "[global]\n  extra-index-url =\n    https://a\n    https://b:secret@c\n  password: secret\n  word\n"
+                f"  index_url = https://a # secret\n{KEY}"
+            ),
+            "[global]\n  extra-index-url =\n    https://a\n    https://c\n  index_url = https://a\n",
+        ),
+        (".config/go/env", "GOPROXY=https://b:secret@c\nGOAUTH=secret\n", "GOPROXY=https://c\n"),
+    ],
+)
+def test_without_secrets_only_known_settings_of_a_file_pass(
+    state: Path, place: str, text: str, given: str
+) -> None:
+    (state / "home/.config/pip/pip.conf").unlink()
+    (state / "home" / place).parent.mkdir(parents=True, exist_ok=True)
+    (state / "home" / place).write_text(text, encoding="utf-8")
+    noted(state)
+    (found,) = UserRegistries(str(state / "state"))(str(state), has_secrets=False).environment.values()
+
+    assert Path(found).read_text(encoding="utf-8") == given
+
+
+def test_where_the_user_keeps_things_is_never_handed_on(state: Path) -> None:
+    names = (
+        "UV_CACHE_DIR",
+        "PIP_TARGET",
+        "PIP_PREFIX",
+        "PIP_USER",
+        "UV_PROJECT_ENVIRONMENT",
+        "UV_ENV_FILE",
+        "npm_config_prefix",
+    )
+    noted(state, **dict.fromkeys(names, "1"), UV_INDEX_OWN_USERNAME="me")
+    given = UserRegistries(str(state / "state"))(str(state), has_secrets=True).environment
+
+    assert given.keys() == {"UV_INDEX_OWN_USERNAME", "PIP_CONFIG_FILE"}
