@@ -321,11 +321,12 @@ class GateTrial(NamedTuple):
 
 
 def try_gates(environment: GateEnvironment, policy: GatePolicy, tree: str) -> list[GateTrial]:
-    """Prepares and runs every gate once on a tree, and compares it with nothing."""
+    """Prepares and runs every gate once on a tree that is the user's own, and compares it with nothing."""
     gates = policy.gates or ()
     run = GateRun(runner := GateRunner(environment, policy), "")
     with (
-        Preparation(environment, policy, runner).folders(gates, tree, "") as run.prepared,
+        # Its own base: what is installed is what the user decided, so private registries may be reached.
+        Preparation(environment, policy, runner).folders(gates, tree, base_tree=tree) as run.prepared,
         ThreadPoolExecutor(len(gates) + 1) as pool,
     ):
         found = [pool.submit(run.measure, gate, tree) for gate in gates]

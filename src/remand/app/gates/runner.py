@@ -407,7 +407,7 @@ class Preparation:
         """The prepared folder of each gate that has one; a text that begins with `!` says why there is none.
 
         A step sees the base with the key files of the head: what else a branch changes has no part in a folder
-        that other commits will find again.
+        that other commits will find again. Without a base, all of the tree may be a branch's: no step gets secrets.
         """
         found: dict[str, str] = {}
         users: dict[bytes, tuple[GatePreparation, list[str]]] = {}
@@ -430,9 +430,7 @@ class Preparation:
         content = [b"-" if content is None else sha256(content).digest() for content in files]
         parts = (prepare, content, self._path, self._scripts_digest(prepare))
         name = sha256(_encode_step(parts)).hexdigest()[:24]
-        base = (
-            [self._environment.mirror.file(base_tree, path) for path in prepare.key] if base_tree else files
-        )
+        base = [self._environment.mirror.file(base_tree, path) for path in prepare.key] if base_tree else None
 
         def make(folder: str) -> None:
             seen = self._environment.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree

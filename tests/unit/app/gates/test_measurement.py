@@ -290,6 +290,16 @@ def test_a_branch_that_changes_what_is_installed_is_given_no_secret_of_the_users
     assert registries.asked == [False]
 
 
+def test_without_a_base_only_a_trial_of_the_users_own_head_is_given_secrets(tmp_path: Path) -> None:
+    stage, registries = prepared_stage(tmp_path / "commit", JobResult("exited", 0))
+    stage.verdict("")
+    assert registries.asked == [False]
+
+    stage, registries = prepared_stage(tmp_path / "trial", JobResult("exited", 0))
+    try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+    assert registries.asked == [True]
+
+
 def test_what_a_prepare_step_generated_is_copied_inside_the_sandbox(tmp_path: Path) -> None:
     stage, _ = prepared_stage(tmp_path, JobResult("exited", 0))
     made = FakeSandbox(
