@@ -14,7 +14,7 @@ from remand.app.inbox.objections import blocking_objections
 from remand.app.ledger import Ledger
 from remand.app.prompts import read_rejection_context, render_prompt
 from remand.app.requests import Acceptance, Answer, Request, Rules
-from remand.app.tasks.lookup import lockout_facts
+from remand.app.tasks.lookup import Lineage, lockout_facts
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.team import THE_COORDINATOR, Actor
@@ -70,9 +70,9 @@ class LedgerClient:
         return found.paths if found else None
 
     def barred_agents(self, task: Task) -> tuple[str, ...]:
-        """The members who may not work on a task."""
-        team = self.rules.team
+        """The members who may not work on a task, by the names that it knows them by."""
         with self._lock, self._ledger.store.read() as view:
+            team = self._rules().team.with_task_names(Lineage(view).participant_names(task))
             lockouts = lockout_facts(view, team, task)
         return tuple(
             member.name for member in team.members if find_lockout(task, member.name, lockouts) is not None

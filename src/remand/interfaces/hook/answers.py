@@ -17,6 +17,7 @@ from remand.app.tasks.lookup import Lineage, find_task_id, lockout_facts
 from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain.access import tool_calls
+from remand.domain.access.team import Team
 from remand.domain.events.event import KnownBy
 from remand.domain.gate import message
 from remand.domain.gate.verdict import GateStatus
@@ -25,6 +26,7 @@ from remand.domain.preconditions import find_lockout
 from remand.domain.task import Status, Task
 from remand.interfaces.hook import tool_guard
 from remand.interfaces.hook.session import SessionCall
+from remand.ledger.store import Transaction
 from remand.wiring import hosts
 from remand.wiring.gates import make_gates
 from remand.wiring.ledger import open_at
@@ -139,8 +141,12 @@ class _Session:
         said = next((who for line in lines for name, _, who in [line.partition(" ")] if name == task.id), "")
         name = said or self._call.agent
         with self._opened.store.read() as view:
-            team = self._opened.settings.rules().team.with_task_names(Lineage(view).participant_names(task))
+            team = self._team(view, task)
         return team.actor(name).name if name else ""
+
+    def _team(self, view: Transaction, task: Task) -> Team:
+        """The team, each member called as the task knows it."""
+        return self._opened.settings.rules().team.with_task_names(Lineage(view).participant_names(task))
 
     def _guard(self, task: Task) -> HookAnswer:
         """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
@@ -177,8 +183,9 @@ class _Session:
         if task.status in (Status.DONE, Status.CANCELLED):
             return ""
         with self._opened.store.read() as view:
-            lockouts = lockout_facts(view, self._opened.settings.rules().team, task)
-        ground = find_lockout(task, agent, lockouts)
+            team = self._team(view, task)
+            lockouts = lockout_facts(view, team, task)
+        ground = find_lockout(task, team.actor(agent).name, lockouts) if agent else None
         if ground is None:
             return ""
         if ground.own is not None:

@@ -163,6 +163,16 @@ def test_an_unlock_on_a_part_is_for_that_part_alone(is_rejected: bool) -> None:
     assert world.claim(part, "Alice").claim is not None
 
 
+def test_the_scheduler_keeps_a_renamed_member_from_parts_of_what_it_was_locked_out_of() -> None:
+    world, task, part = a_family(is_rejected=False)
+    world.ask(c.LockOut(task_id=task, agent="Alice", reason="Not her"), "Lea")
+    members = (member("Alicia", aliases=("Alice",)), *TEAM.members[1:])
+    rules = Rules(gates=(), team=Team(members))
+    client = LedgerClient(world.ledger, lambda: rules, lambda: "", world.ids.hex)
+
+    assert client.barred_agents(world.task(part)) == ("Alice",)
+
+
 @pytest.mark.parametrize("reason", ["SCOPE_CREEP", "INFEASIBLE"], ids=["sub-task", "reformulation"])
 def test_a_retraction_above_ends_what_was_inherited(reason: str) -> None:
     world, task, part = a_family(reason)
