@@ -1,18 +1,21 @@
 """Holds that a write torn at any byte has happened whole or not at all, and that what is left of it is set aside."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from remand.adapters.coordinator.server import DecidedGroup, sync_groups
 from remand.adapters.stores.segments import Segments
 from remand.app.log.verification import state_digest
 from remand.app.requests import Request
 from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.ledger.store import LedgerHead
-from remand.testing.fakes import CountingIds, FakeClock, ProcessKilled
+from remand.testing.fakes import CountingIds, FakeClock, MemoryExchange, ProcessKilled
 from tests.support.builders import FakeLedger
 
 pytestmark = pytest.mark.timeout(3600)
@@ -99,6 +102,43 @@ def test_a_new_segment_has_its_name_only_when_its_lines_are_on_disk(
     segments.close()
 
     assert done == ["sync", "rename"]
+
+
+def test_a_sync_that_failed_is_a_fault_of_all_that_was_decided_before_and_asked_again_it_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells once that lines could not be written; the next sync of the same file succeeds without them."""
+    folder = tmp_path / "events"
+    segments = Segments(
+        [str(folder)], str(tmp_path / "quarantine"), Untracked(), FakeClock(), CountingIds(1000)
+    )
+    world = FakeLedger(exchange=cast(MemoryExchange, segments))
+    world.add("Before")
+    asked = requests(3)
+    groups = [DecidedGroup([], world.ledger.decide_all([one])) for one in asked[:2]]
+    fdatasync, told = os.fdatasync, [OSError(errno.EIO, "Input/output error")]
+
+    def fail_once(handle: int) -> None:
+        if told:
+            raise told.pop()
+        fdatasync(handle)
+
+    monkeypatch.setattr(os, "fdatasync", fail_once)
+    for group in groups:
+        sync_groups(world.ledger, [group])
+    assert ["not known to be on disk" in str(group.fault) for group in groups] == [True, True]
+
+    before = set(folder.iterdir())
+    later = DecidedGroup([], world.ledger.decide_all(asked))
+    sync_groups(world.ledger, [later])
+
+    assert later.fault is None
+    (fresh,) = set(folder.iterdir()) - before
+    with world.store.read() as view:
+        assert view.events.count() == 4
+        assert set(view.events.lines()) <= set(fresh.read_bytes().split(b"\n")), "all lines are written anew"
+    assert len(world.tasks()) == 4
+    segments.close()
 
 
 class Untracked:

@@ -162,9 +162,15 @@ def sync_groups(ledger: Ledger, groups: Sequence[DecidedGroup]) -> None:
     try:
         for head in heads.values():
             ledger.sync(head)
-    except (EnvironmentFault, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - the thread that syncs must go on, or all clients would wait for ever
         for group in groups:
-            group.fault = EnvironmentFault(str(error))
+            group.fault = _as_fault(error)
+
+
+def _as_fault(error: Exception) -> EnvironmentFault:
+    """What a client is told of an error."""
+    is_known = isinstance(error, EnvironmentFault | BadLine | OSError)
+    return EnvironmentFault(str(error) if is_known else f"{type(error).__name__}: {error}")
 
 
 class Coordinator:
@@ -223,7 +229,12 @@ class Coordinator:
         since, now = self._outdated_since, time.monotonic()
         if since and not self._sync.count and (is_idle or now - since > MAX_OUTDATED_SECONDS):
             self._outdated_since = 0.0
-            self._ledger.update_files()
+            try:
+                self._ledger.update_files()
+            except LedgerReplaced:
+                self._stopping = True
+            except Exception:  # noqa: BLE001 - they stay out of date until the next change; the coordinator must not end
+                return
 
     def _apply_due(self) -> None:
         """Applies what is due, although nobody sends a request."""
@@ -307,8 +318,7 @@ class Coordinator:
         except Exception as error:  # noqa: BLE001 - one client's ask must not end the others' coordinator
             if len(waiting) == 1:
                 client, requests = waiting[0]
-                is_known = isinstance(error, EnvironmentFault | BadLine | OSError)
-                fault = EnvironmentFault(str(error) if is_known else f"{type(error).__name__}: {error}")
+                fault = _as_fault(error)
                 self._reply(client, remote_ledger.encode_answers([fault] * max(len(requests), 1)))
                 return
             for one in waiting:

@@ -39,6 +39,8 @@ class Segments:
         self._synced = ("", -1)
         """A handle of its own for syncing: what is synced may be a segment that another process writes."""
         self._sync_lock = threading.Lock()
+        self._failed: set[str] = set()
+        """Segments that could not be synced. The kernel tells that once, so a later sync of them proves nothing."""
         self._seen_index: tuple[object, str, bool] = (None, "", False)
 
     def files(self) -> list[FileMark]:
@@ -84,9 +86,11 @@ class Segments:
         return os.path.join(self._home, f"{segment}.jsonl")
 
     def is_whole(self, head: LedgerHead) -> bool:
-        """True when the open segment is as the head says, and git does not track it yet."""
+        """True when the open segment is as the head says, git does not track it yet, and no sync of it has failed."""
         if not head.segment:
             return True
+        if head.segment in self._failed:
+            return False
         try:
             status = os.stat(self.path(head.segment), follow_symlinks=False)
         except OSError:
@@ -134,22 +138,38 @@ class Segments:
             os.rename(self.path(segment), self.path(fresh))
 
     def sync(self, segment: str) -> None:
-        """Returns when what a segment holds is on disk, whoever wrote it."""
+        """Returns when what a segment holds is on disk, whoever wrote it.
+
+        Once that failed it fails for good: the next change writes the segment's lines anew, into another one.
+        """
         if not segment:
             return
         try:
             with self._sync_lock:
-                if self._synced[0] != segment:
-                    if self._synced[1] >= 0:
-                        os.close(self._synced[1])
-                    self._synced = ("", -1)
-                    self._synced = (segment, os.open(self.path(segment), _FLAGS))
-                os.fdatasync(self._synced[1])
+                self._sync_file(segment)
         except OSError as error:
             raise EnvironmentFault(
                 f"It is recorded, but not known to be on disk: {self.path(segment)} cannot be synced "
                 f"({error.strerror}). Check the disk; repeat the command with the same --key to be sure."
             ) from error
+
+    def _sync_file(self, segment: str) -> None:
+        if segment in self._failed:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if self._synced[0] != segment:
+            self._close_synced()
+            self._synced = (segment, os.open(self.path(segment), _FLAGS))
+        try:
+            os.fdatasync(self._synced[1])
+        except OSError:
+            self._failed.add(segment)
+            self._close_synced()
+            raise
+
+    def _close_synced(self) -> None:
+        if self._synced[1] >= 0:
+            os.close(self._synced[1])
+        self._synced = ("", -1)
 
     def surplus(self, head: LedgerHead) -> list[bytes]:
         """Whole lines behind what the ledger knows of."""
@@ -167,7 +187,9 @@ class Segments:
             return b""
 
     def has_all(self, head: LedgerHead, lines: Iterable[bytes]) -> bool:
-        """True when the segment's file has lost none of these lines."""
+        """True when the segment's file has lost none of these lines. One that could not be synced may have."""
+        if head.segment in self._failed:
+            return False
         try:
             with open(self.path(head.segment), "rb") as file:
                 there = set(file.read().replace(b"\r\n", b"\n").split(b"\n"))

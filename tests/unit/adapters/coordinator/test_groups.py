@@ -36,7 +36,8 @@ class SlowLedger:
         self.is_deciding = threading.Event()
         self.may_decide = threading.Event()
         self.may_sync = threading.Event()
-        self.fault = ""
+        self.fault: Exception | None = None
+        self.files_fault: Exception | None = None
 
     def decide_all(self, requests: Sequence[Request]) -> UnsyncedAnswers:
         self.is_deciding.set()
@@ -49,11 +50,13 @@ class SlowLedger:
     def sync(self, head: LedgerHead) -> None:
         assert self.may_sync.wait(PATIENCE)
         if self.fault:
-            raise EnvironmentFault(self.fault)
+            raise self.fault
         self.synced = head.seq
 
     def update_files(self) -> None:
         self.files_made.set()
+        if self.files_fault:
+            raise self.files_fault
 
 
 @pytest.fixture
@@ -122,7 +125,7 @@ def test_the_next_group_is_decided_while_one_is_synced_and_neither_is_answered_b
 def test_a_group_that_cannot_be_synced_is_not_acknowledged(
     ledger: SlowLedger, ask: Callable[[], socket.socket]
 ) -> None:
-    ledger.fault = "It is recorded, but not known to be on disk."
+    ledger.fault = EnvironmentFault("It is recorded, but not known to be on disk.")
     ledger.may_decide.set()
     ledger.may_sync.set()
 
@@ -139,3 +142,33 @@ def test_the_files_for_people_are_made_once_nobody_asks(
     answer(ask())
 
     assert ledger.files_made.wait(PATIENCE)
+
+
+def test_whatever_a_sync_raises_is_a_fault_of_its_groups_and_the_next_ones_are_synced(
+    ledger: SlowLedger, ask: Callable[[], socket.socket]
+) -> None:
+    ledger.fault = RuntimeError("a slip")
+    connections = [ask()]
+    assert ledger.is_deciding.wait(PATIENCE)
+    connections.append(ask())
+    ledger.may_decide.set()
+    wait_for(lambda: ledger.decided == 2)
+    ledger.may_sync.set()
+    for connection in connections:
+        with pytest.raises(EnvironmentFault, match="RuntimeError: a slip"):
+            remote_ledger.decode_answers(answer(connection))
+
+    ledger.fault = None
+    assert b"group 3" in answer(ask())
+
+
+def test_files_for_people_that_cannot_be_made_do_not_end_the_coordinator(
+    ledger: SlowLedger, ask: Callable[[], socket.socket]
+) -> None:
+    ledger.files_fault = RuntimeError("a slip")
+    ledger.may_decide.set()
+    ledger.may_sync.set()
+    answer(ask())
+    assert ledger.files_made.wait(PATIENCE)
+
+    assert b"group 2" in answer(ask())
