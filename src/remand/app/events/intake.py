@@ -209,6 +209,8 @@ class FileIntake:
         self._marks = marks
         self._changes: _ImportedChanges | None = None
         self._open: _OpenFile | None = None
+        self._trust = ""
+        """By which trust they were judged."""
         self._done = 0
         """How many bytes were read through this object."""
 
@@ -232,11 +234,15 @@ class FileIntake:
         place, held = tx.files.place, tx.held.earliest()
         if not files and not recovered and not place and not (held and held <= limit):
             return True
-        changes, opened = self._resume(tx, place, limit)
+        changes, opened = self._resume(tx, place, limit, verifier.trust_text)
         tx.on_rollback(self._forget)
         size, total = 0, self._done + sum(mark.size for mark in files)
         with without_garbage_collection():
-            for mark in files:
+            # The file that was left comes first: what comes or changes meanwhile must not take it back to its beginning.
+            left = _left_at(place)[0] if place else None
+            for mark in sorted(files, key=lambda one: left is None or one.path != left.path):
+                # One that changes faster than it is read in parts would be begun again and again.
+                is_whole = left is not None and mark.path == left.path and mark != left
                 if opened is None or opened.mark != mark:
                     opened = _OpenFile(mark, self._exchange, known, *_progress_in(tx, mark, place))
                 for batch in opened.batches:
@@ -245,8 +251,8 @@ class FileIntake:
                     size += batch.size
                     self._done += batch.size
                     self._note_progress(f"reading event files, {self._done >> 20} of {total >> 20} MB")
-                    if most and size >= most:
-                        self._keep_place(tx, changes, opened)
+                    if most and size >= most and not is_whole:
+                        self._keep_place(tx, changes, opened, verifier.trust_text)
                         return False
                 tx.files.note(mark, opened.problems)
             for content in recovered:
@@ -261,31 +267,36 @@ class FileIntake:
         return True
 
     def _resume(
-        self, tx: Transaction, place: str, limit: Instant
+        self, tx: Transaction, place: str, limit: Instant, trust: str
     ) -> tuple[_ImportedChanges, _OpenFile | None]:
-        """What was read before this change, as far as this process read all of it."""
-        changes, opened = self._changes, self._open
+        """What was read before this change, as far as this process read all of it, and trusted the same keys."""
+        changes, opened, before = self._changes, self._open, self._trust
         self._forget()
-        if changes is not None and opened is not None and opened.place == place:
+        if changes is not None and opened is not None and (opened.place, before) == (place, trust):
             changes.limit = limit
             return changes, opened
         return _ImportedChanges(tx, limit, is_resumed=bool(place)), None
 
-    def _keep_place(self, tx: Transaction, changes: _ImportedChanges, opened: _OpenFile) -> None:
+    def _keep_place(self, tx: Transaction, changes: _ImportedChanges, opened: _OpenFile, trust: str) -> None:
         """Notes how far it has come. The file counts as one that has changed until all of it is read."""
         tx.files.note(FileMark(opened.mark.path, -1, 0, 0), opened.problems)
         tx.files.place = opened.place
         changes.leave_marks(tx, self._marks)
-        self._changes, self._open = changes, opened
+        self._changes, self._open, self._trust = changes, opened, trust
 
     def _forget(self) -> None:
         self._changes = self._open = None
 
 
+def _left_at(place: str) -> tuple[FileMark, int]:
+    """The file that was left, and how many of its lines were read."""
+    return msgspec.json.decode(place, type=tuple[FileMark, int])
+
+
 def _progress_in(tx: Transaction, mark: FileMark, place: str) -> tuple[int, list[Problem]]:
     """How many lines of a file were read before it was left, and what was wrong with them."""
     if place:
-        left, lines = msgspec.json.decode(place, type=tuple[FileMark, int])
+        left, lines = _left_at(place)
         if left == mark:
             return lines, [one for one in tx.files.problems() if one.file == mark.path]
     return 0, []

@@ -1,17 +1,22 @@
 """Holds that what others wrote is read in whole, once, and with everything wrong in it told."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from remand.app import ledger
 from remand.app.events import intake
 from remand.app.events.intake import changed_event_files, file_problems
+from remand.app.events.signatures import Verifier
 from remand.app.log.exchange import import_lines, read_legacy_file
 from remand.app.log.verification import state_digest, verify_log
 from remand.domain.events.tasks import TaskChanges, TaskEdited
 from remand.domain.ids import task_node_id
 from remand.domain.task import Status
+from remand.ledger.store import Transaction
 from remand.testing.builders import H1, H2, NOW, T1, T2, Session, task_added, task_claimed, task_id
 from remand.testing.fakes import FakeClock
 from tests.support.builders import THE_USER, FakeLedger, dependency_created, gate_passed_and_submitted
@@ -351,3 +356,68 @@ def test_nothing_is_decided_while_a_part_of_the_files_was_read(monkeypatch: pyte
     world.claim(by="Alice")
 
     assert len(world.tasks()) == 12
+
+
+@pytest.fixture
+def big_file(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Lines of twelve tasks, which take many changes to read."""
+    monkeypatch.setattr(intake, "_BATCH", 2)
+    monkeypatch.setattr(ledger, "PART_BYTES", 1)
+    session = Session()
+    for number in range(12):
+        session.write(task_added(task_id(number)))
+    return session.lines
+
+
+def between_parts(world: FakeLedger, happens: Callable[[int], object], most: int = 60) -> None:
+    """Has something happen after each change that files are read in; fails when there are too many."""
+    read, count = world.ledger.read_files, 0
+
+    def read_files(*arguments: Any, **options: Any) -> bool:
+        nonlocal count
+        count += 1
+        assert count <= most, "it never ends"
+        is_done = read(*arguments, **options)
+        happens(count)
+        return is_done
+
+    world.ledger.read_files = read_files  # type: ignore[method-assign]
+
+
+def test_files_that_change_faster_than_they_are_read_in_parts_are_read_all_the_same(
+    big_file: list[bytes],
+) -> None:
+    world, other = FakeLedger(), Session("other")
+    for number in range(12, 24):
+        other.write(task_added(task_id(number)))
+    world.exchange.put("/events/other.jsonl", other.lines)
+    between_parts(world, lambda _: world.exchange.grow("/events/other.jsonl", b"\n"))
+
+    read_in(world, big_file)
+
+    assert len(world.tasks()) == 24
+
+
+@pytest.mark.parametrize("is_trusted_first", [True, False])
+def test_tables_follow_a_trust_that_changes_between_two_parts(
+    big_file: list[bytes], is_trusted_first: bool
+) -> None:
+    world, parts = FakeLedger(), 0
+    real = world.ledger._trust
+
+    def trust(tx: Transaction) -> tuple[Verifier, str]:
+        verifier, untrusted = real(tx)
+        if (parts < 3) == is_trusted_first:
+            return verifier, untrusted
+        return Verifier(replace(verifier.trust, keys=()), world.keys), untrusted
+
+    def count_part(count: int) -> None:
+        nonlocal parts
+        parts = count
+
+    world.ledger._trust = trust  # type: ignore[method-assign]
+    between_parts(world, count_part)
+
+    read_in(world, big_file)
+
+    assert len(world.tasks()) == (0 if is_trusted_first else 12)
