@@ -243,6 +243,20 @@ def test_a_log_grows_in_place_and_nothing_but_our_own_files_is_touched(tmp_path:
     assert log.read_text() == "three\n"
 
 
+def test_a_log_of_which_a_full_disk_took_a_part_has_no_mark_to_go_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = RecordFiles(str(tmp_path), {RecordKind.LOG: ".got/log"})
+    mark = made.put(RecordKind.LOG, "2026-11-15", "one\n")
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda handle, data: write(handle, data[:2]))
+        assert made.put(RecordKind.LOG, "2026-11-15", "two\n", mark) == ""
+
+    assert made.put(RecordKind.LOG, "2026-11-15", "one\ntwo\n")
+    assert (tmp_path / ".got" / "log" / "2026-11-15.log").read_text() == "one\ntwo\n"
+
+
 def test_any_file_that_comes_or_goes_shows_at_once(tmp_path: Path) -> None:
     made = RecordFiles(str(tmp_path), {RecordKind.MESSAGE: ".got/m"})
     made.put(RecordKind.MESSAGE, "E-1", "text")

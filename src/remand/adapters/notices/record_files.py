@@ -104,9 +104,9 @@ def _content(path: str) -> bytes | None:
 
 
 def _append(path: str, more: bytes, after: str = "") -> str:
-    """Adds lines in one go; the file's mark then, empty when it had another one before than `after`.
+    """Adds lines in one go; the file's mark then, empty when it had another one before than `after`, or a full disk took only a part.
 
-    Should that be cut short, the mark shows it the next time.
+    Should the process be killed meanwhile, the mark shows it the next time.
     """
     try:
         opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -115,7 +115,8 @@ def _append(path: str, more: bytes, after: str = "") -> str:
     try:
         if after and _file_mark(os.fstat(opened)) != after:
             return ""
-        os.write(opened, more)
+        if os.write(opened, more) != len(more):
+            return ""
         return _file_mark(os.fstat(opened))
     finally:
         os.close(opened)

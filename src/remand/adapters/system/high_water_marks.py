@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 from remand.adapters.system.files import atomic_write, lock_handle, read_start, unlock_handle
 
@@ -27,22 +28,31 @@ class FileMarks:
             inherited = _inherited_marks(folder, root)
             self._write(self._mark, {ledger_id: (0, "")})
             self._write(self._others, inherited)
+        self._thread_lock = threading.Lock()
+        """The file's own lock keeps other processes away, but no other thread that uses the same handle."""
         self._file = os.open(self._mark, os.O_RDWR | os.O_CLOEXEC)
 
     def raise_to(self, session: str, seq: int, tip: str) -> None:
         """Remembers that a session was seen that far; never takes a mark back."""
-        if session != self._own:
-            marks = _read(self._others)
-            if marks.get(session, (0, ""))[0] < seq:
-                self._write(self._others, marks | {session: (seq, tip)})
-            return
-        lock_handle(self._file)
-        try:
-            known = os.pread(self._file, _SEQ_WIDTH, len(session) + 1)
-            if not known.isdigit() or int(known) < seq:
-                os.pwrite(self._file, _line(session, seq, tip).encode(), 0)
-        finally:
-            unlock_handle(self._file)
+        with self._thread_lock:
+            lock_handle(self._file)
+            try:
+                if session == self._own:
+                    self._raise_own(seq, tip)
+                else:
+                    self._raise_other(session, seq, tip)
+            finally:
+                unlock_handle(self._file)
+
+    def _raise_own(self, seq: int, tip: str) -> None:
+        known = os.pread(self._file, _SEQ_WIDTH, len(self._own) + 1)
+        if not known.isdigit() or int(known) < seq:
+            os.pwrite(self._file, _line(self._own, seq, tip).encode(), 0)
+
+    def _raise_other(self, session: str, seq: int, tip: str) -> None:
+        marks = _read(self._others)
+        if marks.get(session, (0, ""))[0] < seq:
+            self._write(self._others, marks | {session: (seq, tip)})
 
     def all(self) -> dict[str, tuple[int, str]]:
         return _read(self._others) | _read(self._mark)
