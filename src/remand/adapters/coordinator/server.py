@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
+from typing import TypeVar
 
 import msgspec
 
@@ -107,6 +109,7 @@ CommandLineCall = Callable[[str, list[str], list[str]], tuple[int, bytes, bytes]
 """Runs a forwarded call of the command line: folder, settings, arguments to exit code, output, errors."""
 
 
+Result = TypeVar("Result")
 Askers = list[tuple[FrameConnection, list[Request]]]
 
 
@@ -159,12 +162,20 @@ class GroupSync:
 def sync_groups(ledger: Ledger, groups: Sequence[DecidedGroup]) -> None:
     """Syncs what groups have written, each event file once; says in each group what went wrong."""
     heads = {group.decided.head.segment: group.decided.head for group in groups if group.decided.head}
+    for head in heads.values():
+        error = _attempt(partial(ledger.sync, head))
+        if error is not None:
+            for group in groups:
+                group.fault = _as_fault(error)
+            return
+
+
+def _attempt(action: Callable[[], Result]) -> Result | Exception:
+    """What an action returns or raises: whatever goes wrong for some clients must not end the others' coordinator."""
     try:
-        for head in heads.values():
-            ledger.sync(head)
-    except Exception as error:  # noqa: BLE001 - the thread that syncs must go on, or all clients would wait for ever
-        for group in groups:
-            group.fault = _as_fault(error)
+        return action()
+    except Exception as error:  # noqa: BLE001 - without it, a slip ends the loop or the thread that all clients wait for
+        return error
 
 
 def _as_fault(error: Exception) -> EnvironmentFault:
@@ -229,12 +240,9 @@ class Coordinator:
         since, now = self._outdated_since, time.monotonic()
         if since and not self._sync.count and (is_idle or now - since > MAX_OUTDATED_SECONDS):
             self._outdated_since = 0.0
-            try:
-                self._ledger.update_files()
-            except LedgerReplaced:
+            # Should that fail, they stay out of date until the next change.
+            if isinstance(_attempt(self._ledger.update_files), LedgerReplaced):
                 self._stopping = True
-            except Exception:  # noqa: BLE001 - they stay out of date until the next change; the coordinator must not end
-                return
 
     def _apply_due(self) -> None:
         """Applies what is due, although nobody sends a request."""
@@ -309,16 +317,15 @@ class Coordinator:
 
         Who asks alone is answered at once. With others waiting, the group is synced in the background and they come next.
         """
-        try:
-            decided = self._ledger.decide_all([ask for _, asks in waiting for ask in asks])
-        except LedgerReplaced:
+        decided = _attempt(lambda: self._ledger.decide_all([ask for _, asks in waiting for ask in asks]))
+        if isinstance(decided, LedgerReplaced):
             # Its clients open the new ledger themselves.
             self._stopping = True
             return
-        except Exception as error:  # noqa: BLE001 - one client's ask must not end the others' coordinator
+        if isinstance(decided, Exception):
             if len(waiting) == 1:
                 client, requests = waiting[0]
-                fault = _as_fault(error)
+                fault = _as_fault(decided)
                 self._reply(client, remote_ledger.encode_answers([fault] * max(len(requests), 1)))
                 return
             for one in waiting:
