@@ -446,6 +446,10 @@ class TestUsage:
             assert said.code == (2 if group == ["task"] else 0)
             assert "task claim" in said.out + said.err
             assert "gate run" not in said.out + said.err
+        assert "--agent" in repository.people("help", "task", "claim").out
+        unknown = repository.people("help", "tusk")
+        assert (unknown.code, unknown.out) == (2, "")
+        assert "tusk" in unknown.err
         hook = repository.people("hook", "--help")
         assert (hook.code, hook.err) == (0, "")
         assert "--host" in hook.out

@@ -95,13 +95,13 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> Resul
     if call.command in GROUPS and not call.wants_help:
         raise UsageError(f"`remand {call.command}` needs one of its commands:\n{help_text(call.command)}")
     if call.command in ("", "help") or (call.wants_help and call.command not in COMMANDS):
-        group = (call.rest or [""])[0] if call.command == "help" else call.command.split(" ")[0]
+        group = " ".join(call.rest) if call.command == "help" else call.command.split(" ")[0]
         return Result(sorted(COMMANDS), help_text(group))
     if call.command == "--version":
         version = import_module("importlib.metadata").version("remand")
         return Result({"version": version}, f"remand {version}")
     if call.command not in COMMANDS:
-        raise UsageError(unknown_command_message(call))
+        raise UsageError(unknown_command_message(call.command))
     command, parser = command_parser(call.command)
     if call.wants_help:
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
@@ -156,16 +156,16 @@ def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
     return spec, parser
 
 
-def unknown_command_message(call: CommandCall) -> str:
+def unknown_command_message(words: str) -> str:
     """What to print for an unknown command, with the nearest one that exists."""
-    group = [name for name in COMMANDS if name.split(" ")[0] == call.command.split(" ")[0]]
+    group = [name for name in COMMANDS if name.split(" ")[0] == words.split(" ", maxsplit=1)[0]]
     from difflib import get_close_matches  # loaded for a mistyped command alone
 
-    for close in get_close_matches(call.command, COMMANDS, 1):
-        return f"There is no command `{clean(call.command)}`; did you mean `remand {close}`?"
+    for close in get_close_matches(words, COMMANDS, 1):
+        return f"There is no command `{clean(words)}`; did you mean `remand {close}`?"
     if group:
-        return f"There is no command `{clean(call.command)}`; the commands are {', '.join(group)}."
-    return f"There is no command `{clean(call.command)}`. `remand --help` lists them all."
+        return f"There is no command `{clean(words)}`; the commands are {', '.join(group)}."
+    return f"There is no command `{clean(words)}`. `remand --help` lists them all."
 
 
 def help_text(group: str) -> str:
@@ -173,8 +173,10 @@ def help_text(group: str) -> str:
     listed = {"": COMMON_COMMANDS, "all": tuple(COMMANDS)}.get(group) or tuple(
         name for name in COMMANDS if name.split(" ")[0] == group
     )
+    if group in COMMANDS:
+        return command_parser(group)[1].format_help().rstrip()
     if not listed:
-        return help_text("")
+        raise UsageError(unknown_command_message(group))
     wide = max(map(len, listed))
     rows = [f"  {name:<{wide}}  {COMMANDS[name].help}" for name in listed]
     if group:

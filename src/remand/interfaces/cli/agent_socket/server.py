@@ -71,7 +71,7 @@ def require_permitted(asked: AgentCall, call: CommandCall) -> PermittedCall:
     if call.usage_error:
         raise UsageError(call.usage_error)
     if call.command not in COMMANDS:
-        raise UsageError(unknown_command_message(call))
+        raise UsageError(unknown_command_message(call.command))
     permission = agent_calls.require_agent_command(call.command, is_worker=caller.is_worker)
     if call.wants_help:
         raise UsageError("Run `--help` outside the agent socket.")
