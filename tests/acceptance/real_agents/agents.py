@@ -1,7 +1,7 @@
 """The real command lines of agents, run against a scripted model where nothing but this machine can be reached.
 
-`REMAND_REAL_AGENTS` names the folder that npm has installed them into; without it the tests look into the cache
-folder that `scripts/real-agents` fills.
+`REMAND_REAL_AGENTS` names the folder that npm has installed them into (OpenHands: a virtual environment `openhands` there);
+without it the tests look into the cache folder that `scripts/real-agents` fills.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ COPILOT = "@github/copilot-*/copilot"
 GEMINI = "@google/gemini-cli/bundle/gemini.js"
 QWEN = "@qwen-code/qwen-code/cli-entry.js"
 NODE = "node-*/bin/node"
+OPENHANDS = "../openhands/bin/openhands"
 QUIET = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
@@ -128,6 +129,100 @@ def run_codex(
     return run_agent(command, folder, home, script=script, environment=keyed, files=files)
 
 
+class Cli(NamedTuple):
+    """How one host is started on a prompt, reaches its model and runs a command."""
+
+    command: Callable[[], list[str]]
+    """Without the prompt."""
+    shell: Callable[[str], dict[str, Any]]
+    """A turn in which its model runs a command."""
+    variables: Mapping[str, str]
+    """Its environment."""
+    settings: Mapping[str, str]
+    """The user's settings of it, by their path in the home folder; `{folder}` stands for the project."""
+    ending: tuple[str, ...] = ("-p", "Do the task.")
+
+    def run(
+        self, folder: Path, home: Path, script: Sequence[dict[str, Any]], environment: Mapping[str, str]
+    ) -> Told:
+        """Runs the host with the settings of a folder that the user trusts."""
+        files = {
+            str(home / path): text.replace("{folder}", str(folder)) for path, text in self.settings.items()
+        }
+        for path in files:
+            Path(path).parent.mkdir(exist_ok=True)
+        return run_agent(
+            [*self.command(), *self.ending],
+            folder,
+            home,
+            script=script,
+            environment={**self.variables, **environment},
+            files=files,
+        )
+
+
+CLIS = {
+    "gemini": Cli(
+        lambda: [found(NODE), found(GEMINI), "--yolo", "-m", "gemini-2.5-pro"],
+        lambda command: use("run_shell_command", command=command, description="work"),
+        {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": HERE},
+        {
+            ".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}},'
+            ' "privacy": {"usageStatisticsEnabled": false}}',
+            ".gemini/trustedFolders.json": '{"{folder}": "TRUST_FOLDER"}',
+        },
+    ),
+    "qwen": Cli(
+        lambda: [found(NODE), found(QWEN), "--yolo"],
+        lambda command: use("run_shell_command", command=command, is_background=False),
+        {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{HERE}/v1", "OPENAI_MODEL": "scripted"},
+        {
+            ".qwen/settings.json": '{"security": {"auth": {"selectedType": "openai"}},'
+            ' "privacy": {"usageStatisticsEnabled": false}}'
+        },
+    ),
+    "copilot": Cli(
+        lambda: [found(COPILOT), "--allow-all-tools"],
+        lambda command: use("bash", command=command, description="work"),
+        {
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+            "COPILOT_PROVIDER_BASE_URL": f"{HERE}/v1",
+            "COPILOT_MODEL": "scripted",
+        },
+        {".copilot/config.json": '{"trustedFolders": ["{folder}"]}'},
+    ),
+    "openhands": Cli(
+        lambda: [found(OPENHANDS), "--headless", "--override-with-envs"],
+        lambda command: use("terminal", command=command, security_risk="LOW"),
+        {
+            "LLM_API_KEY": "none",
+            "LLM_BASE_URL": f"{HERE}/v1",
+            "LLM_MODEL": "openai/scripted",
+            "OPENHANDS_SUPPRESS_BANNER": "1",
+        },
+        {},
+        ending=("-t", "Do the task."),
+    ),
+}
+"""The hosts that are all run alike."""
+
+
+def run_host(
+    host: str, folder: Path, home: Path, script: Sequence[dict[str, Any]], environment: Mapping[str, str]
+) -> Told:
+    """Runs any of the hosts with the settings of a folder."""
+    start = {"claude": run_claude, "codex": run_codex}.get(host) or CLIS[host].run
+    return start(folder, home, script, environment)
+
+
+def shell(host: str, command: str) -> dict[str, Any]:
+    """A turn in which the model of a host runs a command."""
+    if host == "claude":
+        return use("Bash", command=command, description="work")
+    return use("exec_command", cmd=command) if host == "codex" else CLIS[host].shell(command)
+
+
 def run_agent(
     command: Sequence[str],
     folder: Path,
@@ -180,8 +275,7 @@ def found(pattern: str) -> str:
     programs = sorted((folder / "node_modules").glob(pattern))
     if not programs:
         pytest.skip(
-            f"{pattern.partition('-*')[0]} is not installed; REMAND_REAL_AGENTS=install make test-more does it for"
-            " Claude Code and Codex, others are looked for in the folder that REMAND_REAL_AGENTS names"
+            f"{pattern.partition('-*')[0]} is not installed; REMAND_REAL_AGENTS=install make test-more does it"
         )
     return str(programs[0])
 

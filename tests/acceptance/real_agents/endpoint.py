@@ -81,6 +81,9 @@ class Conversation(BaseHTTPRequestHandler):
             problem = {"type": "error", "error": {"type": "scripted", "message": turn["message"]}}
             self._send("application/json", json.dumps(problem).encode(), turn["fail"])
             return
+        if speak is completions and not request.get("stream"):
+            self._send("application/json", json.dumps(completion(turn, len(self.server.heard))).encode())
+            return
         events = "".join(map(framed, speak(turn, len(self.server.heard))))
         self._send("text/event-stream", events.encode())
 
@@ -158,6 +161,14 @@ def completions(turn: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
     yield {**start, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     yield {**start, "choices": [], "usage": usage}
+
+
+def completion(turn: dict[str, Any], number: int) -> dict[str, Any]:
+    """The same in one piece, for those who do not ask for a stream."""
+    said, ended, counted = completions(turn, number)
+    message = said["choices"][0]["delta"]
+    choice = {"index": 0, "message": message, "finish_reason": ended["choices"][0]["finish_reason"]}
+    return {**said, "object": "chat.completion", "choices": [choice], "usage": counted["usage"]}
 
 
 def contents(turn: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:

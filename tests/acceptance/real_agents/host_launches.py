@@ -17,13 +17,10 @@ from remand.app.scheduler.ports import SessionResult as Read
 from remand.wiring.hosts import load_host
 from tests.acceptance.real_agents.agents import (
     CLAUDE,
+    CLIS,
     CODEX,
     CODEX_CONFIG,
-    COPILOT,
-    GEMINI,
-    NODE,
     QUIET,
-    QWEN,
     Told,
     found,
     run_agent,
@@ -94,9 +91,9 @@ class Kind(NamedTuple):
     """A hook of the user's at each stop, which has to go on working."""
 
 
-def node() -> list[str]:
-    """A Node that is new enough for every host."""
-    return [found(NODE)]
+def like_the_cli(host: str, tool: dict[str, Any], hook: dict[str, str]) -> Kind:
+    """A host that is started as it is by hand; nothing of the user's says that the folder is trusted."""
+    return Kind(CLIS[host].command, tool, dict(CLIS[host].variables), {}, hook)
 
 
 KINDS = {
@@ -116,40 +113,25 @@ KINDS = {
         {".codex/config.toml": CODEX_CONFIG},
         {},
     ),
-    "gemini": Kind(
-        lambda: [*node(), found(GEMINI), "--yolo", "-m", "gemini-2.5-pro"],
+    "gemini": like_the_cli(
+        "gemini",
         use("mcp_remand_standing"),
-        {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": HERE},
-        {},
         {
             ".gemini/settings.json": '// a note\n{"security": {"auth": {"selectedType": "gemini-api-key"}},'
             '"privacy": {"usageStatisticsEnabled": false},'
             '"hooks": {"AfterAgent": [{"hooks": [{"type": "command", "command": "TOUCH"}]}]}}'
         },
     ),
-    "qwen": Kind(
-        lambda: [*node(), found(QWEN), "--yolo"],
+    "qwen": like_the_cli(
+        "qwen",
         use("mcp__remand__standing"),
-        {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{HERE}/v1", "OPENAI_MODEL": "scripted"},
-        {},
         {
             ".qwen/settings.json": '{"security": {"auth": {"selectedType": "openai"}},'
             '"privacy": {"usageStatisticsEnabled": false},'
             '"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "TOUCH"}]}]}}'
         },
     ),
-    "copilot": Kind(
-        lambda: [found(COPILOT), "--allow-all-tools"],
-        use("remand-standing"),
-        {
-            "COPILOT_OFFLINE": "true",
-            "COPILOT_AUTO_UPDATE": "false",
-            "COPILOT_PROVIDER_BASE_URL": f"{HERE}/v1",
-            "COPILOT_MODEL": "scripted",
-        },
-        {},
-        {},
-    ),
+    "copilot": like_the_cli("copilot", use("remand-standing"), {}),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,9 @@ from tests.acceptance.real_agents.host_launches import IDENTITY, KINDS, PROMPT, 
 
 pytestmark = pytest.mark.more
 
-INSTALLED = ("claude", "codex")
-"""What `scripts/real-agents` installs; others are tried where REMAND_REAL_AGENTS names a folder that has them."""
-HOSTS = INSTALLED if os.environ.get("REMAND_REAL_AGENTS", "") in {"", "install"} else tuple(KINDS)
-
 
 @pytest.mark.parametrize("is_confined", [False, True], ids=["free", "confined"])
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", KINDS)
 def test_a_run_has_our_hooks_and_tools_and_tells_what_it_took(
     host: str, is_confined: bool, tmp_path: Path
 ) -> None:
@@ -53,7 +48,7 @@ def rewritten(stage: Stage) -> dict[str, bytes]:
     return {path: Path(path).read_bytes() for path in stage.settings}
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", KINDS)
 def test_a_model_that_refuses_is_told_as_what_went_wrong(host: str, tmp_path: Path) -> None:
     stage = Stage(tmp_path, host, is_confined=False)
     _, read = stage.run(*[fail(400, "This key is nobody's.")] * 20)
