@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.acceptance.wheel import installed, wheel
 from tests.integration.conftest import near_machine, repository
 from tests.integration.machine import Machine
 
-__all__ = ["near_machine", "repository"]
+__all__ = ["installed", "near_machine", "repository", "wheel"]
 
 
 @pytest.fixture

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
-import venv
-from collections.abc import Iterator
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from remand.config import parse
 from remand.domain.access.team import Role
-from tests.integration.machine import PATIENCE, Machine
+from tests.acceptance.wheel import ROOT, Newcomer
+from tests.integration.machine import Machine
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 _NAMES = re.compile(
     r"[THR]-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}|[TR]-…|[0-9a-f]{12}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"
@@ -47,67 +41,8 @@ def printed(block: str) -> list[tuple[str, list[str]]]:
 # --------------------------------------------------------------------------------------------- installation
 
 
-def needed(name: str, extras: frozenset[str] = frozenset()) -> Iterator[Distribution]:
-    """The packages that one needs on this machine, and what these need."""
-    for text in distribution(name).requires or ():
-        requirement = Requirement(text)
-        marker = requirement.marker
-        if marker and not any(marker.evaluate({"extra": extra}) for extra in extras or {""}):
-            continue
-        try:
-            yield distribution(requirement.name)
-        except PackageNotFoundError:
-            continue  # what is left out on purpose elsewhere fails there, too
-        yield from needed(requirement.name, frozenset(requirement.extras))
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an environment's programs that has the built wheel and what it asks for, and nothing else."""
-    folder = tmp_path_factory.mktemp("installed")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE)
-    (wheel,) = folder.glob("remand-*.whl")
-    venv.create(folder / "venv", symlinks=True)
-    programs = folder / "venv" / "bin"
-    install = ["-m", "pip", "--python", str(programs / "python"), "install", "--no-index", "--no-deps"]
-    subprocess.run(
-        [sys.executable, *install, "--disable-pip-version-check", "-q", str(wheel)],
-        check=True,
-        timeout=PATIENCE,
-    )
-    (packages,) = (folder / "venv").glob("lib/python*/site-packages")
-    # There is no network here: what the wheel asks for by name is linked from this environment, and nothing more.
-    for one in {one.name: one for one in needed("remand")}.values():
-        for top in {path.parts[0] for path in one.files or () if path.parts[0] not in ("..", "__pycache__")}:
-            link = packages / top
-            if not link.exists():
-                link.symlink_to(Path(str(one.locate_file(top))))
-    return programs
-
-
-class Newcomer:
-    """Somebody who types what the README prints, with nothing but what was installed."""
-
-    def __init__(self, machine: Machine, programs: Path) -> None:
-        self.folder = machine.folder / "project"
-        self.folder.mkdir()
-        path = f"{programs}:/usr/local/bin:/usr/bin:/bin"
-        self.environment = machine.environment | {"PATH": path}
-        self.types("git init -q -b main")
-
-    def types(self, call: str) -> str:
-        """What a call answers."""
-        done = subprocess.run(
-            ["sh", "-c", call],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        return done.stdout + done.stderr
+class Reader(Newcomer):
+    """Somebody who types what the README prints."""
 
     def follows(self, block: str) -> dict[str, tuple[str, list[str]]]:
         """Types the calls of a block; gives what each answered, and what is printed below it."""
@@ -120,8 +55,8 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(machine: Machine, installed: Path) -> Newcomer:
-    return Newcomer(machine, installed)
+def newcomer(machine: Machine, installed: Path) -> Reader:
+    return Reader(machine, installed)
 
 
 def check(told: dict[str, tuple[str, list[str]]]) -> None:
@@ -133,7 +68,7 @@ def check(told: dict[str, tuple[str, list[str]]]) -> None:
         assert ("refused (" in plain) == any(line.startswith("refused (") for line in lines), call
 
 
-def test_the_wheel_works_alone_in_a_clean_environment(newcomer: Newcomer, installed: Path) -> None:
+def test_the_wheel_works_alone_in_a_clean_environment(newcomer: Reader, installed: Path) -> None:
     where = newcomer.types('python -c "import remand; print(remand.__file__)"').strip()
     assert where.startswith(str(installed.parent)), "what is tested is the wheel"
     missing = newcomer.types("python -c 'import pytest, hypothesis, apprise'")
@@ -147,14 +82,14 @@ def test_the_wheel_works_alone_in_a_clean_environment(newcomer: Newcomer, instal
 # ------------------------------------------------------------------------------------------------- examples
 
 
-def test_the_five_minutes_of_the_readme_go_as_they_are_printed(newcomer: Newcomer) -> None:
+def test_the_five_minutes_of_the_readme_go_as_they_are_printed(newcomer: Reader) -> None:
     told = newcomer.follows(blocks("console", FIVE_MINUTES)[0])
 
     assert len(told) > 10
     check(told)
 
 
-def test_the_rejection_in_the_readme_is_accepted_and_decomposes_its_task(newcomer: Newcomer) -> None:
+def test_the_rejection_in_the_readme_is_accepted_and_decomposes_its_task(newcomer: Reader) -> None:
     newcomer.types("remand init && git add -A && git commit -qm 'Set up Remand'")
     (record,) = blocks("json", FIVE_MINUTES)
     (newcomer.folder / "rejection.json").write_text(record, encoding="utf-8")
