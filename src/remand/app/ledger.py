@@ -225,7 +225,10 @@ class Ledger(LogFiles):
             handler.end = tx.head
 
     def refresh(self) -> None:
-        """Reads in what git or another tool has brought, when anything has changed."""
+        """Reads in what git or another tool has brought, when anything has changed.
+
+        The files for people follow after the call (`app/reminders.py: AfterCall`), or with the next command.
+        """
         with self.store.read() as view:
             verifier, untrusted = self._trust(view)
             is_current = (
@@ -236,13 +239,10 @@ class Ledger(LogFiles):
                 and not self.has_due_events(view)
                 and is_base_read(view, self.base_tip())
             )
-            is_outdated = bool(view.outdated.every())
         if not is_current:
             self._file_stamp = None
-            with self._open_change() as (tx, _):
-                is_outdated = bool(tx.outdated.every())
-        if is_outdated:
-            self.update_files()
+            with self._open_change():
+                pass
 
     def closed_files(self) -> dict[str, str]:
         """Ends the open segment for good, and returns the files that will not change any more: name to path."""
