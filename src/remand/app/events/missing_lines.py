@@ -125,7 +125,10 @@ class ExpectedLines:
         left: dict[str, list[MissingLines]] = defaultdict(list)
         for event_id, (session, seq, task) in self._named.items():
             left[session].append(MissingLines(session=session, first=seq, last=seq, id=event_id, task=task))
-        kept = {session: _kept_ids(tx, session, lines) for session, lines in left.items()}
+        kept = {
+            session: _kept_ids(tx, session, min(one.first for one in lines), max(one.last for one in lines))
+            for session, lines in left.items()
+        }
         if self._has_repairs:
             self._sessions.update(one.session for one in tx.missing.every())
         search = _MissingSearch(tx, seen, noted, _given_up_lines(tx) if self._sessions else [])
@@ -141,17 +144,21 @@ class ExpectedLines:
 def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[str, list[MissingLines]]:
     """All that is missing by what is kept, session by session; nothing is believed of what was found before."""
     search = _MissingSearch(tx, seen, noted, _given_up_lines(tx))
-    named: dict[str, list[MissingLines]] = {session: [] for session in seen}
+    named: dict[str, dict[str, MissingLines]] = {session: {} for session in seen}
+    here: dict[str, set[str]] = {}
     held = tx.held.ids()
-    for kept in tx.groups.every():
-        if not kept.doubt:
-            named.setdefault(kept.group.session, []).extend(_lines_named_by(kept.group))
+    for group, _, doubt in tx.groups.every():
+        if doubt:
+            continue
+        session = group.session
+        if session not in here:
+            here[session] = _kept_ids(tx, session) | held
+        kept, own = here[session], named.setdefault(session, {})
+        for seq, (event_id, task) in enumerate(group.events, group.first):
+            if event_id not in kept and task != VOID:
+                own[event_id] = MissingLines(session=session, first=seq, last=seq, id=event_id, task=task)
     return {
-        session: search.missing_of(
-            session,
-            _lines_not_kept(lines, _kept_ids(tx, session, lines) | held),
-            tx.missing.every(session),
-        )
+        session: search.missing_of(session, lines.values(), tx.missing.every(session))
         for session, lines in named.items()
     }
 
@@ -179,21 +186,13 @@ def is_fault(lines: MissingLines, tasks: Collection[str], own_session: str) -> b
     return not lines.task or is_own or lines.task in tasks
 
 
-def _lines_named_by(group: EventGroup) -> Iterator[MissingLines]:
-    for seq, (event_id, task) in group.numbered_events():
-        if task != VOID:
-            yield MissingLines(session=group.session, first=seq, last=seq, id=event_id, task=task)
-
-
-def _kept_ids(tx: Transaction, session: str, lines: Collection[MissingLines]) -> set[str]:
-    """The ids of what is kept among the numbers of these lines."""
-    if not lines:
-        return set()
+def _kept_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
+    """The ids of the kept events that groups of a session name, as far as their numbers lie between these two."""
     if session.startswith(IMPORT):
         return event_ids(tx, "")
     if session.startswith(ADOPT):
         return event_ids(tx, session.removeprefix(ADOPT))
-    return event_ids(tx, session, min(one.first for one in lines), max(one.last for one in lines))
+    return event_ids(tx, session, first, last)
 
 
 def event_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
@@ -203,10 +202,6 @@ def event_ids(tx: Transaction, session: str, first: int = 0, last: int = MAX_SEQ
         with suppress(BadLine):
             found.add(codec.decode_stored_line(line).meta.id)
     return found
-
-
-def _lines_not_kept(lines: Iterable[MissingLines], kept: Collection[str]) -> list[MissingLines]:
-    return list({one.id: one for one in lines if one.id not in kept}.values())
 
 
 class _MissingSearch(NamedTuple):

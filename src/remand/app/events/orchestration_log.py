@@ -89,9 +89,11 @@ def log_lines(events: Iterable[Event]) -> list[LogLine]:
         before, task = task, evolve(task, event)
         if task is None or before is None or task is before:
             continue
+        told = [*_event_lines(before, task, event), *_lockout_lines(before, task, event)]
+        if not told:
+            continue
         time, session, seq, event_id = order_key(event)
         stands = f"{time} {session} {seq:012d} {event_id}"
-        told = [*_event_lines(before, task, event), *_lockout_lines(before, task, event)]
         lines += [
             LogLine(f"{stands} {number:03d}", f"[{_time_text(event.ts)}] {flatten(text, HIDDEN)}")
             for number, text in enumerate(told)
@@ -101,6 +103,8 @@ def log_lines(events: Iterable[Event]) -> list[LogLine]:
 
 def _event_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
     """What an event says by itself, with who did it and why."""
+    if type(event) not in LOGGED and not _is_override(event):
+        return
     found = _event_text(before, task, event)
     if found is not None:
         said, why = found
