@@ -74,6 +74,9 @@ async def _premature(repository: Repository, fenster: Member, task: str) -> None
         "provisional",
         "passed",
     )
+    again = await fenster.does("submit", task=task)
+    assert (again["refused"], "awaits review" in again["message"]) == ("lease_lost", True)
+    assert again["next"] == passed["next"] == "It awaits review. Call next_task for other work."
 
 
 async def _sent_back(lead: Member, fenster: Member, task: str) -> None:

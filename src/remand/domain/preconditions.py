@@ -12,7 +12,7 @@ from remand.domain.events.work import FindingAccepted, GateOverridden, GatePasse
 from remand.domain.facts import Facts, LockoutFacts
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused, unknown_task_refusal
-from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Lockout, Task
+from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Lockout, Status, Task
 from remand.domain.text.words import flatten
 from remand.startup import lazy_pattern
 
@@ -117,6 +117,8 @@ def require_claim(task: Task, command: c.ClaimCommand, at: str) -> Claim:
 
 
 def _describe_holder(task: Task) -> str:
+    if task.status == Status.PROVISIONAL and task.submission:
+        return f"{task.submission.agent} submitted {task.submission.commit[:12]}, which awaits review"
     return "nobody does; it is in the queue" if task.status in CLAIMABLE else f"it is {task.status}"
 
 

@@ -212,8 +212,11 @@ def run_host(
     host: str, folder: Path, home: Path, script: Sequence[dict[str, Any]], environment: Mapping[str, str]
 ) -> Told:
     """Runs any of the hosts with the settings of a folder."""
-    start = {"claude": run_claude, "codex": run_codex}.get(host) or CLIS[host].run
-    return start(folder, home, script, environment)
+    if host == "claude":
+        return run_claude(folder, home, script, environment)
+    if host == "codex":
+        return run_codex(folder, home, script, environment)
+    return CLIS[host].run(folder, home, script, environment)
 
 
 def shell(host: str, command: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR
+from remand.domain.decide import decide
 from remand.domain.events.tasks import (
     LeaseExpired,
     LeaseRenewed,
@@ -14,6 +15,7 @@ from remand.domain.events.tasks import (
     TaskSubmitted,
 )
 from remand.domain.instant import add_seconds
+from remand.domain.refusals import Refused
 from remand.domain.run import Budget, Run, RunCosts
 from remand.domain.task import Status, Task
 from remand.testing.builders import (
@@ -33,7 +35,7 @@ from remand.testing.builders import (
     actor,
     an_offer,
 )
-from tests.support.builders import OTHER_SHA, decide_events, refusal_code
+from tests.support.builders import OTHER_SHA, command, decide_events, refusal_code
 
 HELD = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1, until=LATER), attempt_count=1, epoch=1)
 WORK = {"commit": SHA, "tree": TREE, "gates": ()}
@@ -134,8 +136,11 @@ def test_a_submission_names_commit_tree_and_claim() -> None:
 
 def test_work_is_not_handed_in_twice() -> None:
     handed_in = a_task(status=Status.PROVISIONAL, submission=a_submission(), authors=("Alice",))
+    refused = decide(handed_in, command(submit(), ALICE, **WORK))
 
-    assert refusal_code(handed_in, submit(), ALICE, **WORK) == "lease_lost"
+    assert isinstance(refused, Refused)
+    assert refused.code == "lease_lost"
+    assert f"Alice submitted {SHA[:12]}, which awaits review" in refused.message
 
 
 def test_a_locked_out_agent_hands_nothing_in() -> None:

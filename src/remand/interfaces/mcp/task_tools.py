@@ -17,6 +17,7 @@ PROGRESS_SECONDS = 5.0
 FINISHED = ("done", "cancelled", "infeasible", "decomposed")
 MOST_TASKS = 200
 BEGIN = "Read prompt, work on the branch, commit, then call submit with the commit."
+AWAITS_REVIEW = "It awaits review. Call next_task for other work."
 NOT_AN_AGENT = "Stop, and tell the user: this server does not act for an agent of this team. Start it for one with `remand mcp --as NAME`."
 
 TaskName = Annotated[str, Field(description="id or alias of the task")]
@@ -147,9 +148,15 @@ class AgentTools:
             self._runner.call("task submit", task, commit=commit, branch=branch, pr=pr or "")
         )
         answer = await _await_with_progress(ctx, submitting)
-        found = tools.result_fields(answer, "It awaits review. Call next_task for other work.")
+        found = tools.result_fields(answer, AWAITS_REVIEW)
+        if found.get("refused") == "lease_lost" and await self._is_awaiting_review(task):
+            found["next"] = AWAITS_REVIEW
         verdict = found.get("verdict") or {}
         return tools.SubmitResult.model_validate({"message": verdict.get("message", "")} | found)
+
+    async def _is_awaiting_review(self, task: str) -> bool:
+        shown = await self._runner.call("task show", task)
+        return not shown.is_refused and shown.data["status"] == "provisional"
 
     async def reject_task(
         self,
