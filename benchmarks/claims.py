@@ -160,10 +160,10 @@ def _goals(report: Report, which: str, turns: Turns, quiet: Quiet) -> None:
     report.goal(f"claims/s, {which}: library / SqliteHuey", turns.ratio(q.LIBRARY, q.HUEY), quiet, least=2)
     p99 = turns.times(q.LIBRARY).p99 / turns.times(q.HUEY).p99
     report.goal(f"p99, {which}: library / SqliteHuey", p99, quiet, most=1 / 3)
-    for peer in (q.HUEY, q.PGQUEUER):
+    for peer, least in ((q.HUEY, 8), (q.PGQUEUER, 6)):
         if peer in turns.found:
             ratio = turns.ratio(q.COORDINATOR, peer)
-            report.goal(f"claims/s, {which}: coordinator / {peer}", ratio, quiet, least=5)
+            report.goal(f"claims/s, {which}: coordinator / {peer}", ratio, quiet, least=least)
 
 
 def _behind_lockouts(report: Report) -> None:

@@ -149,6 +149,8 @@ class FactLookup:
     def missing_lines(self, task: Task) -> tuple[MissingLines, ...]:
         """The lines that are missing and may be about a task, or about one that it was split from."""
         found = missing_for_task(self._tx, task, self._lineage)
+        if not self._source.has_missing_events:
+            return found
         known = {one.id for one in found}
         lineage = (task, *self._lineage.ancestors(task))
         signed = (lines for one in lineage for lines in self._source.missing_events(one.id))

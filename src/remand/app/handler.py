@@ -52,6 +52,14 @@ class RequestOrigin(NamedTuple):
     known_by: str = KnownBy.UNSAID
 
 
+class TeamLookup(NamedTuple):
+    """A team as the tasks call its members, and what looks up people and facts by it."""
+
+    team: Team
+    people: People
+    facts: FactLookup
+
+
 class RequestHandler:
     """Answers requests one after the other in an open transaction, and gathers the events they lead to."""
 
@@ -74,9 +82,10 @@ class RequestHandler:
         self._rules = rules
         self._clock = clock
         self._lookup = FactLookup(tx, rules, id_source, source)
-        self._lookups = {rules.team: self._lookup}
-        """For each team, as its tasks call its members: many tasks call them alike."""
-        self._people = {rules.team: People(tx, rules.team)}
+        self._plain_team = TeamLookup(rules.team, People(tx, rules.team), self._lookup)
+        self._teams: dict[Team, TeamLookup] = {rules.team: self._plain_team}
+        self._teams_by_names: dict[tuple[str, ...], TeamLookup] = {}
+        """By the names that a task knows: many tasks know the same."""
         self._lineage = Lineage(tx, source.get)
         self._repository = repository
         self._paths = paths
@@ -103,12 +112,11 @@ class RequestHandler:
                 return self._repeat_answer(known, origin.fingerprint)
         said = "" if actor else request.actor
         task = self._task(request.command, said, actor)
-        team = self._team(task)
-        people = self._people[team]
+        team, people, lookup = self._team_lookup(task)
         actor = actor or team.actor(people.recorded_name(said), confined=request.confined)
         command = self._with_canonical_names(request.command, actor, people)
         now = self._clock.now()
-        facts = self._lookups[team].facts(command, task, now, seen)
+        facts = lookup.facts(command, task, now, seen)
         alike = people.similar_names((said, *_other_names(request.command)))
         facts = update_facts(facts, look_alikes=alike) if alike else facts
         context = c.CommandContext(command=command, actor=actor, at=now, facts=facts)
@@ -125,15 +133,20 @@ class RequestHandler:
         ]
         return [entry.event for entry in judge(self.tx, found) if not entry.doubt]
 
-    def _team(self, task: Task | None) -> Team:
+    def _team_lookup(self, task: Task | None) -> TeamLookup:
         """The team, its members by the names that a task knows them by, should they have changed since."""
         if task is None:
-            return self._rules.team
-        team = self._rules.team.with_task_names(self._lineage.participant_names(task))
-        if team not in self._people:
-            self._people[team] = People(self.tx, team)
-            self._lookups[team] = self._lookup.with_team(team)
-        return team
+            return self._plain_team
+        names = self._lineage.participant_names(task)
+        found = self._teams_by_names.get(names)
+        if found is None:
+            team = self._rules.team.with_task_names(names)
+            found = self._teams.get(team)
+            if found is None:
+                found = TeamLookup(team, People(self.tx, team), self._lookup.with_team(team))
+                self._teams[team] = found
+            self._teams_by_names[names] = found
+        return found
 
     def record_events(self, events: Sequence[Event], actor: Actor) -> None:
         """Keeps events that belong to no task."""
@@ -254,20 +267,20 @@ class RequestHandler:
     def _with_canonical_names(self, command: c.Command, actor: Actor, people: People) -> c.Command:
         """The command with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
         changes: dict[str, Any] = {}
-        if RULES[type(command)].is_by_agent:
+        rule = RULES[type(command)]
+        if rule.is_by_agent and getattr(command, "agent", "") != actor.name:
             changes["agent"] = actor.name
-        changes |= {
-            name: people.recorded_name(value)
-            for name in RULES[type(command)].names
-            if (value := getattr(command, name))
-        }
+        for name in rule.names:
+            value = getattr(command, name)
+            if value:
+                changes[name] = people.recorded_name(value)
         if isinstance(command, c.AnswerEscalation) and command.option.startswith(_OPTIONS_WITH_NAME):
             choice, _, name = command.option.partition(":")
             changes["option"] = f"{choice}:{people.recorded_name(name)}"
         if isinstance(command, c.RejectHandoff):
             changes["rejection"] = self._canonical_rejection(command.rejection, people)
-        for name in ("depends_on", "drop_depends_on", "waits_for", "created_tasks"):
-            value = getattr(command, name, None)
+        for name in _TASK_FIELDS[type(command)]:
+            value = getattr(command, name)
             if value:
                 changes[name] = tuple(find_task_id(self.tx, item) or item for item in value)
         handoff = getattr(command, "handoff_id", "")
@@ -298,7 +311,7 @@ class RequestHandler:
         name = getattr(command, "task_id", "")
         if isinstance(command, c.ClaimTask) and not name:
             team = self._rules.team
-            return self._next_task(actor or team.actor(self._people[team].recorded_name(said)))
+            return self._next_task(actor or team.actor(self._plain_team.people.recorded_name(said)))
         if isinstance(command, c.AssignTask) and not name:
             return self._next_task(self._rules.team.actor(command.agent))
         found = find_task_id(self.tx, name) or ids.parse_task_id(name) or ""
@@ -322,7 +335,7 @@ class RequestHandler:
 
     def _may_claim(self, task: Task, actor: Actor) -> bool:
         """False when lines of the task are missing, or the agent is locked out under an older name or from above."""
-        team = self._team(task)
+        team = self._team_lookup(task).team
         name = team.actor(actor.name).name
         if name in task.people.reviewers or self._lookup.missing_lines(task):
             return False
@@ -361,5 +374,14 @@ _DUE_COMMANDS: dict[Status, type[c.TaskCommand]] = {
     Status.DECOMPOSED: c.SettleTask,
     Status.ESCALATED: c.RepeatEscalation,
 }
+_TASK_FIELDS = {
+    kind: tuple(
+        name
+        for name in ("depends_on", "drop_depends_on", "waits_for", "created_tasks")
+        if name in kind.__struct_fields__
+    )
+    for kind in RULES
+}
+"""The fields of each command that name tasks besides its own."""
 _OPTIONS_WITH_NAME = (f"{UNLOCK}:", f"{REASSIGN}:")
 """How the answers to a question begin that name an agent."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from remand.domain.instant import Instant
 from remand.startup import lazy_pattern
 
@@ -11,7 +13,8 @@ _STAMP = lazy_pattern(r"T-([0-9]{8})-([0-9]{6})-[0-9a-f]{4,8}$")
 _HANDOFF = lazy_pattern(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _RUN = lazy_pattern(r"RUN-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _ALIAS = lazy_pattern(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
-_AGENT = lazy_pattern(r"[\w@.+\- \[\]:/]{1,64}")
+MAX_AGENT_NAME = 64
+_AGENT = lazy_pattern(r"[\w@.+\- \[\]:/]+")
 _COMMIT = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_BRANCH = 200
 _NO_BRANCH = lazy_pattern(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|[\ud800-\udfff]")
@@ -92,6 +95,11 @@ def is_alias(text: str) -> bool:
 
 def is_agent_name(text: str) -> bool:
     """True for a name one may put in a log line or a file without harm."""
+    return len(text) <= MAX_AGENT_NAME and _is_agent_name(text)
+
+
+@lru_cache(maxsize=1024)
+def _is_agent_name(text: str) -> bool:
     return _AGENT.fullmatch(text) is not None and text.strip() == text
 
 

@@ -159,6 +159,8 @@ class LockoutGround(NamedTuple):
 
 def find_lockout(task: Task, agent: str, lockouts: LockoutFacts) -> LockoutGround | None:
     """Why an agent may not work on the task; None when it may. The only place that says so."""
+    if not (task.people.lockouts or lockouts.inherited or lockouts.possible_identities):
+        return None
     own = next((lockout for lockout in task.people.lockouts if lockout.agent == agent), None)
     if own is not None:
         return LockoutGround(own=own)

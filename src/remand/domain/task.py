@@ -495,7 +495,8 @@ class Task(Record, kw_only=True):
 
     def reserved_for(self, now: Instant) -> Offer | None:
         """The offer that reserves the task at this time."""
-        return next((offer for offer in reversed(self.claims.offers) if offer.lapses_at > now), None)
+        offers = self.claims.offers
+        return next((offer for offer in reversed(offers) if offer.lapses_at > now), None) if offers else None
 
 
 _PART_OF = {

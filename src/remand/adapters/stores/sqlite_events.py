@@ -87,8 +87,7 @@ class SqliteGroups(Table):
         for group, line, doubt in groups:
             row = (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
             n = self._db.value(_ADD_GROUP, row)
-            for task in named_tasks(group):
-                self._db.run(ADD_GROUP_TASK, (task, n))
+            self._db.run_many(ADD_GROUP_TASK, [(task, n) for task in named_tasks(group)])
 
     def _add_new(self, groups: Sequence[SignedGroup]) -> None:
         """Keeps groups that are not kept yet, in one go."""

@@ -241,34 +241,39 @@ class SqliteTasks(Table):
     def put(self, task: Task) -> None:
         before = self.get(task.id)
         self._loaded[task.id] = task
+        has_turned = before is not None and before.is_terminal != task.is_terminal
         waiters: list[str] = []
-        if before is None or before.is_terminal != task.is_terminal:
-            waiters = [row[0] for row in self._db.all(sql.WAITING_FOR, (task.id,))]
+        if before is None or has_turned:
+            waiters = self._db.column(sql.WAITING_FOR, (task.id,))
         if before is None:
-            self._write(sql.ADD_TASK, task)
+            self._write(sql.ADD_TASK, task, None)
             # It may have been waited for before it came, even if nobody waits for it any more.
             self._db.run(sql.PLACE_NODE, (task.id,))
-        blockers = before.blockers if before else ()
-        if task.blockers != blockers or (before is None and waiters):
+        own, blockers = task.blockers, before.blockers if before else ()
+        if own != blockers or (before is None and waiters):
             self._link(task, blockers, waiters if before is None else [])
-        if before is not None or task.blockers:
-            self._write(sql.CHANGE_TASK, task)
-        if (before.details.aliases if before else ()) != task.details.aliases:
-            self._rename(task, before.details.aliases if before else ())
+        if before is not None or own:
+            self._write(sql.CHANGE_TASK, task, before or task)
+        aliases = before.details.aliases if before else ()
+        if aliases != task.details.aliases:
+            self._rename(task, aliases)
         self._rejected.follow(before, task)
         self._send(task, due_kinds(before) if before else ())
-        self._names.note(set(participants(task)) - set(participants(before) if before else ()))
+        names, known = participants(task), participants(before) if before else ()
+        if names != known:
+            self._names.note(set(names) - set(known))
         self._stand_again(waiters)
-        has_turned = before is not None and before.is_terminal != task.is_terminal
         if has_turned and (not self._has_place(task, waiters) or self._db.value(sql.HAS_VOID)):
             # What was void because of a circle need not be any more.
             self._order_anew()
 
-    def _write(self, statement: str, task: Task) -> None:
-        blockers = [row[0] for row in self._db.rows(sql.OPEN_BLOCKERS, (task.id,))] if task.blockers else []
-        rank, pool = queue.queue_rank(task, blockers), queue.agent_pool(task)
-        self._set_openings(task.id, is_there=False)
-        line, barred = (None, "") if rank is None else pool
+    def _write(self, statement: str, task: Task, before: Task | None) -> None:
+        """Writes a task's row; `before` is the task that the row was last written for, if there is one."""
+        blockers = self._db.column(sql.OPEN_BLOCKERS, (task.id,)) if task.blockers else []
+        rank = queue.queue_rank(task, blockers)
+        if before is not None and queue.bars_agents(before):
+            self._set_openings(task.id, is_there=False)
+        line, barred = (None, "") if rank is None else queue.agent_pool(task)
         due = queue.due_time(task, blockers)
         self._db.run(statement, (task.id, task.status.value, due, rank, line, barred, _encode_task(task)))
         if barred:
@@ -344,6 +349,8 @@ class SqliteTasks(Table):
     def _send(self, task: Task, before: tuple[str, ...]) -> None:
         """Writes down what may be due for a task on the forge."""
         now = due_kinds(task)
+        if now == before:
+            return
         for gone in set(before) - set(now):
             self._db.run(sql.DROP_ERRAND, (gone, task.id))
         for new in set(now) - set(before):
@@ -354,7 +361,7 @@ class SqliteTasks(Table):
         for name in names:
             waiter = self.get(name)
             if waiter is not None:
-                self._write(sql.CHANGE_TASK, waiter)
+                self._write(sql.CHANGE_TASK, waiter, waiter)
 
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         by_id = {task.id: task for task in tasks}

@@ -77,10 +77,13 @@ def as_given_up(lines: MissingLines) -> AbandonedLines:
 
 def missing_for_task(tx: Transaction, task: Task, family: Lineage) -> tuple[MissingLines, ...]:
     """The missing lines that may be about a task, or about one that it was cut from: lockouts come from there."""
-    own = [task, *family.ancestors(task)]
-    tasks = {one.id for one in own} | {task.links.parent} - {""}
+    own = [task, *family.ancestors(task)] if task.links.parent else [task]
+    tasks = {one.id for one in own} | {task.links.parent} - {""} if task.links.parent else {task.id}
+    found = tx.missing.of_tasks(tasks)
+    if not found:
+        return ()
     oldest = min(one.details.created_at for one in own)
-    return tuple(one for one in tx.missing.of_tasks(tasks) if one.may_concern(tasks, oldest))
+    return tuple(one for one in found if one.may_concern(tasks, oldest))
 
 
 class ExpectedLines:

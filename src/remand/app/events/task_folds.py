@@ -358,6 +358,11 @@ class TaskSource:
         self._changed.add(after.id)
         self._signed.follow(before, after)
 
+    @property
+    def has_missing_events(self) -> bool:
+        """True when events are missing of any task that was looked at."""
+        return bool(self._missing)
+
     def missing_events(self, task_id: str) -> tuple[MissingLines, ...]:
         """The events of a task that signed groups name and that are not here."""
         return self._missing.get(task_id, ())

@@ -23,24 +23,24 @@ from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, INVALID
 
 
-def participants(task: Task) -> Iterator[str]:
+def participants(task: Task) -> tuple[str, ...]:
     """Everyone who has a part in a task: first those kept away, then those who had a part in its work."""
-    yield from (lockout.agent for lockout in task.people.lockouts)
-    yield from (task.claim.agent,) if task.claim else ()
-    yield from (offer.target for offer in task.claims.offers)
-    yield from (
-        *task.people.holders,
-        *task.people.authors,
-        *task.people.reviewers,
+    people, rejections, claim = task.people, task.rejections, task.claim
+    last, offers = rejections.last_rejection, task.claims.offers
+    return (
+        *([lockout.agent for lockout in people.lockouts] if people.lockouts else ()),
+        *((claim.agent,) if claim else ()),
+        *([offer.target for offer in offers] if offers else ()),
+        *people.holders,
+        *people.authors,
+        *people.reviewers,
         *task.gates.decisions.questioned,
-        task.people.fixer,
-    )
-    yield from (task.rejections.last_rejection.agent,) if task.rejections.last_rejection else ()
-    yield from (
+        people.fixer,
+        *((last.agent,) if last else ()),
         *task.reviews.requested,
-        *task.people.unlocked,
-        *task.rejections.invalid_by,
-        *task.rejections.accepted_by,
+        *people.unlocked,
+        *rejections.invalid_by,
+        *rejections.accepted_by,
         task.details.created_by,
     )
 
@@ -70,11 +70,12 @@ class Lineage:
             for lockout in above.inheritable_lockouts
         )
 
-    def participant_names(self, task: Task) -> Iterator[str]:
+    def participant_names(self, task: Task) -> tuple[str, ...]:
         """Every name by which somebody is known on a task: first of those kept away, then of who had a part in it."""
-        yield from (lockout.agent for lockout in task.people.lockouts)
-        yield from (agent for agent, _ in self.inherited_lockouts(task) if task.links.parent)
-        yield from participants(task)
+        if not task.links.parent:
+            return participants(task)
+        own = [lockout.agent for lockout in task.people.lockouts]
+        return (*own, *(agent for agent, _ in self.inherited_lockouts(task)), *participants(task))
 
     def descendant_lockouts(self, task: Task) -> tuple[tuple[str, str], ...]:
         """The tasks below this one, each with every agent that is locked out there because it is here."""
@@ -151,7 +152,7 @@ def may_be_locked_out(tx: Transaction, team: Team, task: Task) -> PossibleIdenti
 def lockout_facts(tx: Transaction, team: Team, task: Task, lineage: Lineage | None = None) -> LockoutFacts:
     """Who may not work on a task besides those who are locked out of it by name."""
     if not (task.links.parent or task.people.lockouts):
-        return LockoutFacts()
+        return NO_LOCKOUTS
     return LockoutFacts(
         inherited=(lineage or Lineage(tx)).inherited_lockouts(task) if task.links.parent else (),
         possible_identities=may_be_locked_out(tx, team, task),
@@ -164,6 +165,9 @@ def lost_names(tx: Transaction, team: Team) -> list[str]:
         return []
     found = {lockout.agent for task in tx.tasks.every() for lockout in task.active_lockouts}
     return sorted(name for name in found if not team.has_name(name))
+
+
+NO_LOCKOUTS = LockoutFacts()
 
 
 class People:

@@ -57,6 +57,11 @@ def agent_pool(task: Task) -> AgentPool:
     return AgentPool(line, _encode(barred).decode() if barred else "")
 
 
+def bars_agents(task: Task) -> bool:
+    """True when there are agents that a task is not for, wherever it stands."""
+    return bool(task.people.lockouts or task.people.reviewers)
+
+
 def line_prefixes(agent: str) -> tuple[str, str]:
     """How the lines begin that an agent may take tasks from: those reserved for nobody, and those for itself."""
     return "[null,", f"[{_encode(agent).decode()},"

@@ -81,6 +81,10 @@ def _has_ended(task: Task) -> bool:
     return task.status == Status.DONE or (task.status == Status.CANCELLED and not task.links.superseded_by)
 
 
+_WITH_ACTIONS = frozenset({Status.PROVISIONAL, Status.DONE, Status.CANCELLED})
+"""The statuses of tasks for which actions may remain."""
+
+
 def due_kinds(task: Task) -> tuple[str, ...]:
     """What may be due for a task outside of the ledger: what it can be found by among thousands."""
     return (*due_forge_kinds(task), *((NOTICE_DUE,) if task.inbox.notices else ()))
@@ -88,12 +92,15 @@ def due_kinds(task: Task) -> tuple[str, ...]:
 
 def due_forge_kinds(task: Task) -> tuple[str, ...]:
     """What may be due for a task on the forge, whatever the policy is."""
+    planned = (PLANNED,) if task.forge.intent is not None else ()
+    if task.status not in _WITH_ACTIONS:
+        return planned
     open_ones = (
         str(act)
         for act, about in _remaining_actions(task, ALL_ACTIONS)
         if task.forge.find_abandoned(act, about) is None
     )
-    return (*open_ones, *((PLANNED,) if task.forge.intent is not None else ()))
+    return (*open_ones, *planned)
 
 
 def describe_forge_wait(task: Task) -> str:
