@@ -304,6 +304,19 @@ def test_what_does_not_end_is_ended_with_all_it_has_started(bench: Bench, how: s
     assert [made.survivors() for made in benches.values()] == [[]] * len(benches)
 
 
+def test_time_that_does_not_count_is_added_to_its_time(bench: Bench) -> None:
+    measured = iter((1.0, 2.0))
+    asked: list[float] = []
+
+    def uncounted() -> float:
+        asked.append(next(measured, 2.0))
+        return asked[-1]
+
+    ended = end_of(bench.start("/bin/sh", "-c", "sleep 1.5; echo done", seconds=0.3, uncounted=uncounted))
+    assert (ended.how, ended.output) == ("exited", "done\n")
+    assert asked, "its time was not even looked at"
+
+
 def test_nothing_that_it_leaves_behind_outlives_it(bench: Bench) -> None:
     ended = bench.python(DEAF + DAEMON)
 

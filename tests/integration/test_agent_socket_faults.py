@@ -107,6 +107,25 @@ def test_who_speaks_is_settled_by_the_socket(sockets: AgentSocketListener) -> No
     assert said(two, "x")[1] == b"B T-B"
 
 
+def test_how_long_calls_are_measured_is_known_for_each_run(
+    sockets: AgentSocketListener, answers: Answers
+) -> None:
+    path = opened(sockets, "A")
+    opened(sockets, "B")
+    said(path, "short")
+    assert sockets.gate_seconds("R-A") == 0.0
+    asking = threading.Thread(target=said, args=(path, "long"))
+    asking.start()
+    wait_for(lambda: sockets.gate_seconds("R-A") > 0.01, "the call is measured")
+    answers.go.set()
+    asking.join()
+    spent = sockets.gate_seconds("R-A")
+    said(path, "short")
+    assert spent > 0.01
+    assert sockets.gate_seconds("R-A") == spent
+    assert sockets.gate_seconds("R-B") == sockets.gate_seconds("R-C") == 0.0
+
+
 def test_a_socket_is_for_its_user_alone(sockets: AgentSocketListener) -> None:
     assert os.stat(opened(sockets)).st_mode & 0o077 == 0
 

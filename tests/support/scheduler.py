@@ -192,6 +192,9 @@ class _FakeSockets:
     def close(self, run_id: str) -> None:
         self._sockets.discard(run_id)
 
+    def gate_seconds(self, run_id: str) -> float:
+        return 0.0
+
     def end(self) -> None:
         self._sockets.clear()
 

@@ -16,7 +16,7 @@ from remand.app.inbox.objections import objection_questions
 from remand.app.inbox.questions import ALERT_KIND as ALERT
 from remand.app.inbox.questions import Question, alert_questions, escalation_question
 from remand.app.requests import Rules
-from remand.app.scheduler.status import SchedulerStatus
+from remand.app.scheduler.status import SchedulerStatus, unstartable_by_status
 from remand.domain.access.team import USER
 from remand.domain.decisions.findings import open_findings, possible_settlers
 from remand.domain.decisions.notices import open_alert
@@ -293,13 +293,15 @@ def _inbox_questions(
     def events_of(name: str) -> Iterable[Event]:
         return task_events(view, name) if name in with_history else ()
 
+    status = around.scheduler if around.is_scheduled else None
+    unable = unstartable_by_status(status, around.rules.team.members)
     found: list[Question] = [
-        escalation_question(view, around.rules.team, task, events_of) for _, task in asked
+        escalation_question(view, around.rules.team, task, events_of, unable) for _, task in asked
     ]
-    found += decision_questions(view, around.rules, blocked, events_of)
+    found += decision_questions(view, around.rules, blocked, events_of, unable)
     team = around.rules.team
     found += held_questions(view, team, events_of, team.actor(USER))
-    found += alert_questions(view, team, alerted, events_of)
+    found += alert_questions(view, team, alerted, events_of, unable)
     found.sort(key=lambda one: (not one.since, one.since, one.task_id))
     return (*found, *objection_questions(view, around.rules.policy))
 

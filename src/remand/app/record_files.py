@@ -16,7 +16,7 @@ from remand.app.events.orchestration_log import log_lines
 from remand.app.events.task_folds import task_events
 from remand.app.inbox.questions import Question, escalation_question
 from remand.domain.access.team import Team
-from remand.domain.decisions.escalations import UNLOCK, EscalationOption
+from remand.domain.decisions.escalations import UNLOCK, EscalationOption, number_options
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationOpened
@@ -81,7 +81,7 @@ def question_page(asked: Question) -> str:
         f"Task {asked.task_id}, since {format_time(asked.since)}{again}. {then}{seen}",
         f"> {single_line(asked.question, 2000)}",
         "## Options",
-        *(f"{n}. {_option_row(asked, option)}" for n, option in enumerate(asked.options, start=1)),
+        *(f"{n}. {_option_row(asked, option)}" for n, option in number_options(asked.options)),
         "## What was tried",
         "\n".join(f"- {single_line(one)}" for one in asked.tried) or "- nothing on record",
         _FOOTER,

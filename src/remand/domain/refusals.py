@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from remand.startup import lazy_pattern
@@ -210,11 +210,13 @@ def unknown_option_refusal(option: str, offered: Collection[str], more: str = ""
     )
 
 
-def option_at(offered: Sequence[T], number: int) -> T:
-    """The option with a number, counted from 1; refuses a number that none has."""
-    if not 1 <= number <= len(offered):
-        raise Refused("bad_value", f"There is no option {number}; choose one from 1 to {len(offered)}.")
-    return offered[number - 1]
+def option_at(offered: Mapping[int, T], number: int) -> T:
+    """The option with a number; refuses a number that none has."""
+    if number not in offered:
+        raise Refused(
+            "bad_value", f"There is no option {number}; choose one from 1 to {max(offered, default=0)}."
+        )
+    return offered[number]
 
 
 def unencodable_refusal(error: Exception) -> Refused:

@@ -11,6 +11,7 @@ from remand.adapters.notices.addresses import addresses_file, private_variables,
 from remand.adapters.notices.record_files import RecordFiles
 from remand.adapters.stores.sqlite_views import read_unseen
 from remand.adapters.system.clock import SystemClock
+from remand.adapters.system.scheduler_files import unstartable
 from remand.app import notices
 from remand.app.record_files import RecordFileUpdater, RecordKind
 from remand.app.reminders import AfterCall, UnseenCounts
@@ -18,7 +19,7 @@ from remand.config import inherited_environment
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, folders_of
 
-__all__ = ["addresses_file", "channels", "read_addresses"]
+__all__ = ["addresses_file", "channels", "read_addresses", "unstartable"]
 
 
 def after_call(place: LedgerLocation, opened: OpenLedger | None) -> AfterCall:
@@ -62,7 +63,6 @@ def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:
 
 def _start_delivery(place: LedgerLocation) -> None:
     """Starts a process that sends notices, unless one runs already: no command waits for a channel."""
-    call = ["-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
+    call = [sys.executable, "-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
     environment = inherited_environment(*private_variables(inherited_environment()))
-    runs = background_runs.BackgroundRuns(folders_of(place).notices)
-    runs.start("notify", [sys.executable, *call], environment)
+    background_runs.BackgroundRuns(folders_of(place).notices).start("notify", call, environment)

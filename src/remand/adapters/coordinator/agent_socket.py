@@ -88,6 +88,10 @@ class AgentSocket:
         """Calls whose turn has not come, short and long ones."""
         self.running: dict[bool, int] = {False: 0, True: 0}
         """How many are being carried out, short and long ones."""
+        self.measured_since = 0.0
+        """When the long call under way began; 0 when there is none."""
+        self.measured_seconds = 0.0
+        """How long all long calls before it took."""
         self.sorted = 0
         """How many were just heard, and it is not known yet which they are."""
         self.is_listening = False
@@ -232,6 +236,14 @@ class AgentSocketListener:
                 os.unlink(agent_socket.path)
             self._run_in_loop(partial(self._close_socket, agent_socket))
 
+    def gate_seconds(self, run_id: str) -> float:
+        agent_socket = self._by_run.get(run_id)
+        if agent_socket is None:
+            return 0.0
+        # Read before the sum: a call that ends in between may count twice, once; it is never missed.
+        since = agent_socket.measured_since
+        return agent_socket.measured_seconds + (time.monotonic() - since if since else 0.0)
+
     def end(self, seconds: float = 10.0) -> None:
         """Closes every agent socket, and ends what is under way when it takes longer than that."""
         for run_id in list(self._by_run):
@@ -348,6 +360,8 @@ class AgentSocketListener:
         while agent_socket.waiting[is_long] and agent_socket.running[is_long] < AT_ONCE[is_long]:
             client, asked = agent_socket.waiting[is_long].popleft()
             agent_socket.running[is_long] += 1
+            if is_long:
+                agent_socket.measured_since = time.monotonic()
             future = self._workers[is_long].submit(self._answering.answer, asked)
             future.add_done_callback(partial(self._report_answer, client, is_long))
 
@@ -358,6 +372,9 @@ class AgentSocketListener:
     def _send_answer(self, client: AgentConnection, is_long: bool, done: Future[CallResult]) -> None:
         agent_socket = client.agent_socket
         agent_socket.running[is_long] -= 1
+        if is_long:
+            agent_socket.measured_seconds += time.monotonic() - agent_socket.measured_since
+            agent_socket.measured_since = 0.0
         self._start_next_calls(agent_socket, is_long)
         if client.is_gone:
             return

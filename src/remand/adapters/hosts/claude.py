@@ -14,7 +14,6 @@ WRITING = "Bash|Edit|Write|MultiEdit|NotebookEdit"
 SETUP = host.Setup(
     NAME,
     programs=("claude",),
-    packages=("@anthropic-ai/claude-code",),
     server=host.McpEntry(
         ".mcp.json", {"type": "stdio"}, "Claude Code asks once whether .mcp.json may be used."
     ),

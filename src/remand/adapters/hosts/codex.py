@@ -15,7 +15,6 @@ HINT = "Codex runs no hook before you have trusted it: start codex here, type /h
 SETUP = host.Setup(
     NAME,
     programs=("codex",),
-    packages=("@openai/codex",),
     server=host.McpEntry(
         ".codex/config.toml",
         {"env_vars": [*host.PASSED_VARIABLES, *host.FOLDER_VARIABLES], "tool_timeout_sec": host.TOOL_SECONDS},

@@ -16,7 +16,6 @@ WRITING = "bash|powershell|edit|create|str_replace_editor|apply_patch"
 SETUP = host.Setup(
     NAME,
     programs=("copilot",),
-    packages=("@github/copilot",),
     server=host.McpEntry(
         ".github/mcp.json",
         {

@@ -14,7 +14,6 @@ WRITING = "run_shell_command|write_file|replace"
 SETUP = host.Setup(
     NAME,
     programs=("gemini",),
-    packages=("@google/gemini-cli",),
     out_of_turns=(53,),
     server=host.McpEntry(".gemini/settings.json", {"timeout": host.TOOL_SECONDS * 1000}),
     path=".gemini/settings.json",

@@ -77,7 +77,6 @@ class Setup:
         elsewhere: tuple[str, ...] = (),
         events: dict[str, str],
         programs: tuple[str, ...],
-        packages: tuple[str, ...] = (),
         out_of_turns: tuple[int, ...] = (),
         server: McpEntry,
         uninstalled_events: dict[str, str] | None = None,
@@ -105,8 +104,6 @@ class Setup:
         """Every file that may hold entries of ours; those in a home folder start with `~`."""
         self.programs = programs
         """The names of its program."""
-        self.packages = packages
-        """The packages that hold its program."""
         self.out_of_turns = out_of_turns
         """The exit statuses by which alone it tells that it had no more turns."""
         self.server = server

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,34 +12,9 @@ from remand.adapters.hosts import launch
 from remand.adapters.hosts.launch import HostLaunchConfig, HostRun, option_value, prompt_argument
 from remand.adapters.hosts.table import HOSTS
 from remand.app.scheduler.ports import CannotRun, LaunchConfig, SessionResult
+from remand.domain.evidence.programs import find_started, program_of
 
 FORMATS = ("--output-format", "-o")
-SUFFIXES = (".js", ".mjs", ".cjs", ".exe", ".cmd")
-
-STARTERS = {
-    "env": ("-u", "--unset", "-C", "--chdir"),
-    "nice": ("-n", "--adjustment"),
-    "nohup": (),
-    "setsid": (),
-    "stdbuf": ("-i", "-o", "-e"),
-    "time": (),
-    "timeout": ("-k", "--kill-after", "-s", "--signal"),
-    "bun": (),
-    "bunx": ("-p", "--package"),
-    "npm": ("-p", "--package"),
-    "npx": ("-p", "--package"),
-    "pnpm": ("--package",),
-    "yarn": ("-p", "--package"),
-    "node": ("-r", "--require", "--import", "--loader"),
-    "pipx": ("--spec", "--python"),
-    "uv": ("--from", "--with", "-p", "--python"),
-    "uvx": ("--from", "--with", "-p", "--python"),
-}
-"""Programs that start another one, and those of their options that a value follows."""
-SUBCOMMANDS = frozenset({"dlx", "exec", "run", "tool", "x"})
-"""What may stand between such a program and the one that it starts."""
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_DURATION = re.compile(r"[\d.]+[smhd]?")
 
 
 class HostProgram(NamedTuple):
@@ -56,39 +30,12 @@ def find_host(command: Sequence[str]) -> HostProgram:
     """The host that a command starts, by the name of its program, whatever starts that."""
     place = 0
     while place < len(command):
-        host = _host_named(command[place])
+        program = program_of(command[place])
+        host = next((name for name, module in HOSTS.items() if program in module.SETUP.programs), "")
         if host:
             return HostProgram(host, place)
-        starter = os.path.basename(command[place])
-        if starter not in STARTERS:
-            break
-        place = _started_program(command, place, STARTERS[starter])
+        place = find_started(command, place)
     return HostProgram()
-
-
-def _started_program(command: Sequence[str], place: int, valued: tuple[str, ...]) -> int:
-    """Where the program stands that another one starts."""
-    is_value = False
-    for number, word in enumerate(command[place + 1 :], place + 1):
-        if is_value:
-            is_value = False
-        elif word.startswith("-"):
-            is_value = word in valued
-        elif not (word in SUBCOMMANDS or _VARIABLE.match(word) or _DURATION.fullmatch(word)):
-            return number
-    return len(command)
-
-
-def _host_named(word: str) -> str:
-    """The host whose program or package a word names."""
-    for host, module in HOSTS.items():
-        for package in module.SETUP.packages:
-            if word == package or word.startswith(f"{package}@") or f"/{package}/" in word:
-                return host
-    name, suffix = os.path.splitext(os.path.basename(word))
-    known = name if suffix in SUFFIXES else name + suffix
-    program = known.partition("@")[0]
-    return next((host for host, module in HOSTS.items() if program in module.SETUP.programs), "")
 
 
 def read_session(command: Sequence[str], output: str, status: int = 0) -> SessionResult:

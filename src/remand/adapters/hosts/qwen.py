@@ -12,7 +12,6 @@ WRITING = "run_shell_command|write_file|edit|Bash|Write|Edit"
 SETUP = host.Setup(
     NAME,
     programs=("qwen",),
-    packages=("@qwen-code/qwen-code",),
     out_of_turns=(53, 55),
     server=host.McpEntry(".qwen/settings.json", {"timeout": host.TOOL_SECONDS * 1000}),
     path=".qwen/settings.json",

@@ -69,7 +69,11 @@ class _AgentLauncher(ABC):
                     lambda: self._connect(order, setting, limits, prompt),
                     limits,
                     supervisor.StopRules(
-                        order.bounds.seconds, setting.job.folder, DISK_CHECK_SECONDS, GRACE_SECONDS
+                        order.bounds.seconds,
+                        setting.job.folder,
+                        DISK_CHECK_SECONDS,
+                        GRACE_SECONDS,
+                        order.uncounted,
                     ),
                     supervisor.OutputBounds(OUTPUT, ERRORS, order.log),
                     lambda end: _run_end(end, setting.job.folder),

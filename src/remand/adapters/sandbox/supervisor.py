@@ -27,6 +27,8 @@ START_SECONDS = 30.0
 END_SECONDS = 60.0
 """How long a killed process may take to go: a moment, unless the machine is very busy."""
 RETRY_SECONDS = 0.002
+TIME_CHECK_SECONDS = 0.5
+"""How long at least before it is looked again whether the time is up: meanwhile what does not count goes on."""
 MAX_COMPLAINT = 500
 SIGNAL_BASE = 128
 """What bubblewrap and the shell add to a signal's number to make an exit code of it."""
@@ -180,6 +182,8 @@ class StopRules(NamedTuple):
     disk_check_seconds: float
     grace_seconds: float = 0.0
     """How long it has to end by itself once it is asked to; 0 to kill it at once."""
+    uncounted: Callable[[], float] = float
+    """How many seconds so far do not count: it waited for us. By default none."""
 
 
 class ProcessEnd(NamedTuple):
@@ -328,8 +332,16 @@ class SupervisedProcess(Generic[R]):
         for stream in (self._output, self._errors):
             self._watch.on_readable(stream.descriptor, partial(self._read_stream, stream))
         self._watch.on_readable(self._end_descriptor, self._check_end)
-        self._timer = self._watch.call_later(self._rules.seconds, partial(self._stop, "timed_out"))
+        self._timer = self._watch.call_later(self._rules.seconds, self._check_time)
         self._check_disk()
+
+    def _check_time(self) -> None:
+        """Stops it when its time is up. What it waited for us is not its time."""
+        left = self._rules.seconds + self._rules.uncounted() - (time.monotonic() - self._began)
+        if left > 0:
+            self._set_timer(self._watch.call_later(max(left, TIME_CHECK_SECONDS), self._check_time))
+        else:
+            self._stop("timed_out")
 
     def _unwatch(self) -> None:
         self._stopped_for = self._stopped_for or "stopped"

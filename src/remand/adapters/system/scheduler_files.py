@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
 from remand.adapters.system.files import atomic_write
+from remand.app.scheduler.status import decode_status, unstartable_by_status
+from remand.domain.access.team import Member
 from remand.domain.instant import Instant, format_instant
 from remand.domain.text.words import remove_invisible
 
@@ -63,6 +67,14 @@ def is_alive(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+def unstartable(status_path: str, members: Iterable[Member]) -> dict[str, str]:
+    """The members that cannot be started now, and why: by the scheduler that runs, and the programs that are not there."""
+    status = decode_status(StatusFile(status_path).read() or b"")
+    able = [one for one in members if one.command]
+    missing = {one.command[0] for one in able if shutil.which(one.command[0]) is None}
+    return unstartable_by_status(status if status and is_alive(status.pid) else None, able, missing)
 
 
 MANY = 1000

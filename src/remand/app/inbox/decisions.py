@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from remand.app.history.rejections import RejectionView, rejection_facts, task_rejections, value_text
 from remand.app.inbox.held_findings import HeldQuestion, held_questions, settlement_command
 from remand.app.inbox.objections import ObjectionQuestion, dismissal_command, objection_questions
 from remand.app.inbox.questions import (
+    NOBODY,
     WAIT,
     EventsOf,
     Question,
     alert_questions,
     attempt_lines,
     eligible_team_agents,
+    missing_text,
     open_escalations,
 )
 from remand.app.requests import Rules
@@ -21,7 +23,12 @@ from remand.app.tasks.staff import able_directors
 from remand.domain import commands as c
 from remand.domain.access.team import USER, Actor
 from remand.domain.decisions import director
-from remand.domain.decisions.escalations import REASSIGN, EscalationOption
+from remand.domain.decisions.escalations import (
+    REASSIGN,
+    EscalationOption,
+    number_options,
+    startable_options,
+)
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
 from remand.domain.refusals import require_option
 from remand.domain.task import LastRejection, Status, Task
@@ -55,18 +62,23 @@ class DecisionQuestion(Question, kw_only=True, omit_defaults=False):
 
 
 def open_questions(
-    view: Transaction, rules: Rules, events_of: EventsOf, who: Actor | None = None
+    view: Transaction,
+    rules: Rules,
+    events_of: EventsOf,
+    who: Actor | None = None,
+    unable: Mapping[str, str] = NOBODY,
 ) -> list[Question]:
     """Everything that waits for the user, the oldest first, then objections, and then what they are alerted to.
 
     Objections come later whatever their date: anybody can write them.
 
-    The held findings among it are those that `who` may settle.
+    The held findings among it are those that `who` may settle. No task is offered to members that cannot be started.
     """
-    found = open_escalations(view, rules.team, events_of)
-    found += decision_questions(view, rules, view.task_lists.with_status(Status.BLOCKED), events_of)
+    found = open_escalations(view, rules.team, events_of, unable)
+    found += decision_questions(view, rules, view.task_lists.with_status(Status.BLOCKED), events_of, unable)
     found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER))
-    alerts = alert_questions(view, rules.team, view.task_lists.with_status(Status.CLAIMED), events_of)
+    claimed = view.task_lists.with_status(Status.CLAIMED)
+    alerts = alert_questions(view, rules.team, claimed, events_of, unable)
     return [
         *sorted(found, key=lambda one: (one.since, one.task_id)),
         *objection_questions(view, rules.policy),
@@ -75,14 +87,18 @@ def open_questions(
 
 
 def decision_questions(
-    view: Transaction, rules: Rules, blocked: Iterable[Task], events_of: EventsOf
+    view: Transaction,
+    rules: Rules,
+    blocked: Iterable[Task],
+    events_of: EventsOf,
+    unable: Mapping[str, str] = NOBODY,
 ) -> Iterator[DecisionQuestion]:
     """Of the tasks that are blocked, those whose rejection no agent of the team will decide on."""
     for task in blocked:
         filed = pending_rejection(task)
         has_agents = not rules.policy.has_director_command and able_directors(task, rules.team)
         if filed is not None and not has_agents:
-            yield decision_question(view, rules, task, filed, events_of)
+            yield decision_question(view, rules, task, filed, events_of, unable=unable)
 
 
 def pending_rejection(task: Task) -> LastRejection | None:
@@ -187,16 +203,23 @@ def _ground_line(label: str, text: str) -> str:
 
 
 def decision_question(
-    view: Transaction, rules: Rules, task: Task, filed: LastRejection, events_of: EventsOf
+    view: Transaction,
+    rules: Rules,
+    task: Task,
+    filed: LastRejection,
+    events_of: EventsOf,
+    *,
+    unable: Mapping[str, str] = NOBODY,
 ) -> DecisionQuestion:
     events = list(events_of(task.id))
-    offered = decision_options(view, rules, task, filed)
+    options = decision_options(view, rules, task, filed)
+    offered = startable_options(options, unable)
     found = next(
         (rejection for rejection in task_rejections(events) if rejection.rejection_id == filed.rejection_id),
         None,
     )
     summary = found.rejection.get("reason_summary") if found else ""
-    numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(offered, start=1))
+    numbered = ", ".join(f"{number}) {option.text}" for number, option in number_options(offered))
     label = task.label[:1].upper() + task.label[1:]
     why = single_line(
         f"{label} needs a decision: {filed.agent} rejected it ({filed.reason}): {summary or ''}"
@@ -206,7 +229,7 @@ def decision_question(
         task_id=task.id,
         title=task.title,
         kind=DECISION_KIND,
-        question=f"{why}. Options: {numbered}.",
+        question=f"{why}.{missing_text(options, offered, unable)} Options: {numbered}.",
         options=offered,
         deadline="",
         default=WAIT,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from remand.app.tasks.lookup import Lineage, lockout_facts
 from remand.domain.access.team import Actor, Role, Team
@@ -14,6 +15,8 @@ from remand.domain.decisions.escalations import (
     WONTFIX,
     EscalationOption,
     escalation_options,
+    number_options,
+    startable_options,
 )
 from remand.domain.decisions.findings import open_findings, settle_command
 from remand.domain.decisions.handoffs import remaining_agents
@@ -61,18 +64,27 @@ class Question(Record, kw_only=True, omit_defaults=False):
     acknowledged_by: str = ""
 
 
-def open_escalations(view: Transaction, team: Team, events_of: EventsOf) -> list[Question]:
+NOBODY: Mapping[str, str] = MappingProxyType({})
+"""No members that cannot be started."""
+
+
+def open_escalations(
+    view: Transaction, team: Team, events_of: EventsOf, unable: Mapping[str, str] = NOBODY
+) -> list[Question]:
     """Every open question, the oldest first."""
     found = [
-        escalation_question(view, team, task, events_of)
+        escalation_question(view, team, task, events_of, unable)
         for task in view.task_lists.with_status(Status.ESCALATED)
     ]
     return sorted(found, key=lambda asked: (asked.since, asked.task_id))
 
 
-def escalation_question(view: Transaction, team: Team, task: Task, events_of: EventsOf) -> Question:
-    """What an escalated task asks."""
-    escalation, offered = task.inbox.escalation, answer_options(view, team, task)
+def escalation_question(
+    view: Transaction, team: Team, task: Task, events_of: EventsOf, unable: Mapping[str, str] = NOBODY
+) -> Question:
+    """What an escalated task asks. Members that cannot be started, for which causes, are offered it not."""
+    escalation, options = task.inbox.escalation, answer_options(view, team, task)
+    offered = startable_options(options, unable)
     if escalation is None:
         raise AssertionError(f"{task.id} asks nothing")
     return Question(
@@ -80,7 +92,7 @@ def escalation_question(view: Transaction, team: Team, task: Task, events_of: Ev
         task_id=task.id,
         title=task.title,
         kind=escalation.kind,
-        question=question_text(task, offered),
+        question=question_text(task, offered, missing_text(options, offered, unable)),
         options=offered,
         deadline=escalation.deadline,
         tried=attempt_lines(task, events_of(task.id)),
@@ -89,6 +101,15 @@ def escalation_question(view: Transaction, team: Team, task: Task, events_of: Ev
         is_delivered=bool(escalation.notified),
         acknowledged_by=escalation.acknowledged_by,
     )
+
+
+def missing_text(
+    options: Sequence[EscalationOption], offered: Sequence[EscalationOption], unable: Mapping[str, str]
+) -> str:
+    """Sentences that say whom the task is not offered to, and why; empty when it is offered to everybody."""
+    kept = {option.key for option in offered}
+    names = [option.key.partition(":")[2] for option in options if option.key not in kept]
+    return "".join(f" {name} cannot be started: {single_line(unable[name]).rstrip('.')}." for name in names)
 
 
 def find_task_by_question(view: Transaction, escalation_id: str) -> Task | None:
@@ -115,10 +136,10 @@ def eligible_team_agents(view: Transaction, team: Team, task: Task) -> list[Acto
     return remaining_agents(task, facts)
 
 
-def question_text(task: Task, offered: Sequence[EscalationOption]) -> str:
-    """What the user is asked, with the ways to decide it, numbered as they may be answered."""
+def question_text(task: Task, offered: Sequence[EscalationOption], missing: str = "") -> str:
+    """What the user is asked, with the ways to decide it, numbered as they may be answered, and what is missing."""
     numbered = []
-    for number, option in enumerate(offered, start=1):
+    for number, option in number_options(offered):
         choice, _, name = option.key.partition(":")
         # The requirements fix these words.
         text = {
@@ -129,7 +150,7 @@ def question_text(task: Task, offered: Sequence[EscalationOption]) -> str:
             WONTFIX: "Close as won't-fix",
         }.get(choice, option.text)
         numbered.append(f"{number}) {text}")
-    return f"{_escalation_reason(task)} Options: {', '.join(numbered)}."
+    return f"{_escalation_reason(task)}{missing} Options: {', '.join(numbered)}."
 
 
 def _escalation_reason(task: Task) -> str:
@@ -214,18 +235,24 @@ class AlertQuestion(Question, kw_only=True, omit_defaults=False):
 
 
 def alert_questions(
-    view: Transaction, team: Team, tasks: Iterable[Task], events_of: EventsOf
+    view: Transaction,
+    team: Team,
+    tasks: Iterable[Task],
+    events_of: EventsOf,
+    unable: Mapping[str, str] = NOBODY,
 ) -> Iterator[AlertQuestion]:
     """The alerts among tasks that are claimed, each with what was tried and how to act on it."""
     for task in tasks:
         found = open_alert(task)
         if found is None:
             continue
-        label, offered = task.label[:1].upper() + task.label[1:], answer_options(view, team, task)
-        numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(offered, start=1))
+        label, options = task.label[:1].upper() + task.label[1:], answer_options(view, team, task)
+        offered = startable_options(options, unable)
+        numbered = ", ".join(f"{number}) {option.text}" for number, option in number_options(offered))
         why = (
             f"{label}: {alert_text(found.agent, found.number)}, and {found.agent} continues; "
             f"{describe_takeover(found.escalate_after)}, you are asked to decide."
+            f"{missing_text(options, offered, unable)}"
         )
         yield AlertQuestion(
             escalation_id=found.id,

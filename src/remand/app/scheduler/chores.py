@@ -15,8 +15,8 @@ from remand.app.scheduler.ports import AgentLauncher, AgentLogs, StateFile, Work
 from remand.app.scheduler.runs import AgentRuns
 from remand.app.scheduler.scheduler import Chore, Scheduler
 from remand.domain import commands as c
+from remand.domain.decisions.breaker import BreakerSnapshot
 from remand.domain.instant import Instant, add_seconds
-from remand.domain.run import BreakerSnapshot
 from remand.domain.task import Status
 
 FRESH_SECONDS = 10.0

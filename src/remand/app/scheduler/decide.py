@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
@@ -14,7 +14,8 @@ from remand.app.tasks.queue import AgentPool, agent_pool, is_suitable
 from remand.app.tasks.staff import Load, max_waiting_reviews, rotate_after, startable_workers
 from remand.domain.access.team import Actor, Member, Team
 from remand.domain.decisions.findings import open_findings
-from remand.domain.events.work import How, Purpose
+from remand.domain.events.event import Event
+from remand.domain.events.work import How, Purpose, RunEnded
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.task import Status, Task
 from remand.domain.text.words import format_count
@@ -150,6 +151,27 @@ def is_backing_off(task: Task, now: Instant) -> bool:
     return add_seconds(task.spent.last_fault, seconds) > now
 
 
+def failed_agents(events: Sequence[Event]) -> set[str]:
+    """Whose runs of a task failed in a row, up to its last one."""
+    found: set[str] = set()
+    for event in reversed(events):
+        if isinstance(event, RunEnded) and event.how in (How.EXITED, How.EXHAUSTED) and not event.is_fault:
+            break
+        if isinstance(event, RunEnded) and event.is_fault:
+            found.add(event.agent)
+    return found
+
+
+def is_left_to_others(faults: int, max_faults: int, others: Sequence[Member], load: Load) -> bool:
+    """True when a task is not for a member whose run of it has failed: others may have it, who have not failed it.
+
+    Somebody who is free comes first. The last try before the user is asked waits for another who is busy, too: only
+    then is it known that the task fails, and not its agent.
+    """
+    is_last = max_faults > 0 and faults + 1 >= max_faults
+    return bool(others) and (is_last or any(load.free_capacity(one) > 0 for one in others))
+
+
 def startable_member(team: Team, name: str) -> Member | None:
     """The member of that name, if it can be started."""
     return next((one for one in team.members if one.command and name in (one.name, *one.aliases)), None)
@@ -200,11 +222,13 @@ class CandidateTasks:
         self._rest = islice(tasks, most)
         self._passed: list[tuple[AgentPool, Task]] = []
 
-    def take(self, agent: Actor, *, has_team: bool) -> Task | None:
+    def take(
+        self, agent: Actor, *, has_team: bool, may_have: Callable[[Task], bool] = lambda _: True
+    ) -> Task | None:
         """The first task that suits an agent; None when there is none among those that are looked through."""
         for candidate in self._in_order():
             pool, task = candidate
-            if is_suitable(pool, agent, has_team):
+            if is_suitable(pool, agent, has_team) and may_have(task):
                 self._passed.remove(candidate)
                 return task
         return None

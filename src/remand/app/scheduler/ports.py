@@ -113,6 +113,8 @@ class AgentLaunch(Record, kw_only=True):
     environment: dict[str, str] = msgspec.field(default_factory=dict)
     """Besides PATH, HOME and the like."""
     bounds: Bounds = Bounds()
+    uncounted: Callable[[], float] = float
+    """How many seconds of its time so far do not count: its work was being measured. By default none."""
 
 
 class RunEnd(NamedTuple):
@@ -212,6 +214,9 @@ class AgentSockets(Protocol):
 
     def close(self, run_id: str) -> None:
         """Ends it. Calls that are under way are finished."""
+
+    def gate_seconds(self, run_id: str) -> float:
+        """How long the calls through it have been measured so far, or have waited for that. Any thread may ask."""
 
     def end(self) -> None:
         """Ends all of them, and what is still under way behind them."""

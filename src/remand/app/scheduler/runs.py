@@ -169,6 +169,7 @@ class AgentRuns:
                         write=(*bounds.write, *config.write),
                         hide=bounds.hide,
                     ),
+                    uncounted=partial(env.sockets.gate_seconds, run_id),
                 )
             )
         except (CannotRun, EnvironmentFault, OSError):

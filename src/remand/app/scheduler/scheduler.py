@@ -25,13 +25,23 @@ from remand.app.scheduler.runs import (
     StopAnswer,
     Workers,
 )
-from remand.app.tasks.staff import Load
+from remand.app.tasks.queue import agent_pool, is_suitable
+from remand.app.tasks.staff import Load, startable_workers
 from remand.domain import commands as c
 from remand.domain.access.team import Member
+from remand.domain.decisions.breaker import (
+    SYSTEM_CAUSES,
+    Breaker,
+    charge_run,
+    failure_scope,
+    member_scopes,
+    program_scope,
+    run_scope,
+)
 from remand.domain.events.work import How, Purpose
+from remand.domain.evidence.programs import find_program
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
-from remand.domain.run import SYSTEM_CAUSES, Breaker, failure_scope, member_scopes, program_scope
 from remand.domain.task import Status, Task
 
 WAIT_SECONDS = 0.05
@@ -180,6 +190,9 @@ class Scheduler:
         self._finish(is_whole=is_whole)
         seen = self._look(None if is_whole else changed)
         self._has_started = False
+        if not self.breaker.is_closed:
+            members = self._ledger.rules.team.members
+            self.breaker.keep_only({scope for one in members if one.command for scope in member_scopes(one)})
         if not seen.is_stopping:
             self._gates = self._ledger.broken_gates()
             self._reason = self._gates.reason
@@ -335,12 +348,30 @@ class Scheduler:
     def _assign_first(self, member: Member, candidates: d.CandidateTasks) -> None:
         """Gives a member the first task that it may have: the queue does not know all that the rules do."""
         actor = self._ledger.rules.team.actor(member.name)
-        while (task := candidates.take(actor, has_team=True)) is not None:
+        may_have = partial(self._may_have, member)
+        while (task := candidates.take(actor, has_team=True, may_have=may_have)) is not None:
             if self._assign_task(member, task):
                 return
         first = self._ledger.first_for(actor, has_team=True) if candidates.has_more else None
-        if first is not None and self._may_assign(first, self._ledger.now()):
+        if first is not None and self._may_assign(first, self._ledger.now()) and may_have(first):
             self._assign_task(member, first)
+
+    def _may_have(self, member: Member, task: Task) -> bool:
+        """False for a task that the member's run has failed, as long as it is left to others who may start."""
+        if not task.spent.faults or self.breaker.is_open(*member_scopes(member)):
+            return True  # one that is let through to try costs the task nothing
+        failed = d.failed_agents(self._ledger.task_events(task.id))
+        if member.name not in failed:
+            return True
+        rules, pool = self._ledger.rules, agent_pool(task)
+        others = [
+            one
+            for one in startable_workers(rules.team)
+            if one.name not in failed
+            and is_suitable(pool, rules.team.actor(one.name), has_team=True)
+            and self._is_allowed(one)
+        ]
+        return not d.is_left_to_others(task.spent.faults, rules.policy.max_faults, others, self.load)
 
     def _assign_task(self, member: Member, task: Task) -> bool:
         if self._max_new <= 0 and task.status == Status.INCOMING:
@@ -385,10 +416,13 @@ class Scheduler:
 
         Asked before each start: an open breaker lets one run through to try, which may have been the start before.
         """
-        if self.breaker.is_closed or self.breaker.allows(*member_scopes(member), now=self.clock()):
+        if self._is_allowed(member):
             return True
-        self._reason = "; ".join(breach.message for breach in self.breaker.breaches)
+        self._reason = "; ".join(dict.fromkeys(breach.message for breach in self.breaker.breaches))
         return False
+
+    def _is_allowed(self, member: Member) -> bool:
+        return self.breaker.is_closed or self.breaker.allows(*member_scopes(member), now=self.clock())
 
     def _may_work(self, task_id: str = "") -> bool:
         """False while a broken gate keeps work from starting: see `decide.may_work`."""
@@ -482,19 +516,20 @@ class Scheduler:
         """What follows from a run whose end is recorded: its stop is answered."""
         assignment, task = ended.run.assignment, ended.task
         self._handed_over.pop(assignment.run_id, None)
-        scope = program_scope(assignment.member)
+        member = assignment.member
         if ended.fault:
-            message = f"A run of {assignment.member.command[0]} {ended.fault}"
-            self.breaker.record_failure(scope, job.task_id, message, now=self.clock())
+            message = f"A run of {find_program(member.command)} {ended.fault}"
+            for scope in charge_run(member, startable_workers(self._ledger.rules.team)):
+                self.breaker.record_failure(scope, job.task_id, message, now=self.clock(), member=member.name)
         elif ended.end.how == How.EXITED:
-            self.breaker.record_success(scope)
+            self.breaker.record_success(program_scope(member), run_scope(member))
         if ended.worktree_fault is not None:
             self._handle(job, ended.worktree_fault)
             return
         if assignment.purpose != Purpose.WORK or task is None or task.is_terminal or task.claim is None:
             return
         if task.claim.run_ended == How.EXITED:
-            self._answer_stop(task, assignment.member, ended.run.worktree)
+            self._answer_stop(task, member, ended.run.worktree)
 
     def _continue_after_stop(self, answer: StopAnswer) -> None:
         """Starts the agent again with what it is told, if there is anything."""

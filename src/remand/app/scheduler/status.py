@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import msgspec
 
+from remand.domain.access.team import Member
+from remand.domain.decisions.breaker import unstartable_members
 from remand.domain.instant import Instant, is_instant
 from remand.domain.record import Record
 
@@ -59,6 +63,14 @@ class SchedulerStatus(Record, kw_only=True, omit_defaults=False):
     """The trouble with the forge; empty when there is none."""
     agents: tuple[ActiveAgent, ...] = ()
     gates: tuple[ActiveMeasurement, ...] = ()
+
+
+def unstartable_by_status(
+    status: SchedulerStatus | None, members: Iterable[Member], missing: Collection[str] = ()
+) -> dict[str, str]:
+    """The members that cannot be started, and why: by what a scheduler says that runs, and the programs not found."""
+    faults = {breach.cause: breach.message for breach in status.breaker} if status else {}
+    return unstartable_members(members, faults, missing)
 
 
 _encode = msgspec.json.Encoder().encode

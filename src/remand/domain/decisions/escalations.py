@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
+
+from msgspec.structs import replace
+
 from remand.domain import commands as c
 from remand.domain import preconditions as r
 from remand.domain.access.team import Actor, Role
@@ -40,6 +44,31 @@ class EscalationOption(Record, kw_only=True):
 
     key: str
     text: str
+    number: int = 0
+    """The number that it is answered by; 0 for its place in the list."""
+
+
+def startable_options(
+    offered: Sequence[EscalationOption], unable: Container[str]
+) -> tuple[EscalationOption, ...]:
+    """The options without those that pass the task to a member that cannot be started.
+
+    The others keep their numbers: a member may become able to start between the question and its answer.
+    """
+    kept = [
+        (number, option)
+        for number, option in enumerate(offered, start=1)
+        if not (option.key.startswith(f"{REASSIGN}:") and option.key.partition(":")[2] in unable)
+    ]
+    return tuple(
+        option if number == place else replace(option, number=number)
+        for place, (number, option) in enumerate(kept, start=1)
+    )
+
+
+def number_options(offered: Sequence[EscalationOption]) -> list[tuple[int, EscalationOption]]:
+    """The options, each with the number that it is answered by."""
+    return [(option.number or place, option) for place, option in enumerate(offered, start=1)]
 
 
 def escalation_options(

@@ -123,6 +123,8 @@ def end_run(task: Task, command: c.EndRun, context: c.CommandContext) -> Events:
         cost=command.cost,
         is_fault=_is_fault(task, run, command),
         is_systems=command.is_systems,
+        # Of the runs that began, only those let through to try are the system's.
+        is_trial=command.is_systems and command.how != How.NOT_STARTED,
         detail=command.detail[:MAX_DETAIL],
     )
     return (ended, *_follow_up_events(task, run, ended, command, context))

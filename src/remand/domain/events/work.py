@@ -150,6 +150,8 @@ class RunEnded(TaskEvent, tag="run.end", kw_only=True):
     """It ended with an error and without having done what it was started for; nobody is blamed."""
     is_systems: bool = False
     """It is known to be the system's fault, and says nothing of the task."""
+    is_trial: bool = False
+    """It was let through to find out whether a fault of the system was over, and failed: no attempt of its agent's."""
     detail: str = ""
 
 

@@ -140,7 +140,7 @@ def parse_calls(command: str, depth: int = 0) -> list[ShellCall]:
     if depth > MAX_DEPTH or _REDEFINED.search(_QUOTED.sub("''", command)):
         return []
     found: list[ShellCall] = []
-    for words, inner in _split_statements(command):
+    for words, inner in split_statements(command):
         for text in inner:
             found += parse_calls(text, depth + 1)
         own = [word for word in words if word.text != _MARK]
@@ -167,7 +167,7 @@ def _without_documents(command: str) -> tuple[str, list[str]]:
     return command, documents
 
 
-def _split_statements(command: str) -> list[tuple[list[_Word], list[str]]]:
+def split_statements(command: str) -> list[tuple[list[_Word], list[str]]]:
     """The words of each statement that was surely reached, with the command lines inside of them."""
     found: list[tuple[list[_Word], list[str]]] = []
     reader = _StatementReader()

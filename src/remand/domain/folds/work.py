@@ -199,10 +199,12 @@ def apply_run_ended(task: Task, event: work_events.RunEnded) -> Task:
     if claim is None or run.handoff_id != claim.handoff_id:
         return task
     has_begun = event.how != work_events.How.NOT_STARTED
-    is_no_attempt = not has_begun and not claim.has_run
+    is_no_attempt = (not has_begun or event.is_trial) and not claim.has_run
     return update_task(
         task,
-        claim=replace(claim, run_ended=event.how, has_run=claim.has_run or has_begun),
+        claim=replace(
+            claim, run_ended=event.how, has_run=claim.has_run or (has_begun and not event.is_trial)
+        ),
         attempt_count=max(task.claims.attempt_count - is_no_attempt, 0),
     )
 

@@ -14,7 +14,7 @@ from remand.app.inbox.questions import (
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
-from remand.domain.decisions.escalations import escalation_options
+from remand.domain.decisions.escalations import escalation_options, number_options
 from remand.domain.events.reviews import Finding
 from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskFailed
 from remand.domain.events.work import GateRejected
@@ -47,6 +47,26 @@ def asked(world: FakeLedger) -> list[Question]:
 
 def with_team() -> FakeLedger:
     return FakeLedger(rules=Rules(gates=(), team=TEAM))
+
+
+def test_a_member_that_cannot_start_is_not_offered_and_the_numbers_of_the_others_stay() -> None:
+    world = FakeLedger(rules=Rules(gates=(), team=Team((*TEAM.members, member("Carl")))))
+    task = world.add()
+    world.ask(c.EscalateTask(task_id=task, reason="It is stuck"), "Boss")
+    every, escalated = asked(world)[0], world.task(task)
+    with world.store.read() as view:
+        (found,) = open_escalations(
+            view, world.rules.team, lambda _: (), {"Bob": "its program `bob` was not found"}
+        )
+        chosen = answer_options(view, world.rules.team, escalated)
+
+    assert [option.key for option in every.options if option.key not in {o.key for o in found.options}] == [
+        "reassign:Bob"
+    ]
+    assert "Reassign to Bob" not in found.question
+    assert "Bob cannot be started: its program `bob` was not found." in found.question
+    assert all(chosen[number - 1].key == option.key for number, option in number_options(found.options))
+    assert f"{[o.key for o in chosen].index('reassign:Carl') + 1}) Reassign to Carl" in found.question
 
 
 # The question.

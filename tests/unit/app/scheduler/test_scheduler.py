@@ -8,7 +8,7 @@ from remand.app.scheduler.decide import LINGER_SECONDS
 from remand.app.scheduler.ports import AgentLaunch, CannotRun, ClaimAnswer, RunEnd, WorktreeState
 from remand.app.scheduler.runs import import_agent_commits
 from remand.domain import commands as c
-from remand.domain.access.team import Member, Role
+from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.reviews import Finding
 from remand.domain.events.work import How
 from remand.domain.instant import add_seconds, seconds_between
@@ -319,6 +319,64 @@ def test_one_that_is_let_through_to_try_costs_its_task_nothing() -> None:
     assert {task_id: shop.world.task(task_id).spent.faults for task_id in tasks} == {
         task_id: spent.faults for task_id, spent in before.items()
     }
+
+
+def test_one_that_is_let_through_to_try_and_fails_is_no_attempt() -> None:
+    shop = FakeScheduler(agent(), max_faults=2)
+    shop.scripts["Alice"] = ending_agent(CRASHED)
+    tasks = [shop.world.add() for _ in range(4)]
+    shop.tick(5)
+    assert shop.scheduler.breaker.breaches
+    before = {task_id: shop.world.task(task_id).claims.attempt_count for task_id in tasks}
+    started = len(shop.orders)
+
+    shop.tick(140)
+
+    assert len(shop.orders) > started, "nobody was let through"
+    assert {task_id: shop.world.task(task_id).claims.attempt_count for task_id in tasks} == before
+
+
+def test_a_member_that_fails_everything_takes_no_other_s_task_to_the_user() -> None:
+    shop = FakeScheduler(agent("Bob"), agent("Crash"), max_faults=2)
+    shop.scripts["Crash"] = ending_agent(CRASHED)
+    tasks = [shop.world.add() for _ in range(3)]
+
+    shop.tick(200)
+
+    assert names(shop).count("Crash") > 2, "Crash was not even tried"
+    assert not any(shop.world.task(task_id).status == Status.ESCALATED for task_id in tasks)
+    shop.scripts["Bob"] = committing_agent("work")
+    shop.running[0]._script = shop.scripts["Bob"]  # Bob, who was busy all the time, comes to an end
+    shop.tick(30)
+    assert {shop.world.task(task_id).status for task_id in tasks} == {Status.PROVISIONAL}
+
+
+def test_a_task_that_failed_goes_to_another_who_is_free() -> None:
+    shop = FakeScheduler(agent("Crash"), agent("Bob"))
+    shop.scripts["Crash"] = ending_agent(CRASHED)
+    shop.scripts["Bob"] = committing_agent("work")
+    task_id = shop.world.add()
+
+    shop.tick(20)
+
+    assert names(shop) == ["Crash", "Bob"]
+    assert shop.world.task(task_id).status == Status.PROVISIONAL
+
+
+def test_a_program_that_no_member_uses_any_more_is_forgotten() -> None:
+    shop = FakeScheduler(agent())
+    shop.fault = CannotRun("program", "There is no agent")
+    shop.world.add()
+    shop.tick(2)
+    assert shop.scheduler.is_broken
+
+    shop.fault = None
+    team = Team((Member(name="Alice", command=("other",)),))
+    shop.world.rules = replace(shop.world.rules, team=team)
+    shop.tick(1)
+
+    assert not shop.scheduler.is_broken
+    assert names(shop) == ["Alice"]
 
 
 @pytest.mark.parametrize("cause", ["disk", "sandbox", "socket", "program"])

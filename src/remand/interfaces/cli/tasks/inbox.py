@@ -21,7 +21,7 @@ from remand.app.requests import Acceptance
 from remand.app.tasks.lookup import find_task_id
 from remand.domain import commands as c
 from remand.domain.access.agent_calls import require_outside_agent
-from remand.domain.decisions.escalations import UNLOCK, EscalationOption
+from remand.domain.decisions.escalations import UNLOCK, EscalationOption, number_options
 from remand.domain.decisions.findings import open_findings
 from remand.domain.decisions.notices import open_alert
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL, parse_question_id
@@ -88,7 +88,11 @@ def _inbox(context: Context) -> Result:
     rules, origin = context.opened_ledger.settings.rules(), context.origin
     with context.opened_ledger.store.read() as view:
         questions = decisions.open_questions(
-            view, rules, lambda task_id: task_events(view, task_id), verdicts.acting_member(context)
+            view,
+            rules,
+            lambda task_id: task_events(view, task_id),
+            verdicts.acting_member(context),
+            after_call.unstartable(context.opened_ledger.folders.status, rules.team.members),
         )
     data = msgspec.to_builtins(questions)
     is_interactive = origin.opened is None and origin.is_terminal and sys.stdin.isatty()
@@ -116,7 +120,7 @@ def _page(found: Question, *, may_answer: bool) -> str:
     rows += [f"  {why}"]
     rows += [f"  {text}" for text in found.grounds] if isinstance(found, decisions.DecisionQuestion) else []
     rows += [f"  tried: {text}" for text in found.tried]
-    rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in enumerate(found.options, 1)]
+    rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in number_options(found.options)]
     rows += [f"  {_default_text(found)}"] if found.options or not isinstance(found, ObjectionQuestion) else []
     if may_answer and found.options:
         rows += [f"  Answer: remand inbox answer {found.escalation_id} OPTION [--guidance TEXT]"]
@@ -184,7 +188,10 @@ def _write_prompt(context: Context, text: str) -> None:
 def _read_choice(context: Context, found: Question) -> str | None:
     """The key of the option that was typed, as a number or as itself; empty to leave it, None at the end of input."""
     while True:
-        _write_prompt(context, f"Answer {found.escalation_id} with [1-{len(found.options)}], enter to skip: ")
+        _write_prompt(
+            context,
+            f"Answer {found.escalation_id} with [1-{max(dict(number_options(found.options)))}], enter to skip: ",
+        )
         typed = sys.stdin.readline()
         if not typed:
             return None
@@ -210,7 +217,7 @@ def _read_guidance(context: Context, key: str) -> str:
 def _option_key(offered: Sequence[EscalationOption], option: str) -> str:
     if not option.isdecimal():
         return option
-    return option_at(offered, int(option[:9])).key
+    return option_at(dict(number_options(offered)), int(option[:9])).key
 
 
 @command(

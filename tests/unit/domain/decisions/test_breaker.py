@@ -2,7 +2,17 @@
 
 import msgspec
 
-from remand.domain.run import FIRST_SECONDS, LONGEST_SECONDS, Breaker, BreakerSnapshot
+from remand.domain.access.team import Member
+from remand.domain.decisions.breaker import (
+    FIRST_SECONDS,
+    LONGEST_SECONDS,
+    Breaker,
+    BreakerSnapshot,
+    charge_run,
+    member_scopes,
+    program_scope,
+    unstartable_members,
+)
 
 
 def test_three_different_tasks_that_fail_the_same_way_open_it() -> None:
@@ -100,3 +110,62 @@ def test_times_of_before_the_machine_was_started_are_not_believed() -> None:
     second.restore(first.snapshot(), now=10.0)
 
     assert second.allows("disk", now=10.0)
+
+
+CLAUDE = Member(name="Ann", command=("env", "A=1", "claude"))
+OTHER_CLAUDE = Member(name="Ben", command=("npx", "@anthropic-ai/claude-code"))
+CODEX = Member(name="Cid", command=("env", "B=1", "codex"))
+
+
+def test_the_host_behind_a_wrapper_is_charged_and_not_the_wrapper() -> None:
+    breaker = Breaker()
+    for task in ("a", "b", "c"):
+        for scope in charge_run(CLAUDE, (CLAUDE, CODEX)):
+            breaker.record_failure(scope, task, "no", now=0.0, member="Ann")
+
+    assert "command claude" in [one.scope for one in breaker.breaches]
+    assert breaker.allows(*member_scopes(CODEX), now=1.0)
+    assert not breaker.allows(*member_scopes(OTHER_CLAUDE), now=1.0)
+
+
+def test_a_program_that_others_use_too_is_blamed_once_it_has_failed_for_two_of_them() -> None:
+    breaker, team = Breaker(), (CLAUDE, OTHER_CLAUDE)
+    for task in ("a", "b", "c", "d"):
+        for scope in charge_run(CLAUDE, team):
+            breaker.record_failure(scope, task, "no", now=0.0, member="Ann")
+
+    assert [one.scope for one in breaker.breaches] == ["runs of Ann"]
+    assert breaker.allows(*member_scopes(OTHER_CLAUDE), now=1.0)
+    for scope in charge_run(OTHER_CLAUDE, team):
+        breaker.record_failure(scope, "e", "no", now=2.0, member="Ben")
+    assert not breaker.allows(*member_scopes(OTHER_CLAUDE), now=3.0)
+
+
+def test_a_member_is_set_aside_after_two_tasks_where_others_can_be_started() -> None:
+    breaker = Breaker()
+    for task in ("a", "b"):
+        for scope in charge_run(CLAUDE, (CLAUDE, CODEX)):
+            breaker.record_failure(scope, task, "no", now=0.0, member="Ann")
+
+    assert not breaker.allows(*member_scopes(CLAUDE), now=1.0)
+    assert breaker.allows(*member_scopes(CODEX), now=1.0)
+
+
+def test_what_no_member_uses_is_forgotten() -> None:
+    breaker = Breaker()
+    breaker.record_failure(program_scope(CODEX), "a", "gone", now=0.0, is_certain=True)
+    breaker.record_failure("disk", "a", "full", now=0.0, is_certain=True)
+
+    breaker.keep_only(set(member_scopes(CLAUDE)))
+
+    assert [one.scope for one in breaker.breaches] == ["disk"]
+
+
+def test_members_that_cannot_start_are_named_with_the_cause() -> None:
+    people = Member(name="Dee")
+    faults = {"runs of Cid": "A run of codex exited with status 1", "disk": "full"}
+
+    assert unstartable_members((CLAUDE, CODEX, people), faults, {"npx"}) == {
+        "Cid": "A run of codex exited with status 1"
+    }
+    assert list(unstartable_members((OTHER_CLAUDE,), {}, {"npx"})) == ["Ben"]
