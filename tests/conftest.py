@@ -22,6 +22,7 @@ from remand.domain.events.event import Events
 from remand.domain.refusals import Refused
 from remand.domain.registry import COMMON_REFUSALS, RULES, CommandRule
 
+os.environ.setdefault("REMAND_COORDINATOR", "off")  # a test that is about it says otherwise
 SIZES = ("small", "medium", "full")
 SIZE = os.environ.get("REMAND_CAMPAIGN", "small")
 Report = pytest.TestReport | pytest.CollectReport

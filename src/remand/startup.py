@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 from _thread import RLock
 
+VERSION = "0.1.0"
+"""What is installed. A call is only sent to a coordinator of the same version."""
 TYPE_CHECKING = False  # as in typing, which takes longer to load than all that a hook call needs
 
 LAZY_MODULES = frozenset(
     f"remand.{name}"
     for package, names in {
-        "adapters.coordinator": "remote_ledger",
+        "adapters.coordinator": "background_start remote_ledger",
         "adapters.forges": "gitea github gitlab",
         "adapters.gates": "background_runs",
         "adapters.git": "checkouts commits event_publisher mirror repository",

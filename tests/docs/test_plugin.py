@@ -13,6 +13,7 @@ import pytest
 
 from remand.adapters.hosts import claude, settings
 from remand.interfaces.cli.registry import COMMANDS
+from remand.startup import VERSION
 from tests.acceptance.real_agents.agents import CLAUDE, found, namespace
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ def test_the_plugin_has_the_version_of_the_package() -> None:
     plugin = loaded(PLUGIN / ".claude-plugin" / "plugin.json")
 
     package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {listed["version"], plugin["version"]} == {package["version"]}
+    assert {listed["version"], plugin["version"], VERSION} == {package["version"]}
     assert (ROOT / listed["source"]).resolve() == PLUGIN
     assert (listed["name"], listed["description"]) == (plugin["name"], plugin["description"])
 

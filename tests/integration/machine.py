@@ -181,6 +181,7 @@ def _environment(home: Path, state: Path, runtime: Path) -> dict[str, str]:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
             "LC_ALL": "C.UTF-8",
+            "REMAND_COORDINATOR": "off",
         }
     )
 
@@ -338,8 +339,9 @@ class Repository:
 
     def socket(self) -> str:
         """The socket of a running coordinator; empty when there is none."""
-        found = sorted((self.machine.runtime / "remand").glob("*.sock"))
-        return next((str(path) for path in found if path.stem == self._ledger_id()), "")
+        name = self._ledger_id()
+        found = sorted((self.machine.runtime / "remand").glob(f"{name}-*.sock")) if name else []
+        return str(found[0]) if found else ""
 
     def _ledger_id(self) -> str:
         try:

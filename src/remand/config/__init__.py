@@ -57,7 +57,8 @@ def _folder(value: Any, key: str) -> str:
     return "/".join(parts)
 
 
-_RUN = ("network", "read", "write", "environment", "time", "worktrees", "sandbox", "interval")
+_RUN = ("network", "read", "write", "environment", "time", "worktrees", "sandbox", "interval", "coordinator")
+_COORDINATOR = ("auto", "off")
 _SANDBOX = ("best", "required", "off")
 
 
@@ -78,6 +79,8 @@ class RunSettings(Record, kw_only=True):
     """`best` there is, `required` to start nothing without one, or `off`."""
     interval_seconds: float = 60.0
     """How often the forge is polled and what nobody told of is looked for."""
+    coordinator: str = "auto"
+    """`auto`: the user's commands and the scheduler start a coordinator where none runs; or `off`."""
 
     def agent_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """What agents are given of an environment."""
@@ -93,6 +96,11 @@ def parse_run(table: dict[str, Any]) -> RunSettings:
     sandbox = text(table.get("sandbox", "best"), "run.sandbox")
     if sandbox not in _SANDBOX:
         raise ConfigError(f"{NAME}: `run.sandbox` is `{sandbox}`; use one of {', '.join(_SANDBOX)}.")
+    coordinator = text(table.get("coordinator", "auto"), "run.coordinator")
+    if coordinator not in _COORDINATOR:
+        raise ConfigError(
+            f"{NAME}: `run.coordinator` is `{coordinator}`; use one of {', '.join(_COORDINATOR)}."
+        )
     return RunSettings(
         has_network=network,
         read=_paths(table.get("read", []), "run.read"),
@@ -102,6 +110,7 @@ def parse_run(table: dict[str, Any]) -> RunSettings:
         worktrees=text(table.get("worktrees", ""), "run.worktrees"),
         sandbox=sandbox,
         interval_seconds=seconds(table.get("interval", "60s"), "run.interval"),
+        coordinator=coordinator,
     )
 
 

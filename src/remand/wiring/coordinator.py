@@ -12,6 +12,7 @@ from remand.adapters.coordinator.agent_socket import (
     read_call,
 )
 from remand.adapters.coordinator.protocol import pack_call
+from remand.adapters.coordinator.remote_ledger import ask_status
 from remand.adapters.coordinator.server import CommandLineCall, ConsultationProcesses, Coordinator
 from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.git.location import LedgerLocation, read_ref
@@ -24,7 +25,7 @@ from remand.wiring.after_call import after_call
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import ledger_id
 
-__all__ = ["BackgroundRuns", "CommandProcesses", "pack_call", "read_call", "read_ref"]
+__all__ = ["BackgroundRuns", "CommandProcesses", "ask_status", "pack_call", "read_call", "read_ref"]
 
 
 def make_consultants(opened: OpenLedger, *, is_users_own: bool) -> DirectorCommands:
@@ -33,14 +34,13 @@ def make_consultants(opened: OpenLedger, *, is_users_own: bool) -> DirectorComma
     return DirectorCommands(opened.ledger, commands, opened.settings.rules().policy)
 
 
-def make_coordinator(opened: OpenLedger, call: CommandLineCall) -> Coordinator:
-    """A coordinator that listens on the ledger's socket."""
+def make_coordinator(opened: OpenLedger, call: CommandLineCall, max_idle_seconds: float = 0.0) -> Coordinator:
+    """A coordinator that listens on the ledger's socket, for good or until nobody calls for so long."""
     require_socket_folder()
     opened.store.stay()
+    root, rules = opened.place.root, opened.settings.rules
     consultations = ConsultationProcesses(
-        opened.place.root,
-        inherited_environment("REMAND_"),
-        lambda: opened.settings.rules().policy.has_consultants,
+        root, inherited_environment("REMAND_"), lambda: rules().policy.has_consultants
     )
     return Coordinator(
         opened.ledger,
@@ -48,6 +48,7 @@ def make_coordinator(opened: OpenLedger, call: CommandLineCall) -> Coordinator:
         call,
         consultations.start,
         lambda: after_call(opened.place, opened).run(),
+        max_idle_seconds=max_idle_seconds,
     )
 
 

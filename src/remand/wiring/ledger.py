@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from remand.adapters.coordinator import remote_ledger
+from remand.adapters.coordinator import background_start, remote_ledger
 from remand.adapters.git import event_files, event_publisher
 from remand.adapters.git.location import LedgerLocation, find_place
 from remand.adapters.git.repository import GitIndex, GitRepository
@@ -26,7 +26,7 @@ from remand.wiring import after_call, gates
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
 
-__all__ = ["Gateway", "find_place", "machine_keys", "open_at", "open_ledger"]
+__all__ = ["Gateway", "background_start", "find_place", "machine_keys", "open_at", "open_ledger"]
 
 
 def open_ledger(folder: str = ".") -> OpenLedger:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
-from remand.adapters.coordinator.server import start_coordinator
+from remand.adapters.coordinator.server import SchedulerCoordinator
 from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.gates.claims import CommandClaims
 from remand.adapters.git import commits
@@ -59,11 +59,10 @@ def build_scheduler(
     )
     closing.callback(os.close, lock)
     launcher = make_agent_launcher(run.sandbox)
-    coordinator = (
-        start_coordinator(folders.socket, MODULE, place.root, environment) if socket_folder() else None
-    )
-    if coordinator is not None:
-        closing.callback(coordinator.close)
+    socket = folders.socket if socket_folder() and run.coordinator == "auto" else ""
+    coordinator = SchedulerCoordinator(socket, MODULE, place.root, environment)
+    closing.callback(coordinator.close)
+    coordinator.ensure()
     status, logs = StatusFile(folders.status), RunLogs(os.path.join(folders.own, "logs"))
     closing.callback(status.clear)
     ledger = LedgerClient(
@@ -126,7 +125,7 @@ def build_scheduler(
         status_file=status,
         breaker_file=StatusFile(os.path.join(folders.own, "breaker.json")),
         pid=os.getpid(),
-        others=_outside_chores(opened),
+        others=(*_outside_chores(opened), Chore("coordinator", run.interval_seconds, coordinator.ensure)),
     )
     return SchedulerHandle(scheduler, made, launcher, closing.close)
 

@@ -16,6 +16,10 @@ CALL = b"C"
 CALL_WITH_INPUT = b"G"
 """A call that brings along what it would have read from files or standard input. Only agent sockets take these."""
 ANSWER = b"R"
+STATUS = b"S"
+"""Asks who answers here: a JSON object of `CoordinatorStatus` comes back."""
+STOP = b"Q"
+"""The same, and the coordinator ends when it has answered everyone."""
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The ledger over the coordinator's socket: how requests and answers are encoded, and a client that sends them."""
+"""The ledger over the coordinator's socket: how requests, answers and status are encoded, and a client that asks for them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from remand.domain.record import Record
 from remand.domain.refusals import Refused, restore_refusal
 from remand.domain.task import Task
 from remand.ledger import codec
+
+STATUS_SECONDS = 10.0
 
 
 class WireAnswer(Record, kw_only=True):
@@ -78,6 +80,29 @@ class RemoteLedger:
 
     def close(self) -> None:
         self._connection.close()
+
+
+class CoordinatorStatus(Record, kw_only=True):
+    """Who answers at a socket."""
+
+    pid: int
+    version: str
+    since: str
+    ends_when_idle: bool
+    """True when it was started behind a command: nobody ends it, so it ends by itself."""
+
+
+encode_status = _encode
+
+
+def ask_status(path: str, *, stops: bool = False) -> CoordinatorStatus | None:
+    """Who answers at a socket, which ends on request; None when nobody does, or a version that cannot say."""
+    try:
+        with closing(Connection(path, STATUS_SECONDS)) as connection:
+            answer = connection.exchange(protocol.pack(protocol.STOP if stops else protocol.STATUS, b""))
+        return msgspec.json.decode(answer, type=CoordinatorStatus)
+    except (CoordinatorUnavailable, msgspec.MsgspecError):
+        return None
 
 
 def ask_coordinator(path: str, request: Request) -> Answer | None:

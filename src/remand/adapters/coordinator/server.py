@@ -18,8 +18,10 @@ from typing import TypeVar
 
 import msgspec
 
+from remand import startup
 from remand.adapters.coordinator import protocol, remote_ledger
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
+from remand.adapters.coordinator.remote_ledger import CoordinatorStatus, encode_status
 from remand.adapters.system.files import require_lock
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger, UnsyncedAnswers
@@ -194,7 +196,10 @@ class Coordinator:
         call: CommandLineCall,
         consult: Callable[[str], None] = lambda _: None,
         look_after: Callable[[], object] = lambda: None,
+        *,
+        max_idle_seconds: float = 0.0,
     ) -> None:
+        """Given a time, it ends when nobody has called for that long, and when another version is installed."""
         self._ledger = ledger
         self._call = call
         self._consult = consult
@@ -207,6 +212,17 @@ class Coordinator:
         for end in self._wakeup:
             end.setblocking(False)
         self._sync = GroupSync(ledger, self._wake)
+        self._max_idle_seconds = max_idle_seconds
+        self._last_call = time.monotonic()
+        self._status = encode_status(
+            CoordinatorStatus(
+                pid=os.getpid(),
+                version=startup.VERSION,
+                since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                ends_when_idle=bool(max_idle_seconds),
+            )
+        )
+        self._installation = _installation_mark()
         self._outdated_since = 0.0
         """Since when files for people are out of date; 0 when none is."""
 
@@ -229,11 +245,21 @@ class Coordinator:
                 ready = self._selector.select(min(wait, IDLE_SECONDS) if self._outdated_since else wait)
                 self._serve_ready(ready)
                 self._update_files(is_idle=not ready)
-                if time.monotonic() >= next_look:
+                if time.monotonic() >= next_look and not self._is_over():
                     self._apply_due()
                     next_look = time.monotonic() + HOUSEKEEPING_SECONDS
         finally:
             self._close()
+
+    def _is_over(self) -> bool:
+        """Ends one that stays behind commands when it is not wanted any more, and says so.
+
+        What another version has installed must not be loaded into this process, which has loaded only parts so far.
+        """
+        if self._max_idle_seconds:
+            is_idle = time.monotonic() - self._last_call >= self._max_idle_seconds
+            self._stopping |= is_idle or _installation_mark() != self._installation
+        return self._stopping
 
     def _update_files(self, *, is_idle: bool) -> None:
         """Makes the files for people when nobody waits for an answer, or when they are out of date for long."""
@@ -252,7 +278,9 @@ class Coordinator:
         except LedgerReplaced:
             self._stopping = True
         except (EnvironmentFault, BadLine, OSError):
-            return
+            # Whoever comes next says what is wrong. The ledger may be gone for good, and one that was started behind a
+            # command nobody would end.
+            self._stopping |= bool(self._max_idle_seconds)
 
     def _serve_ready(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         """One turn: accept, read, answer all asks that are there as one group, send."""
@@ -300,6 +328,11 @@ class Coordinator:
         payload: bytes,
         waiting: Askers,
     ) -> None:
+        self._last_call = time.monotonic()
+        if kind in (protocol.STATUS, protocol.STOP):
+            self._stopping |= kind == protocol.STOP
+            self._reply(client, self._status)
+            return
         if kind == protocol.CALL:
             try:
                 client.outgoing += protocol.pack_result(*self._call(*protocol.unpack_call(payload)))
@@ -397,6 +430,15 @@ def _listen_alone(path: str) -> tuple[socket.socket, int]:
     return listen(path, BACKLOG), lock
 
 
+def _installation_mark() -> tuple[int, int, int] | None:
+    """Changes when Remand is installed anew; None while it is not there."""
+    try:
+        status = os.stat(startup.__file__)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 START_SECONDS = 60.0
 END_SECONDS = 10.0
 
@@ -447,17 +489,30 @@ class CoordinatorProcess:
             self._process.wait()
 
 
-def start_coordinator(
-    path: str, module: str, folder: str, environment: Mapping[str, str]
-) -> CoordinatorProcess | None:
-    """A coordinator of this process's own, which listens at a socket; None where one does already."""
-    if is_listening(path):
-        return None
-    coordinator = CoordinatorProcess(module, folder, environment)
-    if not coordinator.wait_for(path):
-        coordinator.close()
-        raise EnvironmentFault("The coordinator does not start. Try `remand serve --no-http` to see why.")
-    return coordinator
+class SchedulerCoordinator:
+    """Sees to it that a coordinator runs as long as a scheduler does: another's, or one of its own, which ends with it."""
+
+    def __init__(self, path: str, module: str, folder: str, environment: Mapping[str, str]) -> None:
+        """Without a path, none is wanted."""
+        self._path = path
+        self._process = partial(CoordinatorProcess, module, folder, environment)
+        self._own: CoordinatorProcess | None = None
+
+    def ensure(self) -> None:
+        """Starts one where none answers, and keeps one that does from being idle; raises `EnvironmentFault` when none starts."""
+        if not self._path or remote_ledger.ask_status(self._path) is not None or is_listening(self._path):
+            return
+        self.close()
+        self._own = self._process()
+        if not self._own.wait_for(self._path):
+            self.close()
+            raise EnvironmentFault("The coordinator does not start. Try `remand serve --no-http` to see why.")
+
+    def close(self) -> None:
+        """Ends its own."""
+        if self._own is not None:
+            self._own.close()
+            self._own = None
 
 
 class ConsultationProcesses:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from binascii import crc32
 
 from remand.app import errors
+from remand.startup import VERSION
 
 
 def runtime_folder() -> str:
@@ -68,10 +70,13 @@ class LedgerFolders:
         self.notices = join(self.own, "notices")
         self.status = join(self.own, "scheduler.json")
         """Where the scheduler says how it is doing."""
+        self.coordinator_log = join(self.own, "coordinator.log")
+        """Where a coordinator that was started behind a command writes why it failed."""
         self.forge = join(state_folder(), "forges", ledger_id)
         """What polls of the forge note for one another."""
-        self.socket = join(runtime_folder(), f"{ledger_id}.sock")
-        """Where the coordinator listens."""
+        same = crc32(f"{VERSION}\0{state_folder()}".encode("utf-8", "surrogateescape"))
+        self.socket = join(runtime_folder(), f"{ledger_id}-{same:08x}.sock")
+        """Where the coordinator listens: one of the same version, which uses the same keys and notes as whoever calls."""
 
     def worktrees(self, root: str, named: str = "") -> str:
         """The folder of the tasks' worktrees: in the one the configuration names, seen from the main worktree, or here.

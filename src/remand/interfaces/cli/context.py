@@ -7,15 +7,17 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
-from remand.app.errors import UsageError
+from remand.app.errors import RemandError, UsageError
 from remand.app.requests import Acceptance, Request, actor_name, is_agent_environment
+from remand.config import inherited_environment
 from remand.domain import commands as c
+from remand.domain.access.coordinator_start import StartFacts
 from remand.domain.access.team import USER, Actor
 from remand.domain.events.event import KnownBy
 from remand.domain.instant import Instant, parse_local_instant
@@ -26,9 +28,9 @@ from remand.interfaces.cli.output import ProgressLines, Result, clean
 from remand.interfaces.cli.registry import CommandCall
 from remand.startup import TYPE_CHECKING
 from remand.wiring import gates as gates_of_ledger
-from remand.wiring.ledger import Gateway, find_place
+from remand.wiring.ledger import Gateway, background_start, find_place
 from remand.wiring.open_ledger import OpenLedger
-from remand.wiring.startup import LedgerLocation, current_branch
+from remand.wiring.startup import LedgerLocation, current_branch, socket_folder
 
 if TYPE_CHECKING:
     from remand.app.gates.done_claims import ClaimOutcome
@@ -119,10 +121,12 @@ class CallOrigin(NamedTuple):
 
     known_by: KnownBy = KnownBy.WORD
     """How it is known who makes the call."""
+    is_own_process: bool = False
+    """True when the process was started for this call, by whoever makes it."""
 
     @classmethod
     def of_this_process(cls, environment: Mapping[str, str]) -> CallOrigin:
-        return cls(os.getcwd(), environment, sys.stdout, sys.stderr, sys.stdout.isatty())
+        return cls(os.getcwd(), environment, sys.stdout, sys.stderr, sys.stdout.isatty(), is_own_process=True)
 
 
 class Context:
@@ -223,6 +227,26 @@ class Context:
             yield
         finally:
             progress.close()
+
+    def start_facts(self) -> StartFacts:
+        """What decides whether a command of whoever calls may start a coordinator."""
+        named = getattr(self.arguments, "agent", "") or self.actor()
+        return background_start.collect_facts(
+            inherited_environment(),
+            self.place.got,
+            setting=self.gateway.opened_ledger.settings.settings().run.coordinator,
+            actor="" if named == USER else named,
+        )
+
+    def start_coordinator_if_missing(self) -> None:
+        """Starts a coordinator behind a call that had to open the ledger itself."""
+        opened = self.gateway.already_open_ledger if self.has_opened_ledger else None
+        if opened is not None and socket_folder():
+            with suppress(RemandError, Refused):
+                folders, facts = opened.folders, self.start_facts()
+                background_start.start_if_missing(
+                    folders.socket, folders.coordinator_log, opened.place.root, facts
+                )
 
     def _request(self, command: c.Command, actor: str) -> Request:
         return Request(

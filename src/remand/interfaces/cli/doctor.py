@@ -20,10 +20,10 @@ from remand.domain.access.team import Member
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, command
 from remand.interfaces.cli.output import Result, clean, one_line
+from remand.interfaces.cli.serve import describe_coordinator
 from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.signatures import Doubt
 from remand.wiring import setup
-from remand.wiring.startup import find_socket
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -262,8 +262,8 @@ def _checks(context: Context) -> Iterator[Check]:
     else:
         yield Check("ignored", False, ".got/.gitignore is missing", "Run `remand init`.")
     yield from gate_checks(context)
-    socket = find_socket(opened.place)
-    yield Check("coordinator", True, f"running at {socket}" if socket else "not running (it is not needed)")
+    with suppress(EnvironmentFault):
+        yield Check("coordinator", True, describe_coordinator(context)[1])
 
 
 def _configuration(context: Context) -> Check:

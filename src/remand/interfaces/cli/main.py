@@ -9,6 +9,7 @@ from importlib import import_module
 from remand.app.errors import LedgerReplaced, RemandError, UsageError
 from remand.app.reminders import UnseenCounts, held_events_warning, key_warning, log_warning, reminder
 from remand.domain import refusals
+from remand.domain.access.coordinator_start import NEVER_STARTING
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
 from remand.interfaces.cli.output import NamedValues, ProgressLine, Result, as_json, clean, console
@@ -28,12 +29,16 @@ def run(arguments: list[str], origin: CallOrigin) -> int:
     warnings = _Warnings()
     code = _run(parse_call(arguments), origin, warnings)
     origin.stderr.write(f"{warnings.fault}{warnings.key}{warnings.held}{warnings.damage}{warnings.reminder}")
+    if origin.is_own_process and warnings.context and warnings.context.call.command not in NEVER_STARTING:
+        origin.stdout.flush()  # nobody waits for what is started behind the answer
+        warnings.context.start_coordinator_if_missing()
     return code
 
 
 class _Warnings:
-    """What is printed after an answer."""
+    """What is printed after an answer, and the call that it follows, once that was carried out or refused."""
 
+    context: Context | None = None
     fault = key = held = damage = reminder = ""
 
     @property
@@ -105,7 +110,7 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> Resul
     command, parser = command_parser(call.command)
     if call.wants_help:
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
-    context = Context(call, parser.parse_args(call.rest), origin)
+    context = warnings.context = Context(call, parser.parse_args(call.rest), origin)
     try:
         result = command.run(context)
     finally:

@@ -122,6 +122,10 @@ COMMANDS: dict[str, CommandEntry] = {
         "serve", "import what is new on the forge, and take the actions there that the policy allows", False
     ),
     "run": CommandEntry("run", "assign tasks to agents, start the agents, and supervise them", False),
+    "coordinator status": CommandEntry(
+        "serve", "show the coordinator of this ledger, or why none starts", False
+    ),
+    "coordinator stop": CommandEntry("serve", "end the coordinator of this ledger", False),
     "serve": CommandEntry("serve", "run the coordinator of this ledger, or listen for webhooks", False),
 }
 
@@ -130,7 +134,7 @@ COMMON_COMMANDS = (
     *("task add", "task list", "task show", "gate run", "review list"),
 )
 """What the short help shows first."""
-GROUPS = ("task", "handoff", "gate", "review", "lockout", "log", "graph", "analyze")
+GROUPS = ("task", "handoff", "gate", "review", "lockout", "log", "graph", "analyze", "coordinator")
 """Words that are no command by themselves."""
 
 _VALUED = {"-C": "folder", "--as": "actor", "--key": "key"}

@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -18,19 +19,25 @@ from remand.app.forge.poll import PollResult
 from remand.app.forge.ports import ForgeFault
 from remand.app.forge.sync import ForgeSync, SyncResult
 from remand.config import inherited_environment
+from remand.domain.access.agent_calls import require_outside_agent
+from remand.domain.access.coordinator_start import start_obstacle
 from remand.domain.events.event import KnownBy
 from remand.domain.text.words import format_count
 from remand.interfaces.cli import main
 from remand.interfaces.cli.context import CallOrigin, Context, argument, command
-from remand.interfaces.cli.output import Result
+from remand.interfaces.cli.output import Result, one_line
 from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
 from remand.interfaces.cli.registry import FORWARDED_VARIABLES, parse_call
-from remand.wiring.coordinator import make_coordinator
+from remand.wiring.coordinator import ask_status, make_coordinator
 from remand.wiring.forges import SECRET, WebhookListener, forge_sync
+from remand.wiring.ledger import background_start
 from remand.wiring.open_ledger import OpenLedger
-from remand.wiring.startup import find_socket
+from remand.wiring.startup import find_socket, folders_of
 
 SHOWN = 20
+MAX_IDLE_SECONDS = 900.0
+"""How long a coordinator that was started behind a command waits for the next."""
+END_SECONDS = 10.0
 
 
 @command("sync", argument("--again", action="store_true", help="retry the forge actions that were given up"))
@@ -101,6 +108,11 @@ def render_poll(polled: PollResult) -> str:
     "serve",
     argument("--no-http", action="store_true", help="serve only the coordinator's socket"),
     argument("--until-closed", action="store_true", help="exit when stdin closes (used by `remand run`)"),
+    argument(
+        "--background",
+        action="store_true",
+        help="detach, and exit after 15 idle minutes (used by other commands)",
+    ),
     argument("--webhooks", action="store_true", help="listen for the forge's webhooks, and poll it"),
     argument("--host", default="127.0.0.1", help="the address to listen on for webhooks"),
     argument("--port", type=int, default=8787, help="the port for webhooks"),
@@ -113,8 +125,10 @@ def _serve(context: Context) -> Result:
             "This version has no HTTP interface yet. Use `remand serve --no-http` for the coordinator, "
             "or `remand serve --webhooks` for the forge's webhooks."
         )
-    opened = context.opened_ledger
-    coordinator = make_coordinator(opened, lambda *call: _run_forwarded_call(opened, *call))
+    if context.arguments.background:
+        background_start.detach()
+    opened, max_idle = context.opened_ledger, MAX_IDLE_SECONDS if context.arguments.background else 0.0
+    coordinator = make_coordinator(opened, lambda *call: _run_forwarded_call(opened, *call), max_idle)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: coordinator.stop())
     if context.arguments.until_closed:
@@ -123,6 +137,42 @@ def _serve(context: Context) -> Result:
     coordinator.serve()
     opened.store.close()
     return Result({"stopped": True}, "Stopped.")
+
+
+@command("coordinator status")
+def _status(context: Context) -> Result:
+    data, text = describe_coordinator(context)
+    return Result(data, f"The coordinator is {text}.")
+
+
+def describe_coordinator(context: Context) -> tuple[dict[str, Any], str]:
+    """Whether a coordinator runs, since when and which, or why none is started: as data, and in a few words."""
+    folders = folders_of(context.place)
+    found, data = ask_status(folders.socket), {"socket": folders.socket}
+    if found is not None:
+        until = ", until nobody calls for 15 minutes" if found.ends_when_idle else ""
+        text = f"running since {found.since}{until} (pid {found.pid}, version {found.version})"
+        return {"running": True, **data, **msgspec.to_builtins(found)}, f"{text} at {folders.socket}"
+    why, failure = (
+        start_obstacle(context.start_facts()),
+        background_start.last_failure(folders.coordinator_log),
+    )
+    text = f"not running, and none is started: {why}" if why else "not running; your next command starts one"
+    return (
+        {"running": False, **data, "obstacle": why or None, "failure": failure or None},
+        f"{text}; the last one failed: {one_line(failure, 300)}" if failure else text,
+    )
+
+
+@command("coordinator stop")
+def _stop(context: Context) -> Result:
+    require_outside_agent("coordinator stop", is_confined=context.is_confined)
+    socket = folders_of(context.place).socket
+    found, until = ask_status(socket, stops=True), time.monotonic() + END_SECONDS
+    while found is not None and os.path.exists(socket) and time.monotonic() < until:
+        time.sleep(0.01)
+    text = f"The coordinator (pid {found.pid}) has ended." if found else "No coordinator runs."
+    return Result({"stopped": found is not None, "pid": found.pid if found else None}, text)
 
 
 def _wait_until_stdin_closes(stop: Callable[[], None]) -> None:
@@ -149,6 +199,7 @@ def _serve_webhooks(context: Context) -> Result:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     listener.start()
+    context.start_coordinator_if_missing()
     context.write_line(f"Webhooks at {listener.address} (pid {os.getpid()})")
     with suppress(KeyboardInterrupt):
         # Whatever it is doing, it ends at once: what was not imported yet is there for the next poll.

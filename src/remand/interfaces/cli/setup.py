@@ -15,6 +15,7 @@ from remand.app.log.keys import missing_lines, request_for_trust
 from remand.app.ports import Installation
 from remand.app.settings import SettingsSource
 from remand.domain.access.agent_calls import require_outside_agent
+from remand.domain.access.coordinator_start import AGENT_VARIABLES
 from remand.domain.gate.gate import GatePolicy, GateProposals, gate_title, render_figures
 from remand.domain.hosts import HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
@@ -165,10 +166,6 @@ class _Config:
         )
         with open(self._path, "w", encoding="utf-8") as file:
             file.write(text)
-
-
-AGENT_VARIABLES = ("REMAND_TASK", "CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "QWEN_CODE", "COPILOT_CLI")
-"""Set in the shells of agents, whose PATH and registries are nobody's word for the user's."""
 
 
 def _note_user(context: Context) -> str:

@@ -213,6 +213,7 @@ class DemoEnvironment:
             "XDG_STATE_HOME": own["state"],
             "XDG_RUNTIME_DIR": self._sockets,
             "GIT_CONFIG_GLOBAL": os.devnull,
+            "REMAND_COORDINATOR": "off",  # nothing outlives the demo
             **OWNER,
         }
         self._scheduler: subprocess.Popen[str] | None = None

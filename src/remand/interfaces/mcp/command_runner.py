@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
+from remand.domain.access.coordinator_start import OFF, VARIABLE
+
 DONE = 0
 COMMAND_LINE = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
 MAX_PROCESSES = 8
@@ -49,7 +51,8 @@ class CommandLineRunner:
     def __init__(self, folder: str, actor: str, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._own = ("--json", f"--as={actor}") if actor else ("--json",)
-        self._environment = without_placeholders(environment)
+        # What an agent's host calls starts no coordinator.
+        self._environment = without_placeholders(environment) | {VARIABLE: OFF}
         self._room = asyncio.Semaphore(MAX_PROCESSES)
         self._running: dict[tuple[str, ...], asyncio.Task[CommandResult]] = {}
         self._processes: set[Process] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from remand.adapters.coordinator import protocol, remote_ledger
+from remand.adapters.coordinator import protocol, remote_ledger, server
 from remand.adapters.coordinator.server import Coordinator
 from remand.app.errors import EnvironmentFault
 from remand.app.ledger import Ledger, UnsyncedAnswers
@@ -38,6 +39,12 @@ class SlowLedger:
         self.may_sync = threading.Event()
         self.fault: Exception | None = None
         self.files_fault: Exception | None = None
+        self.due_fault: Exception | None = None
+
+    def ask_all(self, requests: Sequence[Request]) -> list[Refused]:
+        if self.due_fault:
+            raise self.due_fault
+        return [Refused("bad_value", "") for _ in requests]
 
     def decide_all(self, requests: Sequence[Request]) -> UnsyncedAnswers:
         self.is_deciding.set()
@@ -172,3 +179,79 @@ def test_files_for_people_that_cannot_be_made_do_not_end_the_coordinator(
     assert ledger.files_made.wait(PATIENCE)
 
     assert b"group 2" in answer(ask())
+
+
+@pytest.fixture
+def behind(
+    ledger: SlowLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[float], threading.Thread]]:
+    """Runs a coordinator that was started behind a command, and may be idle for so many seconds."""
+    monkeypatch.setattr(server, "HOUSEKEEPING_SECONDS", 0.01)
+    started: list[tuple[Coordinator, threading.Thread]] = []
+
+    def run(seconds: float) -> threading.Thread:
+        path = str(tmp_path / "socket")
+        coordinator = Coordinator(
+            cast(Ledger, ledger), path, lambda *_: (0, b"", b""), max_idle_seconds=seconds
+        )
+        serving = threading.Thread(target=coordinator.serve)
+        started.append((coordinator, serving))
+        serving.start()
+        return serving
+
+    yield run
+    for coordinator, serving in started:
+        coordinator.stop()
+        serving.join(PATIENCE)
+
+
+def test_one_behind_a_command_ends_when_nobody_calls(
+    behind: Callable[[float], threading.Thread], tmp_path: Path
+) -> None:
+    serving = behind(0.05)
+
+    serving.join(PATIENCE)
+    assert not serving.is_alive()
+    assert not (tmp_path / "socket").exists()
+
+
+def test_one_behind_a_command_ends_when_another_version_is_installed(
+    behind: Callable[[float], threading.Thread], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = behind(3600.0)
+    assert remote_ledger.ask_status(str(tmp_path / "socket"))
+
+    monkeypatch.setattr(server, "_installation_mark", lambda: None)
+    serving.join(PATIENCE)
+    assert not serving.is_alive()
+
+
+def test_one_behind_a_command_ends_when_its_ledger_cannot_be_used_any_more(
+    behind: Callable[[float], threading.Thread], ledger: SlowLedger
+) -> None:
+    ledger.due_fault = EnvironmentFault("The ledger is gone.")
+    serving = behind(3600.0)
+
+    serving.join(PATIENCE)
+    assert not serving.is_alive()
+
+
+def test_who_is_asked_to_stop_says_who_it_is_answers_what_came_before_and_ends(
+    behind: Callable[[float], threading.Thread], ledger: SlowLedger, tmp_path: Path
+) -> None:
+    serving, path = behind(3600.0), str(tmp_path / "socket")
+    ledger.may_decide.set()
+    ledger.may_sync.set()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(path)
+        connection.sendall(FRAME + protocol.pack(protocol.STOP, b""))
+        received = b""
+        while part := connection.recv(1 << 16):
+            received += part
+
+    assert b"group 1" in received
+    assert f'"pid":{os.getpid()}'.encode() in received
+    serving.join(PATIENCE)
+    assert not serving.is_alive()
+    assert remote_ledger.ask_status(path) is None
