@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.app.gates.runner import PreparedFolders
+from remand.app.gates.preparation import PreparedFolders
 
 Campaign = Callable[[int, int], int]
 NOBODY = 65534

@@ -13,20 +13,17 @@ from remand.adapters.projects.project import Project, proposal
 from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 _ESLINT_FILE = re.compile(r"eslint\.config\.[cm]?[jt]s|\.eslintrc(?:\.(?:js|cjs|json|ya?ml))?")
-_LINKED = (
-    "mkdir -p node_modules && ln -sfn '{cache}'/node_modules/* '{cache}'/node_modules/.[!.]* node_modules/ && "
-    'PATH="$PWD/node_modules/.bin:$PATH" && '
-)
-"""Links each package into a folder of the checkout's own, as tools write to `node_modules/.cache`."""
+_LINKED = ". '{cache}/link.sh' && "
+"""Links the packages into a checkout's own folder; `node_packages.py` wrote it."""
+_SCRIPT = "{scripts}/node_packages.py"
 _REPORTERS = "{cache}/reporters"
-_QUIET = "--ignore-scripts --no-audit --no-fund"
-_INSTALL = {
-    "package-lock.json": f"npm ci {_QUIET}",
-    "npm-shrinkwrap.json": f"npm ci {_QUIET}",
-    "pnpm-lock.yaml": "pnpm install --frozen-lockfile --ignore-scripts",
-    "yarn.lock": "yarn install --frozen-lockfile --ignore-scripts",
-}
-_UNLOCKED = f"npm install --no-package-lock {_QUIET}"
+_LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock")
+_SETTINGS = (".npmrc", ".yarnrc", ".yarnrc.yml", "pnpm-workspace.yaml")
+_MANIFEST = re.compile(r"(?:(?!node_modules/)[^/]+/){1,3}package\.json")
+_NO_MEMBER = re.compile(
+    r"(?:.*/)?(?:examples?|fixtures?|__fixtures__|tests?|__tests__|templates?|docs?|website|node_modules)/.*"
+)
+_MAX_MEMBERS = 200
 _NO_TEST = "no test specified"
 _FOLLOWED = re.compile(
     r"(?:npm run(?:-script)?|npm|yarn(?: run)?|pnpm(?: run)?)\s+([\w:.-]+)(?:\s+--(?:\s+.*)?)?"
@@ -34,16 +31,29 @@ _FOLLOWED = re.compile(
 _MAX_DEPTH = 5
 _NEEDS_SHELL = re.compile(r"[*?\['\"\\$`]")
 _VARIABLES = re.compile(r"(?:cross-env\s+)?((?:[A-Z_][A-Z0-9_]*=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)*)")
-_RUNNER = re.compile(r"(?:^|\s)(?:npx\s+)?(vitest|jest|mocha|tape|ava|tap|node\s+--test)(?=\s|$)")
+_NODE = r"node(?:\s+(?:--?(?:import|require|loader|conditions|experimental-loader|env-file|r|C)\s+[^\s-]\S*|-(?!-test\b)\S+))*"
+_RUNNER = re.compile(
+    rf"(?:^|\s)(?:npx\s+)?((?:{_NODE}\s+)?(?:\./)?node_modules/(?:\.bin/)?(?P<path>vitest|jest|mocha|tape|ava)(?:/\S+)?"
+    rf"|(?P<name>vitest|jest|mocha|tape|ava|tap)|(?P<react>react-scripts)\s+test|(?P<node>(?:{_NODE}|tsx)\s+--test))(?=\s|$)"
+)
+_NODE_FILE = re.compile(rf"(?:^|\s)(?P<start>{_NODE})\s+(?P<file>[\w./-]+)$")
 _WRAPPER = re.compile(r"(?:npx\s+)?(?:nyc|c8)\s")
 _WRAPPED_SCRIPT = re.compile(r"(?:npm run(?:-script)?|yarn|pnpm)\s+[\w:.-]+$")
 _NO_BUILD = re.compile(
     r"(?:npx\s+)?(?:eslint|standard|xo|prettier|biome|tsd|tstyche|attw|publint|aud|npm audit|eclint|dtslint|echo)\b|tsc\b.*(?:--noEmit|tsconfig)"
 )
+_NO_TESTS = re.compile(r"(?:[\w-]+:)?(?:lint|format|fmt|style|prettier|eslint|audit)(?:[:.-].*)?")
+"""Scripts that test nothing and build nothing, and may write to the checkout."""
+_AFTER = re.compile(
+    r"(?:(?:npx|yarn|pnpm(?:\s+exec)?)\s+)?(?:tsc|del|del-cli|rimraf|rm|size-limit|cost-of-modules|flow|type-coverage|codecov|coveralls|bundlewatch|depcheck|knip"
+    r"|(?:nyc|c8)\s+(?:report|check-coverage)|rollup|tsup|webpack|vite build|esbuild|unbuild|tsdown|microbundle|madge|cspell)\b"
+    r"|(?:npm|yarn|pnpm)\s+(?:run\s+)?[\w:.-]*(?:lint|size|types?|typecheck|format|build|docs?|audit|coverage)[\w:.-]*$"
+)
+"""What may follow the tests in a script and tests nothing itself."""
 _REPORTED = {
-    "vitest": ("junit", "run --reporter=junit --outputFile='{report}'"),
+    "vitest": ("junit", "run --reporter=default --reporter=junit --outputFile.junit='{report}'"),
     "jest": ("junit", "--ci --reporters=jest-junit"),
-    "mocha": ("junit", "--reporter=xunit --reporter-option=output='{report}'"),
+    "mocha": ("junit", "--no-diff --reporter=xunit --reporter-option=output='{report}'"),
     "tape": ("tap", ""),
     "ava": ("tap", "--tap"),
     "tap": ("tap", "--reporter=tap --disable-coverage"),
@@ -51,7 +61,7 @@ _REPORTED = {
 }
 """By runner: the parser of what it reports, and the words that make it report so."""
 _OWN_REPORT = re.compile(
-    r"\s(?:run(?=\s|$)|--coverage\S*|--watch\S*|(?:-R|--reporters?|--test-reporter|-f|--format)(?:=|\s+)\S+|--fix|--cache|--verbose)"
+    r"\s(?:run(?=\s|$)|--coverage\S*|--watch\S*|(?:-R|--reporters?|--test-reporter|-f|--format)(?:=|\s+)\S+|--fix|--cache|--verbose|--typecheck\S*)"
 )
 
 
@@ -72,12 +82,10 @@ class _Package(msgspec.Struct, rename="camel"):
 
 
 class _Modules:
-    """Where a project's packages are: made from its lock file and linked in, or found in the main worktree."""
+    """A project's packages, made from its lock file and linked into each checkout; none where it needs none."""
 
     def __init__(self, project: Project, package: _Package) -> None:
         self.prepare = _prepare(project, package)
-        is_found = self.prepare is None and project.has_folder("node_modules/.bin")
-        self.path = ("node_modules/.bin",) if is_found else ()
 
     def command(self, program: str, *words: str) -> tuple[str, ...]:
         """A program of the project's packages, with its arguments."""
@@ -98,10 +106,14 @@ class _TestScript(NamedTuple):
     """The part of a package's test script that runs the tests."""
 
     runner: str
+    start: str
+    """The words that start it."""
     variables: str
     words: str
     builds: str
     """What comes before it, without linters."""
+    more: str = ""
+    """A runner that comes after it, and is not run."""
 
 
 def propose(project: Project) -> GateProposals:
@@ -113,29 +125,34 @@ def propose(project: Project) -> GateProposals:
     found = [
         made
         for made in (
-            _tests(package, modules),
+            _tests(project, package, modules),
             _lint(project, package, modules),
             _types(project, package, modules),
         )
         if made is not None
     ]
-    return GateProposals(gates=tuple(found), path=modules.path if found else ())
+    return GateProposals(gates=tuple(found))
 
 
-def _tests(package: _Package, modules: _Modules) -> GateProposal | None:
+def _tests(project: Project, package: _Package, modules: _Modules) -> GateProposal | None:
     script = package.script("test")
-    found = _test_script(package, script)
+    found = _test_script(project, package)
     if found is None:
         depended = next((name for name in ("vitest", "jest", "mocha", "ava") if package.needs(name)), "")
-        found = _TestScript(depended, "", "", "") if depended else None
+        found = _TestScript(depended, depended, "", "", "") if depended else None
         why = f"package.json depends on {depended}"
     else:
         why = f'package.json has a script "test" that runs {found.runner}'
+        why += f"; it also runs `{found.more}`, which is not part of this gate" if found.more else ""
     if found is not None:
         return _reported_tests(found, why, package, modules)
     if not script or _NO_TEST in script:
         return None
-    command = modules.shell("npm test --silent") if modules.prepare else ("npm", "test", "--silent")
+    command = (
+        modules.shell("npm test --silent --ignore-scripts=false")
+        if modules.prepare
+        else ("npm", "test", "--silent")
+    )
     why = 'package.json has a script "test"'
     return proposal("tests", command, "exit", why, require={"max_errors": 0.0}, prepare=modules.prepare)
 
@@ -145,23 +162,18 @@ def _reported_tests(found: _TestScript, why: str, package: _Package, modules: _M
     parser, report = _REPORTED[found.runner]
     prepare, variables = modules.prepare, found.variables
     if found.runner == "jest":
-        if not package.needs("jest-junit") and prepare is None:
-            why += "; with jest-junit its tests could be counted"
-            command = modules.shell(f"{variables}jest{found.words} --ci".strip(), found.builds)
-            return proposal("tests", command, "exit", why, require={"max_errors": 0.0})
         variables = f"JEST_JUNIT_OUTPUT_FILE='{{report}}' {variables}"
-        if prepare is not None and not package.needs("jest-junit"):
+        if prepare is None:
+            why += "; with jest-junit its tests could be counted"
+            command = modules.shell(f"{found.variables}{found.start}{found.words} --ci".strip(), found.builds)
+            return proposal("tests", command, "exit", why, require={"max_errors": 0.0})
+        if not package.needs("jest-junit"):
             report = report.replace("jest-junit", f"'{_REPORTERS}/node_modules/jest-junit'")
-            install = f"npm install {_QUIET} --prefix '{_REPORTERS}' jest-junit"
-            line = f"{prepare.command[-1]} && {install}"
-            prepare = GatePreparation(command=(*prepare.command[:-1], line), key=prepare.key)
+            prepare = GatePreparation(command=(*prepare.command, "--with", "jest-junit"), key=prepare.key)
             modules.prepare = prepare  # for the other gates, too, so that everything is installed once
-    runner, words = found.runner, found.words
-    line = (
-        f"{variables}{runner} {report}{words}"
-        if runner == "node --test"
-        else f"{variables}{runner}{words} {report}"
-    )
+    start, words = found.start, found.words
+    is_node = found.runner == "node --test"
+    line = f"{variables}{start} {report}{words}" if is_node else f"{variables}{start}{words} {report}"
     plain = line.strip().replace("'{report}'", "{report}")
     is_plain = (
         modules.prepare is None and not variables and not found.builds and not _NEEDS_SHELL.search(plain)
@@ -170,50 +182,98 @@ def _reported_tests(found: _TestScript, why: str, package: _Package, modules: _M
     return proposal("tests", command, parser, why, require={"max_failures": 0.0}, prepare=prepare)
 
 
-def _test_script(package: _Package, script: str) -> _TestScript | None:
-    """The runner in a script, and in the scripts that it runs; None when it is none that reports."""
-    parts = list(_script_parts(package, script, _MAX_DEPTH))
+def _test_script(project: Project, package: _Package) -> _TestScript | None:
+    """The runner in the test script, and in the scripts that it runs; None when it is none that reports."""
+    parts = list(_script_parts(package, "test", _MAX_DEPTH))
     for place, part in enumerate(parts):
-        variables = _VARIABLES.match(part)
-        rest = part[variables.end() :] if variables else part
-        runner = _RUNNER.search(rest)
-        if runner and (runner.start() == 0 or _WRAPPER.match(rest) or rest.startswith("npx ")):
-            # What comes after it and is no check of another gate would not be run.
-            if not all(_NO_BUILD.search(after) for after in parts[place + 1 :]):
-                return None
-            words = _OWN_REPORT.sub("", re.split(r"\s\|\s", rest[runner.end() :])[0])
-            builds = " && ".join(before for before in parts[:place] if not _NO_BUILD.search(before))
-            name = " ".join(runner[1].split())
-            return _TestScript(name, variables[1] if variables else "", words.rstrip(), builds)
+        runner = _runner_in(project, part)
+        if runner is None:
+            continue
+        after = [
+            later for later in parts[place + 1 :] if not (_NO_BUILD.search(later) or _AFTER.match(later))
+        ]
+        # What comes after it and may be tests of another kind would not be run.
+        if not all(_runner_in(project, later) for later in after):
+            return None
+        builds = " && ".join(before for before in parts[:place] if not _NO_BUILD.search(before))
+        return runner._replace(builds=builds, more=after[0] if after else "")
     return None
 
 
-def _script_parts(package: _Package, script: str, depth: int) -> Iterator[str]:
+def _runner_in(project: Project, part: str) -> _TestScript | None:
+    """The runner that one command of a script starts."""
+    variables = _VARIABLES.match(part)
+    rest = part[variables.end() :] if variables else part
+    runner = _RUNNER.search(rest)
+    if runner is None and (file := _NODE_FILE.search(rest)) and (file.start() == 0 or _WRAPPER.match(rest)):
+        return _file_runner(project, file, variables[1] if variables else "")
+    if runner is None or not (runner.start() == 0 or _WRAPPER.match(rest) or rest.startswith("npx ")):
+        return None
+    words = _OWN_REPORT.sub("", re.split(r"\s\|\s", rest[runner.end() :])[0])
+    name = runner["path"] or runner["name"] or ("jest" if runner["react"] else "node --test")
+    start = " ".join(runner[1].split())
+    return _TestScript(name, start, variables[1] if variables else "", words.rstrip(), "")
+
+
+def _file_runner(project: Project, file: re.Match[str], variables: str) -> _TestScript | None:
+    """A file of tests that `node` runs by itself."""
+    name = file["file"].removeprefix("./").rstrip("/")
+    text = project.text(project.first(name, f"{name}.js", f"{name}/index.js"))
+    if re.search(r"""["']node:test["']|require\(["']test["']\)""", text):
+        return _TestScript("node --test", file["start"], variables, f" {file['file']}", "")
+    if re.search(r"""["']tape["']""", text):
+        return _TestScript("tape", f"{file['start']} {file['file']}", variables, "", "")
+    return None
+
+
+def _script_parts(package: _Package, name: str, depth: int) -> Iterator[str]:
     """The commands of a script in their order, those of the scripts that it runs in their place."""
+    if before := package.script(f"pre{name}"):
+        yield from _command_parts(package, before, depth)
+    yield from _command_parts(package, package.script(name), depth)
+
+
+def _command_parts(package: _Package, script: str, depth: int) -> Iterator[str]:
     for part in filter(None, (part.strip() for part in script.split("&&"))):
         wrapped = _WRAPPED_SCRIPT.search(part) if _WRAPPER.match(part) else None
         named = _FOLLOWED.fullmatch(wrapped[0] if wrapped else part)
-        inner = package.script(named[1]) if named else ""
-        if inner and depth:
-            yield from _script_parts(package, inner, depth - 1)
+        if named and _NO_TESTS.fullmatch(named[1]):
+            continue
+        if named and package.script(named[1]) and depth:
+            yield from _script_parts(package, named[1], depth - 1)
         else:
             yield part
 
 
 def _lint(project: Project, package: _Package, modules: _Modules) -> GateProposal | None:
     own = project.paths_matching(_ESLINT_FILE)
-    if not package.needs("eslint") or not (own or package.eslint_config):
-        return None
-    why = f"{own[0] if own else 'package.json'} configures eslint"
-    parts = [part for script in package.scripts.values() for part in str(script).split("&&")]
-    used = next((part.strip() for part in parts if part.strip().startswith("eslint ")), "eslint .")
-    words = _OWN_REPORT.sub("", used).removeprefix("eslint").split()
-    if any(set(word) & set("$`|;<>") for word in words):
-        words = ["."]
-    line = " ".join(("eslint", "-f", "json", *words))
-    has_pattern = _NEEDS_SHELL.search(line)
-    command = modules.shell(line) if modules.prepare or has_pattern else tuple(line.split())
-    return proposal("lint", command, "eslint", why, require={"max_errors": 0.0}, prepare=modules.prepare)
+    if package.needs("eslint") and (own or package.eslint_config):
+        why = f"{own[0] if own else 'package.json'} configures eslint"
+        line = " ".join(("eslint", "-f", "json", *_linter_words(package, "eslint")))
+        has_pattern = _NEEDS_SHELL.search(line)
+        command = modules.shell(line) if modules.prepare or has_pattern else tuple(line.split())
+        return proposal("lint", command, "eslint", why, require={"max_errors": 0.0}, prepare=modules.prepare)
+    if package.needs("xo"):
+        command = modules.shell(" ".join(("xo", "--reporter=json", *_linter_words(package, "xo"))))
+        why = "package.json depends on xo"
+        return proposal("lint", command, "eslint", why, require={"max_errors": 0.0}, prepare=modules.prepare)
+    if package.needs("@biomejs/biome") and (own_file := project.first("biome.json", "biome.jsonc")):
+        words = _linter_words(package, "biome")
+        is_check = words[:1] in (["check"], ["lint"], ["ci"])
+        command = modules.shell(" ".join(("biome", *(words if is_check else ("lint", ".")))))
+        why = f"{own_file} configures biome"
+        return proposal("lint", command, "exit", why, require={"max_errors": 0.0}, prepare=modules.prepare)
+    return None
+
+
+def _linter_words(package: _Package, tool: str) -> list[str]:
+    """What the project's own scripts let a linter look at; everything where they do not say."""
+    parts = [part.strip() for script in package.scripts.values() for part in str(script).split("&&")]
+    used = next((part for part in parts if part.startswith(f"{tool} ") and "--fix" not in part), "")
+    used = used or next((part for part in parts if part.startswith(f"{tool} ")), "")
+    words = _OWN_REPORT.sub("", used).removeprefix(tool).split()
+    has_more = any(set(word) & set("$`|;<>") for word in words)
+    return words if words and not has_more else ["."]
 
 
 def _types(project: Project, package: _Package, modules: _Modules) -> GateProposal | None:
@@ -227,18 +287,20 @@ def _types(project: Project, package: _Package, modules: _Modules) -> GatePropos
 
 
 def _prepare(project: Project, package: _Package) -> GatePreparation | None:
-    """How to fetch the packages. A workspace of several packages, and Yarn without node_modules, are left to the user."""
-    has_packages = bool(package.dependencies or package.dev_dependencies)
-    is_special = package.workspaces is not None or ".yarnrc.yml" in project.paths
-    if not has_packages or is_special or "pnpm-workspace.yaml" in project.paths:
+    """How to fetch the packages, those of a workspace's members too; None where nothing is needed."""
+    is_workspace = package.workspaces is not None or "packages:" in project.text("pnpm-workspace.yaml")
+    if not (package.dependencies or package.dev_dependencies or is_workspace):
         return None
-    lock = project.first(*_INSTALL)
-    key = ("package.json", lock) if lock else ("package.json",)
-    files = " ".join((*key, *([".npmrc"] if ".npmrc" in project.paths else [])))
-    install = _INSTALL.get(lock, _UNLOCKED)
-    return GatePreparation(
-        command=("sh", "-c", f"cp {files} '{{cache}}' && cd '{{cache}}' && {install}"), key=key
+    members = [path for path in project.paths_matching(_MANIFEST) if not _NO_MEMBER.fullmatch(path)]
+    settings = [path for path in _SETTINGS if path in project.paths]
+    lock = project.first(*_LOCKS)
+    key = (
+        "package.json",
+        *filter(None, [lock]),
+        *settings,
+        *(members[:_MAX_MEMBERS] if is_workspace else ()),
     )
+    return GatePreparation(command=("python3", _SCRIPT, "{cache}"), key=key)
 
 
 def _package(text: str) -> _Package | None:

@@ -31,9 +31,10 @@ def read_text(root: str, path: str) -> str:
         os.close(descriptor)
 
 
-def has_folder(root: str, path: str) -> bool:
-    """Whether there is such a folder."""
-    return os.path.isdir(os.path.join(root, path))
+def has_program(root: str, path: str) -> bool:
+    """Whether there is such a program."""
+    place = os.path.join(root, path)
+    return os.path.isfile(place) and os.access(place, os.X_OK)
 
 
 class Project(NamedTuple):
@@ -43,8 +44,8 @@ class Project(NamedTuple):
     """Every tracked file, from the repository's root."""
     read: Callable[[str], str]
     """A tracked file's text; empty when there is none, or none that can be read."""
-    has_folder: Callable[[str], bool]
-    """Whether the main worktree has such a folder, tracked or not."""
+    has_program: Callable[[str], bool]
+    """Whether the main worktree has such a program, tracked or not."""
 
     def text(self, path: str) -> str:
         """A file's text; empty when it is not tracked."""
@@ -71,7 +72,7 @@ def project_in(root: str, paths: list[str]) -> Project:
     return Project(
         paths=frozenset(paths),
         read=partial(read_text, root),
-        has_folder=partial(has_folder, root),
+        has_program=partial(has_program, root),
     )
 
 

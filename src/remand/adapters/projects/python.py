@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import configparser
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from remand.adapters.projects.project import Project, proposal
+from remand.adapters.projects.python_requirements import PythonRequirements, ini_sections
 from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -100,253 +99,25 @@ def _dependency_names(value: object, *, is_inside: bool, depth: int) -> Iterator
                 yield match[1]
 
 
-# What the tests and checkers need, wherever the project says it.
-
-_WANTED = frozenset(
-    [
-        "test",
-        "tests",
-        "testing",
-        "pytest",
-        "unittest",
-        "dev",
-        "devel",
-        "develop",
-        "development",
-        "lint",
-        "linting",
-        "linters",
-        "type",
-        "types",
-        "typing",
-        "typecheck",
-        "typechecks",
-        "typechecking",
-        "mypy",
-        "check",
-        "checks",
-        "ci",
-        "qa",
-    ]
-)
-_UNWANTED = frozenset(
-    [
-        "doc",
-        "docs",
-        "documentation",
-        "release",
-        "publish",
-        "build",
-        "bench",
-        "benchmark",
-        "benchmarks",
-        "update",
-    ]
-)
-_REQUIREMENT_FILES = re.compile(
-    r"[^/]*requirements[^/]*\.txt|requirements/[^/]+\.txt|tests?/requirements[^/]*\.txt"
-)
-_NAME_END = re.compile(r"[^A-Za-z0-9._-]")
-_PLUGINS = {
-    "--cov": "pytest-cov",
-    "--timeout": "pytest-timeout",
-    "--benchmark": "pytest-benchmark",
-    "asyncio_mode": "pytest-asyncio",
-    "-n auto": "pytest-xdist",
-    "--numprocesses": "pytest-xdist",
-    "--randomly": "pytest-randomly",
-}
-"""Settings of pytest that only a plug-in understands."""
-_HOOKS = {"ruff": "ruff-pre-commit", "mypy": "mirrors-mypy"}
-"""The repositories from which pre-commit takes a tool."""
-_INSTALLABLE = ("setup.py", "setup.cfg", "pyproject.toml")
-MAX_PACKAGES = 60
-
-
-def is_wanted(name: str) -> bool:
-    """True for the name of a group, an extra or a file that is about tests or checkers."""
-    parts = set(re.split(r"[-_.\s/]+", name.lower()))
-    return bool(parts & _WANTED) and not parts & _UNWANTED
-
-
-def requirement_name(requirement: str) -> str:
-    """The package that a requirement names, as indexes compare it."""
-    return re.sub(r"[-_.]+", "-", _NAME_END.split(requirement.strip(), maxsplit=1)[0]).lower()
-
-
-class PythonRequirements:
-    """What to install for the gates of a project, as arguments of `python_environment.py`."""
-
-    def __init__(self, project: Project, settings: Mapping[str, Any]) -> None:
-        self._project = project
-        self._settings = settings
-        self.lock = project.first("uv.lock", "poetry.lock", "pdm.lock")
-        self.groups = [
-            name for name in self._group_names() if is_wanted(name) or name in ("default", "hatch-test")
-        ]
-        self.extras = [name for name in self._extra_names() if is_wanted(name)]
-        self.files = self._requirement_files()
-        self.packages: list[str] = []
-        self._add_from_tox()
-        self._add_from_nox()
-        self.extras = list(dict.fromkeys(self.extras))
-        self.files = list(dict.fromkeys(path for path in self.files if path in project.paths))
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The files that decide what is installed."""
-        named = (*_INSTALLABLE, self.lock, *self.files)
-        return tuple(path for path in dict.fromkeys(named) if path in self._project.paths)
-
-    def arguments(self, tools: list[str]) -> list[str]:
-        """The script's arguments, with the tools of gates that nothing declares."""
-        packages = [*self.packages[:MAX_PACKAGES], *tools]
-        return [
-            *(["--lock", self.lock] if self.lock else []),
-            *(word for name in self.groups for word in ("--group", name)),
-            *(word for name in self.extras for word in ("--extra", name)),
-            *(word for path in self.files for word in ("--requirements", path)),
-            *(word for package in dict.fromkeys(packages) for word in ("--with", package)),
-            *([] if self.is_package else ["--no-project"]),
-        ]
-
-    @property
-    def is_package(self) -> bool:
-        """True when the project can be installed."""
-        poetry = _at(self._settings, "tool", "poetry")
-        if poetry and poetry.get("package-mode") is False:
-            return False
-        has_metadata = "[metadata]" in self._project.text("setup.cfg")
-        return "build-system" in self._settings or "setup.py" in self._project.paths or has_metadata
-
-    def tool(self, name: str, declared: frozenset[str]) -> list[str]:
-        """A tool to install besides what is declared: in pre-commit's version where that names one."""
-        if name in declared | {requirement_name(package) for package in self.packages}:
-            return []
-        rev, more = _pre_commit_hook(self._project.text(".pre-commit-config.yaml"), _HOOKS.get(name, "?"))
-        return [f"{name}=={rev}" if rev else name, *more]
-
-    def plugins(self, declared: frozenset[str]) -> list[str]:
-        """Plug-ins of pytest that its settings need and nothing declares."""
-        names = ("pytest.ini", "pytest.toml", "setup.cfg", "tox.ini")
-        text = str(_at(self._settings, "tool", "pytest")) + "".join(map(self._project.text, names))
-        found = [plugin for word, plugin in _PLUGINS.items() if word in text]
-        return [plugin for plugin in dict.fromkeys(found) if plugin not in declared]
-
-    def _group_names(self) -> Iterator[str]:
-        settings = self._settings
-        yield from _at(settings, "dependency-groups")
-        yield from _at(settings, "tool", "pdm", "dev-dependencies")
-        poetry = _at(settings, "tool", "poetry")
-        yield from _at(poetry, "group")
-        yield from ["dev"] if "dev-dependencies" in poetry else []
-        yield from _at(settings, "tool", "hatch", "envs")
-
-    def _extra_names(self) -> Iterator[str]:
-        settings = self._settings
-        yield from _at(settings, "project", "optional-dependencies")
-        yield from _at(settings, "tool", "poetry", "extras")
-        yield from _at(settings, "tool", "flit", "metadata", "requires-extra")
-        yield from _ini(self._project.text("setup.cfg")).get("options.extras_require", {})
-        for keyword in _setup_keywords(self._project.text("setup.py")):
-            if keyword.arg == "extras_require" and isinstance(keyword.value, ast.Dict):
-                yield from (str(key.value) for key in keyword.value.keys if isinstance(key, ast.Constant))
-
-    def _requirement_files(self) -> list[str]:
-        found = self._project.paths_matching(_REQUIREMENT_FILES)
-        plain = [path for path in found if re.fullmatch(r"(?:requirements/)?requirements\.txt", path)]
-        return plain + [
-            path for path in found if is_wanted(path.removeprefix("requirements/").removesuffix(".txt"))
-        ]
-
-    def _add_from_tox(self) -> None:
-        text = self._project.text("tox.ini") or str(
-            _at(self._settings, "tool", "tox").get("legacy_tox_ini", "")
-        )
-        base = _ini(text).get("testenv", {})
-        for row in base.get("deps", "").splitlines():
-            self._add(row.strip())
-        self.extras += [
-            name for name in re.split(r"[\s,]+", base.get("extras", "")) if re.fullmatch(r"[\w-]+", name)
-        ]
-        known = set(_at(self._settings, "dependency-groups"))
-        wanted = re.split(r"[\s,]+", base.get("dependency_groups", ""))
-        self.groups += [name for name in wanted if name in known and name not in self.groups]
-
-    def _add_from_nox(self) -> None:
-        """What sessions about tests install, as far as it is written there word by word."""
-        tree = _parse(self._project.text("noxfile.py"))
-        sessions = [
-            node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and is_wanted(node.name)
-        ]
-        calls = [node for session in sessions for node in ast.walk(session) if isinstance(node, ast.Call)]
-        for call in calls:
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "install":
-                constants = [word.value for word in call.args if isinstance(word, ast.Constant)]
-                words = [word for word in constants if isinstance(word, str)]
-                for before, word in zip(["", *words], words, strict=False):
-                    self._add(f"-r {word}" if before in ("-r", "--requirement") else word)
-
-    def _add(self, requirement: str) -> None:
-        """Takes one requirement of a tool's settings in; what holds for some environments alone is left out."""
-        file = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", requirement)
-        own = re.fullmatch(r"(?:-e\s*)?\.\[([\w, -]+)\]", requirement)
-        if file:
-            self.files.append(file[1].removeprefix("./"))
-        elif own:
-            self.extras += [name.strip() for name in own[1].split(",")]
-        elif re.fullmatch(r"[A-Za-z0-9][\w.-]*(?:\[[\w, -]+\])?(?:[<>=!~][^:{}]*)?", requirement):
-            self.packages.append(requirement.replace(" ", ""))
-
-
-def _at(settings: Any, *keys: str) -> Mapping[str, Any]:
-    for key in keys:
-        settings = settings.get(key) if isinstance(settings, dict) else None
-    return settings if isinstance(settings, dict) else {}
-
-
-def _ini(text: str) -> Mapping[str, Mapping[str, str]]:
-    parser = configparser.RawConfigParser(strict=False)
-    try:
-        parser.read_string(text)
-    except configparser.Error:
-        return {}
-    return {name: dict(parser.items(name)) for name in parser.sections()}
-
-
-def _parse(text: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module(body=[], type_ignores=[])
-
-
-def _setup_keywords(text: str) -> Iterator[ast.keyword]:
-    for node in ast.walk(_parse(text)):
-        if isinstance(node, ast.Call) and "setup" in (
-            getattr(node.func, "id", ""),
-            getattr(node.func, "attr", ""),
-        ):
-            yield from node.keywords
-
-
-def _pre_commit_hook(text: str, repository: str) -> tuple[str, list[str]]:
-    """The version of a tool that pre-commit runs, and the packages it installs beside it."""
-    parts = re.split(r"^\s*-\s*repo:", text, flags=re.MULTILINE)
-    for part in parts[1:]:
-        rev = re.search(r"^\s*rev:\s*[\"']?v?([0-9][\w.]*)", part, re.MULTILINE)
-        if rev and part.partition("\n")[0].strip().rstrip("\"'/").endswith(f"/{repository}"):
-            rows = re.search(r"additional_dependencies:\s*(\[[^\]]*\]|(?:\n\s+-[^\n]*)+)", part)
-            words = (
-                re.findall(r"[\"']?([A-Za-z][\w.\[\]-]*(?:[<>=!~]=?[\w.*]+)?)[\"']?", rows[1]) if rows else []
-            )
-            return rev[1], words[:MAX_PACKAGES]
-    return "", []
-
-
 # The gates.
 
 _TEST_FILE = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
+_DJANGO_TEST_FILE = re.compile(r"(?:.*/)?test[^/]*\.py")
+_DJANGO_TEST = re.compile(r"^from django\.(?:test|urls|core|contrib)\b", re.MULTILINE)
+_DJANGO_SETTINGS = re.compile(
+    r"""DJANGO_SETTINGS_MODULE["']?\s*[,=]\s*["']?([A-Za-z_][\w.]*)|--settings[= ]([A-Za-z_][\w.]*)"""
+)
+_DJANGO_FILES = (
+    "manage.py",
+    "tox.ini",
+    "pyproject.toml",
+    "setup.cfg",
+    "Makefile",
+    "runtests.py",
+    "noxfile.py",
+    "conftest.py",
+)
+_TARGETS = ("files", "packages", "modules")
 _SOURCE_PACKAGE = re.compile(r"src/[^/]+/__init__\.py")
 _PACKAGE = re.compile(r"[^/]+/__init__\.py")
 _NO_CODE = re.compile(r"tests?|testing|docs?|examples?|benchmarks?|scripts?|tools?")
@@ -360,7 +131,12 @@ class _Environment:
     """Where a project's interpreter and tools are: in its own environment, or in one made from what it declares."""
 
     def __init__(self, project: Project, needs: PythonDependencies, tools: tuple[str, ...]) -> None:
-        own = next((name for name in _ENVIRONMENTS if project.has_folder(f"{name}/bin")), "")
+        # One that lacks a tool could not measure what the tool is for.
+        needed = [f"bin/{tool}" for tool in ("python", *tools)]
+        environments = (
+            name for name in _ENVIRONMENTS if all(project.has_program(f"{name}/{path}") for path in needed)
+        )
+        own = next(environments, "")
         self.path = (f"{own}/bin",) if own else ()
         self.prepare = None if own or not tools else _prepare(project, needs, tools)
 
@@ -377,7 +153,8 @@ class _Environment:
 def propose(project: Project) -> GateProposals:
     """Gates for the tools that the project has configured or depends on."""
     needs = PythonDependencies(project)
-    tests = project.paths_matching(_TEST_FILE)
+    django = _django_settings(project, needs)
+    tests = project.paths_matching(_DJANGO_TEST_FILE if django else _TEST_FILE)
     reasons = {
         "pytest": _pytest_reason(project, needs, tests) if tests else "",
         "ruff": needs.evidence("ruff", files=("ruff.toml", ".ruff.toml")),
@@ -418,11 +195,16 @@ def _pytest_reason(project: Project, needs: PythonDependencies, tests: list[str]
 
 
 def _tests(
-    project: Project, needs: PythonDependencies, environment: _Environment, tests: list[str], why: str
+    project: Project,
+    needs: PythonDependencies,
+    environment: _Environment,
+    tests: list[str],
+    why: str,
 ) -> GateProposal:
     if environment.prepare is None and "uses unittest" in why:
         return _unittest(project, tests, environment, why)
     first = () if environment.prepare else _source_first(project, needs)
+    django = _django_settings(project, needs) if environment.prepare else ""
     command = (
         environment.python,
         "-m",
@@ -430,11 +212,27 @@ def _tests(
         "-q",
         "--continue-on-collection-errors",
         *first,
+        *((f"--ds={django}", "-o", "python_files=test*.py") if django else ()),
         "--junitxml={report}",
     )
     return proposal(
         "tests", command, "junit", why, require={"max_failures": 0.0}, prepare=environment.prepare
     )
+
+
+def _django_settings(project: Project, needs: PythonDependencies) -> str:
+    """The settings by which Django's own runner would run the tests; empty where pytest knows, or it is no such project."""
+    if "pytest-django" in needs.declared_packages or "DJANGO_SETTINGS_MODULE" in str(
+        needs.table("tool", "pytest")
+    ):
+        return ""
+    tests = project.paths_matching(_DJANGO_TEST_FILE)[:_READ_TESTS]
+    if not any(_DJANGO_TEST.search(project.text(path)) for path in tests):
+        return ""
+    named = (match for name in _DJANGO_FILES if (match := _DJANGO_SETTINGS.search(project.text(name))))
+    found = next((match[1] or match[2] for match in named), "")
+    own = project.first("tests/settings.py", "test_settings.py", "settings.py")
+    return found or own.removesuffix(".py").replace("/", ".")
 
 
 def _unittest(project: Project, tests: list[str], environment: _Environment, why: str) -> GateProposal:
@@ -461,17 +259,35 @@ def _has_source_folder(project: Project) -> bool:
 
 
 def _type_targets(project: Project, needs: PythonDependencies) -> tuple[str, ...]:
-    """What mypy checks where its settings do not say: the packages, as tests are seldom typed."""
-    if needs.table("tool", "mypy").keys() & {"files", "packages", "modules"}:
-        return ()
-    if re.search(
-        r"^(?:files|packages|modules)\s*=", project.text(project.first("mypy.ini", ".mypy.ini")), re.MULTILINE
-    ):
-        return ()
+    """What mypy checks: what its settings say, as far as it is there, else the packages, as tests are seldom typed."""
+    configured = {key: value for key, value in _mypy_settings(project, needs).items() if key in _TARGETS}
+    if configured:
+        files = configured.get("files", "")
+        names = files if isinstance(files, list) else re.split(r"\s*,\s*", str(files).strip(" ,\n"))
+        here = [name for name in map(str, names) if name and _is_there(project, name)]
+        if len(here) == len(names) or "files" not in configured:
+            return ()
+        if here:
+            return tuple(here)
     if _has_source_folder(project):
         return ("src",)
     packages = [path.partition("/")[0] for path in project.paths_matching(_PACKAGE)]
     return tuple(name for name in packages if not _NO_CODE.fullmatch(name)) or (".",)
+
+
+def _mypy_settings(project: Project, needs: PythonDependencies) -> Mapping[str, Any]:
+    """The settings of mypy, from the first file that it would read."""
+    own = project.first("mypy.ini", ".mypy.ini")
+    if own:
+        return ini_sections(project.text(own)).get("mypy", {})
+    return needs.table("tool", "mypy") or ini_sections(project.text("setup.cfg")).get("mypy", {})
+
+
+def _is_there(project: Project, name: str) -> bool:
+    """True for a pattern, and for a file or folder that is tracked."""
+    plain = name.strip().removeprefix("./").rstrip("/")
+    is_pattern = bool(set(name) & set("*?[$")) or plain in ("", ".")
+    return is_pattern or plain in project.paths or any(path.startswith(f"{plain}/") for path in project.paths)
 
 
 def _prepare(project: Project, needs: PythonDependencies, tools: tuple[str, ...]) -> GatePreparation:
@@ -480,6 +296,7 @@ def _prepare(project: Project, needs: PythonDependencies, tools: tuple[str, ...]
     declared = needs.declared_packages
     missing = [package for tool in tools for package in requirements.tool(tool, declared)]
     if "pytest" in tools:
-        missing += requirements.plugins(declared)
+        missing += requirements.plugins(declared) + requirements.undeclared_imports(declared)
+        missing += ["pytest-django"] if _django_settings(project, needs) else []
     command = ("python3", _SCRIPT, _MADE, *requirements.arguments(missing))
     return GatePreparation(command=command, key=requirements.key)

@@ -26,6 +26,8 @@ except ModuleNotFoundError:  # before Python 3.11 there is the one that pip brin
     from pip._vendor import tomli as tomllib  # type: ignore[no-redef]
 
 GENERATED = "generated"
+PINS = "pins"
+"""What lies in this folder is there again when the environment is made anew."""
 LINK = "remand_checkout.pth"
 SOURCES = ("src", "", "lib", "python")
 """Where the code of projects lies, the likeliest first."""
@@ -52,16 +54,30 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--requirements", action="append", default=[], help="a requirements file")
     parser.add_argument("--with", action="append", default=[], dest="packages", help="a further package")
     parser.add_argument("--no-project", action="store_true", help="the project cannot be installed")
+    parser.add_argument(
+        "--folder", default="", help="where in the checkout the project lies that this runs in"
+    )
     options = parser.parse_args(arguments)
     for name in VERSION_VARIABLES if not os.path.exists("PKG-INFO") else ():
         os.environ.setdefault(name, VERSION)
+    work = use_disk(options.environment.parent)
     installer = install_locked(options) if options.lock == "uv.lock" else install_declared(options)
     if not options.no_project:
         if not any(
             is_installed(record) for record in site_of(options.environment).glob("*.dist-info/RECORD")
         ):
             run([*installer, "--no-deps", "."])
-        relocate_project(options.environment)
+        relocate_project(options.environment, options.folder)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def use_disk(cache: Path) -> Path:
+    """Keeps what is fetched beside what is installed: a sandbox's home and temporary folder lie in memory."""
+    work = cache / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    for name in ("TMPDIR", "XDG_CACHE_HOME"):
+        os.environ[name] = str(work)
+    return work
 
 
 def install_locked(options: argparse.Namespace) -> list[str]:
@@ -102,15 +118,40 @@ def install_declared(options: argparse.Namespace) -> list[str]:
     parts = [[*group_requirements(settings, name)] for name in options.group]
     parts += [["-r", path] for path in options.requirements]
     everything = [*needed, *(word for part in parts for word in part)]
-    if not everything or not run([*installer, *constraints, *everything], is_fatal=not parts):
-        return installer
+    pins = options.environment.parent / PINS / "constraints.txt"
+    is_pinned = pins.exists() and not run(
+        [*installer, "--constraint", str(pins), *everything], is_fatal=False
+    )
+    if not is_pinned and everything:
+        install_parts(installer, constraints, needed, parts)
+    pin_versions(options.environment, pins)
+    return installer
+
+
+def install_parts(
+    installer: list[str], constraints: list[str], needed: list[str], parts: list[list[str]]
+) -> None:
+    """Installs what is needed and what the parts of a project ask for; a part that cannot be is left out."""
+    everything = [*needed, *(word for part in parts for word in part)]
+    if not run([*installer, *constraints, *everything], is_fatal=not parts):
+        return
     sys.stderr.write("The parts do not fit together, so they are installed one by one.\n")
     if needed:
         run([*installer, *constraints, *needed])
     for part in filter(None, parts):
         if run([*installer, *constraints, *part], is_fatal=False):
             sys.stderr.write(f"Left out, as it cannot be installed: {' '.join(part)}\n")
-    return installer
+
+
+def pin_versions(environment: Path, pins: Path) -> None:
+    """Notes the versions that were chosen, so that an environment that is made anew has the same."""
+    rows = []
+    for folder in site_of(environment).glob("*.dist-info"):
+        name, _, version = folder.name[: -len(".dist-info")].rpartition("-")
+        if name and not (folder / "direct_url.json").exists():
+            rows.append(f"{name}=={version}\n")
+    pins.parent.mkdir(exist_ok=True)
+    pins.write_text("".join(sorted(rows)), encoding="utf-8")
 
 
 def make_environment(folder: Path) -> None:
@@ -184,6 +225,9 @@ def group_requirements(settings: dict[str, Any], name: str, depth: int = 0) -> I
     yield from (
         poetry_requirement(package, wanted) for package, wanted in table.items() if package != "python"
     )
+    if name in ("packages", "dev-packages"):
+        table = at(toml("Pipfile"), name)
+        yield from (poetry_requirement(package, wanted) for package, wanted in table.items())
     hatch = at(settings, "tool", "hatch", "envs", name)
     yield from (*(at(hatch, "dependencies") or ()), *(at(hatch, "extra-dependencies") or ()))
 
@@ -197,6 +241,8 @@ def poetry_requirement(package: str, wanted: Any) -> str:
     name = f"{package}[{','.join(extras)}]" if extras else package
     if isinstance(wanted, dict) and "git" in wanted:
         return f"{name} @ git+{wanted['git']}" + (f"@{wanted['rev']}" if "rev" in wanted else "")
+    if isinstance(wanted, dict) and ("path" in wanted or "file" in wanted):
+        return f"./{wanted.get('path') or wanted.get('file')}"
     return name + ",".join(poetry_bound(part.strip()) for part in str(version).split(","))
 
 
@@ -253,7 +299,7 @@ def is_installed(record: Path) -> bool:
     return Path.cwd().as_uri() in text and '"editable": true' not in text
 
 
-def relocate_project(environment: Path) -> None:
+def relocate_project(environment: Path, folder: str = "") -> None:
     """Takes the project's code out of the environment, and links the checkout that gates run in instead of it."""
     site, root = site_of(environment), Path.cwd()
     used: dict[str, None] = {}
@@ -266,8 +312,8 @@ def relocate_project(environment: Path) -> None:
                 continue
             prefix = source_prefix(root, path)
             if prefix is not None:
-                move_code(site / path, root, environment.parent / GENERATED, Path(prefix) / path)
-                used[prefix] = None
+                move_code(site / path, root, environment.parent / GENERATED / folder, Path(prefix) / path)
+                used[(Path(folder) / prefix).as_posix() if folder else prefix] = None
     folders = ", ".join(repr(prefix) for prefix in used)
     if folders:
         line = (

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from remand.app.gates.known_results import KnownVerdicts, MeasurementTerms, VerdictQuery, VerdictResult
 from remand.app.gates.ports import GateEnvironment, TreeChange
-from remand.app.gates.runner import SCRIPTS, GateMeasurement, GateRun, GateRunner, Preparation
+from remand.app.gates.preparation import SCRIPTS, Preparation
+from remand.app.gates.runner import GateMeasurement, GateRun, GateRunner
 from remand.domain.gate.gate import (
     Gate,
     GateFinding,

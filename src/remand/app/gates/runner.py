@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import shutil
-import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import sha256
 
 import msgspec
@@ -34,7 +29,6 @@ from remand.app.ports import CommandOutcome
 from remand.domain.gate.gate import (
     Gate,
     GatePolicy,
-    GatePreparation,
     Measurement,
     TestOutcome,
     UnreadableReport,
@@ -54,125 +48,8 @@ from remand.domain.record import Record
 from remand.domain.text.redaction import redact
 from remand.domain.text.words import remove_invisible
 
-MAX_FOLDERS = 8
-"""How many stay: those of the base and of a few branches with lock files of their own. One may take a gigabyte."""
-
-LOCK_SUFFIX, DONE_SUFFIX = ".lock", ".done"
-"""Lie beside a folder, where the step that fills it cannot write."""
-
-
-class PreparedFolders:
-    """Folders by name, of which those that were not used for longest are removed."""
-
-    def __init__(self, root: str, kept: int = MAX_FOLDERS) -> None:
-        self._root, self._kept = root, kept
-
-    @contextmanager
-    def lend(self, name: str, make: Callable[[str], None]) -> Iterator[str]:
-        """A folder that `make` has filled, now or before; it stays as long as it is lent."""
-        os.makedirs(self._root, mode=0o700, exist_ok=True)
-        folder = os.path.join(self._root, name)
-        lock = _lock_if_ready(folder)
-        try:
-            while lock is None:
-                _fill_folder(folder, make)
-                lock = _lock_if_ready(folder)
-                self._remove_unused()
-            yield folder
-        finally:
-            if lock is not None:
-                os.close(lock)
-
-    def _remove_unused(self) -> None:
-        names = {os.path.splitext(name)[0] for name in os.listdir(self._root)}
-        folders = [os.path.join(self._root, name) for name in names]
-        there = sorted(filter(os.path.isdir, folders), key=_last_used, reverse=True)
-        for folder in {*folders} - {*there[: self._kept]}:
-            with suppress(BlockingIOError):
-                lock = _lock_folder(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                try:
-                    if _remove_folder(folder):
-                        os.unlink(folder + LOCK_SUFFIX)
-                finally:
-                    os.close(lock)
-
-
-def _lock_if_ready(folder: str) -> int | None:
-    """A lock on a folder that is made, which keeps it; None when it is to be made."""
-    lock = _lock_folder(folder, fcntl.LOCK_SH)
-    try:
-        os.utime(folder + DONE_SUFFIX)
-    except FileNotFoundError:
-        os.close(lock)
-        return None
-    return lock
-
-
-def _fill_folder(folder: str, make: Callable[[str], None]) -> None:
-    """Makes a folder, one process at a time; what was left of it by one that was killed is removed."""
-    lock = _lock_folder(folder, fcntl.LOCK_EX)
-    try:
-        if not os.path.exists(folder + DONE_SUFFIX):
-            _remove_folder(folder)
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            make(folder)
-            with open(folder + DONE_SUFFIX, "wb"):
-                pass
-    finally:
-        if not os.path.exists(folder + DONE_SUFFIX):
-            _remove_folder(folder)
-        os.close(lock)
-
-
-def _lock_folder(folder: str, how: int) -> int:
-    """A lock on a folder, whether that is there or not; raises BlockingIOError when it was not to be waited for."""
-    while True:
-        lock = os.open(folder + LOCK_SUFFIX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, how)
-            if os.path.samestat(os.fstat(lock), os.stat(folder + LOCK_SUFFIX)):
-                return lock
-        except FileNotFoundError:
-            pass
-        except OSError:
-            os.close(lock)
-            raise
-        # It was removed before it was ours.
-        os.close(lock)
-
-
-def _last_used(folder: str) -> float:
-    """When a folder was used last; for one that was not finished, when it was begun."""
-    for path in (folder + DONE_SUFFIX, folder):
-        with suppress(OSError):
-            return os.stat(path).st_mtime
-    return 0.0
-
-
-def _remove_folder(folder: str) -> bool:
-    """Removes a folder, from which moment on it counts as not made; False when something of it stays."""
-    with suppress(FileNotFoundError):
-        os.unlink(folder + DONE_SUFFIX)
-    with suppress(OSError, RecursionError):
-        shutil.rmtree(folder, ignore_errors=True)
-        if os.path.lexists(folder):
-            _make_writable(folder)
-            shutil.rmtree(folder, ignore_errors=True)
-    return not os.path.lexists(folder)
-
-
-def _make_writable(folder: str) -> None:
-    """Lets us write to every folder below one: some tools take that right away from what they keep."""
-    os.chmod(folder, stat.S_IRWXU)
-    for at, names, _ in os.walk(folder):
-        for path in (os.path.join(at, name) for name in names):
-            if not os.path.islink(path):
-                os.chmod(path, stat.S_IRWXU)
-
-
 REPORT = "{report}"
 CACHE = "{cache}"
-SCRIPTS = "{scripts}"
 CHECKOUT_VARIABLE = "REMAND_CHECKOUT"
 """Tells the environment that a prepare step made where the code is that it stands for."""
 GENERATED = "generated"
@@ -291,7 +168,7 @@ class GateRunner:
             require_figures(found)
             return GateMeasurement(found=found, seconds=ended.seconds, output=kept)
         except UnreadableReport as why:
-            said = f"{why}. {_render_output(ended, kept)}".strip()
+            said = f"{why}. {render_output(ended, kept)}".strip()
             return GateMeasurement(
                 status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True, output=kept
             )
@@ -342,12 +219,12 @@ def _still_failing(found: Measurement, later: Measurement) -> Measurement:
 
 def _failed_measurement(ended: JobResult, gate: Gate, kept: str) -> GateMeasurement:
     if ended.how == "timed_out":
-        why = f"It did not end within {gate.timeout:g} s. {_render_output(ended, kept)}"
+        why = f"It did not end within {gate.timeout:g} s. {render_output(ended, kept)}"
         return GateMeasurement(status=GateStatus.TIMED_OUT, why=why.strip(), seconds=ended.seconds)
     happened = ended.detail.rstrip(".") or (
         f"it was ended by signal {ended.status}" if ended.how == "signalled" else ""
     )
-    why = f"`{gate.command[0]}` failed to run: {happened}. {_render_output(ended, kept)}"
+    why = f"`{gate.command[0]}` failed to run: {happened}. {render_output(ended, kept)}"
     return GateMeasurement(status=GateStatus.ERRORED, why=why.strip(), seconds=ended.seconds)
 
 
@@ -371,7 +248,7 @@ def _plain_output(content: bytes) -> str:
     return redact(remove_invisible(_ESCAPES.sub("", content.decode("utf-8", "replace")))).strip()
 
 
-def _render_output(ended: JobResult, kept: str) -> str:
+def render_output(ended: JobResult, kept: str) -> str:
     """What a command said of the cause, for people, and where all of it is."""
     said = find_cause(ended.errors) or find_cause(ended.output)
     whole = f"Whole output: `remand gate report {kept}`." if kept else ""
@@ -385,100 +262,6 @@ def find_cause(content: bytes) -> str:
     telling = list(dict.fromkeys(row for row in rows if _CAUSE.search(row)))
     chosen = telling if len(telling) <= _CAUSE_ROWS else [telling[0], *telling[-_CAUSE_ROWS + 1 :]]
     return "\n".join(row[:_CAUSE_ROW] for row in chosen or rows[-_CAUSE_ROWS:])
-
-
-_encode_step = msgspec.json.Encoder().encode
-
-
-class PreparationFault(Exception):  # noqa: N818 - a state of the dependencies
-    """The dependencies could not be made ready."""
-
-
-class Preparation:
-    """Runs prepare steps, and finds again what they left."""
-
-    def __init__(self, environment: GateEnvironment, policy: GatePolicy, runner: GateRunner) -> None:
-        self._environment = environment
-        self._policy = policy
-        self._path = runner.path
-
-    @contextmanager
-    def folders(self, gates: Iterable[Gate], tree: str, base_tree: str) -> Iterator[dict[str, str]]:
-        """The prepared folder of each gate that has one; a text that begins with `!` says why there is none.
-
-        A step sees the base with the key files of the head: what else a branch changes has no part in a folder
-        that other commits will find again. Without a base, all of the tree may be a branch's: no step gets secrets.
-        """
-        found: dict[str, str] = {}
-        users: dict[bytes, tuple[GatePreparation, list[str]]] = {}
-        for gate in gates:
-            if gate.prepare is not None:
-                users.setdefault(_encode_step(gate.prepare), (gate.prepare, []))[1].append(gate.name)
-        with ExitStack() as lent:
-            for prepare, names in users.values():
-                try:
-                    folder = lent.enter_context(self._prepared_folder(prepare, tree, base_tree, names))
-                except PreparationFault as why:
-                    folder = f"!{why}"
-                found.update(dict.fromkeys(names, folder))
-            yield found
-
-    def _prepared_folder(
-        self, prepare: GatePreparation, tree: str, base_tree: str, gates: Sequence[str]
-    ) -> AbstractContextManager[str]:
-        files = [self._environment.mirror.file(tree, path) for path in prepare.key]
-        content = [b"-" if content is None else sha256(content).digest() for content in files]
-        parts = (prepare, content, self._path, self._scripts_digest(prepare))
-        name = sha256(_encode_step(parts)).hexdigest()[:24]
-        base = [self._environment.mirror.file(base_tree, path) for path in prepare.key] if base_tree else None
-
-        def make(folder: str) -> None:
-            seen = self._environment.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree
-            label, begun = ", ".join(gates), time.monotonic()
-            self._environment.progress(label, "prepare")
-            try:
-                # Whoever changed what is installed could have it read the user's passwords and send them away.
-                self._run_step(prepare, seen, folder, has_secrets=files == base)
-            finally:
-                self._environment.progress(label, "prepare", time.monotonic() - begun)
-
-        return PreparedFolders(self._environment.prepared).lend(name, make)
-
-    def _scripts_digest(self, prepare: GatePreparation) -> str:
-        """Changes with those of our own scripts that a step runs."""
-        digest = sha256()
-        for word in prepare.command:
-            if word.startswith(f"{SCRIPTS}/"):
-                with suppress(OSError), open(self._fill(word), "rb") as file:
-                    digest.update(file.read())
-        return digest.hexdigest()
-
-    def _fill(self, word: str) -> str:
-        return word.replace(SCRIPTS, self._environment.scripts)
-
-    def _run_step(self, prepare: GatePreparation, tree: str, folder: str, *, has_secrets: bool) -> None:
-        environment, fill = self._environment, {CACHE: folder, SCRIPTS: self._environment.scripts}
-        with environment.checkouts.lend(tree) as checkout, environment.reports.folder() as settings:
-            registry = environment.registry(settings, has_secrets=has_secrets)
-            ended = environment.sandbox.run(
-                Job(
-                    command=fill_placeholders(prepare.command, fill),
-                    folder=checkout,
-                    report=settings,
-                    cache=folder,
-                    may_write_cache=True,
-                    has_network=True,
-                    read=(*self._policy.read, *registry.read, *filter(None, [environment.scripts])),
-                    hide=environment.hide,
-                    path=self._path,
-                    environment=dict(registry.environment),
-                    limits=JobLimits(seconds=prepare.timeout),
-                )
-            )
-        if ended.how != "exited" or ended.status:
-            kept = keep_output(environment.reports, "the prepare step", ended)
-            happened = ended.detail or (f"status {ended.status}" if ended.how == "exited" else ended.how)
-            raise PreparationFault(f"The prepare step failed: {happened}. {_render_output(ended, kept)}")
 
 
 class GateRun:

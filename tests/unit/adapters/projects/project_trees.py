@@ -8,8 +8,12 @@ from remand.domain.gate.gate import Gate, GateProposals
 
 
 def project(files: Mapping[str, str], *folders: str) -> Project:
-    """A project with these files, and these folders in its main worktree."""
-    return Project(paths=frozenset(files), read=files.__getitem__, has_folder=folders.__contains__)
+    """A project with these files, and programs of any name in these folders of its main worktree."""
+    return Project(
+        paths=frozenset(files),
+        read=files.__getitem__,
+        has_program=lambda path: path in folders or path.rpartition("/")[0] in folders,
+    )
 
 
 def proposed(files: Mapping[str, str], *folders: str) -> GateProposals:

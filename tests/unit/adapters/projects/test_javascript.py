@@ -6,10 +6,7 @@ import pytest
 
 from tests.unit.adapters.projects.project_trees import gates, proposed
 
-LINKED = (
-    "mkdir -p node_modules && ln -sfn '{cache}'/node_modules/* '{cache}'/node_modules/.[!.]* node_modules/ && "
-    'PATH="$PWD/node_modules/.bin:$PATH" && '
-)
+LINKED = ". '{cache}/link.sh' && "
 
 
 def package(**fields: object) -> dict[str, str]:
@@ -34,45 +31,46 @@ def test_vitest_eslint_and_tsc_become_tests_lint_and_types() -> None:
 
     assert found["tests"].command == (
         *("sh", "-c"),
-        f"{LINKED}exec vitest run --reporter=junit --outputFile='{{report}}'",
+        f"{LINKED}exec vitest run --reporter=default --reporter=junit --outputFile.junit='{{report}}'",
     )
     assert found["lint"].command[-1] == f"{LINKED}exec eslint -f json ."
     assert found["types"].command[-1] == f"{LINKED}exec tsc --noEmit --pretty false"
     assert [gate.parser for gate in found.values()] == ["junit", "eslint", "tsc"]
 
 
-@pytest.mark.parametrize(
-    ("lock", "tool"),
-    [
-        ("package-lock.json", "npm ci"),
-        ("pnpm-lock.yaml", "pnpm install"),
-        ("yarn.lock", "yarn install"),
-        ("", "npm install"),
-    ],
-)
-def test_packages_are_made_from_the_lock_file_apart_from_the_checkout(lock: str, tool: str) -> None:
+@pytest.mark.parametrize("lock", ["package-lock.json", "pnpm-lock.yaml", "yarn.lock", ""])
+def test_packages_are_made_from_the_lock_file_apart_from_the_checkout(lock: str) -> None:
     files = needing("vitest") | ({lock: ""} if lock else {})
     prepare = gates(files)["tests"].prepare
 
     assert prepare is not None
     assert prepare.key == tuple(filter(None, ("package.json", lock)))
-    assert f"cd '{{cache}}' && {tool}" in prepare.command[-1]
-    assert "--ignore-scripts" in prepare.command[-1]
+    assert prepare.command == ("python3", "{scripts}/node_packages.py", "{cache}")
 
 
-@pytest.mark.parametrize("files", [{".yarnrc.yml": ""}, {"pnpm-workspace.yaml": ""}], ids=["yarn", "pnpm"])
-def test_what_cannot_be_prepared_so_is_left_to_the_main_worktree(files: dict[str, str]) -> None:
-    found = proposed({**MODERN, **files}, "node_modules/.bin")
+@pytest.mark.parametrize("name", [".yarnrc.yml", "pnpm-workspace.yaml", ".npmrc"])
+def test_a_package_managers_settings_count_for_what_is_installed(name: str) -> None:
+    prepare = gates({**MODERN, name: ""})["tests"].prepare
 
-    assert found.path == ("node_modules/.bin",)
-    assert found.gates[0].gate.command[0] == "vitest"
-    assert found.gates[0].gate.prepare is None
+    assert prepare is not None
+    assert prepare.key == ("package.json", "package-lock.json", name)
 
 
-def test_a_workspace_is_left_to_the_main_worktree() -> None:
-    assert proposed(needing("vitest", workspaces=["packages/*"]), "node_modules/.bin").path == (
-        "node_modules/.bin",
-    )
+@pytest.mark.parametrize(
+    "files",
+    [
+        needing("vitest", workspaces=["packages/*"]),
+        needing("vitest") | {"pnpm-workspace.yaml": "packages:\n  - packages/*\n"},
+    ],
+    ids=["npm", "pnpm"],
+)
+def test_a_workspaces_members_count_for_what_is_installed(files: dict[str, str]) -> None:
+    members = {"packages/a/package.json": "{}", "packages/a/test/fixtures/x/package.json": "{}"}
+    prepare = gates(files | members)["tests"].prepare
+
+    assert prepare is not None
+    assert "packages/a/package.json" in prepare.key
+    assert "packages/a/test/fixtures/x/package.json" not in prepare.key
 
 
 def test_jest_is_counted_where_it_can_write_a_report() -> None:
@@ -84,8 +82,7 @@ def test_jest_is_counted_where_it_can_write_a_report() -> None:
     assert plain.parser == "junit"
     assert "--reporters='{cache}/reporters/node_modules/jest-junit'" in plain.command[-1]
     assert plain.prepare is not None
-    assert "--prefix '{cache}/reporters' jest-junit" in plain.prepare.command[-1]
-    assert gates(needing("jest", workspaces=["a"]))["tests"].parser == "exit"
+    assert plain.prepare.command[-2:] == ("--with", "jest-junit")
 
 
 def test_every_gate_of_a_project_shares_one_prepare_step() -> None:
@@ -114,7 +111,7 @@ def test_every_gate_of_a_project_shares_one_prepare_step() -> None:
         ),
         (
             {"test": "nyc npm run spec", "spec": "mocha spec -R spec"},
-            "exec mocha spec --reporter=xunit --reporter-option=output='{report}'",
+            "exec mocha spec --no-diff --reporter=xunit --reporter-option=output='{report}'",
             "junit",
         ),
         (
@@ -124,11 +121,36 @@ def test_every_gate_of_a_project_shares_one_prepare_step() -> None:
         ),
         (
             {"test": "npm run build && mocha", "build": "rollup -c"},
-            "rollup -c && exec mocha --reporter=xunit --reporter-option=output='{report}'",
+            "rollup -c && exec mocha --no-diff --reporter=xunit --reporter-option=output='{report}'",
+            "junit",
+        ),
+        (
+            {"pretest": "npm run build", "test": "mocha", "build": "rollup -c"},
+            "rollup -c && exec mocha --no-diff --reporter=xunit --reporter-option=output='{report}'",
+            "junit",
+        ),
+        (
+            {"test": "xo && node --import=tsx/esm --test test/*.ts && del-cli dist && tsc && tsd"},
+            "exec node --import=tsx/esm --test --test-reporter=junit --test-reporter-destination='{report}' test/*.ts",
+            "junit",
+        ),
+        (
+            {"test": "A=b node -r esm node_modules/.bin/mocha a"},
+            "A=b node -r esm node_modules/.bin/mocha a --no-diff --reporter=xunit --reporter-option=output='{report}'",
+            "junit",
+        ),
+        (
+            {"test": "vitest run && yarn again && yarn flow check a", "again": "vitest run --config b.ts"},
+            "exec vitest run --reporter=default --reporter=junit --outputFile.junit='{report}'",
+            "junit",
+        ),
+        (
+            {"test": "tsx --test a.test.ts"},
+            "exec tsx --test --test-reporter=junit --test-reporter-destination='{report}' a.test.ts",
             "junit",
         ),
     ],
-    ids=["tape", "lint first", "node", "mocha", "ava", "build"],
+    ids=["tape", "lint first", "node", "mocha", "ava", "build", "before", "flags", "path", "several", "tsx"],
 )
 def test_the_runner_is_found_in_the_scripts_that_a_script_runs(
     scripts: dict[str, str], line: str, parser: str
@@ -136,6 +158,39 @@ def test_the_runner_is_found_in_the_scripts_that_a_script_runs(
     gate = gates(needing("x", scripts=scripts))["tests"]
 
     assert (gate.command[-1], gate.parser) == (LINKED + line, parser)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "parser"),
+    [
+        (
+            "import test from 'node:test'",
+            "exec node -C dev --test-reporter=junit --test-reporter-destination='{report}' test",
+            "junit",
+        ),
+        ('const test = require("tape")', "exec node -C dev test", "tap"),
+    ],
+    ids=["node:test", "tape"],
+)
+def test_a_file_of_tests_that_node_runs_by_itself_is_counted(text: str, line: str, parser: str) -> None:
+    files = needing("x", scripts={"test": "c8 node -C dev test"}) | {"test/index.js": text}
+    gate = gates(files)["tests"]
+
+    assert (gate.command[-1], gate.parser) == (LINKED + line, parser)
+
+
+def test_a_second_runner_is_named_as_one_that_does_not_count() -> None:
+    found = proposed(needing("x", scripts={"test": "jest && jest --env edge"})).gates[0]
+
+    assert "`jest --env edge`, which is not part of this gate" in found.why
+
+
+def test_xo_and_biome_become_lint() -> None:
+    xo = gates(needing("xo", scripts={"test": "xo && ava"}))["lint"]
+    biome = {**needing("@biomejs/biome", scripts={"lint": "biome check src"}), "biome.json": "{}"}
+
+    assert (xo.command[-1], xo.parser) == (f"{LINKED}exec xo --reporter=json .", "eslint")
+    assert gates(biome)["lint"].command[-1] == f"{LINKED}exec biome check src"
 
 
 def test_eslint_looks_at_the_files_that_the_projects_own_script_names() -> None:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from remand.adapters.projects.project import MAX_BYTES, has_folder, read_text
+from remand.adapters.projects.project import MAX_BYTES, has_program, read_text
 
 
 def test_odd_files_are_as_good_as_none(tmp_path: Path) -> None:
@@ -17,5 +17,7 @@ def test_odd_files_are_as_good_as_none(tmp_path: Path) -> None:
     assert [
         read_text(str(tmp_path), name) for name in ("large", "link", "pipe", "folder", "none", "nul\0")
     ] == [""] * 6
-    assert has_folder(str(tmp_path), "folder")
-    assert not has_folder(str(tmp_path), "plain")
+    (tmp_path / "program").touch(mode=0o755)
+    assert has_program(str(tmp_path), "program")
+    assert not has_program(str(tmp_path), "folder")
+    assert not has_program(str(tmp_path), "plain")

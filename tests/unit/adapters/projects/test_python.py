@@ -266,3 +266,105 @@ def test_a_proposal_says_what_speaks_for_it() -> None:
         "pyproject.toml has [tool.ruff]",
         "pyproject.toml has [tool.mypy]",
     ]
+
+
+def prepared(files: dict[str, str]) -> str:
+    """What the tests' environment is made from, as one text."""
+    prepare = gates(files | TEST)["tests"].prepare
+    assert prepare is not None
+    return " ".join(prepare.command)
+
+
+def test_an_environment_that_lacks_a_tool_is_not_used() -> None:
+    found = proposed(MODERN, ".venv/bin/python", ".venv/bin/pytest")
+
+    assert found.path == ()
+    assert found.gates[0].gate.command[0] == "{cache}/venv/bin/python"
+
+
+def test_what_pre_commit_installs_beside_a_tool_is_installed_too() -> None:
+    hooks = """
+repos:
+  - repo: https://github.com/pre-commit/mirrors-mypy
+    rev: v1.2
+    hooks:
+      - id: mypy
+        additional_dependencies: [pytest, "types-requests", attrs>=22]
+"""
+    text = prepared({".pre-commit-config.yaml": hooks, "pyproject.toml": "[tool.mypy]\n"})
+
+    assert "--with pytest --with mypy==1.2 --with types-requests --with attrs>=22" in text
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"setup.py": "extras = {'test': ['x']}\nsetup(extras_require=extras)\n"},
+        {"tox.ini": "[testenv:tests]\ndeps = x\nextras = test\n", "setup.py": "setup()"},
+        {"tox.toml": '[env_run_base]\nextras = ["test"]\n', "setup.py": "setup()"},
+        {"pyproject.toml": '[tool.tox.env.tests]\nextras = ["test"]\n[build-system]\n'},
+    ],
+    ids=["variable", "environment", "tox.toml", "pyproject"],
+)
+def test_an_extra_for_tests_is_found(files: dict[str, str]) -> None:
+    assert "--extra test" in prepared(files)
+
+
+def test_a_file_of_requirements_counts_with_those_that_it_includes() -> None:
+    files = {
+        "requirements/dev.txt": "-r base.txt\n-c ../constraints.txt\npytest\n",
+        "requirements/base.txt": "x\n",
+        "constraints.txt": "x==1\n",
+    }
+    prepare = gates(files | TEST)["tests"].prepare
+
+    assert prepare is not None
+    assert prepare.key == ("requirements/dev.txt", "requirements/base.txt", "constraints.txt")
+
+
+def test_a_pipfile_is_installed() -> None:
+    files = {"Pipfile": '[packages]\nx = "*"\n[dev-packages]\npytest = "*"\n'}
+
+    assert prepared(files).endswith("--group packages --group dev-packages --with pytest --no-project")
+
+
+def test_well_known_packages_that_only_tests_import_are_installed() -> None:
+    files = {
+        "tests/conftest.py": "import trio\nimport yaml\nfrom click import x\nimport nobodys_package\n",
+        "tests/test_b.py": "@pytest.mark.asyncio\nasync def test_b(mocker): ...\n",
+        "click/__init__.py": "",
+        "requirements.txt": "PyYAML\n",
+    }
+    text = prepared(files)
+
+    assert "--with trio --with pytest-asyncio --with pytest-mock" in text
+    assert not [name for name in ("nobodys", "--with click", "--with pyyaml") if name in text]
+
+
+def test_what_a_lock_file_of_uv_lacks_is_not_guessed() -> None:
+    assert "trio" not in prepared({**MODERN, "tests/conftest.py": "import trio\n"})
+
+
+def test_django_is_tested_by_the_settings_of_its_own_runner() -> None:
+    files = {
+        "manage.py": 'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "site.settings")\n',
+        "requirements.txt": "django\n",
+        "polls/tests.py": "from django.test import TestCase\n",
+    }
+    gate = gates(files)["tests"]
+
+    assert gate.command[-4:-1] == ("--ds=site.settings", "-o", "python_files=test*.py")
+    assert gate.prepare is not None
+    assert "pytest-django" in gate.prepare.command
+
+
+def test_mypy_looks_only_at_what_is_there() -> None:
+    def targets(settings: str, name: str = "pyproject.toml") -> tuple[str, ...]:
+        files = {name: settings, "a/__init__.py": "", "tests/test_a.py": ""}
+        return gates(files)["types"].command[3:]
+
+    assert targets('[tool.mypy]\nfiles = ["a", "noxfile.py"]\n') == ("a",)
+    assert targets('[tool.mypy]\nfiles = ["nothing"]\n') == ("a",)
+    assert targets('[tool.mypy]\nfiles = ["a", "tests/*.py"]\n') == ()
+    assert targets("[mypy]\nfiles = a, tests\n", "setup.cfg") == ()
+    assert targets("[mypy]\nfiles = a, gone\n", "mypy.ini") == ("a",)

@@ -106,3 +106,24 @@ def test_a_link_to_this_checkout_is_no_installation(installed: Path) -> None:
         f'{{"dir_info": {{"editable": true}}, "url": "{Path.cwd().as_uri()}"}}', encoding="utf-8"
     )
     assert not environment.is_installed(record)
+
+
+def test_groups_of_a_pipfile_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Pipfile").write_text(
+        '[packages]\nflask = "*"\n[dev-packages]\npytest = ">=8"\n', encoding="utf-8"
+    )
+
+    assert [*environment.group_requirements({}, "packages")] == ["flask"]
+    assert [*environment.group_requirements({}, "dev-packages")] == ["pytest>=8"]
+
+
+def test_chosen_versions_are_pinned_and_the_projects_own_is_not(tmp_path: Path) -> None:
+    site = tmp_path / "venv" / "lib" / "python3" / "site-packages"
+    for name in ("a-1.0.dist-info", "b_c-2.dist-info", "own-9999.dist-info"):
+        (site / name).mkdir(parents=True)
+    (site / "own-9999.dist-info" / "direct_url.json").touch()
+
+    environment.pin_versions(tmp_path / "venv", tmp_path / "pins" / "constraints.txt")
+
+    assert (tmp_path / "pins" / "constraints.txt").read_text(encoding="utf-8") == "a==1.0\nb_c==2\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -298,6 +299,29 @@ def test_without_a_base_only_a_trial_of_the_users_own_head_is_given_secrets(tmp_
     stage, registries = prepared_stage(tmp_path / "trial", JobResult("exited", 0))
     try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
     assert registries.asked == [True]
+
+
+def test_versions_that_a_prepare_step_chose_outlive_its_folder(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path / "prepared", JobResult("exited", 0))
+    found: list[list[str]] = []
+
+    def install(job: Job) -> JobResult:
+        if job.command[0] != "install":
+            return clean(job.command[0], "")
+        pins = Path(job.cache, "pins")
+        found.append(sorted(path.name for path in pins.glob("*")))
+        pins.mkdir(exist_ok=True)
+        (pins / "constraints.txt").write_text("a==1\n", encoding="utf-8")
+        (pins / "link").symlink_to("/etc/passwd")
+        return JobResult("exited", 0)
+
+    stage.environment = stage.environment._replace(sandbox=FakeSandbox(install))
+    stage.verdict()
+    shutil.rmtree(tmp_path / "prepared")
+    stage.environment.cache.kept.clear()  # type: ignore[attr-defined] - the fake one
+    stage.verdict()
+
+    assert found == [[], ["constraints.txt"]]
 
 
 def test_what_a_prepare_step_generated_is_copied_inside_the_sandbox(tmp_path: Path) -> None:

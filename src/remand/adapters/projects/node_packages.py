@@ -1,0 +1,242 @@
+"""Installs the packages of a JavaScript project apart from its checkouts: run by prepare steps, with any Python from 3.8 on.
+
+`python3 {scripts}/node_packages.py {cache}` in the folder of a checkout that has the package.json. It stands alone, as it
+runs in a sandbox. The lock file says which package manager is used; one that the user does not have is fetched. It fails
+with the manager's own words.
+
+`{cache}/link.sh` is left for the gates: sourced in the same folder of a checkout, it links the packages into folders of
+the checkout's own, as tools write to `node_modules/.cache`, and links members of a workspace to the checkout's code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+COPIED = re.compile(
+    r"package(?:-lock)?\.json|npm-shrinkwrap\.json|pnpm-(?:lock|workspace)\.yaml|yarn\.lock|\.npmrc|\.yarnrc(?:\.yml)?|\.pnpmfile\.c?js"
+)
+COPIED_FOLDERS = re.compile(r"patches|(?:.*/)?\.yarn/(?:patches|plugins)")
+SKIPPED = ("node_modules", ".git")
+PINS = "pins"
+"""What a folder here holds is there again when the environment is made anew."""
+NPM = ["--ignore-scripts", "--no-audit", "--no-fund", "--engine-strict=false"]
+PNPM_OF_LOCK = {"5": "7", "6": "8", "9": "9"}
+"""The version of pnpm that understands a version of its lock file."""
+YARN_CLASSIC = "1.22.22"
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("--with", action="append", default=[], dest="packages", help="a further package")
+    options = parser.parse_args(arguments)
+    root, cache = Path.cwd(), options.cache
+    members = copy_manifests(root, cache)
+    work = use_disk(cache)
+    install(cache)
+    if options.packages:
+        run(["npm", "install", *NPM, "--prefix", str(cache / "reporters"), *options.packages], cache)
+    shutil.rmtree(work, ignore_errors=True)
+    # Builds that pack or install something would set git's hooks up and the like.
+    lines = [
+        *link_lines(cache, members),
+        'PATH="$PWD/node_modules/.bin:$PATH"',
+        "export npm_config_ignore_scripts=true",
+    ]
+    (cache / "link.sh").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def use_disk(cache: Path) -> Path:
+    """Keeps what is fetched beside what is installed: a sandbox's home and temporary folder lie in memory."""
+    work = cache / "work"
+    work.mkdir(exist_ok=True)
+    for name in ("TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "npm_config_cache", "YARN_CACHE_FOLDER"):
+        os.environ[name] = str(work)
+    return work
+
+
+def copy_manifests(root: Path, cache: Path) -> list[str]:
+    """Copies what the package managers read, and nothing else; returns the folders that have a package.json."""
+    members = []
+    for at, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
+        here = Path(at).relative_to(root)
+        is_whole = COPIED_FOLDERS.fullmatch(here.as_posix()) is not None
+        for name in files:
+            if (is_whole or COPIED.fullmatch(name)) and not (root / here / name).is_symlink():
+                (cache / here).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(root / here / name, cache / here / name)
+        if "package.json" in files:
+            members.append(here.as_posix())
+    return members
+
+
+# Installing, by the manager of the lock file.
+
+
+def install(cache: Path) -> None:
+    """Installs what the lock file names, or else what package.json asks for, in the versions of the first time."""
+    manager, version = named_manager(cache)
+    if (cache / "pnpm-lock.yaml").exists():
+        version = (
+            version
+            if manager == "pnpm"
+            else pnpm_version((cache / "pnpm-lock.yaml").read_text(encoding="utf-8"))
+        )
+        command = program("pnpm", f"pnpm@{version or 'latest'}")
+        run(
+            [*command, "install", "--frozen-lockfile", "--ignore-scripts", "--config.engine-strict=false"],
+            cache,
+        )
+    elif (cache / "yarn.lock").exists():
+        install_by_yarn(cache, version if manager == "yarn" else "")
+    elif (cache / "package-lock.json").exists() or (cache / "npm-shrinkwrap.json").exists():
+        run(["npm", "ci", *NPM], cache)
+    else:
+        install_unlocked(cache)
+
+
+def install_by_yarn(cache: Path, version: str) -> None:
+    is_modern = "__metadata:" in (cache / "yarn.lock").read_text(encoding="utf-8")
+    if is_modern:
+        os.environ.update(YARN_NODE_LINKER="node-modules", YARN_ENABLE_SCRIPTS="false", YARN_IGNORE_PATH="1")
+        os.environ.update(YARN_ENABLE_GLOBAL_CACHE="false", YARN_ENABLE_TELEMETRY="0")
+        fetched = f"@yarnpkg/cli-dist@{version or 'latest'}"
+        run(
+            ["npx", "--yes", "--package", fetched, "yarn", "install", "--immutable", "--mode=skip-build"],
+            cache,
+        )
+        shutil.rmtree(cache / ".yarn" / "cache", ignore_errors=True)
+        return
+    command = program("yarn", f"yarn@{version or YARN_CLASSIC}")
+    run(
+        [
+            *command,
+            "install",
+            "--frozen-lockfile",
+            "--ignore-scripts",
+            "--ignore-engines",
+            "--non-interactive",
+        ],
+        cache,
+    )
+
+
+def install_unlocked(cache: Path) -> None:
+    """Installs without a lock file. Makers of old packages did not know that npm would refuse what does not fit."""
+    pinned = cache / PINS / "package-lock.json"
+    if pinned.exists():
+        shutil.copyfile(pinned, cache / "package-lock.json")
+        if not run(["npm", "ci", *NPM, "--legacy-peer-deps"], cache, is_fatal=False):
+            return
+        (cache / "package-lock.json").unlink()
+    command = ["npm", "install", "--package-lock", *NPM]
+    if run(command, cache, is_fatal=False):
+        run([*command, "--legacy-peer-deps"], cache)
+    if (cache / "package-lock.json").exists():
+        pinned.parent.mkdir(exist_ok=True)
+        shutil.copyfile(cache / "package-lock.json", pinned)
+
+
+def named_manager(cache: Path) -> tuple[str, str]:
+    """The manager and version in package.json's `packageManager`."""
+    text = str(package_at(cache).get("packageManager", ""))
+    found = re.fullmatch(r"(npm|pnpm|yarn)@(\d[\w.-]*)(?:\+.*)?", text)
+    return (found[1], found[2]) if found else ("", "")
+
+
+def pnpm_version(lock: str) -> str:
+    found = re.search(r"^lockfileVersion:\s*['\"]?(\d+)", lock, re.MULTILINE)
+    return PNPM_OF_LOCK.get(found[1], "") if found else ""
+
+
+def program(name: str, fetched: str) -> list[str]:
+    """The user's own manager, or one that npm fetches."""
+    return [name] if shutil.which(name) else ["npx", "--yes", fetched]
+
+
+def package_at(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def run(command: list[str], folder: Path, *, is_fatal: bool = True) -> int:
+    """Runs a command, and ends as it does where it must not fail."""
+    status = subprocess.run(command, cwd=folder, check=False).returncode
+    if status and is_fatal:
+        sys.exit(status)
+    return status
+
+
+# Links from a checkout.
+
+
+def link_lines(cache: Path, members: list[str]) -> Iterator[str]:
+    """The commands that link every `node_modules` of the cache into a checkout."""
+    for member in members:
+        folder = Path(member) / "node_modules"
+        if (cache / folder).is_dir():
+            yield from link_folder(cache, folder)
+
+
+def link_folder(cache: Path, folder: Path) -> Iterator[str]:
+    names = sorted(
+        name for name in os.listdir(cache / folder) if name not in (".cache", ".package-lock.json")
+    )
+    entries = [folder / name for name in names]
+    split = [path for path in entries if has_member_link(cache, path)]
+    yield f"mkdir -p {quote_path(folder)}"
+    whole = [f"{cache}/{path}" for path in entries if path not in split and member_of(cache, path) is None]
+    if whole:
+        yield f"ln -sfn {' '.join(map(shlex.quote, whole))} {quote_path(folder)}/"
+    for path in entries:
+        target = member_of(cache, path)
+        if target is not None:
+            yield f"ln -sfn {quote_path(Path(os.path.relpath(target, path.parent)))} {quote_path(path)}"
+    for path in split:
+        yield from link_folder(cache, path)
+
+
+def has_member_link(cache: Path, path: Path) -> bool:
+    """True for a scope, or a folder of programs, with something of the workspace's own in it."""
+    is_real = (cache / path).is_dir() and not (cache / path).is_symlink()
+    if not is_real or not (path.name.startswith("@") or path.name == ".bin"):
+        return False
+    return any(member_of(cache, path / name) is not None for name in os.listdir(cache / path))
+
+
+def member_of(cache: Path, path: Path) -> Path | None:
+    """Where in the checkout a link of a package manager leads; None for what lies in the cache."""
+    if not (cache / path).is_symlink():
+        return None
+    target = Path(
+        os.path.normpath(os.path.join(os.path.realpath(cache / path.parent), os.readlink(cache / path)))
+    )
+    # A program of a member is linked by way of the member's own link.
+    target = Path(os.path.realpath(target.parent)) / target.name if path.parent.name == ".bin" else target
+    try:
+        inside = target.relative_to(os.path.realpath(cache))
+    except ValueError:
+        return None
+    return None if "node_modules" in inside.parts else inside
+
+
+def quote_path(path: Path) -> str:
+    return shlex.quote(path.as_posix())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
