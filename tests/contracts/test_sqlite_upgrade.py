@@ -11,13 +11,24 @@ from remand.domain import commands as c
 from remand.domain.access.team import look_keys, name_key
 from remand.domain.events.reviews import Finding, ReviewApproved, ReviewRejected
 from remand.domain.forge import ForgeAction, TaskForgeState
-from remand.domain.task import Status, Task
+from remand.domain.run import Run
+from remand.domain.task import ReviewRound, Status, Submission, Task
 from remand.ledger.signatures import Doubt
 from remand.ledger.task_state import flat_state
-from remand.testing.builders import Session, a_lockout, a_task, actor
+from remand.testing.builders import NOW, Session, a_lockout, a_task, actor
 from remand.testing.builders import task_id as numbered
 from tests.support.builders import FakeLedger
 
+VERSION_17 = """
+DROP INDEX task_running; DROP INDEX task_sent_back; DROP INDEX task_outages; DROP INDEX task_commit; DROP INDEX task_pr;
+ALTER TABLE task DROP COLUMN marks;
+CREATE INDEX task_running ON task(id) WHERE instr(state, '"runs":[') > 0;
+CREATE INDEX task_sent_back ON task(id) WHERE instr(state, '"rounds":[') > 0;
+CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
+CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHERE instr(state, '"submission":{') > 0;
+CREATE INDEX task_pr ON task(json_extract(state, '$.pr')) WHERE instr(state, '"pr":') > 0;
+PRAGMA user_version = 17
+"""
 VERSION_16 = """
 DROP TABLE opening; DROP INDEX task_rank; DROP INDEX task_line;
 ALTER TABLE task DROP COLUMN barred; ALTER TABLE task RENAME COLUMN line TO pool;
@@ -174,6 +185,30 @@ def test_a_ledger_of_version_16_gives_each_agent_the_first_task_that_does_not_ba
         assert given == [numbered(3), numbered(1), numbered(0)]
         assert view.dependencies.open_blockers(numbered(900)) == (numbered(3),)
         assert view.dependencies.path(numbered(900), numbered(3)) == (numbered(900), numbered(3))
+        by_id = {task.id: task for task in view.tasks.every()}
+        assert list(view.audit.task_differences(by_id, {})) == []
+
+
+def test_a_ledger_of_version_17_finds_tasks_by_what_they_have(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    store = opened(path)
+    work = Submission(commit="a" * 40, agent="Alice", handoff_id="H-1", at=NOW)
+    sent_back = ReviewRound(commit="b" * 40, agent="Alice", handoff_id="H-1")
+    run = Run(id="RUN-1", agent="Alice", purpose="work", started_at=NOW)
+    with store.write() as tx:
+        tx.tasks.put(a_task(numbered(1), submission=work))
+        tx.tasks.put(a_task(numbered(2), rounds=(sent_back,), pr=7))
+        tx.tasks.put(a_task(numbered(3), runs=(run,)))
+        tx.tasks.put(a_task(numbered(4)))
+    store.connection.execute(VERSION_17).fetchall()
+    store.close()
+
+    store = SqliteStore(path)
+
+    with store.read() as view:
+        assert [task.id for task in view.names.find_submitted("a" * 40, 7)] == [numbered(1), numbered(2)]
+        assert [task.id for task in view.task_lists.rejected_in_review()] == [numbered(2)]
+        assert [task.id for task in view.task_lists.running_tasks()] == [numbered(3)]
         by_id = {task.id: task for task in view.tasks.every()}
         assert list(view.audit.task_differences(by_id, {})) == []
 

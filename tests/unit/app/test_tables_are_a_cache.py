@@ -476,7 +476,7 @@ def test_a_task_that_only_a_row_has_is_none(place: Place) -> None:
     ((n, state),) = place.rows("SELECT n, state FROM task")
     other = json.loads(state) | {"id": "T-20261115-080000-000000ff"}
     place.edit(
-        "INSERT INTO task SELECT 99, ?, status, due, rank, line, barred, ? FROM task WHERE n = ?",
+        "INSERT INTO task SELECT 99, ?, status, due, rank, line, barred, ?, marks FROM task WHERE n = ?",
         *(other["id"], json.dumps(other, separators=(",", ":")), n),
     )
 

@@ -9,7 +9,7 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_audit import SqliteAudit
 from remand.adapters.stores.sqlite_events import SqliteTraces
 from remand.adapters.stores.sqlite_schema import Statements
-from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected
+from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected, state_marks
 from remand.adapters.stores.sqlite_views import VERSION
 from remand.app.tasks import queue
 from remand.app.tasks.lookup import participants
@@ -86,7 +86,7 @@ def _fold_again(connection: apsw.Connection) -> None:
 
 def _index_runs(connection: apsw.Connection) -> None:
     """Version 6 finds the tasks that somebody is at work on."""
-    connection.execute(sql.RUN_INDEXES).fetchall()
+    connection.execute(sql.ACTIVE_INDEX).fetchall()
 
 
 def _index_errands(connection: apsw.Connection) -> None:
@@ -95,11 +95,6 @@ def _index_errands(connection: apsw.Connection) -> None:
     statements.run(sql.ERRAND_TABLE)
     tasks = [_decode(state) for _, state in statements.all(sql.NUMBERED_TASKS)]
     statements.run_many(sql.ADD_ERRAND, ((name, task.id) for task in tasks for name in due_kinds(task)))
-
-
-def _index_work(connection: apsw.Connection) -> None:
-    """Version 8 finds the tasks that a commit or a pull request was handed in for."""
-    connection.execute(sql.HANDED_IN_INDEXES).fetchall()
 
 
 def _keep_groups(connection: apsw.Connection) -> None:
@@ -146,11 +141,6 @@ def _note_bound(connection: apsw.Connection) -> None:
     connection.execute("UPDATE head SET bounded_from = clock").fetchall()
 
 
-def _index_outages(connection: apsw.Connection) -> None:
-    """Version 9 finds the tasks for which a gate could not be measured."""
-    connection.execute(sql.OUTAGE_INDEX).fetchall()
-
-
 def _keep_names(connection: apsw.Connection) -> None:
     """Version 12 knows everyone who has a part in a task by name."""
     statements = Statements(connection)
@@ -174,8 +164,8 @@ def _index_groups(connection: apsw.Connection) -> None:
     SqliteAudit(Statements(connection)).reindex_groups()
 
 
-def _compose_no_states(connection: apsw.Connection) -> None:
-    """Version 16 has the states of tasks in parts, which is done before the steps."""
+def _do_nothing(connection: apsw.Connection) -> None:
+    """Versions 8 and 9 have indexes that version 18 makes; version 16 has what is done before the steps."""
 
 
 def _stand_in_lines(connection: apsw.Connection) -> None:
@@ -205,6 +195,19 @@ def _stand_in_lines(connection: apsw.Connection) -> None:
     statements.run_many(sql.ADD_OPENING, list(queue.openings(statements.all(sql.STANDING))))
 
 
+def _mark_states(connection: apsw.Connection) -> None:
+    """Version 18 finds tasks by marks beside their states, which are not searched for each write any more."""
+    for name in ("running", "sent_back", "outages", "commit", "pr"):
+        connection.execute(f"DROP INDEX IF EXISTS task_{name}").fetchall()
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(task)").fetchall()}
+    if "marks" not in columns:
+        connection.execute("ALTER TABLE task ADD COLUMN marks INTEGER NOT NULL DEFAULT 0").fetchall()
+    statements = Statements(connection)
+    marks = ((n, state_marks(_decode(state))) for n, state in statements.all(sql.NUMBERED_TASKS))
+    statements.run_many("UPDATE task SET marks = ?2 WHERE n = ?1", [row for row in marks if row[1]])
+    connection.execute(sql.MARK_INDEXES).fetchall()
+
+
 _STEPS = (
     _add_traces,
     _index_rejected,
@@ -212,15 +215,16 @@ _STEPS = (
     _fold_again,
     _index_runs,
     _index_errands,
-    _index_work,
-    _index_outages,
+    _do_nothing,
+    _do_nothing,
     _keep_groups,
     _keep_missing,
     _keep_names,
     _keep_objections,
     _note_bound,
     _index_groups,
-    _compose_no_states,
+    _do_nothing,
     _stand_in_lines,
+    _mark_states,
 )
 """The step from version n stands at place n - 1."""

@@ -80,29 +80,28 @@ CREATE TABLE outdated(task TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE log_line(task TEXT NOT NULL, place TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (task, place)) WITHOUT ROWID;
 CREATE INDEX log_line_place ON log_line(place);
 CREATE INDEX task_escalated ON task(id) WHERE status = 'escalated';
-CREATE INDEX task_sent_back ON task(id) WHERE instr(state, '"rounds":[') > 0;
 """
 
-RUN_INDEXES = """
+ACTIVE_INDEX = """
 CREATE INDEX task_active ON task(status, id) WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected');
-CREATE INDEX task_running ON task(id) WHERE instr(state, '"runs":[') > 0;
+"""
+
+RUNS, ROUNDS, OUTAGES, SUBMISSION, PULL_REQUEST = 1, 2, 4, 8, 16
+"""What a task's `marks` say that its state has. To look for it in the state would take longer than to write the row."""
+MARK_INDEXES = f"""
+CREATE INDEX task_running ON task(id) WHERE marks & {RUNS};
+CREATE INDEX task_sent_back ON task(id) WHERE marks & {ROUNDS};
+CREATE INDEX task_outages ON task(id) WHERE marks & {OUTAGES};
+CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHERE marks & {SUBMISSION};
+CREATE INDEX task_pr ON task(json_extract(state, '$.pr')) WHERE marks & {PULL_REQUEST};
 """
 
 ERRAND_TABLE = """
 CREATE TABLE errand(errand TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (errand, task)) WITHOUT ROWID;
 """
 
-HANDED_IN_INDEXES = """
-CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHERE instr(state, '"submission":{') > 0;
-CREATE INDEX task_pr ON task(json_extract(state, '$.pr')) WHERE instr(state, '"pr":') > 0;
-"""
-
 NAME_TABLE = """
 CREATE TABLE name(key TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (key, name)) WITHOUT ROWID;
-"""
-
-OUTAGE_INDEX = """
-CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
 """
 
 DEPENDENCY_TABLES = """
@@ -130,7 +129,7 @@ CREATE INDEX event_key ON event(key) WHERE key != '';
 CREATE TABLE unnumbered(id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE task(
     n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, due TEXT,
-    rank TEXT, line TEXT, barred TEXT NOT NULL DEFAULT '', state TEXT NOT NULL
+    rank TEXT, line TEXT, barred TEXT NOT NULL DEFAULT '', state TEXT NOT NULL, marks INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX task_due ON task(due) WHERE due IS NOT NULL;
 CREATE TABLE alias(alias TEXT, task TEXT, PRIMARY KEY (alias, task)) WITHOUT ROWID;
@@ -141,7 +140,7 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}{HANDED_IN_INDEXES}{OUTAGE_INDEX}{NAME_TABLE}{DEPENDENCY_TABLES}{QUEUE_TABLES}"""
+{RECORD_TABLES}{ACTIVE_INDEX}{MARK_INDEXES}{ERRAND_TABLE}{NAME_TABLE}{DEPENDENCY_TABLES}{QUEUE_TABLES}"""
 
 READ_MODELS = ("task", "node", "blocker", "alias", "handoff", "errand", "name", "opening")
 
@@ -288,9 +287,7 @@ SELECT state FROM task WHERE id IN (
     WHERE event = 'handoff.reject.response' AND said = 'ACCEPT_AND_REFORMULATE' AND text = ?1
 ) ORDER BY id LIMIT ?2
 """
-SENT_BACK = (
-    "SELECT state FROM task INDEXED BY task_sent_back WHERE instr(state, '\"rounds\":[') > 0 ORDER BY id"
-)
+SENT_BACK = f"SELECT state FROM task INDEXED BY task_sent_back WHERE marks & {ROUNDS} ORDER BY id"  # noqa: S608 - a number of ours
 ESCALATED = "SELECT state FROM task INDEXED BY task_escalated WHERE status = 'escalated' ORDER BY id LIMIT ?"
 ACTIVE = """
 SELECT state FROM task INDEXED BY task_active
@@ -301,16 +298,14 @@ COUNT_ACTIVE = """
 SELECT count(*) FROM task INDEXED BY task_active
 WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ?
 """
-RUNNING = "SELECT state FROM task INDEXED BY task_running WHERE instr(state, '\"runs\":[') > 0 ORDER BY id"
-WITH_OUTAGES = (
-    "SELECT state FROM task INDEXED BY task_outages WHERE instr(state, '\"outages\":[') > 0 ORDER BY id"
-)
-HANDED_IN = """
+RUNNING = f"SELECT state FROM task INDEXED BY task_running WHERE marks & {RUNS} ORDER BY id"  # noqa: S608 - a number of ours
+WITH_OUTAGES = f"SELECT state FROM task INDEXED BY task_outages WHERE marks & {OUTAGES} ORDER BY id"  # noqa: S608 - a number of ours
+HANDED_IN = f"""
 SELECT state FROM task INDEXED BY task_commit
-WHERE instr(state, '"submission":{') > 0 AND json_extract(state, '$.submission.commit') = ?1
+WHERE marks & {SUBMISSION} AND json_extract(state, '$.submission.commit') = ?1
 UNION
-SELECT state FROM task INDEXED BY task_pr WHERE instr(state, '"pr":') > 0 AND json_extract(state, '$.pr') = ?2
-"""
+SELECT state FROM task INDEXED BY task_pr WHERE marks & {PULL_REQUEST} AND json_extract(state, '$.pr') = ?2
+"""  # noqa: S608 - numbers of ours
 WITH_ERRAND = """
 SELECT state FROM task WHERE id IN (SELECT task FROM errand WHERE errand IN (SELECT value FROM json_each(?)))
 ORDER BY id
@@ -319,12 +314,12 @@ ADD_ERRAND = "INSERT OR IGNORE INTO errand VALUES (?, ?)"
 DROP_ERRAND = "DELETE FROM errand WHERE errand = ? AND task = ?"
 STATUSES = "SELECT id, status FROM task WHERE id IN (SELECT value FROM json_each(?))"
 ADD_TASK = """
-INSERT INTO task(id, status, due, rank, line, barred, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+INSERT INTO task(id, status, due, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 """
 CHANGE_TASK = """
-UPDATE task SET status = ?2, due = ?3, rank = ?4, line = ?5, barred = ?6, state = ?7 WHERE id = ?1
+UPDATE task SET status = ?2, due = ?3, rank = ?4, line = ?5, barred = ?6, state = ?7, marks = ?8 WHERE id = ?1
 """
-TASK_ROWS = "SELECT id, status, due, rank, line, barred, state FROM task"
+TASK_ROWS = "SELECT id, status, due, rank, line, barred, state, marks FROM task"
 EVERY_ALIAS = "SELECT task, alias FROM alias"
 EVERY_HANDOFF = "SELECT id, task FROM handoff"
 EVERY_ERRAND = "SELECT task, errand FROM errand"
@@ -336,7 +331,7 @@ EVERY_NODE = "SELECT task, position IS NULL FROM node"
 MISPLACED = f"SELECT waiter.task {_NAMED_BLOCKERS} WHERE NOT is_void AND waiter.position <= other.position"
 EVERY_TRACE = "SELECT * FROM trace NOT INDEXED"
 BULK_TASK = """
-INSERT INTO task(n, id, status, due, rank, line, barred, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+INSERT INTO task(n, id, status, due, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 """
 NAMED = "SELECT min(task) FROM alias WHERE alias = ?"
 HANDED = "SELECT task FROM handoff WHERE id = ?"

@@ -27,6 +27,17 @@ def _encode_task(task: Task) -> str:
     return _encoder.encode(task).decode()
 
 
+def state_marks(task: Task) -> int:
+    """What a task has that it is found by, as its row says it."""
+    return (
+        (sql.RUNS if task.runs else 0)
+        | (sql.ROUNDS if task.reviews.rounds else 0)
+        | (sql.OUTAGES if task.gates.outages else 0)
+        | (sql.SUBMISSION if task.submission else 0)
+        | (sql.PULL_REQUEST if task.pr else 0)
+    )
+
+
 def read_tasks(statements: Statements, statement: str, values: Row = ()) -> list[Task]:
     """The tasks whose states a statement selects."""
     return [decode_task(row[0]) for row in statements.rows(statement, values)]
@@ -275,7 +286,10 @@ class SqliteTasks(Table):
             self._set_openings(task.id, is_there=False)
         line, barred = (None, "") if rank is None else queue.agent_pool(task)
         due = queue.due_time(task, blockers)
-        self._db.run(statement, (task.id, task.status.value, due, rank, line, barred, _encode_task(task)))
+        self._db.run(
+            statement,
+            (task.id, task.status.value, due, rank, line, barred, _encode_task(task), state_marks(task)),
+        )
         if barred:
             self._set_openings(task.id, is_there=True)
 
@@ -417,4 +431,4 @@ def task_row(n: int, task: Task, by_id: Mapping[str, Task], void: set[tuple[str,
     rank = queue.queue_rank(task, blockers)
     line, barred = (None, "") if rank is None else queue.agent_pool(task)
     due = queue.due_time(task, blockers)
-    return (n, task.id, task.status.value, due, rank, line, barred, _encode_task(task))
+    return (n, task.id, task.status.value, due, rank, line, barred, _encode_task(task), state_marks(task))

@@ -10,7 +10,7 @@ import apsw
 from remand.app.errors import EnvironmentFault
 from remand.app.reminders import UnseenCounts
 
-VERSION = 17
+VERSION = 18
 """The version of the tables. Older ones are brought up to it when the ledger is opened for writing."""
 
 _HELD = """
