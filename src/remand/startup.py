@@ -42,6 +42,7 @@ LAZY_MODULES = frozenset(
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "verdicts",
         "interfaces.hook": "activity answers dispatch entry session tool_guard",
+        "interfaces.mcp": "command_runner http server",
         "wiring": "after_call forges gates",
     }.items()
     for name in (f"{package}.{module}" for module in names.split())

@@ -76,7 +76,8 @@ def test_the_wheel_works_alone_in_a_clean_environment(newcomer: Reader, installe
 
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert version in newcomer.types("remand --version")
-    assert "Run: pip install 'remand[mcp]'" in newcomer.types("remand mcp"), "the server is an extra"
+    hello = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
+    assert '"result":{}' in newcomer.types(f"echo '{hello}' | remand mcp"), "the server needs no extra"
 
 
 # ------------------------------------------------------------------------------------------------- examples

@@ -8,6 +8,7 @@ from typing import Any
 
 from remand.adapters.hosts.table import HOSTS
 from remand.interfaces.mcp.command_runner import CommandResult
+from remand.interfaces.mcp.protocol import ClientRequest
 from remand.interfaces.mcp.server import RemandServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
@@ -21,15 +22,18 @@ class EveryonesDesk:
         return CommandResult(0, {"name": "x", "roles": roles, "confined": False, "task": None})
 
 
-def listed(kind: str) -> list[Any]:
-    return list(asyncio.run(getattr(RemandServer(EveryonesDesk()), f"list_{kind}")()))
+def listed(method: str) -> list[Any]:
+    """What a client is shown."""
+    request = ClientRequest(method, {}, {}, lambda _: None, None)
+    (rows,) = asyncio.run(RemandServer(EveryonesDesk()).answer(request)).values()
+    return list(rows)
 
 
 def test_every_tool_prompt_and_resource_is_on_the_page() -> None:
-    tools = [tool.name for tool in listed("tools")]
-    prompts = [prompt.name for prompt in listed("prompts")]
-    uris = [one.uri for one in listed("resources")] + [
-        one.uri_template for one in listed("resource_templates")
+    tools = [tool["name"] for tool in listed("tools/list")]
+    prompts = [prompt["name"] for prompt in listed("prompts/list")]
+    uris = [one["uri"] for one in listed("resources/list")] + [
+        one["uriTemplate"] for one in listed("resources/templates/list")
     ]
 
     assert len(tools) > 15

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from queue import SimpleQueue
 from typing import Any, Literal, Self
 
 import httpx2
-import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
@@ -22,9 +21,10 @@ from remand.interfaces.mcp.command_runner import (
     build_arguments,
     parse_result,
 )
-from remand.interfaces.mcp.http import Guard, listen
+from remand.interfaces.mcp.http import listen, serve_until
 from remand.interfaces.mcp.server import RemandServer
 from tests.integration.machine import PATIENCE, REMAND, Repository, near_call
+from tests.support.mcp_client import in_memory
 
 TEAM = """
 [project]
@@ -117,7 +117,7 @@ class Team:
 
     @asynccontextmanager
     async def _memory(self, name: str, environment: dict[str, str]) -> AsyncIterator[Any]:
-        yield RemandServer(NearRunner(self.repository, name, environment))
+        yield in_memory(RemandServer(NearRunner(self.repository, name, environment)))
 
     @asynccontextmanager
     async def _stdio(self, name: str, environment: dict[str, str]) -> AsyncIterator[Any]:
@@ -141,22 +141,21 @@ class Team:
 def served(runner: CommandRunner) -> Iterator[str]:
     """A server at a real port, in a thread of this process."""
     listening = listen("127.0.0.1", 0)
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-    app = Guard(RemandServer(runner).streamable_http_app(), TOKEN)
-    config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=_run, args=(server, listening))
+    ends: SimpleQueue[Callable[[], object]] = SimpleQueue()
+
+    async def serve() -> None:
+        loop, end = asyncio.get_running_loop(), asyncio.Event()
+        ends.put(lambda: loop.call_soon_threadsafe(end.set))
+        await serve_until(end, RemandServer(runner), listening, TOKEN)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        yield url
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
     finally:
-        server.should_exit = True
+        ends.get(timeout=PATIENCE)()
         thread.join(timeout=PATIENCE)
         assert not thread.is_alive(), "the server did not end"
-
-
-def _run(server: uvicorn.Server, listening: socket.socket) -> None:
-    server.run(sockets=[listening])
 
 
 class User:

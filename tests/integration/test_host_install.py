@@ -20,7 +20,7 @@ from remand.interfaces.hook.tool_guard import find_guarded
 from remand.wiring.hosts import guarded_files, load_host
 from remand.wiring.startup import locate
 from tests.integration.conftest import near_machine
-from tests.integration.machine import Machine, Repository, near_call
+from tests.integration.machine import Machine, Repository
 
 __all__ = ["near_machine"]
 
@@ -84,22 +84,6 @@ def host_checks(repository: Repository) -> dict[str, dict[str, Any]]:
         for check in said["checks"]
         if check["name"].startswith("host ")
     }
-
-
-@pytest.mark.parametrize(
-    ("host", "is_here", "asks"),
-    [("claude", False, True), ("claude", True, False), ("openhands", False, False)],
-)
-def test_a_host_that_is_told_of_a_server_which_is_not_installed_names_the_extra(
-    place: Repository, monkeypatch: pytest.MonkeyPatch, host: str, is_here: bool, asks: bool
-) -> None:
-    monkeypatch.setattr("remand.interfaces.cli.hosts.find_spec", lambda _: object() if is_here else None)
-
-    said = near_call(place.path, ("init", "--hosts", host))
-
-    assert said is not None
-    assert said.code == 0, said
-    assert ("pip install 'remand[mcp]'" in said.out) == asks
 
 
 class TestFreshClone:

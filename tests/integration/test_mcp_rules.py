@@ -17,6 +17,7 @@ from remand.interfaces.mcp.server import RemandServer
 from remand.interfaces.mcp.task_tools import NOT_AN_AGENT
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import TEAM, Member, NearRunner, Team, User
+from tests.support.mcp_client import in_memory
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 FREE = (
@@ -110,9 +111,9 @@ class TestWhatIsShown:
         self, repository: Repository
     ) -> None:
         async def scene(_: Team) -> list[Any]:
-            async with Client(RemandServer(NearRunner(repository, "owner"))) as client:
+            async with Client(in_memory(RemandServer(NearRunner(repository, "owner")))) as client:
                 listed = list((await client.list_tools()).tools)
-            async with Client(RemandServer(NearRunner(repository, "Fenster"))) as client:
+            async with Client(in_memory(RemandServer(NearRunner(repository, "Fenster")))) as client:
                 return [*listed, *(await client.list_tools()).tools]
 
         for tool in played(repository, scene):
@@ -488,7 +489,7 @@ class TestResources:
 def test_where_there_is_no_repository_the_error_says_what_to_do(machine: Machine) -> None:
     async def scene() -> str:
         runner = CommandLineRunner(str(machine.folder), "Fenster", machine.environment)
-        async with Client(RemandServer(runner)) as client:
+        async with Client(in_memory(RemandServer(runner))) as client:
             member = Member(client)
             assert "next_task" in await member.tools()
             return await member.fails("next_task")

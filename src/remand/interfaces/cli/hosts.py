@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
 
 import msgspec
 
@@ -20,6 +17,7 @@ from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json
 from remand.interfaces.hook.answers import answer_session
 from remand.interfaces.hook.session import SessionCall
+from remand.interfaces.mcp import command_runner, http, server
 from remand.wiring.startup import locate, socket_folder
 
 MIN_TOKEN_LENGTH = 16
@@ -42,7 +40,6 @@ def _write_token(token: str, port: int) -> str:
 
 
 TOKEN = "REMAND_MCP_TOKEN"  # noqa: S105 - the name of a variable
-MCP_REMEDY = "Run: pip install 'remand[mcp]'"
 DEFAULT_ACTOR = "agent"
 """Who speaks where nobody is named: a model, which is never the user."""
 
@@ -64,13 +61,11 @@ PLACEHOLDER_PREFIX = "$"
 def _serve(context: Context) -> Result:
     environment = inherited_environment()
     folder = context.origin.folder if context.call.folder.startswith(PLACEHOLDER_PREFIX) else context.folder
-    runner = _load_server_module("command_runner").CommandLineRunner(
-        folder, _actor(context, environment), environment
-    )
+    runner = command_runner.CommandLineRunner(folder, _actor(context, environment), environment)
     if context.arguments.http is not None:
         return _serve_http(context, runner, environment.get(TOKEN, ""))
     context.call.is_json = False  # nothing but the protocol is written
-    _load_server_module("server").serve_stdio(runner)
+    server.serve_stdio(runner)
     return Result(None, "")
 
 
@@ -81,31 +76,16 @@ def _actor(context: Context, environment: dict[str, str]) -> str:
     return named or ("" if find_agent_socket(environment) else DEFAULT_ACTOR)
 
 
-def _load_server_module(name: str) -> Any:
-    """A module of the server. They are loaded here and by no other command."""
-    try:
-        return import_module(f"remand.interfaces.mcp.{name}")
-    except ModuleNotFoundError as missing:
-        raise EnvironmentFault(
-            f"The MCP server needs the package `{missing.name}`, which is not installed. {MCP_REMEDY}"
-        ) from None
-
-
-def is_server_installed() -> bool:
-    """Whether the extra `mcp` is there; it is looked for and not loaded."""
-    return find_spec("mcp") is not None
-
-
-def _serve_http(context: Context, runner: Any, given: str) -> Result:
-    serving, host = _load_server_module("http"), context.arguments.host
+def _serve_http(context: Context, runner: command_runner.CommandLineRunner, given: str) -> Result:
+    host = context.arguments.host
     if given and len(given) < MIN_TOKEN_LENGTH:
         raise UsageError(f"{TOKEN} has fewer than {MIN_TOKEN_LENGTH} characters. Use a longer one.")
-    if not given and not serving.is_loopback(host):
+    if not given and not http.is_loopback(host):
         raise UsageError(
             f"{host} can be reached from other machines: set {TOKEN} to a token of your own, or omit --host."
         )
     token = given or secrets.token_urlsafe(32)
-    listening = serving.listen(host, context.arguments.http)
+    listening = http.listen(host, context.arguments.http)
     port, shown = listening.getsockname()[1], f"[{host}]" if ":" in host else host
     path = "" if given else _write_token(token, port)
     try:
@@ -114,7 +94,7 @@ def _serve_http(context: Context, runner: Any, given: str) -> Result:
         text = f"MCP at {data['url']} (pid {os.getpid()}); {where}"
         context.origin.stdout.write(f"{as_json(data) if context.call.is_json else text}\n")
         context.origin.stdout.flush()
-        serving.serve_http(runner, listening, token)
+        http.serve_http(runner, listening, token)
     finally:
         if path:
             with suppress(OSError):

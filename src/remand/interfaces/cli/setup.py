@@ -19,7 +19,6 @@ from remand.domain.access.coordinator_start import AGENT_VARIABLES
 from remand.domain.gate.gate import GatePolicy, GateProposals, gate_title, render_figures
 from remand.domain.hosts import HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
-from remand.interfaces.cli.hosts import MCP_REMEDY, is_server_installed
 from remand.interfaces.cli.output import Result, one_line
 from remand.wiring import setup
 from remand.wiring.ledger import machine_keys
@@ -245,11 +244,6 @@ def _page(
         *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
         *(f"  removed a machine's path from {path}" for path in done.cleaned),
         *(f"  note  {text}" for host in hosts for text in setup.host_checks.setup_hints(host, _executable())),
-        *(
-            [f"  note  The MCP server is not installed. {MCP_REMEDY}"]
-            if done.servers and not is_server_installed()
-            else []
-        ),
         *(f"  add   {line} in remand.toml, so that other clones have it, too" for line in missing),
         "",
         f"Next: commit {_to_commit(place, done)} on the base, then",

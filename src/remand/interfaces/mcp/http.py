@@ -4,24 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import secrets
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
+from queue import Empty, SimpleQueue
+from typing import Any
 
-import uvicorn
-from mcp.server.transport_security import TransportSecuritySettings
-from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+import msgspec
 
 from remand.app.errors import EnvironmentFault
 from remand.interfaces.mcp.command_runner import CommandLineRunner
+from remand.interfaces.mcp.protocol import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    STATELESS_VERSION,
+    UNSUPPORTED_VERSION,
+    ClientConnection,
+    McpHandler,
+    encode,
+)
 from remand.interfaces.mcp.server import RemandServer
 
+PATH = "/mcp"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-LEAVE_SECONDS = 2
+MAX_BODY = 32 << 20
+MAX_SESSIONS = 100
+SILENT_SECONDS = 15.0
+"""After this long without a word, a client is told that its request is still being answered."""
+IDLE_SECONDS = 300.0
+"""How long a connection stays open on which nothing is asked."""
+SESSION, VERSION = "Mcp-Session-Id", "MCP-Protocol-Version"
+HEADER_MISMATCH = -32020
+_NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_STATUSES = {
+    **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, UNSUPPORTED_VERSION), 400),
+    METHOD_NOT_FOUND: 404,
+}
 
 
 def is_loopback(host: str) -> bool:
@@ -49,69 +73,260 @@ def serve_http(runner: CommandLineRunner, listening: socket.socket, token: str) 
 
 
 async def _serve_http(runner: CommandLineRunner, listening: socket.socket, token: str) -> None:
-    host, port = listening.getsockname()[:2]
-    app = RemandServer(runner).streamable_http_app(transport_security=_security(host, port), host=host)
-    config = uvicorn.Config(
-        Guard(app, token),
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=LEAVE_SECONDS,
-    )
-    serving = _Server(config)
-    loop = asyncio.get_running_loop()
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, serving.leave)
+        loop.add_signal_handler(number, end.set)
     try:
-        await serving.serve(sockets=[listening])
+        await serve_until(end, RemandServer(runner), listening, token)
     finally:
         await runner.close()
 
 
-def _security(host: str, port: int) -> TransportSecuritySettings:
-    """Which names of this machine a request may have been sent to: another one is a page that was led here."""
-    if not is_loopback(host):
-        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return TransportSecuritySettings(allowed_hosts=[f"{name}:{port}" for name in (host, *LOOPBACK_NAMES)])
+async def serve_until(end: asyncio.Event, handler: McpHandler, listening: socket.socket, token: str) -> None:
+    """Serves clients at a socket. Threads read and write; every request is answered in this event loop."""
+    server = HttpServer(Clients(handler, asyncio.get_running_loop()), listening, token)
+    serving = asyncio.create_task(asyncio.to_thread(server.serve_forever, 0.1))
+    try:
+        await end.wait()
+    finally:
+        server.shutdown()
+        await serving
+        server.server_close()
 
 
-class Guard:
-    """Lets a request through that has the token and comes from no page."""
+class Clients:
+    """The sessions of clients that begin with `initialize`. Others send all that is needed with each request."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._token = token.encode()
+    def __init__(self, handler: McpHandler, loop: asyncio.AbstractEventLoop) -> None:
+        self._handler = handler
+        self._loop = loop
+        self._sessions: dict[str, ClientConnection] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request that may not pass; hands every other on."""
-        refusal = self._refusal(Headers(scope=scope)) if scope["type"] != "lifespan" else None
-        await (refusal or self._app)(scope, receive, send)
+    def open(self) -> tuple[str, ClientConnection]:
+        """A new session. The oldest ends when there are too many."""
+        number, connection = secrets.token_hex(16), ClientConnection(self._handler)
+        while len(self._sessions) >= MAX_SESSIONS:
+            self.close(next(iter(self._sessions)))
+        self._sessions[number] = connection
+        return number, connection
 
-    def _refusal(self, headers: Headers) -> JSONResponse | None:
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
-            body = {
+    def close(self, number: str) -> bool:
+        """Ends a session; False when there is none."""
+        connection = self._sessions.pop(number, None)
+        if connection is not None:
+            self.run(connection.close)
+        return connection is not None
+
+    def find(self, number: str) -> ClientConnection | None:
+        """A session that was opened."""
+        return self._sessions.get(number)
+
+    def stateless(self) -> ClientConnection:
+        """For one request that needs no session."""
+        return ClientConnection(self._handler)
+
+    def run(self, do: Callable[..., object], *given: object) -> None:
+        """Does something in the event loop."""
+        self._loop.call_soon_threadsafe(do, *given)
+
+
+class HttpServer(ThreadingHTTPServer):
+    """Listens, with one thread for each client that is connected."""
+
+    daemon_threads = True
+
+    def __init__(self, clients: Clients, listening: socket.socket, token: str) -> None:
+        super().__init__(listening.getsockname()[:2], _RequestHandler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+        self.clients = clients
+        self.token = token.encode()
+        host, port = listening.getsockname()[:2]
+        self.own_names = [f"{name}:{port}" for name in (host, *LOOPBACK_NAMES)] if is_loopback(host) else []
+        """The names of this machine that a request may have been sent to; none: any. Another is that of a page that was led here."""
+
+
+class _RequestHandler(BaseHTTPRequestHandler):
+    """Takes the requests of one client."""
+
+    server: HttpServer
+    protocol_version = "HTTP/1.1"
+    server_version = "remand"
+    sys_version = ""
+    timeout = IDLE_SECONDS
+
+    def log_message(self, *_: object) -> None:
+        """Writes nothing: standard output and error are the user's."""
+
+    def do_POST(self) -> None:
+        body = self._body()
+        if self._is_allowed() and body is not None:
+            self._take(body)
+
+    def do_DELETE(self) -> None:
+        if self._is_allowed():
+            self._respond(200 if self.server.clients.close(self.headers.get(SESSION, "")) else 404)
+
+    def do_GET(self) -> None:
+        if self._is_allowed():
+            self._respond(405, headers={"Allow": "POST, DELETE"})
+
+    def _body(self) -> bytes | None:
+        """The whole body: what is left unread would be taken for the next request."""
+        length = self.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length) <= MAX_BODY:
+            return self.rfile.read(int(length))
+        self.close_connection = True
+        self._respond(413 if length.isdecimal() else 411)
+        return None
+
+    def _is_allowed(self) -> bool:
+        """True when the request has the token and comes from no page; answers it otherwise."""
+        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not hmac.compare_digest(
+            given.strip().encode("latin-1", "replace"), self.server.token
+        ):
+            refusal = {
                 "error": "invalid_token",
                 "error_description": "Send the token: Authorization: Bearer TOKEN.",
             }
-            return JSONResponse(body, 401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
-        if "origin" in headers:
-            return JSONResponse(
-                {"error": "forbidden", "error_description": "This is not for web pages."}, 403
-            )
+            self._respond(401, encode(refusal), {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+        elif "Origin" in self.headers:
+            refusal = {"error": "forbidden", "error_description": "This is not for web pages."}
+            self._respond(403, encode(refusal))
+        elif self.server.own_names and self.headers.get("Host", "") not in self.server.own_names:
+            self._respond(421)
+        elif self.path.partition("?")[0] != PATH:
+            self._respond(404)
+        else:
+            return True
+        return False
+
+    def _take(self, body: bytes) -> None:
+        message = _decode(body)
+        if self.headers.get(VERSION) == STATELESS_VERSION or message.get("method") == "server/discover":
+            mismatch = self._header_mismatch(message)
+            if mismatch:
+                error = {"code": HEADER_MISMATCH, "message": f"The header {mismatch} does not fit the body."}
+                self._respond(400, encode({"jsonrpc": "2.0", "id": message.get("id"), "error": error}))
+            else:
+                connection = self.server.clients.stateless()
+                self._answer(connection, body, message, gone=connection.close)
+            return
+        number, opened = self.headers.get(SESSION, ""), {}
+        if message.get("method") == "initialize":
+            number, connection = self.server.clients.open()
+            opened = {SESSION: number}
+        else:
+            known = self.server.clients.find(number)
+            if known is None:
+                self._respond(404 if number else 400)
+                return
+            connection = known
+        self._answer(connection, body, message, opened, lambda: connection.cancel(message.get("id")))
+
+    def _header_mismatch(self, message: dict[str, Any]) -> str:
+        """The header that says something else than the body; others on the way may have gone by it."""
+        method, params = message.get("method"), message.get("params")
+        if "id" not in message:
+            return ""
+        if self.headers.get("Mcp-Method") != method:
+            return "Mcp-Method"
+        key = _NAMES.get(str(method), "")
+        named = params.get(key) if isinstance(params, dict) else None
+        return (
+            "Mcp-Name"
+            if named is not None and _header_text(self.headers.get("Mcp-Name", "")) != named
+            else ""
+        )
+
+    def _answer(
+        self,
+        connection: ClientConnection,
+        body: bytes,
+        message: dict[str, Any],
+        headers: dict[str, str] | None = None,
+        gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Has a message answered: at once as JSON; as a stream of events when something is sent before, or it takes long."""
+        sent: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self.server.clients.run(connection.receive, body, sent.put)
+        if message and ("method" in message) != (
+            "id" in message
+        ):  # a notification, or an answer of the client
+            self._respond(202, headers=headers)
+            return
+        try:
+            first = _next(sent)
+            if first is not None and "method" not in first:
+                status = _STATUSES.get(first.get("error", {}).get("code"), 200) if not headers else 200
+                self._respond(status, encode(first), headers)
+            else:
+                self._stream(first, sent, headers or {})
+        except OSError:
+            self.close_connection = True
+            self.server.clients.run(gone)
+
+    def _stream(
+        self, first: dict[str, Any] | None, sent: SimpleQueue[dict[str, Any]], headers: dict[str, str]
+    ) -> None:
+        self.send_response(200)
+        for name, value in (
+            headers | {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+        ).items():
+            self.send_header(name, value)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for message in _until_answer(first, sent):
+            event = b"event: message\r\ndata: " + encode(message) if message else b": still at work"
+            self.wfile.write(event + b"\r\n\r\n")
+            self.wfile.flush()
+        self.close_connection = True
+
+    def _respond(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        if body:
+            self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _decode(body: bytes) -> dict[str, Any]:
+    """The message of a request; nothing when it is none, which the protocol answers."""
+    try:
+        message = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _header_text(value: str) -> str:
+    """A header's text; one that no header can carry is sent as base64."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return b64decode(value[9:-2], validate=True).decode()
+    except ValueError:
+        return ""
+
+
+def _next(sent: SimpleQueue[dict[str, Any]]) -> dict[str, Any] | None:
+    """What is sent next; None when nothing was for a while."""
+    try:
+        return sent.get(timeout=SILENT_SECONDS)
+    except Empty:
         return None
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves the process's signals to us."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Takes no signal."""
-        yield
-
-    def leave(self) -> None:
-        """Ends the server."""
-        self.should_exit = True
+def _until_answer(
+    first: dict[str, Any] | None, sent: SimpleQueue[dict[str, Any]]
+) -> Iterator[dict[str, Any] | None]:
+    """All that is sent, to the answer, which is the last."""
+    message = first
+    while message is None or "method" in message:
+        yield message
+        message = _next(sent)
+    yield message

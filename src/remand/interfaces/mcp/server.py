@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from importlib.metadata import version
-from typing import Annotated, Any, NamedTuple
+from queue import SimpleQueue
+from threading import Thread
+from typing import Annotated, Any, NamedTuple, get_type_hints
+from urllib.parse import unquote
 
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.server.mcpserver.prompts import Prompt
-from mcp.types import CallToolResult, InputRequiredResult
-from mcp.types import Prompt as ListedPrompt
-from mcp.types import Tool as ListedTool
-from pydantic import Field
+from msgspec import Meta
 
-from remand.app.prompts import HEADING
+from remand.app import prompts
 from remand.interfaces.mcp.command_runner import CommandError, CommandLineRunner, CommandResult, CommandRunner
 from remand.interfaces.mcp.decision_tools import DecisionTools
+from remand.interfaces.mcp.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    ClientConnection,
+    ClientRequest,
+    ProtocolError,
+    encode,
+)
 from remand.interfaces.mcp.task_tools import AgentTools, ReviewTools
-from remand.interfaces.mcp.tools import Audience, ServerIdentity
+from remand.interfaces.mcp.tools import Audience, ServerIdentity, ToolError, ToolOffer
 
-PromptTaskName = Annotated[str, Field(description="id or alias of the task")]
+PromptTaskName = Annotated[str, Meta(description="id or alias of the task")]
 
 
 class PromptOffer(NamedTuple):
@@ -36,8 +42,38 @@ class PromptOffer(NamedTuple):
     whom: Audience
     say: Callable[..., str]
 
+    @property
+    def list_entry(self) -> dict[str, Any]:
+        """The prompt as a client sees it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": inspect.getdoc(self.say),
+            "arguments": [
+                {"name": name, "description": description, "required": is_required}
+                for name, description, is_required in self._arguments()
+            ],
+        }
 
-def next_task(task: Annotated[str, Field(description="a specific task; empty: the next one")] = "") -> str:
+    def render(self, given: dict[str, Any]) -> str:
+        """The text for a model; raises `ProtocolError` when an argument is missing, unknown or no text."""
+        arguments = list(self._arguments())
+        missing = [name for name, _, is_required in arguments if is_required and name not in given]
+        unknown = [name for name in given if name not in [known for known, _, _ in arguments]]
+        wrong = [name for name, value in given.items() if not isinstance(value, str)]
+        if missing or unknown or wrong:
+            named = ", ".join(map(repr, (*missing, *unknown, *wrong)))
+            raise ProtocolError(INVALID_PARAMS, f"Missing, unknown or no text in {self.name}: {named}.")
+        return self.say(**given)
+
+    def _arguments(self) -> Iterator[tuple[str, str, bool]]:
+        """Name, meaning and whether it is required."""
+        hints = get_type_hints(self.say, include_extras=True)
+        for name, one in inspect.signature(self.say).parameters.items():
+            yield name, hints[name].__metadata__[0].description, one.default is one.empty
+
+
+def next_task(task: Annotated[str, Meta(description="a specific task; empty: the next one")] = "") -> str:
     """Take the next task and work on it until it is handed in."""
     which = f' with task "{_plain_text(task)}"' if task else ""
     return (
@@ -48,7 +84,7 @@ def next_task(task: Annotated[str, Field(description="a specific task; empty: th
 
 def reject_task(
     task: PromptTaskName,
-    text: Annotated[str, Field(description="what must be fixed, one finding per line")],
+    text: Annotated[str, Meta(description="what must be fixed, one finding per line")],
 ) -> str:
     """Send the latest submission of a task back, as its reviewer."""
     return (
@@ -59,7 +95,7 @@ def reject_task(
     )
 
 
-def reject_handoff(why: Annotated[str, Field(description="why the task cannot be done")] = "") -> str:
+def reject_handoff(why: Annotated[str, Meta(description="why the task cannot be done")] = "") -> str:
     """Reject the task that this session holds, because it cannot be done as it stands."""
     return (
         "Call reject_task for the task that this session holds. Its record needs at least two concrete attempts that "
@@ -68,7 +104,7 @@ def reject_handoff(why: Annotated[str, Field(description="why the task cannot be
     ).rstrip()
 
 
-def review(task: Annotated[str, Field(description="a specific task; empty: the oldest")] = "") -> str:
+def review(task: Annotated[str, Meta(description="a specific task; empty: the oldest")] = "") -> str:
     """Review what was handed in."""
     first = (
         f'Call review_diff for task "{_plain_text(task)}".'
@@ -104,39 +140,37 @@ PROMPTS = (
 )
 
 
+LEAVE_SECONDS = 2
 NOTHING_SAID = "There is no feedback on this task yet."
 NOTHING_MEASURED = "No gates have run for this task yet."
 
 
-def add_resources(server: MCPServer[Any], runner: CommandRunner) -> None:
-    reader, json_type, text_type = ResourceReader(runner), "application/json", "text/markdown"
-    for read, address, title, description, mime_type in (
-        (reader.board, "board://tasks", "Board", "every task and its status", json_type),
-        (
-            reader.prompt,
-            "task://{task}/prompt",
-            "Prompt of a task",
-            "the prompt for the agent that holds the task",
-            text_type,
-        ),
-        (
-            reader.feedback,
-            "task://{task}/feedback",
-            "Feedback on a task",
-            "feedback from reviewers and gates, with every finding marked as blocking or not",
-            text_type,
-        ),
-        (
-            reader.report,
-            "task://{task}/report",
-            "Gate report of a task",
-            "the latest gate results: figures, findings, failing tests",
-            json_type,
-        ),
-    ):
-        server.resource(
-            address, name=read.__name__, title=title, description=description, mime_type=mime_type
-        )(read)
+JSON_TYPE, TEXT_TYPE = "application/json", "text/markdown"
+
+
+class ResourceOffer(NamedTuple):
+    """One resource, or one for each task."""
+
+    read: Callable[..., Awaitable[str]]
+    address: str
+    title: str
+    description: str
+    mime_type: str
+
+    @property
+    def list_entry(self) -> dict[str, Any]:
+        """The resource as a client sees it."""
+        kind = "uriTemplate" if "{" in self.address else "uri"
+        about = {"title": self.title, "description": self.description, "mimeType": self.mime_type}
+        return {"name": self.read.__name__, kind: self.address, **about}
+
+    def arguments(self, uri: str) -> list[str] | None:
+        """What an address names: the task, or nothing where there is only one; None for another resource's address."""
+        before, has_task, after = self.address.partition("{task}")
+        if not has_task:
+            return [] if uri == self.address else None
+        task = uri.removeprefix(before).removesuffix(after)
+        return [unquote(task)] if uri == f"{before}{task}{after}" and task and "/" not in task else None
 
 
 class ResourceReader:
@@ -144,6 +178,33 @@ class ResourceReader:
 
     def __init__(self, runner: CommandRunner) -> None:
         self._runner = runner
+
+    def offers(self) -> list[ResourceOffer]:
+        """The resources."""
+        return [
+            ResourceOffer(self.board, "board://tasks", "Board", "every task and its status", JSON_TYPE),
+            ResourceOffer(
+                self.prompt,
+                "task://{task}/prompt",
+                "Prompt of a task",
+                "the prompt for the agent that holds the task",
+                TEXT_TYPE,
+            ),
+            ResourceOffer(
+                self.feedback,
+                "task://{task}/feedback",
+                "Feedback on a task",
+                "feedback from reviewers and gates, with every finding marked as blocking or not",
+                TEXT_TYPE,
+            ),
+            ResourceOffer(
+                self.report,
+                "task://{task}/report",
+                "Gate report of a task",
+                "the latest gate results: figures, findings, failing tests",
+                JSON_TYPE,
+            ),
+        ]
 
     async def board(self) -> str:
         """Every task."""
@@ -157,7 +218,7 @@ class ResourceReader:
         """The part of the prompt before the task and the rejections that led to it; no feedback can forge their headings."""
         answer = (await self._read("task prompt", task)).data
         before, _, _ = f"\n{answer['prompt']}".partition(f"\n## Task {answer['task_id']}: ")
-        before, _, _ = before.partition(f"\n{HEADING}\n")
+        before, _, _ = before.partition(f"\n{prompts.HEADING}\n")
         return before.strip() or NOTHING_SAID
 
     async def report(self, task: str) -> str:
@@ -169,11 +230,11 @@ class ResourceReader:
         try:
             answer = await self._runner.call(command, *named, **options)
         except CommandError as failed:
-            raise ResourceError(str(failed)) from None
+            raise ProtocolError(INTERNAL_ERROR, str(failed)) from None
         if answer.is_refused:
             message = f"{answer.data['refused']}: {answer.data['message']}"
             is_unknown = answer.data["refused"] == "unknown_task"
-            raise (ResourceNotFoundError if is_unknown else ResourceError)(message)
+            raise ProtocolError(INVALID_PARAMS if is_unknown else INTERNAL_ERROR, message)
         return answer
 
 
@@ -183,94 +244,95 @@ INSTRUCTIONS = (
 )
 
 
-class RemandServer(MCPServer[Any]):
-    """Serves the commands of the command line as tools."""
+class RemandServer:
+    """Serves the commands of the command line as tools, to any number of clients."""
 
     def __init__(self, runner: CommandRunner) -> None:
-        super().__init__(
-            "remand",
-            title="Remand",
-            instructions=INSTRUCTIONS,
-            version=version("remand"),
-            log_level="WARNING",
-        )
+        self.introduction: Mapping[str, Any] = {
+            "serverInfo": {"name": "remand", "title": "Remand", "version": version("remand")},
+            "capabilities": {
+                "prompts": {"listChanged": False},
+                "resources": {"subscribe": False, "listChanged": False},
+                "tools": {"listChanged": False},
+            },
+            "instructions": INSTRUCTIONS,
+        }
         self._identity = ServerIdentity(runner)
-        self._whom: dict[str, Audience] = {}
+        self._resources = ResourceReader(runner).offers()
         own = (_ToolErrorRunner(runner), self._identity)
-        for offer in (
-            *AgentTools(*own).offers(),
-            *ReviewTools(*own).offers(),
-            *DecisionTools(*own).offers(),
-        ):
-            name = offer.do.__name__
-            self._whom[name] = offer.whom
-            self.add_tool(
-                offer.do,
-                name=name,
-                title=offer.title,
-                description=offer.description,
-                annotations=offer.annotations,
-                meta=offer.meta,
-            )
-        for prompt_offer in PROMPTS:
-            self.add_prompt(
-                Prompt.from_function(prompt_offer.say, name=prompt_offer.name, title=prompt_offer.title)
-            )
-        add_resources(self, runner)
+        offers = (*AgentTools(*own).offers(), *ReviewTools(*own).offers(), *DecisionTools(*own).offers())
+        self._tools: dict[str, ToolOffer] = {offer.do.__name__: offer for offer in offers}
+        self._methods: dict[str, Callable[[ClientRequest], Awaitable[dict[str, Any]]]] = {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_resources,
+            "resources/read": self._read_resource,
+        }
 
-    async def list_tools(self) -> list[ListedTool]:
+    def has_method(self, method: str) -> bool:
+        """True for a request that is answered here."""
+        return method in self._methods
+
+    async def answer(self, request: ClientRequest) -> dict[str, Any]:
+        """The result of a request."""
+        return await self._methods[request.method](request)
+
+    async def _list_tools(self, _: ClientRequest) -> dict[str, Any]:
         """The tools that are of use to whom this server speaks for, as the team has it now."""
         own = await self._identity.look_up()
-        listed = [tool for tool in await super().list_tools() if own.may_see(self._whom[tool.name])]
-        return [
-            tool.model_copy(
-                update={
-                    "input_schema": without_titles(tool.input_schema) | {"additionalProperties": False},
-                    "output_schema": without_titles(tool.output_schema),
-                }
+        return {"tools": [offer.list_entry for offer in self._tools.values() if own.may_see(offer.whom)]}
+
+    async def _call_tool(self, request: ClientRequest) -> dict[str, Any]:
+        name, arguments = request.params.get("name"), request.params.get("arguments", {})
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise ProtocolError(
+                INVALID_PARAMS, "tools/call needs `name`, a text, and `arguments`, an object."
             )
-            for tool in listed
-        ]
+        try:
+            data = await self._tool(name).call(arguments, request)
+        except ToolError as error:
+            return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+        text = json.dumps(data, indent=2, ensure_ascii=False)
+        return {"content": [{"type": "text", "text": text}], "structuredContent": data, "isError": False}
 
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        """Calls a tool with the arguments it has. One it does not have is named: a question meant by it was another one."""
-        tool = self._tool_manager.get_tool(name)
-        if tool is not None:
-            _require_known(tool.parameters, arguments)
-        return await super().call_tool(name, arguments, context)
+    def _tool(self, name: str) -> ToolOffer:
+        if name not in self._tools:
+            raise ToolError(f"Unknown tool: {name[:100]}")
+        return self._tools[name]
 
-    async def list_prompts(self) -> list[ListedPrompt]:
+    async def _list_prompts(self, _: ClientRequest) -> dict[str, Any]:
         """The prompts that are of use to whom this server speaks for."""
         own = await self._identity.last_known()
-        whom = {prompt_offer.name: prompt_offer.whom for prompt_offer in PROMPTS}
-        return [prompt for prompt in await super().list_prompts() if own.may_see(whom[prompt.name])]
+        return {"prompts": [offer.list_entry for offer in PROMPTS if own.may_see(offer.whom)]}
 
+    async def _get_prompt(self, request: ClientRequest) -> dict[str, Any]:
+        name, arguments = request.params.get("name"), request.params.get("arguments", {})
+        offer = next((one for one in PROMPTS if one.name == name), None)
+        if offer is None or not isinstance(arguments, dict):
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {str(name)[:100]}")
+        content = {"type": "text", "text": offer.render(arguments)}
+        return {"description": inspect.getdoc(offer.say), "messages": [{"role": "user", "content": content}]}
 
-def _require_known(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
-    known = list(schema.get("properties", ()))
-    missing = [name for name in schema.get("required", ()) if name not in arguments]
-    unknown = [name for name in arguments if name not in known]
-    if missing or unknown:
-        wrong = [f"`{name[:40]}` is missing" for name in missing]
-        wrong += [f"there is no argument {name[:40]!r}" for name in unknown]
-        raise ToolError(
-            f"Nothing was done: {'; '.join(wrong)}. The arguments are {', '.join(known) or 'none'}."
+    async def _list_resources(self, request: ClientRequest) -> dict[str, Any]:
+        kind, key = (
+            ("uriTemplate", "resourceTemplates") if "templates" in request.method else ("uri", "resources")
         )
+        return {key: [offer.list_entry for offer in self._resources if kind in offer.list_entry]}
 
-
-def without_titles(schema: Any) -> Any:
-    """A schema without the titles that repeat its names: models read every word of it."""
-    if isinstance(schema, list):
-        return [without_titles(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: without_titles(part)
-        for name, part in schema.items()
-        if name != "title" or not isinstance(part, str)
-    }
+    async def _read_resource(self, request: ClientRequest) -> dict[str, Any]:
+        uri = str(request.params.get("uri", ""))
+        for offer in self._resources:
+            named = offer.arguments(uri)
+            if named is not None:
+                try:
+                    text = await offer.read(*named)
+                except ProtocolError as error:
+                    raise ProtocolError(error.code, str(error), {"uri": uri}) from None
+                return {"contents": [{"uri": uri, "mimeType": offer.mime_type, "text": text}]}
+        raise ProtocolError(INVALID_PARAMS, f"Unknown resource: {uri[:200]}", {"uri": uri})
 
 
 class _ToolErrorRunner:
@@ -293,15 +355,41 @@ def serve_stdio(runner: CommandLineRunner) -> None:
 
 
 async def _serve_stdio(runner: CommandLineRunner) -> None:
-    loop = asyncio.get_running_loop()
+    loop, written, end = asyncio.get_running_loop(), SimpleQueue[bytes](), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _exit, runner)
+    connection = ClientConnection(RemandServer(runner))
+
+    def send(message: object) -> None:
+        written.put(encode(message) + b"\n")
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            if line.strip():
+                loop.call_soon_threadsafe(connection.receive, line, send)
+        loop.call_soon_threadsafe(end.set)
+
+    # Threads of their own: a client that does not read must not keep a signal or the other requests waiting.
+    Thread(target=read, daemon=True).start()
+    writer = Thread(target=_write, args=(written, loop, end), daemon=True)
+    writer.start()
     try:
-        await RemandServer(runner).run_stdio_async()
-    except* OSError:
-        pass  # the client has gone in the middle of a word
+        await end.wait()
     finally:
+        connection.close()
         await runner.close()
+        written.put(b"")
+        writer.join(LEAVE_SECONDS)
+
+
+def _write(written: SimpleQueue[bytes], loop: asyncio.AbstractEventLoop, end: asyncio.Event) -> None:
+    """Writes what is sent, until an empty text or until the client has gone."""
+    try:
+        for text in iter(written.get, b""):
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+    except OSError:
+        loop.call_soon_threadsafe(end.set)
 
 
 def _exit(runner: CommandLineRunner) -> None:

@@ -10,7 +10,9 @@ from mcp import Client
 
 from remand.interfaces.mcp import task_tools
 from remand.interfaces.mcp.command_runner import CommandError, CommandResult
-from remand.interfaces.mcp.server import RemandServer, without_titles
+from remand.interfaces.mcp.server import RemandServer
+from remand.interfaces.mcp.tools import without_titles
+from tests.support.mcp_client import in_memory
 
 PASSED = {
     "task_id": "T-1",
@@ -50,7 +52,7 @@ def test_a_client_that_waits_for_gates_is_told_that_they_run_and_others_are_answ
                 assert (await client.list_tools()).tools, "nobody waits for another's gates"
                 runner.go.set()
 
-        async with Client(RemandServer(runner), mode=mode) as client:
+        async with Client(in_memory(RemandServer(runner)), mode=mode) as client:
             result = await client.call_tool("submit", {"task": "T-1"}, progress_callback=progress)
         return result, told
 
@@ -63,7 +65,7 @@ def test_a_client_that_waits_for_gates_is_told_that_they_run_and_others_are_answ
 
 def test_a_fault_of_the_environment_is_an_error_that_says_the_remedy() -> None:
     async def scene() -> Any:
-        async with Client(RemandServer(HeldDesk())) as client:
+        async with Client(in_memory(RemandServer(HeldDesk()))) as client:
             return await client.call_tool("feedback", {"task": "T-1"})
 
     result = asyncio.run(scene())
@@ -79,7 +81,7 @@ def test_an_argument_that_is_not_there_is_an_error_and_nothing_is_done(
     arguments: dict[str, Any], said: str
 ) -> None:
     async def scene() -> Any:
-        async with Client(RemandServer(HeldDesk())) as client:
+        async with Client(in_memory(RemandServer(HeldDesk()))) as client:
             return await client.call_tool("reject_task", arguments)
 
     result = asyncio.run(scene())
