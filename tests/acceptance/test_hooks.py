@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from remand.domain.hosts import HOSTS
 from tests.acceptance.test_done_claims import CONFIG, Workspace
 from tests.integration.machine import Machine, Said
 
@@ -85,6 +87,24 @@ def test_one_stop_that_fires_two_hooks_counts_once(session: Session) -> None:
     first = session.blocked(prompt_id="same")
     assert session.blocked(prompt_id="same") == first
     assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 1
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_who_stops_on_the_same_unchanged_commit_goes_to_a_human_in_every_host(
+    session: Session, host: str
+) -> None:
+    """Not every host tells something by which two stops differ; that they are seconds apart is made so here."""
+    session.commit("bad")
+    stops = 0
+    while session.status == "claimed" and stops < 6:
+        session.hook(host=host, prompt_id="same", sessionId="s1", conversation_id="s1")
+        before = time.time() - 5
+        for mark in session.repository.machine.folder.rglob("firing*"):
+            lines = (f"{line.rpartition(' ')[0]} {before}\n" for line in mark.read_text().splitlines())
+            mark.write_text("".join(lines))
+            os.utime(mark, (before, before))
+        stops += 1
+    assert (session.status, stops) == ("escalated", 4)
 
 
 def test_a_host_that_stops_blocking_does_not_make_the_task_done(session: Session) -> None:

@@ -671,6 +671,18 @@ class TestTheBranch:
         assert again.data["refused"] == "nothing_committed"
         assert (shown["status"], shown["agent"], shown["escalations"]) == ("claimed", "Hockney", [])
 
+    def test_the_rejected_commit_that_comes_again_is_the_users_to_decide(self, team: Repository) -> None:
+        task = self.rejected_on(team)
+        submit = ("task", "submit", task, "--agent", "Hockney", "--commit", "task-42")
+        first = [team.call("--key", "one", *submit).data["refused"] for _ in range(2)]
+        again = team.call("--key", "two", *submit)
+        (question,) = team.ok("inbox")
+
+        assert first == ["nothing_committed"] * 2, "one that is reported twice comes once"
+        assert again.data["refused"] == "gate_held"
+        assert question["task_id"] == task
+        assert any(option["key"].startswith("accept:same-") for option in question["options"])
+
     def test_the_same_change_as_another_commit_is_still_the_users_to_let_pass(self, team: Repository) -> None:
         task = self.rejected_on(team)
         team.git("checkout", "-q", "task-42")

@@ -398,3 +398,50 @@ def test_the_command_lists_what_was_run_and_says_what_is_wrong(near_machine: Mac
     assert "Bob" not in people.out
     assert "line 3 is no run" in people.out
     assert repository.refused("journal", "T-none") == "unknown_task"
+
+
+@pytest.mark.parametrize(
+    ("calls", "numbers"),
+    [
+        # Seconds since the first call, and the host.
+        ([(0, "copilot"), (20, "claude")], [1, 1]),
+        ([(0, "claude"), (0.5, "claude")], [1, 1]),
+        ([(0, "openhands"), (5, "openhands"), (10, "openhands")], [1, 2, 3]),
+        ([(0, "copilot"), (1, "claude"), (9, "copilot"), (10, "claude")], [1, 1, 2, 2]),
+        ([(0, "copilot"), (70, "claude")], [1, 2]),
+        ([(second, "x") for second in range(6)], [1, 1, 1, 1, 2, 2]),
+    ],
+)
+def test_stops_that_look_alike_are_counted_and_hooks_of_one_stop_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: list[tuple[float, str]], numbers: list[int]
+) -> None:
+    sessions, found = writing.Sessions(str(tmp_path)), []
+    for seconds, host in calls:
+        monkeypatch.setattr(writing.time, "time", lambda at=seconds: 1_000_000.0 + at)
+        found.append(sessions.occurrence(TASK, "s1 stop", host))
+        sessions.note_answer(TASK, "s1 stop")
+
+    assert found == numbers
+
+
+def test_a_hook_that_follows_a_slow_one_of_the_same_host_is_about_the_same_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions, now = writing.Sessions(str(tmp_path)), [1_000_000.0]
+    monkeypatch.setattr(writing.time, "time", lambda: now[0])
+    first = sessions.occurrence(TASK, "s1 stop", "gemini")
+    now[0] += 300
+    sessions.note_answer(TASK, "s1 stop")
+    now[0] += 1
+
+    assert sessions.occurrence(TASK, "s1 stop", "gemini") == first
+
+
+def test_stops_that_another_version_has_noted_keep_nobody_from_counting(tmp_path: Path) -> None:
+    sessions = writing.Sessions(str(tmp_path))
+    sessions.occurrence(TASK, "s1 stop", "codex")
+    (file,) = tmp_path.iterdir()
+    file.write_text("1000.123 1100.456 \n")
+
+    assert sessions.occurrence(TASK, "s1 stop", "codex") == 1
+    assert file.read_text().splitlines()[1].startswith("1 codex ")

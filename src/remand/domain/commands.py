@@ -105,6 +105,8 @@ class CountIdleStop(TaskCommand, kw_only=True):
     """The same for the same stop, however often it is reported."""
     reason: str = ""
     """What the agent was told."""
+    commit: str = ""
+    """The rejected commit that was submitted once more, if that is why there is nothing to measure."""
 
 
 class NoteGatesMeasured(TaskCommand, kw_only=True):

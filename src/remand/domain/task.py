@@ -176,6 +176,8 @@ class Claim(Record, kw_only=True):
     """How often in a row the agent stopped with nothing to measure."""
     idle_key: str = ""
     """The last of those stops."""
+    repeated: str = ""
+    """The rejected commit that was submitted once more under this claim: the next time the user is asked."""
 
 
 class Offer(Record, kw_only=True):

@@ -209,6 +209,31 @@ def line_hash(line: bytes) -> str:
 
 
 ONE_STOP_SECONDS = 60.0
+"""How far apart the hooks of two hosts may be that one stop has fired: the first may wait for gates."""
+SAME_HOST_SECONDS = 2.0
+"""How soon after an answer a call of the same host may be about the same stop."""
+MAX_CALLS = 4
+"""How many calls of one host may be about one stop: its hook may stand in two files, and each may ask twice."""
+
+
+def _parse_stops(text: str) -> list[dict[str, list[float]]]:
+    """The stops that were noted, each with the hosts that reported it and when; what cannot be read is left out."""
+    stops: list[dict[str, list[float]]] = []
+    for line in text.splitlines():
+        number, _, called = line.partition(" ")
+        host, _, at = called.partition(" ")
+        if number.isdigit() and at.replace(".", "", 1).isdigit():
+            stops += [{}] if int(number) > len(stops) else []
+            stops[-1].setdefault(host, []).append(float(at))
+    return stops
+
+
+def _is_same_stop(calls: dict[str, list[float]], host: str, now: float, answered: float) -> bool:
+    """True when a call is about the stop that was reported by these calls, the last of which was answered then."""
+    own = calls.get(host, [])
+    if own:
+        return len(own) < MAX_CALLS and now - max(answered, own[-1]) <= SAME_HOST_SECONDS
+    return bool(calls) and now - min(min(times) for times in calls.values()) <= ONE_STOP_SECONDS
 
 
 class Sessions:
@@ -232,20 +257,26 @@ class Sessions:
             return 1
         return len(known)
 
-    def occurrence(self, task_id: str, firing: str) -> int:
+    def occurrence(self, task_id: str, firing: str, host: str) -> int:
         """The how-manieth stop this is of those that look alike; two hooks of one stop come close together."""
-        path = self._path("firing", task_id, firing)
+        path, now, name = self._path("firing", task_id, firing), time.time(), host or "-"
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            with open(path, "a+", encoding="ascii", errors="replace") as file:
+            with open(path, "a+", encoding="utf-8", errors="replace") as file:
                 file.seek(0)
-                times = [float(word) for word in file.read().split()]
-                if not times or time.time() - times[-1] > ONE_STOP_SECONDS:
-                    file.write(f"{time.time():.3f} ")
-                    return len(times) + 1
-        except (OSError, ValueError):
+                stops = _parse_stops(file.read())
+                answered = os.fstat(file.fileno()).st_mtime
+                is_same = bool(stops) and _is_same_stop(stops[-1], name, now, answered)
+                number = len(stops) + (not is_same)
+                file.write(f"{number} {name} {now:.3f}\n")
+        except OSError:
             return 1
-        return len(times)
+        return number
+
+    def note_answer(self, task_id: str, firing: str) -> None:
+        """Notes that a stop was answered just now: a hook may take minutes, and the next one of its host starts then."""
+        with suppress(OSError):
+            os.utime(self._path("firing", task_id, firing), (time.time(), time.time()))
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
         path = self._path(kind, task_id, session)

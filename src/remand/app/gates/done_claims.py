@@ -13,9 +13,14 @@ from remand.app.ports import Commit
 from remand.app.requests import Acceptance, Answer, Request
 from remand.app.tasks.lookup import Lineage
 from remand.domain import commands as c
-from remand.domain.access.team import Team
+from remand.domain.access.team import THE_COORDINATOR, Team
 from remand.domain.decisions import findings
-from remand.domain.decisions.gates import is_unmeasured, verdict_refusal
+from remand.domain.decisions.gates import (
+    is_rejected_commit,
+    is_unmeasured,
+    rejected_commit_refusal,
+    verdict_refusal,
+)
 from remand.domain.decisions.notices import MAX_STALLED, render_alert, render_escalation_notice
 from remand.domain.events.reviews import EscalationOpened
 from remand.domain.events.work import GateAlerted, GateErrored, GateHeld, GatePassed, GateRejected
@@ -25,7 +30,7 @@ from remand.domain.gate.state import GATE_QUESTION, find_measured_gates
 from remand.domain.gate.verdict import UNMEASURED, GateStatus, Verdict, fit_to_event, make_unstarted_verdict
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
-from remand.domain.task import Task
+from remand.domain.task import Claim, Task
 from remand.ledger import codec
 from remand.ledger.order import order_key
 
@@ -71,10 +76,14 @@ class DoneClaims:
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome | None:
         """Answers a done claim; `ask` is the caller's way to the ledger. None: a gate has to run, which `verdict` may not."""
         answer = ask(request)
+        work: c.SubmitTask | c.CompleteHandoff = request.command
+        if isinstance(answer, Refused) and answer.code == "nothing_committed":
+            self._note_repetition(request, work)
         if not is_unmeasured(answer):
             return _outcome_without_measuring(answer)
-        work: c.SubmitTask | c.CompleteHandoff = request.command
         task, commit = self._ledger.task_of(work), self._ledger.repository.commit(work.commit)
+        if task and task.claim and commit and _is_told_again(task.claim, request.key, commit.sha):
+            return ClaimOutcome(answer=rejected_commit_refusal(commit.sha), task_id=task.id)
         if task is None or task.claim is None or commit is None:
             return ClaimOutcome(answer=answer, task_id=task.id if task else "")
         try:
@@ -84,6 +93,19 @@ class DoneClaims:
         except (EnvironmentFault, OSError) as fault:
             judged = VerdictResult(make_unstarted_verdict(commit.sha, commit.tree, str(fault)))
         return None if judged is None else self._record(request, task, judged)
+
+    def _note_repetition(self, request: Request, work: c.SubmitTask | c.CompleteHandoff) -> None:
+        """Notes that the very commit that was rejected was submitted once more: the next time the user is asked."""
+        task, commit = self._ledger.task_of(work), self._ledger.repository.commit(work.commit)
+        if task is None or task.claim is None or commit is None or not is_rejected_commit(task, commit.sha):
+            return
+        handoff, reason = task.claim.handoff_id, f"{commit.sha[:12]} was rejected before"
+        self._ledger.ask_as(
+            THE_COORDINATOR,
+            c.CountIdleStop(
+                task_id=task.id, handoff_id=handoff, key=request.key, reason=reason, commit=commit.sha
+            ),
+        )
 
     def _judge(self, request: Request, task: Task, commit: Commit) -> VerdictResult | None:
         """The verdict on the work, with all that holds it for a person. None: a gate has to be run."""
@@ -219,6 +241,11 @@ class DoneClaims:
             and event.number < rejected.number
         ]
         return earlier[-1].verdict if earlier else None
+
+
+def _is_told_again(claim: Claim, key: str, commit: str) -> bool:
+    """True when a rejected commit does not come again, but the same done claim is reported once more."""
+    return bool(key) and claim.repeated == commit and claim.idle_key == key
 
 
 def _outcome_without_measuring(answer: Answer) -> ClaimOutcome:

@@ -238,8 +238,11 @@ class SessionRecords(Protocol):
     def count(self, task_id: str, session: str, key: str = "") -> int:
         """One more stop that was sent back, and how many that makes."""
 
-    def occurrence(self, task_id: str, firing: str) -> int:
-        """The how-manieth stop this is of those that look alike."""
+    def occurrence(self, task_id: str, firing: str, host: str) -> int:
+        """The how-manieth stop this is of those that look alike. One may fire the hooks of two hosts."""
+
+    def note_answer(self, task_id: str, firing: str) -> None:
+        """Notes that such a stop was answered just now."""
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
         """True for the first stop of a kind, and whenever that very stop is told again."""

@@ -229,7 +229,12 @@ def count_idle_stop(task: Task, command: c.CountIdleStop, context: c.CommandCont
         return ()
     number = claim.idle_stops + 1
     counted = IdleStopCounted(
-        task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, number=number, key=command.key
+        task_id=task.id,
+        handoff_id=claim.handoff_id,
+        agent=claim.agent,
+        number=number,
+        key=command.key,
+        commit=command.commit,
     )
     if number < context.facts.policy.escalate_after_gates:
         return (counted,)

@@ -110,19 +110,33 @@ def verdict_refusal(verdict: Verdict, text: str) -> Refused:
 def require_new_change(task: Task, facts: Facts) -> None:
     """Refuses a change that was rejected before, as long as the user has not let it pass.
 
-    The very commit that was rejected is work that was not committed yet: nobody has to be asked about that.
+    The very commit that was rejected is work that was not committed yet: nobody has to be asked about that, unless it
+    comes again under the same claim.
     """
     name = facts.work.same_change or find_rejected_change(task, facts.work.tree, facts.work.patch)
     if not name or is_change_accepted(task, name, facts.work.tree):
         return
-    if facts.gate_rules.is_enforced and any(one.commit == facts.work.commit for one in task.standing_rounds):
-        raise Refused(
-            "nothing_committed",
-            f"{facts.work.commit[:12]} is the commit that was rejected. Commit the changes since then, then claim done.",
-        )
+    commit, claim = facts.work.commit, task.claim
+    is_repeated = claim is not None and claim.repeated == commit
+    if facts.gate_rules.is_enforced and is_rejected_commit(task, commit) and not is_repeated:
+        raise rejected_commit_refusal(commit)
     raise Refused(
         "not_measured",
         f"{facts.work.commit[:12]} makes the same change as a rejected submission of {task.label}.",
+    )
+
+
+def is_rejected_commit(task: Task, commit: str) -> bool:
+    """True for the very commit that a reviewer has rejected in this task."""
+    return any(one.commit == commit for one in task.standing_rounds)
+
+
+def rejected_commit_refusal(commit: str) -> Refused:
+    """The answer to a done claim for the very commit that was rejected, the first time that it comes."""
+    return Refused(
+        "nothing_committed",
+        f"{commit[:12]} is the commit that was rejected. Commit the changes since then, then claim done."
+        " Submitted once more as it is, it goes to the user.",
     )
 
 

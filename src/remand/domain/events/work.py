@@ -52,6 +52,8 @@ class IdleStopCounted(ClaimEvent, tag="task.idle", kw_only=True):
     """How many in a row under this claim, this one among them."""
     key: str = ""
     """Names the stop: whoever reports it again means the same one."""
+    commit: str = ""
+    """The rejected commit that was submitted once more; empty for any other stop."""
 
 
 class GateAlerted(TaskEvent, tag="gate.alert", kw_only=True):

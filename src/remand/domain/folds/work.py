@@ -59,7 +59,12 @@ def apply_gate_errored(task: Task, event: work_events.GateErrored) -> Task:
 
 
 def apply_idle_stop(task: Task, event: work_events.IdleStopCounted) -> Task:
-    claim = task.claim and replace(task.claim, idle_stops=task.claim.idle_stops + 1, idle_key=event.key)
+    claim = task.claim and replace(
+        task.claim,
+        idle_stops=task.claim.idle_stops + 1,
+        idle_key=event.key,
+        repeated=event.commit or task.claim.repeated,
+    )
     return advance_task(task, event, claim=claim)
 
 

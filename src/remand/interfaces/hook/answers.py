@@ -247,7 +247,7 @@ class _Session:
 
     def _stop(self, task: Task, deadline: float) -> HookAnswer:
         commit, call = self._head, self._call
-        number = self._gates.sessions.occurrence(task.id, call.firing)
+        number = self._gates.sessions.occurrence(task.id, call.firing, call.host)
         stop = Stop(
             task_id=task.id,
             session=call.session or "unnamed",
@@ -265,7 +265,9 @@ class _Session:
         reply = stopping.reply(stop)
         if reply is None and not deadline:
             return HookAnswer(MEASURE)
-        return _render_reply(reply or self._run_gates(task, stop, stopping, deadline))
+        reply = reply or self._run_gates(task, stop, stopping, deadline)
+        self._gates.sessions.note_answer(task.id, call.firing)
+        return _render_reply(reply)
 
     def _uncommitted_paths(self) -> tuple[str, ...]:
         return (
