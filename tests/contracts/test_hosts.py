@@ -244,6 +244,54 @@ class TestWhatIsSaid:
         assert read("copilot", hook.STOP, own).firing_key == read("claude", hook.STOP, as_claude).firing_key
         assert read("copilot", hook.STOP, later).firing_key != read("copilot", hook.STOP, own).firing_key
 
+    def test_a_stop_is_known_by_the_hosts_time_though_its_hooks_are_written_down_meanwhile(
+        self, tmp_path: Path
+    ) -> None:
+        """Copilot notes in the transcript that it has called a hook, before it calls the next one."""
+        transcript = tmp_path / "events.jsonl"
+        transcript.write_text("{}\n")
+        stop = {"sessionId": SESSION, "timestamp": 20_000 * DAY, "transcriptPath": str(transcript)}
+        first = read("copilot", hook.STOP, stop)
+        transcript.write_text('{}\n{"type": "hook.end"}\n')
+        as_claude = {
+            "session_id": SESSION,
+            "timestamp": "2024-10-04T00:00:00.000Z",
+            "transcript_path": str(transcript),
+        }
+
+        second = read("claude", hook.STOP, as_claude)
+        assert second.firing_key == first.firing_key
+        assert (first.is_timed, second.is_timed) == (True, True)
+        assert not read("claude", hook.STOP, STOPS["claude"]).is_timed
+
+    def test_a_tool_use_that_fires_in_two_hosts_files_is_known_as_one(self) -> None:
+        said = "2 failed\n<shellId: 0 completed with exit code 3>"
+        own = {
+            "sessionId": SESSION,
+            "timestamp": 20_000 * DAY + 5,
+            "toolName": "bash",
+            "toolArgs": {"command": "pytest"},
+            "toolResult": {"resultType": "success", "textResultForLlm": said},
+        }
+        as_claude = {
+            "session_id": SESSION,
+            "timestamp": "2024-10-04T00:00:00.005Z",
+            "tool_name": "Bash",
+            "tool_input": {"command": "pytest"},
+            "tool_result": {"result_type": "success", "text_result_for_llm": said},
+        }
+        first, second = (
+            read("copilot", hook.POST_TOOL, own).tool,
+            read("claude", hook.POST_TOOL, as_claude).tool,
+        )
+
+        assert first is not None
+        assert second is not None
+        assert first.use_id == second.use_id != ""
+        assert [(tool.exit_code, tool.has_failed, tool.output) for tool in (first, second)] == [
+            (3, True, said)
+        ] * 2
+
     def test_an_agent_that_stops_again_with_the_same_words_stops_again(self, tmp_path: Path) -> None:
         transcript = tmp_path / "transcript.jsonl"
         payload = STOPS["codex"] | {"transcript_path": str(transcript)}

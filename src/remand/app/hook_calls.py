@@ -125,15 +125,21 @@ class HookCall:
         """Why the payload could not be read; empty when it could."""
 
     @property
+    def is_timed(self) -> bool:
+        """True when the moment is the host's own figure, which no two stops of a session have in common."""
+        return self.moment.isdigit()
+
+    @property
     def firing_key(self) -> str:
         """What two hooks have in common that one event fired, whichever hosts' files they stand in.
 
         Copilot and Cursor run the hooks in `.claude/settings.json` besides their own. Both calls carry the
-        same session and event, so the second of equal firings is answered with the first one's answer. An
-        agent that stops again with the same words has been spoken to in between: its transcript has grown.
+        same session and event, so the second of equal firings is answered with the first one's answer. Where the
+        host tells no time, an agent that stops again with the same words has been spoken to in between: its
+        transcript has grown. A time is exact, and the transcript grows by the first hook's own call.
         """
         use_id = self.tool.use_id if self.tool else ""
-        length = _length(self.transcript)
+        length = 0 if self.is_timed else _length(self.transcript)
         return f"{self.session} {self.event} {self.subagent} {self.turn} {self.moment} {use_id} {length}"
 
 

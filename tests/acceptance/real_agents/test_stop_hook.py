@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
 import pytest
 
+from remand.adapters.journal.reader import JournalFile
+from remand.domain.evidence.attempts import ToolUse
 from tests.acceptance.real_agents.agents import Told, run_host, say, shell
 from tests.integration.machine import Machine
 
@@ -33,12 +36,12 @@ KEPT = ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_
 class Work:
     """A project with a task that an agent holds, and our hooks in the agent's host."""
 
-    def __init__(self, machine: Machine, host: str) -> None:
+    def __init__(self, machine: Machine, host: str, *others: str) -> None:
         self.machine, self.host = machine, host
         self.repository = machine.repository(config=CONFIG)
         self.repository.commit("calc.py", BASE)
         self.repository.commit("test_calc.py", BASE_TESTS)
-        self.repository.ok("init", "--hosts", host)
+        self.repository.ok("init", "--hosts", ",".join((host, *others)))
         self.repository.git("add", "-A")
         self.repository.git("commit", "-q", "-m", "Set up")
         self.task = self.repository.add("Triple a number", "--branch", "triple")
@@ -96,6 +99,34 @@ def test_a_stop_is_sent_back_with_the_figures_until_they_are_right(host: str, ma
     assert "Now it does." in told.out
     shown = work.shown()
     assert (shown["status"], shown["gate_rejection_count"]) == ("provisional", 1)
+
+
+def test_a_stop_that_fires_the_hooks_of_two_hosts_counts_once(machine: Machine) -> None:
+    """Copilot runs the hooks of Claude Code besides its own."""
+    work = Work(machine, "copilot", "claude")
+    told = work.run(
+        work.write(WRONG, "Triple"),
+        work.shell("echo so; exit 3"),
+        say("All done, every test passes."),
+        work.write(RIGHT, "Triple, rightly"),
+        say("Now it does."),
+    )
+
+    assert (told.code, told.left) == (0, [])
+    assert told.request(3).count("REJECTED: Quality gates failed") >= 1
+    shown = work.shown()
+    assert (shown["status"], shown["gate_rejection_count"]) == ("provisional", 1)
+    rows = [row for path in machine.state.rglob("*.jsonl") for row in path.read_text().splitlines()]
+    assert {"copilot", "claude"} <= {json.loads(row).get("host") for row in rows}, "both were called"
+    uses = journal_of(work.task, machine)
+    assert [(one.command, one.exit_status) for one in uses][1] == ("echo so; exit 3", 3)
+    assert len(uses) == 3
+
+
+def journal_of(task: str, machine: Machine) -> tuple[ToolUse, ...]:
+    """What the agent ran for a task."""
+    (path,) = machine.state.rglob(f"{task}.jsonl")
+    return JournalFile(str(path.parent)).read_task(task).uses
 
 
 def test_a_deleted_test_makes_nothing_done(work: Work) -> None:

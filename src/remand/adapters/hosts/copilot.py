@@ -1,7 +1,7 @@
 """GitHub Copilot, in the terminal and in the cloud: hooks in `.github/hooks/`.
 
-Copilot also runs the hooks in `.claude/settings.json`. Where both are installed, an event fires twice, with the
-same session: see `Call.firing`.
+Copilot also runs the hooks in `.claude/settings.json` and `.claude/settings.local.json`. Where both are installed, an event
+fires twice, with the same session and time: see `HookCall.firing_key`.
 """
 
 from __future__ import annotations
@@ -68,24 +68,15 @@ def read(event: str, data: bytes) -> HookCall:
 
 def _tool(event: str, given: Payload) -> HookToolUse | None:
     answered = given.part("toolResult", "tool_result")
-    output = given.text("error") or answered.text("textResultForLlm", "text_result_for_llm")
+    output = given.text("error") or answered.text(*host.COPILOT_OUTPUT)
     return host.tool_use(
         given.text("toolName", "tool_name"),
         given.part("toolArgs", "tool_input"),
-        exit_code=_exit_code(output) if event != hook.PRE_TOOL else None,
+        exit_code=host.noted_exit_code(output) if event != hook.PRE_TOOL else None,
         has_failed=event == hook.POST_TOOL_FAILURE,
         output=output,
+        moment=host.stop_moment(given),
     )
-
-
-def _exit_code(output: str) -> int | None:
-    """The exit code of a command, which is in the note that ends its output: `<shellId: 0 completed with exit code 0>`.
-
-    Versions word the note differently up to there. A command that still runs has another one.
-    """
-    *_, note = ["", *output[-host.REACH :].splitlines()]
-    words, _, figure = note.strip().rpartition(" with exit code ")
-    return host.exit_code_in_text(figure, "") if words.startswith("<") and figure.endswith(">") else None
 
 
 def render(event: str, answer: HookAnswer) -> host.Rendered:

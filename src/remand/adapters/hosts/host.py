@@ -222,14 +222,16 @@ def tool_use(
     has_failed: bool = False,
     output: str = "",
     milliseconds: float | None = None,
+    moment: str = "",
 ) -> HookToolUse | None:
-    """A use of a tool; None when the host names none."""
+    """A use of a tool; None when the host names none. One without an id is known by the host's time of it."""
     if not name:
         return None
+    command = asked.text("command", "cmd") if name in SHELLS else ""
     return HookToolUse(
         name,
-        use_id=use_id,
-        command=asked.text("command", "cmd") if name in SHELLS else "",
+        use_id=use_id or (f"{moment}-{len(command)}" if moment.isdigit() else ""),
+        command=command,
         paths=written_paths(name, asked),
         exit_code=exit_code if name in SHELLS else None,
         has_failed=has_failed or bool(exit_code),
@@ -258,7 +260,7 @@ def patched_paths(asked: Payload) -> list[str]:
 
 
 def tool_output(answered: Payload) -> str:
-    text = answered.text("stdout", "output", "llmContent", "content", "text")
+    text = answered.text("stdout", "output", "llmContent", "content", "text", *COPILOT_OUTPUT)
     if not text:
         text = "\n".join(part.text("text") for part in answered.parts("llmContent", "content", "output"))
     return "\n".join(filter(None, (text, answered.text("stderr"))))
@@ -282,6 +284,20 @@ def exit_code_in_text(text: str, mark: str) -> int | None:
         if line.startswith(mark) and figure.isascii() and figure.isdigit():
             return int(figure[:6])
     return None
+
+
+COPILOT_OUTPUT = ("textResultForLlm", "text_result_for_llm")
+"""What Copilot calls a tool's output, also when it calls the hooks of Claude Code."""
+
+
+def noted_exit_code(output: str) -> int | None:
+    """The exit code of a command in the note by which Copilot ends its output: `<shellId: 0 completed with exit code 0>`.
+
+    Versions word the note differently up to there. A command that still runs has another one.
+    """
+    *_, note = ["", *output[-REACH:].splitlines()]
+    words, _, figure = note.strip().rpartition(" with exit code ")
+    return exit_code_in_text(figure, "") if words.startswith("<") and figure.endswith(">") else None
 
 
 FINISHED = frozenset({"completed", "failed", "killed", "cancelled", "stopped"})
@@ -349,6 +365,7 @@ def _tool(event: str, given: Payload, *, tells_failures: bool) -> HookToolUse | 
         or tool_output(answered)
         or "\n".join(part.text("text") for part in given.parts("tool_response", "tool_result")),
         milliseconds=given.number("duration_ms"),
+        moment=stop_moment(given),
     )
 
 
@@ -357,6 +374,8 @@ def _exit_code(event: str, given: Payload, answered: Payload, *, tells_failures:
         return exit_code_in_text(given.text("error").partition("\n")[0], "Exit code ")
     if event != hook.POST_TOOL:
         return None
+    if any(map(answered.has, COPILOT_OUTPUT)):
+        return noted_exit_code(answered.text(*COPILOT_OUTPUT))
     code = exit_code_field(answered)
     return 0 if code is None and tells_failures and _has_ended_well(answered) else code
 

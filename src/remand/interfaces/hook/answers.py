@@ -247,7 +247,8 @@ class _Session:
 
     def _stop(self, task: Task, deadline: float) -> HookAnswer:
         commit, call = self._head, self._call
-        number = self._gates.sessions.occurrence(task.id, call.firing, call.host)
+        sessions = self._gates.sessions
+        number = 1 if call.is_timed else sessions.occurrence(task.id, call.firing, call.host)
         stop = Stop(
             task_id=task.id,
             session=call.session or "unnamed",

@@ -59,6 +59,7 @@ def session_call_fields(call: HookCall, bound: SessionTask) -> dict[str, Any]:
         "event": call.event,
         "session": call.session,
         "firing": call.firing_key,
+        "is_timed": call.is_timed,
         "task_id": bound.task_id,
         "agent": bound.agent,
         "branch": bound.branch,

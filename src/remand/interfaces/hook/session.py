@@ -26,6 +26,8 @@ class SessionCall(Record, kw_only=True):
     host: str
     session: str = ""
     firing: str = ""
+    is_timed: bool = False
+    """The firing is exact: equal ones are one stop, however far apart its hooks are called."""
     task_id: str = ""
     agent: str = ""
     branch: str = ""
