@@ -169,13 +169,15 @@ class TestFiles:
 
 class TestProof:
     @pytest.mark.parametrize("name", TRUSTING)
-    def test_a_hook_that_blocks_is_proven(self, name: str, root: Path) -> None:
+    def test_a_hook_that_blocks_is_proven(self, name: str, root: Path, home: Path) -> None:
+        trust_folder(home, root)
         (file,) = install_hosts(str(root), [name], program(root, answering(name)))
 
         assert prove(name, str(root)) == HookCheck(name, True, f"{file} blocks a stop")
 
     @pytest.mark.parametrize("name", ["claude", "cursor", "gemini", "openhands", "qwen"])
-    def test_a_portable_hook_is_proven(self, name: str, root: Path) -> None:
+    def test_a_portable_hook_is_proven(self, name: str, root: Path, home: Path) -> None:
+        trust_folder(home, root)
         install_hosts(str(root), [name], program(root, answering(name)), is_portable=True)
 
         assert prove(name, str(root)).ok
@@ -262,6 +264,85 @@ class TestProof:
         (home / ".claude" / "settings.json").write_text(text)
 
         assert prove("claude", str(root)).ok
+
+
+def trust_folder(home: Path, root: Path) -> None:
+    """What Copilot and Gemini CLI write when the user trusts a folder."""
+    for name, known in (
+        (".copilot/config.json", {"trustedFolders": [str(root)]}),
+        (".gemini/trustedFolders.json", {str(root): "TRUST_FOLDER"}),
+    ):
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text(f"// managed by the host\n{json.dumps(known)}")
+
+
+class TestTrustedFolders:
+    @pytest.fixture(autouse=True)
+    def environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("COPILOT_HOME", "GEMINI_CLI_HOME", "GEMINI_CLI_TRUST_WORKSPACE"):
+            monkeypatch.delenv(name, raising=False)
+
+    @pytest.mark.parametrize("name", ["copilot", "gemini"])
+    def test_a_folder_that_nobody_trusted_is_named(self, name: str, root: Path, home: Path) -> None:
+        install_hosts(str(root), [name], program(root, answering(name)))
+        proof = prove(name, str(root))
+
+        assert (proof.ok, f"does not name {root} as trusted" in proof.detail) == (False, True)
+        assert f"Start `{name}` there once and trust the folder." in proof.fix
+        hints = host_checks.setup_hints(name, "remand", str(root))
+        assert any("as trusted" in hint and f"`{name}`" in hint for hint in hints)
+        trust_folder(home, root)
+        assert prove(name, str(root)).ok
+        assert host_checks.setup_hints(name, "remand", str(root)) == []
+
+    @pytest.mark.parametrize("name", ["copilot", "gemini"])
+    def test_a_folder_above_is_enough(self, name: str, root: Path, home: Path) -> None:
+        install_hosts(str(root), [name], program(root, answering(name)))
+        trust_folder(home, root.parent)
+
+        assert prove(name, str(root)).ok
+
+    @pytest.mark.parametrize(
+        ("rules", "is_trusted"),
+        [
+            ({".": "DO_NOT_TRUST"}, False),
+            ({"..": "TRUST_FOLDER", ".": "DO_NOT_TRUST"}, False),
+            ({"../other": "TRUST_PARENT"}, True),
+            ({"../other": "TRUST_FOLDER"}, False),
+            ({".": 7}, False),
+        ],
+    )
+    def test_the_longest_rule_of_gemini_counts(
+        self, rules: dict[str, object], is_trusted: bool, root: Path, home: Path
+    ) -> None:
+        install_hosts(str(root), ["gemini"], program(root, answering("gemini")))
+        (home / ".gemini").mkdir()
+        known = {os.path.normpath(root / name): level for name, level in rules.items()}
+        (home / ".gemini" / "trustedFolders.json").write_text(json.dumps(known))
+
+        assert prove("gemini", str(root)).ok is is_trusted
+
+    @pytest.mark.parametrize("name", ["copilot", "gemini"])
+    def test_a_spoilt_file_trusts_nothing(self, name: str, root: Path, home: Path) -> None:
+        install_hosts(str(root), [name], program(root, answering(name)))
+        trust_folder(home, root)
+        (home / ".copilot" / "config.json").write_text("[")
+        (home / ".gemini" / "trustedFolders.json").write_text("[")
+
+        assert not prove(name, str(root)).ok
+
+    def test_who_asks_for_no_trust_has_it(
+        self, root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        install_hosts(str(root), ["gemini"], program(root, answering("gemini")))
+        (home / ".gemini").mkdir()
+        (home / ".gemini" / "settings.json").write_text('{"security": {"folderTrust": {"enabled": false}}}')
+
+        assert prove("gemini", str(root)).ok
+        (home / ".gemini" / "settings.json").unlink()
+        assert not prove("gemini", str(root)).ok
+        monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "true")
+        assert prove("gemini", str(root)).ok
 
 
 class TestCodexTrust:

@@ -112,6 +112,9 @@ class TestFreshClone:
         assert "no hook of Remand's for gemini" in before["gemini"]["detail"]
         assert "remand init --hosts gemini" in before["gemini"]["fix"]
         clone.ok("init", "--hosts", "claude,gemini")
+        (place.machine.home / ".gemini").mkdir()
+        trusted = {str(clone.path): "TRUST_FOLDER"}
+        (place.machine.home / ".gemini" / "trustedFolders.json").write_text(json.dumps(trusted))
         assert all(check["ok"] for check in host_checks(clone).values())
         assert clone.git("status", "--porcelain") == ""
 

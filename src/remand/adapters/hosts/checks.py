@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from remand.adapters.hosts import codex_settings, installation, settings
-from remand.adapters.hosts.host import Setup
+from remand.adapters.hosts.host import FolderTrust, Setup
 from remand.adapters.hosts.table import HOSTS
 from remand.app import hook_calls as hook
 from remand.app.errors import EnvironmentFault
@@ -107,13 +107,74 @@ def missing_hooks(name: str, roots: Sequence[str]) -> str:
     return f"{where} no longer has Remand's entry for {', '.join(gone)}" if gone else ""
 
 
-def setup_hints(name: str, executable: str) -> list[str]:
-    """What a person still has to do after a host's hooks and our MCP server are installed."""
+def setup_hints(name: str, executable: str, root: str) -> list[str]:
+    """What a person still has to do after a host's hooks and our MCP server are installed in a worktree."""
+    setup = installation.find_setup(name)
+    untrusted = find_untrusted_folder(setup, root)
     told = [
-        installation.find_setup(name).hint,
-        installation.find_setup(name).server.hint.format(program=executable),
+        f"{untrusted}. {TRUST_IT.format(setup.programs[0])}" if untrusted else "",
+        setup.hint,
+        setup.server.hint.format(program=executable),
     ]
     return list(filter(None, told))
+
+
+TRUST_IT = "Start `{}` there once and trust the folder."
+
+
+def find_untrusted_folder(setup: Setup, root: str) -> str:
+    """Why a host runs neither hooks nor tools of a folder: the user does not trust it there; empty when it does."""
+    trust = setup.trust
+    if trust is None or (trust.exempt and os.environ.get(trust.exempt, "") == "true"):
+        return ""
+    path = _trust_file(trust)
+    try:
+        known = settings.load_settings(installation.read_settings(path) or "{}")
+        is_trusted = (
+            _is_listed(known.get(trust.key), root)
+            if trust.key
+            else _has_trusting_rule(known, root) or not _asks_for_trust(os.path.dirname(path))
+        )
+    except (settings.UnusableSettings, EnvironmentFault):
+        is_trusted = False
+    return "" if is_trusted else f"{path} does not name {root} as trusted, so {setup.host} runs no hook there"
+
+
+def _trust_file(trust: FolderTrust) -> str:
+    """The file for which a variable may name another folder: Gemini CLI's has the host's own inside, Copilot's is that."""
+    folder = os.environ.get(trust.variable, "")
+    if not folder:
+        return os.path.expanduser(f"~/{trust.path}")
+    return os.path.join(folder, trust.path.partition("/")[2] if trust.key else trust.path)
+
+
+def _is_listed(folders: object, root: str) -> bool:
+    return isinstance(folders, list) and any(isinstance(one, str) and _is_below(root, one) for one in folders)
+
+
+def _has_trusting_rule(rules: dict[str, object], root: str) -> bool:
+    """Whether the rule with the longest path that is about the folder says that it is trusted, as Gemini CLI reads them."""
+    about = [
+        (len(path), level)
+        for path, level in rules.items()
+        if _is_below(root, os.path.dirname(path) if level == "TRUST_PARENT" else path)
+    ]
+    return bool(about) and max(about, key=lambda rule: rule[0])[1] in ("TRUST_FOLDER", "TRUST_PARENT")
+
+
+def _asks_for_trust(folder: str) -> bool:
+    """Whether the user's settings leave it on that folders have to be trusted."""
+    found: object = settings.load_settings(
+        installation.read_settings(os.path.join(folder, "settings.json")) or "{}"
+    )
+    for key in ("security", "folderTrust", "enabled"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found is not False
+
+
+def _is_below(path: str, folder: str) -> bool:
+    own, other = os.path.realpath(path), os.path.realpath(folder)
+    return own == other or own.startswith(other.rstrip(os.sep) + os.sep)
 
 
 def check_hook(
@@ -144,6 +205,9 @@ def check_hook(
         detail = f"our hooks stand in {' and in '.join(inside)}, and would run twice"
         return HookCheck(name, False, detail, INSTALL_AGAIN.format(name))
     proof = _call_stop_hook(setup, root, found[0], seconds)
+    untrusted = find_untrusted_folder(setup, root) if proof.ok and inside else ""
+    if untrusted:
+        return HookCheck(name, False, untrusted, TRUST_IT.format(setup.programs[0]))
     return proof._replace(fix=_server_note(name, worktree)) if proof.ok else proof
 
 

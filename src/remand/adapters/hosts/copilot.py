@@ -23,7 +23,6 @@ SETUP = host.Setup(
             "tools": ["*"],
             "env": {name: f"${{{name}:-}}" for name in (*host.PASSED_VARIABLES, *host.FOLDER_VARIABLES)},
         },
-        "Copilot reads .github/mcp.json in a trusted folder only.",
     ),
     path=".github/hooks/remand.json",
     elsewhere=("~/.copilot/hooks/remand.json",),
@@ -43,6 +42,7 @@ SETUP = host.Setup(
     base={"version": 1},
     extras={"type": "command"},
     switch=("disableAllHooks",),
+    trust=host.FolderTrust(".copilot/config.json", "COPILOT_HOME", "trustedFolders"),
 )
 PASCAL_NAMES = {"Stop": hook.STOP, "SubagentStop": hook.SUBAGENT_STOP, "UserPromptSubmit": hook.PROMPT}
 

@@ -31,7 +31,9 @@ SETUP = host.Setup(
     project="GEMINI_PROJECT_DIR",
     switch=("hooksConfig", "enabled"),
     is_on_switch=True,
-    hint="Gemini CLI runs a project's hooks in a trusted folder only.",
+    trust=host.FolderTrust(
+        ".gemini/trustedFolders.json", "GEMINI_CLI_HOME", exempt="GEMINI_CLI_TRUST_WORKSPACE"
+    ),
 )
 
 

@@ -65,6 +65,20 @@ class McpEntry:
         self.arguments = ["mcp", *arguments]
 
 
+class FolderTrust:
+    """Where a host keeps which folders the user trusts. It runs no hook of a project in any other."""
+
+    def __init__(self, path: str, variable: str, key: str = "", *, exempt: str = "") -> None:
+        self.path = path
+        """From the home folder."""
+        self.variable = variable
+        """The variable that names another folder in place of the home folder, or of the first part of the path."""
+        self.key = key
+        """The key of the list of folders; empty where the file itself says of each folder how far it is trusted."""
+        self.exempt = exempt
+        """The variable that makes every folder a trusted one."""
+
+
 class Setup:
     """One host: its programs, and our entries in its settings files."""
 
@@ -93,6 +107,7 @@ class Setup:
         switch: tuple[str, ...] = (),
         is_on_switch: bool = False,
         host_keys: tuple[str, ...] = (),
+        trust: FolderTrust | None = None,
         hint: str = "",
     ) -> None:
         self.host = host
@@ -119,8 +134,7 @@ class Setup:
         self.is_grouped = is_grouped
         """Whether the hooks of an event stand in groups, each with a matcher."""
         self.command_key = command_key
-        self.timeout_key = timeout_key
-        self.timeout_factor = timeout_factor
+        self.timeout_key, self.timeout_factor = timeout_key, timeout_factor
         self.base = base or {}
         """What a new file starts with."""
         self.extras = extras or {}
@@ -135,6 +149,8 @@ class Setup:
         """Whether that is false when it turns them off."""
         self.host_keys = host_keys
         """What the host itself adds to the file."""
+        self.trust = trust
+        """None when it runs the hooks of every folder."""
         self.hint = hint
         """What a person still has to do after the installation."""
 

@@ -243,7 +243,11 @@ def _page(
         *(f"  wrote {path} (this machine's; git ignores it)" for path in local),
         *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
         *(f"  removed a machine's path from {path}" for path in done.cleaned),
-        *(f"  note  {text}" for host in hosts for text in setup.host_checks.setup_hints(host, _executable())),
+        *(
+            f"  note  {text}"
+            for host in hosts
+            for text in setup.host_checks.setup_hints(host, _executable(), place.worktree)
+        ),
         *(f"  add   {line} in remand.toml, so that other clones have it, too" for line in missing),
         "",
         f"Next: commit {_to_commit(place, done)} on the base, then",
