@@ -46,3 +46,38 @@ def test_the_trial_can_be_left_out(machine: Machine) -> None:
 
     assert repository.ok("init", "--no-trial")["baseline"] == []
     assert "tests" in tomllib.loads((repository.path / "remand.toml").read_text())["gates"]
+
+
+BROKEN = """
+[gates.tests]
+command = ["python3", "-m", "no_such_module"]
+parser = "exit"
+
+[gates.lint]
+command = ["{cache}/bin/lint"]
+parser = "exit"
+prepare = {command = ["sh", "-c", "echo 'error: no such registry' >&2; exit 3"]}
+
+[gates.types]
+command = ["{cache}/bin/types"]
+parser = "exit"
+prepare = {command = ["true"]}
+"""
+
+
+def test_doctor_tries_prepare_steps_programs_and_modules_and_names_the_line_to_change(
+    machine: Machine,
+) -> None:
+    repository = machine.repository(config=BROKEN)
+
+    said = repository.call("doctor")
+    found = {check["name"]: check for check in said.data["checks"]}
+    assert said.code == 1
+    assert found["gate tests"]["detail"] == "`python3` has no module `no_such_module`"
+    assert "[gates.tests] of remand.toml" in found["gate tests"]["fix"]
+    assert "error: no such registry" in found["gate lint"]["detail"]
+    assert found["gate lint"]["fix"] == "Change `prepare` in [gates.lint] of remand.toml on the base branch."
+    assert found["gate types"]["detail"] == "program `{cache}/bin/types` was not found"
+    shown = repository.people("doctor").out
+    assert "attacks by an agent were blocked\n" in shown
+    assert "attacks by an agent were blocked:" in repository.people("doctor", "--verbose").out

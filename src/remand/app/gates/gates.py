@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import sha256
 
+from msgspec.structs import replace
+
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
 from remand.app.gates import measurement
@@ -220,10 +222,13 @@ class Gates:
             )
         )
 
-    def missing_program(self, gate: Gate, policy: GatePolicy) -> str:
-        """The program of a gate that is nowhere to be found; empty when it is there."""
-        path = search_path(self._root, self._tools.standard_path(), policy)
-        return self._tools.missing_program(gate.command, path)
+    def readiness(self, policy: GatePolicy, commit: str) -> list[measurement.GateReadiness]:
+        """Whether each gate whose configuration holds could be run on a commit; without one, whether its programs are there."""
+        policy = replace(
+            policy, gates=tuple(gate for gate in policy.gates or () if not self.gate_fault(gate))
+        )
+        tree = self.tree(commit) if commit else ""
+        return measurement.check_gates(self.environment, policy, tree, self._tools.missing_program)
 
     def note_user(self, environment: Mapping[str, str]) -> None:
         """Notes, outside the repository, where the user has programs and how the user reaches registries."""

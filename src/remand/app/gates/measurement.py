@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
 from itertools import islice
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from remand.app.gates.known_results import KnownVerdicts, MeasurementTerms, VerdictQuery, VerdictResult
 from remand.app.gates.ports import GateEnvironment, TreeChange
 from remand.app.gates.preparation import SCRIPTS, Preparation
-from remand.app.gates.runner import GateMeasurement, GateRun, GateRunner
+from remand.app.gates.runner import CACHE, GateMeasurement, GateRun, GateRunner, fill_placeholders, find_cause
 from remand.domain.gate.gate import (
     Gate,
     GateFinding,
@@ -360,6 +361,96 @@ def _measurement_fault(gate: Gate, measured: GateMeasurement) -> str:
     if gate.parser == "exit" and found.figures.get("errors"):
         return f"It fails here already, so it cannot judge a change: {said}.{whole}"
     return ""
+
+
+class GateReadiness(NamedTuple):
+    """Whether a gate could be run, and the line to change where it could not."""
+
+    gate: Gate
+    fault: str = ""
+    fix: str = ""
+
+
+_FIND_MODULE = (
+    "import importlib.util, sys; sys.exit(3 if importlib.util.find_spec(sys.argv[1]) is None else 0)"
+)
+_NO_MODULE_STATUS = 3
+_CHECK_SECONDS = 60.0
+
+
+def check_gates(
+    environment: GateEnvironment,
+    policy: GatePolicy,
+    tree: str,
+    missing_program: Callable[[Sequence[str], Sequence[str]], str],
+) -> list[GateReadiness]:
+    """Whether each gate could be run on a tree, as `try_gates` does: prepare steps are made, and no gate is run.
+
+    `missing_program` names the program of a command that is not on a path. Without a tree only programs are looked for.
+    """
+    gates, runner = policy.gates or (), GateRunner(environment, policy)
+    lost = {
+        gate.name: missing_program(gate.prepare.command, runner.path)
+        for gate in gates
+        if gate.prepare is not None
+    }
+    startable = [gate for gate in gates if not lost.get(gate.name)] if tree else []
+    with Preparation(environment, policy, runner).folders(startable, tree, base_tree=tree) as prepared:
+
+        def check(gate: Gate) -> GateReadiness:
+            table, folder = f"[gates.{gate.name}] of remand.toml", prepared.get(gate.name, "")
+            install = "Install it, or add its folder to `[sandbox] path`"
+            if program := lost.get(gate.name):
+                fault = f"program `{program}` of the prepare step was not found"
+                return GateReadiness(gate, fault, f"{install}; or change `prepare` in {table}.")
+            if folder.startswith("!"):
+                return GateReadiness(gate, folder[1:], f"Change `prepare` in {table} on the base branch.")
+            fill = {CACHE: folder} if folder else {}
+            path = fill_placeholders(runner.path, fill)
+            if program := missing_program(fill_placeholders(gate.command, fill), path):
+                made = f"The prepare step does not make it; change `prepare` or `command` in {table}."
+                is_made = bool(folder) and program.startswith(folder)
+                shown = program.replace(folder, CACHE) if is_made else program
+                fix = made if is_made else f"{install}; or change `command` in {table}."
+                return GateReadiness(gate, f"program `{shown}` was not found", fix)
+            return _check_module(environment, runner, gate, tree, folder) if tree else GateReadiness(gate)
+
+        return [check(gate) for gate in gates]
+
+
+def _check_module(
+    environment: GateEnvironment, runner: GateRunner, gate: Gate, tree: str, prepared: str
+) -> GateReadiness:
+    """Whether the interpreter of a gate that runs `python -m` has that module, in the gate's own sandbox."""
+    words = gate.command
+    place = next(
+        (n for n, word in enumerate(words) if word == "-m" and _is_python(words[:n]) and words[n + 1 :]), 0
+    )
+    if not place:
+        return GateReadiness(gate)
+    module = words[place + 1].partition(".")[0]
+    asked = replace(gate, command=(*words[:place], "-c", _FIND_MODULE, module), timeout=_CHECK_SECONDS)
+    with environment.checkouts.lend(tree) as folder, environment.reports.folder() as report:
+        ended = environment.sandbox.run(runner.make_job(asked, folder, report, prepared))
+    table = f"[gates.{gate.name}] of remand.toml"
+    if ended.how == "exited" and ended.status == _NO_MODULE_STATUS:
+        has_script = gate.prepare is not None and any(SCRIPTS in word for word in gate.prepare.command)
+        fix = (
+            f'Add "--with", "{module}" to `prepare` in {table}.'
+            if has_script
+            else f"Have `prepare` in {table} install it, or name the interpreter that has it in `command`."
+        )
+        return GateReadiness(gate, f"`{' '.join(words[:place])}` has no module `{module}`", fix)
+    if ended.how != "exited" or ended.status:
+        why = find_cause(ended.errors) or ended.detail or f"{ended.how} {ended.status}"
+        fault = f"`{' '.join(words[:place])}` failed to run: {_plain_line(why)}"
+        return GateReadiness(gate, fault, f"Change `command` in {table} on the base branch.")
+    return GateReadiness(gate)
+
+
+def _is_python(words: Sequence[str]) -> bool:
+    """True when a command so far names a Python."""
+    return bool(words) and os.path.basename(words[-1]).startswith("python")
 
 
 class CommitMeasurement:

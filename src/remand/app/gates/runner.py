@@ -151,7 +151,7 @@ class GateRunner:
 
     def _run_once(self, gate: Gate, parser: ReportParser, tree: str, prepared: str) -> GateMeasurement:
         with self._environment.checkouts.lend(tree) as folder, self._environment.reports.folder() as report:
-            ended = self._environment.sandbox.run(self._job(gate, folder, report, prepared))
+            ended = self._environment.sandbox.run(self.make_job(gate, folder, report, prepared))
             ran = ToolOutput(
                 status=ended.status,
                 output=ended.output,
@@ -173,7 +173,7 @@ class GateRunner:
                 status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True, output=kept
             )
 
-    def _job(self, gate: Gate, folder: str, report: str, prepared: str) -> Job:
+    def make_job(self, gate: Gate, folder: str, report: str, prepared: str) -> Job:
         fill = {REPORT: os.path.join(report, "report"), CACHE: prepared}
         command = fill_placeholders(gate.command, fill)
         generated = os.path.join(prepared, GENERATED) if prepared else ""

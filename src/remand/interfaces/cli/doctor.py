@@ -17,8 +17,9 @@ from remand.app.log.repair import compare_with_base, find_events_ahead
 from remand.app.log.verification import verify_log
 from remand.app.tasks.lookup import lost_names
 from remand.domain.access.team import Member
+from remand.domain.gate.gate import GatePolicy
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.context import Context, command
+from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.interfaces.cli.serve import describe_coordinator
 from remand.ledger.event_tables import UnconfirmedEvent
@@ -56,8 +57,8 @@ def command_checks(members: Iterable[Member]) -> Iterator[Check]:
         )
 
 
-def agent_checks(tested: SandboxReport, *, is_off: bool = False) -> Iterator[Check]:
-    """What holds agents, and how it fared."""
+def agent_checks(tested: SandboxReport, *, is_off: bool = False, is_verbose: bool = True) -> Iterator[Check]:
+    """What holds agents, and how it fared; on request with the name of each attack."""
     if is_off:
         yield Check(
             "agents", True, f"agents are confined by: {UNCONFINED}", "`run.sandbox` in remand.toml is off."
@@ -78,7 +79,8 @@ def agent_checks(tested: SandboxReport, *, is_off: bool = False) -> Iterator[Che
     yield Check(
         "agent probes",
         not (is_confined and tested.breaches),
-        f"{len(held)} of {len(tested.attacks)} attacks by an agent were blocked: {', '.join(held)}",
+        f"{len(held)} of {len(tested.attacks)} attacks by an agent were blocked"
+        + (f": {', '.join(held)}" if is_verbose and held else ""),
         f"Not blocked: {', '.join(names)}." if lost else "",
     )
 
@@ -97,16 +99,7 @@ def gate_checks(context: Context) -> Iterator[Check]:
         )
         yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be submitted", fix)
     else:
-        for gate in policy.gates:
-            name, fault = f"gate {gate.name}", context.gates.gate_fault(gate)
-            missing = context.gates.missing_program(gate, policy)
-            if fault:
-                yield Check(name, False, fault, "Fix remand.toml on the base branch.")
-            elif missing:
-                fix = "Install it, or add its folder to `[sandbox] path`."
-                yield Check(name, False, f"program `{missing}` was not found", fix)
-            else:
-                yield Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
+        yield from _gates(context, policy)
     with context.opened_ledger.store.read() as view:
         broken = read_broken_gates(view, context.opened_ledger.settings.rules().gates_digest)
     for task in broken.open_questions:
@@ -127,6 +120,21 @@ def gate_checks(context: Context) -> Iterator[Check]:
     for host in dict.fromkeys([*named, *setup.host_checks.installed_hosts(worktree)]):
         proof = setup.host_checks.check_hook(host, worktree, setup.host_worktrees(context.place)[worktree])
         yield Check(f"host {host}", proof.ok, proof.detail, proof.fix)
+
+
+def _gates(context: Context, policy: GatePolicy) -> Iterator[Check]:
+    """Whether each gate could be run on the base: prepare step, program, and the module behind `python -m`."""
+    with context.gate_progress():
+        ready = context.gates.readiness(policy, context.opened_ledger.settings.tip())
+    found = {one.gate.name: one for one in ready}
+    for gate in policy.gates or ():
+        name, fault = f"gate {gate.name}", context.gates.gate_fault(gate)
+        if fault:
+            yield Check(name, False, fault, "Fix remand.toml on the base branch.")
+        elif found[gate.name].fault:
+            yield Check(name, False, one_line(found[gate.name].fault, 700), found[gate.name].fix)
+        else:
+            yield Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
 
 
 def _bases(context: Context) -> Iterator[Check]:
@@ -183,14 +191,15 @@ TRUST_INSTRUCTIONS = (
 )
 
 
-@command("doctor")
+@command("doctor", argument("--verbose", action="store_true", help="name every attack that was tried"))
 def _doctor(context: Context) -> Result:
     agents = setup.self_test.report_on_agents()
     try:
         is_off = context.opened_ledger.settings.settings().run.sandbox == "off"
     except EnvironmentFault:
         is_off = False
-    checks = [*_checks(context), *agent_checks(agents, is_off=is_off)]
+    is_verbose = context.arguments.verbose or context.call.is_json
+    checks = [*_checks(context), *agent_checks(agents, is_off=is_off, is_verbose=is_verbose)]
     tier = 1 if not is_off and agents.tier != PLAIN and not agents.breaches else 0
     is_ok = all(check.ok for check in checks)
     data = {

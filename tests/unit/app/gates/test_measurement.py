@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from remand.app.gates.known_results import MeasurementTerms
-from remand.app.gates.measurement import CommitMeasurement, try_gates
+from remand.app.gates.measurement import CommitMeasurement, check_gates, try_gates
 from remand.app.gates.ports import Job, JobResult, RegistrySettings
 from remand.app.gates.runner import find_cause
 from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
@@ -411,6 +411,57 @@ def test_a_trial_names_the_line_to_change_for_a_module_that_nothing_declares(tmp
     lint, _ = try_gates(environment, stage.policy, stage.mirror.commits["base"])
 
     assert lint.fault.endswith('add "--with", "trio" to `prepare` in remand.toml.')
+
+
+def readiness(stage: Stage, *missing: str, gates: tuple[Gate, ...] = ()) -> list[tuple[str, str, str]]:
+    """Name, fault and remedy of each gate, where these programs are missing."""
+
+    def missing_program(command: Sequence[str], path: Sequence[str]) -> str:
+        return command[0] if command[0] in missing else ""
+
+    policy = replace(stage.policy, gates=gates) if gates else stage.policy
+    tree = stage.mirror.commits["base"]
+    found = check_gates(stage.environment, policy, tree, missing_program)
+    return [(one.gate.name, one.fault, one.fix) for one in found]
+
+
+def test_a_check_makes_prepare_steps_and_runs_no_gate(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path, JobResult("exited", 0))
+
+    assert readiness(stage) == [("lint", "", ""), ("tests", "", "")]
+    assert [job.command[0] for job in stage.jobs] == ["install"]
+
+
+def test_a_check_names_a_prepare_step_that_fails_and_the_line_to_change(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path, JobResult("exited", 2, b"", b"error: no matching distribution"))
+
+    for name, fault, fix in readiness(stage):
+        assert "no matching distribution" in fault
+        assert fix == f"Change `prepare` in [gates.{name}] of remand.toml on the base branch."
+
+
+def test_a_check_names_missing_programs_of_gates_and_of_prepare_steps(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path, JobResult("exited", 0))
+
+    assert readiness(stage, "install")[0][1] == "program `install` of the prepare step was not found"
+    assert not stage.jobs, "a step whose program is missing is not tried"
+    assert [fault for _, fault, _ in readiness(stage, "lint")] == ["program `lint` was not found", ""]
+
+
+@pytest.mark.parametrize(
+    ("status", "fault"),
+    [(0, ""), (3, "`python` has no module `pytest`"), (1, "`python` failed to run: boom")],
+)
+def test_a_check_looks_for_the_module_behind_python_where_the_gate_would(status: int, fault: str) -> None:
+    stage = Stage(lambda _, __: JobResult("exited", status, b"", b"boom" if status == 1 else b""))
+    gate = replace(TESTS, command=("env", "A=1", "python", "-m", "pytest.main", "-q"))
+    found = readiness(stage, gates=(gate,))
+
+    assert found[0][1] == (fault and fault.replace("`python`", "`env A=1 python`"))
+    (job,) = stage.jobs
+    assert job.command[:4] == ("env", "A=1", "python", "-c")
+    assert job.command[-1] == "pytest"
+    assert bool(found[0][2]) is bool(fault)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import sys
 
-from remand.app.gates.ports import SandboxReport
+from remand.app.gates.ports import AttackResult, SandboxReport
 from remand.domain.access.team import Member
 from remand.interfaces.cli.doctor import agent_checks, command_checks
 
@@ -34,3 +34,14 @@ def test_a_sandbox_that_is_switched_off_holds_nobody() -> None:
     assert "nothing" in check.detail
     assert "run.sandbox" in check.fix
     assert "bubblewrap" in next(agent_checks(tested)).detail
+
+
+def test_attacks_are_named_on_request_alone_and_those_that_were_not_blocked_always() -> None:
+    held, lost = AttackResult("read a key", True, ""), AttackResult("leave the sandbox", False, "it did")
+    tested = SandboxReport("bubblewrap", "", (held, lost))
+
+    (_, short), (_, whole) = agent_checks(tested, is_verbose=False), agent_checks(tested, is_verbose=True)
+
+    assert short.detail == "1 of 2 attacks by an agent were blocked"
+    assert whole.detail == f"{short.detail}: read a key"
+    assert "leave the sandbox (it did)" in short.fix
