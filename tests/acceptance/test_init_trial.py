@@ -81,3 +81,39 @@ def test_doctor_tries_prepare_steps_programs_and_modules_and_names_the_line_to_c
     shown = repository.people("doctor").out
     assert "attacks by an agent were blocked\n" in shown
     assert "attacks by an agent were blocked:" in repository.people("doctor", "--verbose").out
+
+
+def test_a_gate_that_was_left_out_is_tried_again_by_the_next_init(machine: Machine) -> None:
+    repository = project(machine, "node ./nowhere.js")
+    repository.ok("init")
+    (repository.path / "nowhere.js").write_text("")
+    repository.git("add", "-A")
+    repository.git("commit", "-q", "-m", "now it works")
+
+    (trial,) = repository.ok("init")["baseline"]
+
+    assert trial["fault"] is None
+    text = (repository.path / "remand.toml").read_text()
+    assert [*tomllib.loads(text)["gates"]] == ["tests"]
+    assert "Left out" not in text
+    assert repository.ok("init")["baseline"] == []
+
+
+def test_a_lock_file_that_cannot_be_installed_is_done_without_and_that_is_said(machine: Machine) -> None:
+    repository = project(machine, "node --test")
+    package = (
+        '{"type": "module", "scripts": {"test": "node --test"}, "devDependencies": {"left": "file:./left"}}\n'
+    )
+    (repository.path / "package.json").write_text(package)
+    (repository.path / "package-lock.json").write_text('{"lockfileVersion": 3, "packages": {}}\n')
+    (repository.path / "left").mkdir()
+    (repository.path / "left" / "package.json").write_text('{"name": "left", "version": "1.0.0"}\n')
+    repository.git("add", "-A")
+    repository.git("commit", "-q", "-m", "a lock file that does not fit")
+
+    (trial,) = repository.ok("init")["baseline"]
+
+    assert (trial["fault"], trial["figures"]["tests"]) == (None, 2)
+    text = (repository.path / "remand.toml").read_text()
+    assert "without the lock file, as it cannot be installed here" in text
+    assert '"--no-lock"' in text

@@ -173,7 +173,7 @@ class FixedTools:
 
 
 def parse_lines(ran: ToolOutput) -> Measurement:
-    """A parser for tests: `errors 3`, `fail ID`, `pass ID`, `skip ID`, one a line; `garbage` is no report."""
+    """A parser for tests: `errors 3`, `fail ID`, `error ID`, `pass ID`, `skip ID`, one a line; `garbage` is no report."""
     figures: dict[str, float] = {}
     tests: list[TestOutcome] = []
     for line in ran.output.decode().splitlines():
@@ -194,7 +194,7 @@ def parse_lines(ran: ToolOutput) -> Measurement:
     return Measurement(figures=figures, tests=tuple(tests), findings=failing)
 
 
-_OUTCOMES = {"fail": "failed", "pass": "passed", "skip": "skipped"}
+_OUTCOMES = {"fail": "failed", "error": "error", "pass": "passed", "skip": "skipped"}
 LINES = ReportParser(parse_lines, ("errors", "failures", "tests", "skipped"), {"max_errors": 0.0})
 
 

@@ -16,9 +16,9 @@ ECOSYSTEMS: dict[str, Propose] = {
 }
 
 
-def propose_gates(root: str, paths: list[str]) -> GateProposals:
-    """What the tracked files of a main worktree speak for."""
-    return propose_project_gates(project_in(root, paths))
+def propose_gates(root: str, paths: list[str], *, uses_lock: bool = True) -> GateProposals:
+    """What the tracked files of a main worktree speak for; `uses_lock` False: without its lock files."""
+    return propose_project_gates(project_in(root, paths, uses_lock=uses_lock))
 
 
 def propose_project_gates(project: Project) -> GateProposals:

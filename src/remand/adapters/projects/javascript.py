@@ -53,7 +53,7 @@ _AFTER = re.compile(
 _REPORTED = {
     "vitest": ("junit", "run --reporter=default --reporter=junit --outputFile.junit='{report}'"),
     "jest": ("junit", "--ci --reporters=jest-junit"),
-    "mocha": ("junit", "--no-diff --reporter=xunit --reporter-option=output='{report}'"),
+    "mocha": ("junit", "--no-diff --reporter=xunit -O output='{report}'"),
     "tape": ("tap", ""),
     "ava": ("tap", "--tap"),
     "tap": ("tap", "--reporter=tap --disable-coverage"),
@@ -293,14 +293,15 @@ def _prepare(project: Project, package: _Package) -> GatePreparation | None:
         return None
     members = [path for path in project.paths_matching(_MANIFEST) if not _NO_MEMBER.fullmatch(path)]
     settings = [path for path in _SETTINGS if path in project.paths]
-    lock = project.first(*_LOCKS)
+    lock = project.first(*_LOCKS) if project.uses_lock else ""
     key = (
         "package.json",
         *filter(None, [lock]),
         *settings,
         *(members[:_MAX_MEMBERS] if is_workspace else ()),
     )
-    return GatePreparation(command=("python3", _SCRIPT, "{cache}"), key=key)
+    free = () if lock or not project.first(*_LOCKS) else ("--no-lock",)
+    return GatePreparation(command=("python3", _SCRIPT, "{cache}", *free), key=key)
 
 
 def _package(text: str) -> _Package | None:

@@ -27,11 +27,13 @@ COPIED = re.compile(
 )
 COPIED_FOLDERS = re.compile(r"patches|(?:.*/)?\.yarn/(?:patches|plugins)")
 SKIPPED = ("node_modules", ".git")
+LOCKS = ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock")
 PINS = "pins"
 """What a folder here holds is there again when the environment is made anew."""
 NPM = ["--ignore-scripts", "--no-audit", "--no-fund", "--engine-strict=false"]
 PNPM_OF_LOCK = {"5": "7", "6": "8", "9": "9"}
 """The version of pnpm that understands a version of its lock file."""
+OLDEST_NODE = 14
 YARN_CLASSIC = "1.22.22"
 
 
@@ -39,16 +41,21 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("cache", type=Path)
     parser.add_argument("--with", action="append", default=[], dest="packages", help="a further package")
+    parser.add_argument("--no-lock", action="store_true", help="install what package.json asks for")
     options = parser.parse_args(arguments)
     root, cache = Path.cwd(), options.cache
     members = copy_manifests(root, cache)
+    for name in LOCKS if options.no_lock else ():
+        (cache / name).unlink(missing_ok=True)
     work = use_disk(cache)
+    node = install_node(cache, wanted_node(root))
     install(cache)
     if options.packages:
         run(["npm", "install", *NPM, "--prefix", str(cache / "reporters"), *options.packages], cache)
     shutil.rmtree(work, ignore_errors=True)
     # Builds that pack or install something would set git's hooks up and the like.
     lines = [
+        *([f'PATH={shlex.quote(node)}:"$PATH"'] if node else []),
         *link_lines(cache, members),
         'PATH="$PWD/node_modules/.bin:$PATH"',
         "export npm_config_ignore_scripts=true",
@@ -179,6 +186,53 @@ def run(command: list[str], folder: Path, *, is_fatal: bool = True) -> int:
     if status and is_fatal:
         sys.exit(status)
     return status
+
+
+# Node itself, where the user's is too old for the project.
+
+
+def wanted_node(root: Path) -> str:
+    """The versions of Node that the project asks for; empty where it does not say, or the user's will do."""
+    engines = package_at(root).get("engines")
+    wanted = str(engines.get("node", "")) if isinstance(engines, dict) else ""
+    named = next((root / name for name in (".nvmrc", ".node-version") if (root / name).is_file()), None)
+    if not wanted and named is not None:
+        found = re.fullmatch(r"v?(\d+)[\w.]*", named.read_text(encoding="utf-8").strip())
+        wanted = f">={found[1]}" if found else ""
+    shown = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    has = tuple(map(int, re.findall(r"\d+", shown)[:3]))
+    return "" if not has or is_version_in(wanted, has) else wanted
+
+
+def install_node(cache: Path, wanted: str) -> str:
+    """Fetches the oldest line of Node that is wanted; returns its folder of programs, or nothing where it has none."""
+    lines = sorted(int(major) for major in re.findall(r"(?:^|[\s|^~>=v])(\d+)(?=[\s.|]|$)", wanted))
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+    name = f"node-{sys.platform}-{machine}"
+    for major in (line for line in lines if line >= OLDEST_NODE):
+        command = ["npm", "install", *NPM, "--prefix", str(cache / "node"), f"{name}@{major}"]
+        if not run(command, cache, is_fatal=False):
+            return str(cache / "node" / "node_modules" / name / "bin")
+    return ""
+
+
+def is_version_in(wanted: str, version: tuple[int, ...]) -> bool:
+    """True when a version is in a range of npm's; also for a range that is not understood."""
+    ranges = [part.split() for part in re.sub(r"([<>=^~]+)\s+", r"\1", wanted).split("||") if part.strip()]
+    return not ranges or any(all(is_bound_met(bound, version) for bound in bounds) for bounds in ranges)
+
+
+def is_bound_met(bound: str, version: tuple[int, ...]) -> bool:
+    found = re.fullmatch(r"(>=|<=|>|<|=|\^|~|)v?(\d+)(?:\.(\d+|x|\*))?(?:\.(\d+|x|\*))?", bound)
+    if found is None:
+        return True
+    limit = tuple(int(part) for part in found.groups()[1:] if part and part.isdigit())
+    start = version[: len(limit)]
+    if found[1] in ("", "="):
+        return start == limit
+    if found[1] in ("^", "~"):
+        return version >= limit and version[0] == limit[0]
+    return {">=": version >= limit, "<=": start <= limit, ">": start > limit, "<": version < limit}[found[1]]
 
 
 # Links from a checkout.

@@ -46,6 +46,8 @@ class Project(NamedTuple):
     """A tracked file's text; empty when there is none, or none that can be read."""
     has_program: Callable[[str], bool]
     """Whether the main worktree has such a program, tracked or not."""
+    uses_lock: bool = True
+    """False where what a lock file names cannot be installed: then what the project declares is."""
 
     def text(self, path: str) -> str:
         """A file's text; empty when it is not tracked."""
@@ -67,12 +69,13 @@ class Propose(Protocol):
         """The gates that the project's own files speak for; none when it is no such project."""
 
 
-def project_in(root: str, paths: list[str]) -> Project:
+def project_in(root: str, paths: list[str], *, uses_lock: bool = True) -> Project:
     """The project whose main worktree is that folder."""
     return Project(
         paths=frozenset(paths),
         read=partial(read_text, root),
         has_program=partial(has_program, root),
+        uses_lock=uses_lock,
     )
 
 
@@ -93,6 +96,10 @@ def proposal(
     return GateProposal(name=name, gate=gate, why=why)
 
 
+LEFT_OUT_MARK = "# Once it does, run `remand init` again, or remove the # below."
+_LEFT_OUT = re.compile(
+    rf"(?:^# [^\n]*\n)?^{re.escape(LEFT_OUT_MARK)}\n# \[gates\.([^\]\n]+)\]\n(?:^# [^\n]*\n)*", re.MULTILINE
+)
 _STEP = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -113,8 +120,19 @@ def _gate(one: GateProposal, fault: str) -> str:
     if not fault:
         return f"# {why}\n" + "".join(f"{row}\n" for row in rows)
     cause = " ".join(remove_invisible(fault).split())
-    note = f"# {why}. Left out, as it does not work yet: {cause}\n# Once it does, remove the # below.\n"
+    note = f"# {why}. Left out, as it does not work yet: {cause}\n{LEFT_OUT_MARK}\n"
     return note + "".join(f"# {row}\n" for row in rows)
+
+
+def left_out_gates(text: str) -> tuple[str, ...]:
+    """The gates that stand in a `remand.toml` as comments, because they did not work."""
+    return tuple(_LEFT_OUT.findall(text))
+
+
+def replace_left_out(text: str, proposed: GateProposals, left_out: Mapping[str, str]) -> str:
+    """The same `remand.toml` with gates that stood there as comments; those that work now are gates."""
+    gates = {one.name: _gate(one, left_out.get(one.name, "")) for one in proposed.gates}
+    return _LEFT_OUT.sub(lambda found: gates.get(found[1], found[0]), text)
 
 
 def _rows(gate: Gate) -> Iterator[str]:

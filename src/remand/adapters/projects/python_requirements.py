@@ -137,13 +137,20 @@ class PythonRequirements:
     def __init__(self, project: Project, settings: Mapping[str, Any]) -> None:
         self._project = project
         self._settings = settings
-        self.lock = project.first("uv.lock", "poetry.lock", "pdm.lock")
+        lock = project.first("uv.lock", "poetry.lock", "pdm.lock")
+        self.lock = lock if project.uses_lock else ""
         self.groups = [
             name
             for name in self._group_names()
             if is_wanted(name) or name in ("default", "hatch-test", *PIPFILE_GROUPS)
         ]
-        self.extras = [name for name in self._extra_names() if is_wanted(name) or name in _WHOLE_EXTRAS]
+        # A lock file has every extra; without it those are taken that are not about documents.
+        has_all = bool(lock) and not self.lock
+        self.extras = [
+            name
+            for name in self._extra_names()
+            if is_wanted(name) or name in _WHOLE_EXTRAS or (has_all and not is_unwanted(name))
+        ]
         self.files = self._requirement_files()
         self.packages: list[str] = []
         self._add_from_tox()
@@ -177,15 +184,6 @@ class PythonRequirements:
             return False
         has_metadata = "[metadata]" in self._project.text("setup.cfg")
         return "build-system" in self._settings or "setup.py" in self._project.paths or has_metadata
-
-    def without_lock(self) -> PythonRequirements:
-        """The same without the lock file: then every extra counts that is not about documents, as a lock has all."""
-        free = PythonRequirements(self._project, self._settings)
-        free.lock = ""
-        free.extras = list(
-            dict.fromkeys([*free.extras, *(name for name in free._extra_names() if not is_unwanted(name))])
-        )
-        return free
 
     def tool(self, name: str, declared: frozenset[str]) -> list[str]:
         """A tool to install besides what is declared: in pre-commit's version where that names one."""

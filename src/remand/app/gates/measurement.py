@@ -310,6 +310,16 @@ def _plain_line(text: str) -> str:
     return " ".join(redact(remove_invisible(text)).split())
 
 
+_LONGER = "30m"
+_UNREACHED = re.compile(
+    r"no such host|could not resolve|name resolution|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connection refused|network is unreachable"
+    r"|\b40[13] (?:Forbidden|Unauthorized)|UnknownIssuer|certificate",
+    re.IGNORECASE,
+)
+_REMEDY = (
+    "run `remand init` again in a shell in which your own installer works (proxy, certificates, registry), as it hands these"
+    " to `prepare`."
+)
 _MISSING_MODULE = re.compile(r"No module named '([A-Za-z_]\w*)")
 
 
@@ -320,6 +330,8 @@ class GateTrial(NamedTuple):
     measured: GateMeasurement
     fault: str
     """Why it can tell nothing as it is; empty when it can."""
+    is_unprepared: bool = False
+    """What it needs could not be installed."""
 
 
 def try_gates(environment: GateEnvironment, policy: GatePolicy, tree: str) -> list[GateTrial]:
@@ -333,7 +345,12 @@ def try_gates(environment: GateEnvironment, policy: GatePolicy, tree: str) -> li
     ):
         found = [pool.submit(run.measure, gate, tree) for gate in gates]
         return [
-            GateTrial(gate, future.result(), _trial_fault(gate, future.result()))
+            GateTrial(
+                gate,
+                future.result(),
+                _trial_fault(gate, future.result()),
+                run.prepared.get(gate.name, "").startswith("!"),
+            )
             for gate, future in zip(gates, found, strict=True)
         ]
 
@@ -345,6 +362,10 @@ def _trial_fault(gate: Gate, measured: GateMeasurement) -> str:
     has_script = gate.prepare is not None and any(SCRIPTS in word for word in gate.prepare.command)
     if missing and has_script:
         return f'{fault} To install it, add "--with", "{missing[1]}" to `prepare` in remand.toml.'
+    if measured.status is GateStatus.TIMED_OUT:
+        return f'{fault} If it only takes long, set `timeout = "{_LONGER}"` in `[gates.{gate.name}]`.'
+    if gate.prepare is not None and _UNREACHED.search(fault):
+        return f"{fault} A registry was not reached, or refused: {_REMEDY}"
     return fault
 
 
@@ -356,8 +377,13 @@ def _measurement_fault(gate: Gate, measured: GateMeasurement) -> str:
     said = _plain_line(found.findings[0].text) if found.findings else ""
     if is_uncollected(found):
         return f"The tests could not be collected: {said}.{whole}"
+    if found.figures.get("tests") == 0 and found.figures.get("errors") and said:
+        return f"The tests could not be built: {said}.{whole}"
     if found.figures.get("tests") == 0:
         return f"No tests were collected.{whole}"
+    unloaded = sum(test.outcome == "error" for test in found.tests)
+    if 2 * unloaded > len(found.tests):
+        return f"{unloaded} of {len(found.tests)} tests cannot be loaded or set up here: {said}.{whole}"
     if gate.parser == "exit" and found.figures.get("errors"):
         return f"It fails here already, so it cannot judge a change: {said}.{whole}"
     return ""

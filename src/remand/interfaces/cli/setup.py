@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.gates.measurement import GateTrial
@@ -93,8 +95,10 @@ def _init(context: Context) -> Result:
         config_lines.write(proposed)
     noted = _note_user(context)
     if is_new and proposed.gates and not options.no_trial:
-        trials = _try_gates(context, proposed)
+        proposed, trials = _try_gates(context, proposed)
         config_lines.write(proposed, {one.gate.name: one.fault for one in trials if one.fault})
+    elif not is_new and not options.no_trial:
+        trials = _try_left_out(context, path)
     # Those that were asked for, that the project names, and that an earlier version set up.
     named = context.opened_ledger.settings.settings().hosts
     hosts = list(
@@ -177,14 +181,52 @@ def _note_user(context: Context) -> str:
     return ""
 
 
-def _try_gates(context: Context, proposed: GateProposals) -> list[GateTrial]:
-    """Runs the proposed gates once on HEAD; none where there is no commit yet."""
+def _try_gates(context: Context, proposed: GateProposals) -> tuple[GateProposals, list[GateTrial]]:
+    """Runs the proposed gates once on HEAD; none where there is no commit yet.
+
+    Where a lock file names what cannot be installed here, those of its gates are tried without it.
+    """
     head = context.gateway.repository.commit("HEAD")
     if head is None:
-        return []
-    policy = GatePolicy(gates=tuple(one.gate for one in proposed.gates), path=proposed.path)
+        return proposed, []
     with context.gate_progress():
-        return context.gates.trial(policy, head.sha)
+        trials = context.gates.trial(_policy(proposed), head.sha)
+        unprepared = {one.gate.name: one for one in trials if one.is_unprepared}
+        paths = context.gateway.repository.tracked_files()
+        free = setup.detection.propose_gates(context.place.root, paths, uses_lock=False)
+        known = [one.gate for one in proposed.gates]
+        others = tuple(one for one in free.gates if one.name in unprepared and one.gate not in known)
+        if not others:
+            return proposed, trials
+        again = context.gates.trial(_policy(GateProposals(gates=others, path=free.path)), head.sha)
+    working = {one.gate.name: one for one in again if not one.fault}
+    changed = {
+        one.name: replace(one, why=f"{one.why}; without the lock file, as it cannot be installed here")
+        for one in others
+        if one.name in working
+    }
+    gates = tuple(changed.get(one.name, one) for one in proposed.gates)
+    return replace(proposed, gates=gates), [working.get(one.gate.name, one) for one in trials]
+
+
+def _policy(proposed: GateProposals) -> GatePolicy:
+    return GatePolicy(gates=tuple(one.gate for one in proposed.gates), path=proposed.path)
+
+
+def _try_left_out(context: Context, path: str) -> list[GateTrial]:
+    """Tries gates again that stand in remand.toml as comments; those that work now become gates."""
+    text = setup.host_files.read_settings(path) or ""
+    names = setup.project.left_out_gates(text)
+    if not names:
+        return []
+    proposed = setup.detection.propose_gates(context.place.root, context.gateway.repository.tracked_files())
+    chosen = replace(proposed, gates=tuple(one for one in proposed.gates if one.name in names))
+    if not chosen.gates:
+        return []
+    chosen, trials = _try_gates(context, chosen)
+    faults = {one.gate.name: one.fault for one in trials if one.fault}
+    setup.host_files.write_settings(path, setup.project.replace_left_out(text, chosen, faults))
+    return trials
 
 
 def _trial_data(one: GateTrial) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def test_every_gate_of_a_project_shares_one_prepare_step() -> None:
         ),
         (
             {"test": "nyc npm run spec", "spec": "mocha spec -R spec"},
-            "exec mocha spec --no-diff --reporter=xunit --reporter-option=output='{report}'",
+            "exec mocha spec --no-diff --reporter=xunit -O output='{report}'",
             "junit",
         ),
         (
@@ -121,12 +121,12 @@ def test_every_gate_of_a_project_shares_one_prepare_step() -> None:
         ),
         (
             {"test": "npm run build && mocha", "build": "rollup -c"},
-            "rollup -c && exec mocha --no-diff --reporter=xunit --reporter-option=output='{report}'",
+            "rollup -c && exec mocha --no-diff --reporter=xunit -O output='{report}'",
             "junit",
         ),
         (
             {"pretest": "npm run build", "test": "mocha", "build": "rollup -c"},
-            "rollup -c && exec mocha --no-diff --reporter=xunit --reporter-option=output='{report}'",
+            "rollup -c && exec mocha --no-diff --reporter=xunit -O output='{report}'",
             "junit",
         ),
         (
@@ -136,7 +136,7 @@ def test_every_gate_of_a_project_shares_one_prepare_step() -> None:
         ),
         (
             {"test": "A=b node -r esm node_modules/.bin/mocha a"},
-            "A=b node -r esm node_modules/.bin/mocha a --no-diff --reporter=xunit --reporter-option=output='{report}'",
+            "A=b node -r esm node_modules/.bin/mocha a --no-diff --reporter=xunit -O output='{report}'",
             "junit",
         ),
         (
@@ -203,7 +203,7 @@ def test_mocha_writes_a_report_of_its_own() -> None:
     gate = gates(needing("mocha"))["tests"]
 
     assert gate.parser == "junit"
-    assert "--reporter-option=output='{report}'" in gate.command[-1]
+    assert "-O output='{report}'" in gate.command[-1]
 
 
 def test_nodes_own_tests_are_run_as_the_script_does() -> None:

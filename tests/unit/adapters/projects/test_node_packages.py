@@ -158,3 +158,43 @@ def test_downloads_lie_on_disk_and_not_in_a_sandboxs_memory(
     work = str(node_packages.use_disk(cache))
 
     assert [os.environ[name] for name in ("TMPDIR", "npm_config_cache", "YARN_CACHE_FOLDER")] == [work] * 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_met"),
+    [
+        (">=22", False),
+        (">= 18", True),
+        ("^20.19.0 || >=22.12", True),
+        ("^20.21.0 || >=22.12", False),
+        ("20.x", True),
+        ("18 || 22", False),
+        (">=14 <20", False),
+        (">=14 <=20", True),
+        ("", True),
+        ("whatever", True),
+    ],
+)
+def test_a_projects_range_of_versions_of_node_is_understood(wanted: str, is_met: bool) -> None:
+    assert node_packages.is_version_in(wanted, (20, 20, 2)) is is_met
+
+
+def test_a_node_that_is_too_old_for_the_project_is_replaced(cache: Path, commands: Commands) -> None:
+    folder = node_packages.install_node(cache, "^20.21.0 || >=22.12")
+
+    assert "node_modules/node-" in folder
+    assert commands.run[0].endswith("@20")
+    assert node_packages.install_node(cache, "") == ""
+
+
+def test_a_lock_file_that_cannot_be_installed_may_be_left_out(
+    cache: Path, tmp_path: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "checkout" / "package.json")
+    write(tmp_path / "checkout" / "yarn.lock")
+    monkeypatch.chdir(tmp_path / "checkout")
+    monkeypatch.setattr(node_packages, "use_disk", lambda folder: folder / "work")
+
+    node_packages.main([str(cache), "--no-lock"])
+
+    assert commands.run[0].startswith("npm install --package-lock")

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from remand.app.gates.known_results import MeasurementTerms
 from remand.app.gates.measurement import CommitMeasurement, check_gates, try_gates
-from remand.app.gates.ports import Job, JobResult, RegistrySettings
+from remand.app.gates.ports import Job, JobResult, RegistrySettings, ReportParser
 from remand.app.gates.runner import find_cause
-from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
+from remand.domain.gate.gate import Gate, GateFinding, GateMode, GatePolicy, GatePreparation, Measurement
 from remand.domain.gate.message import render_report
 from remand.domain.gate.verdict import GateStatus
 from remand.testing.gate_fakes import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_gate_environment
@@ -402,6 +402,16 @@ def test_a_trial_tells_what_a_gate_measures_or_why_it_cannot() -> None:
     assert (tests.fault, tests.measured.found and tests.measured.found.figures["tests"]) == ("", 2)
 
 
+def test_a_trial_takes_no_figures_from_tests_of_which_most_cannot_be_loaded() -> None:
+    def script(command: str, side: str) -> JobResult:
+        return said("error a\nerror b\npass c\n") if command == "tests" else clean(command, side)
+
+    stage = Stage(script)
+    _, tests = try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+
+    assert tests.fault.startswith("2 of 3 tests cannot be loaded or set up here: ")
+
+
 def test_a_trial_names_the_line_to_change_for_a_module_that_nothing_declares(tmp_path: Path) -> None:
     stage, _ = prepared_stage(tmp_path, JobResult("exited", 0))
     lost = JobResult("exited", 1, b"garbage", b"ModuleNotFoundError: No module named 'trio.abc'")
@@ -462,6 +472,31 @@ def test_a_check_looks_for_the_module_behind_python_where_the_gate_would(status:
     assert job.command[:4] == ("env", "A=1", "python", "-c")
     assert job.command[-1] == "pytest"
     assert bool(found[0][2]) is bool(fault)
+
+
+def test_a_trial_says_what_to_do_where_a_registry_refuses_or_a_gate_takes_too_long(tmp_path: Path) -> None:
+    step = JobResult(
+        "exited", 2, b"", b"error: Failed to fetch\ncause: HTTP status client error (403 Forbidden)"
+    )
+    stage, _ = prepared_stage(tmp_path, step)
+    lint, _ = try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+    slow = Stage(lambda command, side: JobResult("timed_out", 0))
+    late, _ = try_gates(slow.environment, slow.policy, slow.mirror.commits["base"])
+
+    assert (lint.is_unprepared, "run `remand init` again in a shell" in lint.fault) == (True, True)
+    assert late.fault.endswith('set `timeout = "30m"` in `[gates.lint]`.')
+
+
+def test_a_trial_names_the_fault_of_tests_that_do_not_compile() -> None:
+    stage = Stage(clean)
+    unbuilt = Measurement(
+        figures={"tests": 0.0, "failures": 0.0, "errors": 1.0}, findings=(GateFinding(text="a.go:1: no"),)
+    )
+    parser = ReportParser(lambda ran: unbuilt, ("errors", "failures", "tests"), {})
+    environment = stage.environment._replace(parser={"lines": parser}.get)
+    _, tests = try_gates(environment, stage.policy, stage.mirror.commits["base"])
+
+    assert tests.fault.startswith("The tests could not be built: a.go:1: no.")
 
 
 @pytest.mark.parametrize(
