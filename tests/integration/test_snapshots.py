@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.git.location import find_place
-from remand.adapters.git.snapshots import MIB, Snapshot, SnapshotStore
+from remand.adapters.git.snapshots import MIB, SnapshotStore, TreeSnapshot
 
 
 def git(folder: Path, *arguments: str, check: bool = True) -> str:
@@ -51,7 +51,7 @@ def store_of(repo: Path) -> SnapshotStore:
     return SnapshotStore(str(repo.parent / "private"), find_place(str(repo)))
 
 
-def content(store: SnapshotStore, taken: Snapshot, path: str) -> str | None:
+def content(store: SnapshotStore, taken: TreeSnapshot, path: str) -> str | None:
     found = store.file(taken.commit, path)
     return None if found is None else found.decode()
 

@@ -71,8 +71,8 @@ class HookCall:
 
     __slots__ = (
         "config_file", "config_source", "cwd", "event", "has_background_work", "host", "is_aborted",
-        "is_broken", "is_continued", "last_message", "moment", "session", "subagent", "subject", "tool",
-        "transcript", "turn",
+        "is_broken", "is_continued", "is_planning", "last_message", "moment", "prompt", "session", "subagent",
+        "subject", "tool", "transcript", "turn",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +95,8 @@ class HookCall:
         config_source: str = "",
         config_file: str = "",
         is_broken: str = "",
+        prompt: str = "",
+        is_planning: bool = False,
     ) -> None:
         self.host = host
         self.event = event
@@ -123,6 +125,10 @@ class HookCall:
         self.config_file = config_file
         self.is_broken = is_broken
         """Why the payload could not be read; empty when it could."""
+        self.prompt = prompt
+        """What the user asked for."""
+        self.is_planning = is_planning
+        """The agent may only plan: it changes nothing yet."""
 
     @property
     def is_timed(self) -> bool:

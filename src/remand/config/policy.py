@@ -6,7 +6,7 @@ from typing import Any
 
 from remand.config.values import NAME, ConfigError, count, flag, require_known_keys, seconds, texts
 from remand.domain.instant import OLD_BOUND_SECONDS
-from remand.domain.policy import ASK, IGNORE, Policy
+from remand.domain.policy import ALL, ASK, IGNORE, TASKS, Policy, SoloPolicy
 from remand.domain.run import Budget
 from remand.domain.task import MAX_LEASE_SECONDS
 from remand.domain.text.words import word_list
@@ -15,7 +15,7 @@ MIN_CLOCK_SKEW_SECONDS = 1.0
 _POLICY = word_list("""
 lockout escalate_after_reviews alert_after_gates escalate_after_gates max_invalid_rejections lease escalation_deadline
 director adviser auto_reformulate budget max_faults max_waiting_reviews open_pr request_review merge_on_approve
-close_issue enforce unconfirmed_no clock_skew
+close_issue enforce unconfirmed_no clock_skew sessions solo_blocks
 """)
 
 
@@ -52,6 +52,10 @@ def parse_policy(table: dict[str, Any]) -> Policy:
         budget=_budget(table.get("budget", {})),
         max_faults=number("max_faults", most=100),
         max_waiting_reviews=number("max_waiting_reviews", 0),
+        solo=SoloPolicy(
+            sessions=_sessions(table.get("sessions", standard.solo.sessions)),
+            blocks=count(table.get("solo_blocks", standard.solo.blocks), "policy.solo_blocks", 0, 100),
+        ),
         clock_skew_seconds=_clock_skew(table.get("clock_skew", "10m")),
     )
 
@@ -105,6 +109,12 @@ def _program(value: Any, key: str) -> tuple[str, ...]:
 def _unconfirmed_no(value: Any) -> str:
     if value not in (ASK, IGNORE):
         raise ConfigError(f'{NAME}: `policy.unconfirmed_no` must be "{ASK}" or "{IGNORE}".')
+    return str(value)
+
+
+def _sessions(value: Any) -> str:
+    if value not in (TASKS, ALL):
+        raise ConfigError(f'{NAME}: `policy.sessions` must be "{TASKS}" or "{ALL}".')
     return str(value)
 
 

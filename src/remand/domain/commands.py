@@ -109,6 +109,15 @@ class CountIdleStop(TaskCommand, kw_only=True):
     """The rejected commit that was submitted once more, if that is why there is nothing to measure."""
 
 
+class RecordSessionVerdict(TaskCommand, kw_only=True):
+    """Record what the gates said of a session that holds no task; the task stands for the session."""
+
+    verdict: Verdict
+    host: str = ""
+    is_own: bool = True
+    left_out: tuple[str, ...] = ()
+
+
 class NoteGatesMeasured(TaskCommand, kw_only=True):
     """Note that gates could be measured again, and close the task's question about its gates once none is broken."""
 

@@ -6,6 +6,16 @@ from remand.domain.record import Record
 from remand.domain.run import Budget
 
 ASK, IGNORE = "ask", "ignore"
+TASKS, ALL = "tasks", "all"
+
+
+class SoloPolicy(Record, kw_only=True):
+    """What holds for sessions without a task."""
+
+    sessions: str = TASKS
+    """`tasks`: sessions that hold one are measured; or `all`."""
+    blocks: int = 3
+    """How often a session is sent back for each prompt of the user."""
 
 
 class Policy(Record, kw_only=True):
@@ -40,6 +50,7 @@ class Policy(Record, kw_only=True):
     """The issue that a task was made from is closed with it."""
     clock_skew_seconds: float = 600.0
     """How far the times of events may be ahead of this machine's clock."""
+    solo: SoloPolicy = SoloPolicy()
     adviser: tuple[str, ...] = ()
     """A command of the user's that gives an opinion on each rejection; advice, never the verdict."""
 

@@ -208,6 +208,7 @@ RULES: dict[type[c.Command], CommandRule] = {
         "lease_lost", COORDINATOR, needs=(FactKind.OUTAGES,)),
     c.NoteGatesMeasured: CommandRule(gates.record_measured_gates, "escalation.answer gate.recover",
         "", COORDINATOR, needs=(FactKind.OUTAGES,)),
+    c.RecordSessionVerdict: CommandRule(gates.record_session_verdict, "session.verdict", "", COORDINATOR),
     c.CountIdleStop: CommandRule(claims.count_idle_stop, "escalation.open task.idle", "", COORDINATOR),
     c.SettleFinding: CommandRule(gates.settle_finding,
         "escalation.answer escalation.open gate.accept gate.alert gate.pass gate.refuse gate.reject "

@@ -66,7 +66,8 @@ def journal_reader(opened: OpenLedger, task: Task | None = None) -> reader.Journ
 
 
 def _make_mirror(opened: OpenLedger) -> git_mirror.GitMirror:
-    return git_mirror.GitMirror(os.path.join(opened.folders.gates, "mirror.git"), opened.place.common_dir)
+    folders, common = opened.folders, opened.place.common_dir
+    return git_mirror.GitMirror(os.path.join(folders.gates, "mirror.git"), common, folders.snapshots)
 
 
 def _make_environment(opened: OpenLedger, gates: Gates) -> GateEnvironment:

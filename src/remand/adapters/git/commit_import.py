@@ -34,10 +34,16 @@ _MAX_CUTS = 4 << 20
 _PACKING = ("pack-objects", "--revs", "--stdout", "-q", "--window=0", "--compression=1")
 
 
-def receive_commit(own: BareRepository, source: str, commit: str, known: Sequence[str]) -> None:
-    """Copies a commit and all it needs from a git folder; `known` are commits that we have already."""
+def receive_commit(
+    own: BareRepository, source: str, commit: str, known: Sequence[str], *, is_own: bool = False
+) -> None:
+    """Copies a commit and all it needs from a git folder; `known` are commits that we have already.
+
+    A folder of our own may borrow objects: we said ourselves from where.
+    """
     objects = os.path.join(source, "objects")
-    _require_whole(source, objects)
+    if not is_own:
+        _require_whole(source, objects)
     _require_plain(objects)
     there = _present(own, objects, [commit, *known])
     if commit not in there:

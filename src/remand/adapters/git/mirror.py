@@ -168,7 +168,9 @@ def _repair_and_retry(
 class GitMirror:
     """A bare repository in a private folder. Whatever becomes of it, it is made again from the source."""
 
-    def __init__(self, folder: str, source_git_dir: str) -> None:
+    def __init__(self, folder: str, source_git_dir: str, snapshots: str = "") -> None:
+        """`snapshots` is a git folder of our own with commits that the source does not have."""
+        self._snapshots = snapshots
         self._folder = os.path.abspath(folder)
         self._source = os.path.abspath(source_git_dir)
         self._lock = os.path.join(self._folder, "lock")
@@ -309,7 +311,10 @@ class GitMirror:
             self.repository.make(len(commit))
         tree = self.objects.tree_of(commit)
         if not tree:
-            receive_commit(self.repository, self._source, commit, self._mirrored.commits()[:_ASKED_ABOUT])
+            is_snapshot = os.path.exists(os.path.join(self._snapshots, "objects", commit[:2], commit[2:]))
+            source = self._snapshots if self._snapshots and is_snapshot else self._source
+            known = self._mirrored.commits()[:_ASKED_ABOUT]
+            receive_commit(self.repository, source, commit, known, is_own=source == self._snapshots)
             tree = self.objects.tree_of(commit)
         if not tree:
             raise EnvironmentFault(f"{commit} in {self._source} is not a commit, or is damaged.")

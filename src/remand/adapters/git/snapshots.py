@@ -48,7 +48,7 @@ _OWN_EXCLUDES = "\n/.got/\n"
 _SHA256 = re.compile(rb"^\s*objectformat\s*=\s*sha256\s*$", re.MULTILINE | re.IGNORECASE)
 
 
-class Snapshot(NamedTuple):
+class TreeSnapshot(NamedTuple):
     """A working tree at one moment, as a commit that only our own repository has."""
 
     commit: str
@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
     """What is not in it, each path with the reason behind it."""
 
 
-class _Listing(NamedTuple):
+class _IndexChanges(NamedTuple):
     """What is to be changed in the index to make it like the working tree."""
 
     added: list[str]
@@ -79,7 +79,7 @@ class SnapshotStore:
         name = sha256(os.fsencode(place.worktree)).hexdigest()[:16]
         self._index = os.path.join(folder, f"index-{name}")
 
-    def take(self, before: Snapshot | None = None) -> Snapshot:
+    def take(self, before: TreeSnapshot | None = None) -> TreeSnapshot:
         """The working tree as it is now, which may be as it was before. Raises EnvironmentFault."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with hold_lock(f"{self._index}.held"):
@@ -164,7 +164,7 @@ class SnapshotStore:
 
     # ------------------------------------------------------------------------------------------ a snapshot
 
-    def _take(self, before: Snapshot | None) -> Snapshot:
+    def _take(self, before: TreeSnapshot | None) -> TreeSnapshot:
         """A snapshot with the index we have; with one like the user's where ours does not do, and at last with none."""
         seeds = (self._keep_index, self._copy_index, self._drop_index)
         problem: EnvironmentFault | None = None
@@ -195,7 +195,7 @@ class SnapshotStore:
             os.unlink(self._index)
         return True
 
-    def _take_with_index(self, before: Snapshot | None) -> Snapshot:
+    def _take_with_index(self, before: TreeSnapshot | None) -> TreeSnapshot:
         listed = self._list_changes()
         rows = [*(f"{path}\0" for path in listed.added), *(f"{path}\0" for path in listed.removed)]
         change = ("update-index", "-q", "--refresh", "--add", "--remove", "--replace", "-z", "--stdin")
@@ -205,17 +205,17 @@ class SnapshotStore:
         tree = self._git("write-tree").decode().strip()
         left_out = (*listed.left_out, *self._dirty_submodules())
         if before is not None and before.tree == tree:
-            return Snapshot(before.commit, tree, left_out)
+            return TreeSnapshot(before.commit, tree, left_out)
         # A parent that is known elsewhere, too, so that only what is new has to be copied from here.
         parent = before.commit if before else head_commit(self._place)
         commit = self._git("commit-tree", tree, *(("-p", parent) if parent else ()), "-m", "snapshot")
-        return Snapshot(commit.decode().strip(), tree, left_out)
+        return TreeSnapshot(commit.decode().strip(), tree, left_out)
 
-    def _list_changes(self) -> _Listing:
+    def _list_changes(self) -> _IndexChanges:
         """The files that differ from the index; what is too large, and all beyond the bound, is left out, largest last."""
         answer = self._git("ls-files", "-z", "-m", "-d", "-o", "--exclude-standard")
         names = sorted({os.fsdecode(name) for name in answer.split(b"\0") if name})
-        listed = _Listing([], [], [])
+        listed = _IndexChanges([], [], [])
         sizes: list[tuple[int, str]] = []
         for name in names:
             size = self._file_size(name, listed)
@@ -234,7 +234,7 @@ class SnapshotStore:
             self._remove_newly_ignored()
         return listed
 
-    def _file_size(self, name: str, listed: _Listing) -> int | None:
+    def _file_size(self, name: str, listed: _IndexChanges) -> int | None:
         """The size of a file that can be added; None for anything else, which is noted where it belongs."""
         path = os.path.join(self._place.worktree, name)
         try:
@@ -267,7 +267,9 @@ class SnapshotStore:
 
     def _dirty_submodules(self) -> Iterator[str]:
         """The submodules with uncommitted work, which is in no snapshot."""
-        text = read_start(os.path.join(self._place.worktree, ".gitmodules"), 1 << 20).decode("utf-8", "replace")
+        text = read_start(os.path.join(self._place.worktree, ".gitmodules"), 1 << 20).decode(
+            "utf-8", "replace"
+        )
         for name in _MODULE.findall(text):
             folder = os.path.join(self._place.worktree, name)
             if not os.path.lexists(os.path.join(folder, ".git")):

@@ -63,6 +63,7 @@ def read(event: str, data: bytes) -> HookCall:
         last_message=given.text("response", "last_assistant_message"),
         transcript=given.path("transcriptPath", "transcript_path"),
         is_broken=given.is_broken,
+        prompt=given.text("prompt"),
     )
 
 

@@ -60,6 +60,7 @@ def read(event: str, data: bytes) -> HookCall:
         last_message=given.text("summary"),
         transcript=given.path("agent_transcript_path", "transcript_path"),
         is_broken=given.is_broken,
+        prompt=given.text("prompt"),
     )
 
 

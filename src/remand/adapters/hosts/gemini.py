@@ -59,6 +59,7 @@ def read(event: str, data: bytes) -> HookCall:
         last_message=given.text("prompt_response"),
         transcript=given.path("transcript_path"),
         is_broken=given.is_broken,
+        prompt=given.text("prompt"),
     )
 
 

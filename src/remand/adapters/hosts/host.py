@@ -344,6 +344,8 @@ def read_claude_call(setup: Setup, event: str, data: bytes, *, tells_failures: b
         config_source=given.text("source") if event == hook.CONFIG_CHANGE else "",
         config_file=given.path("file_path"),
         is_broken=given.is_broken,
+        prompt=given.text("prompt"),
+        is_planning=given.text("permission_mode") == "plan",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
@@ -283,6 +284,41 @@ def install_hosts(
         worktree.tracking.untrack(name)
     changes.carry_out()
     return Installation(*(list(dict.fromkeys(files)) for files in found))
+
+
+def install_private_hooks(
+    worktrees: Worktrees, names: Sequence[str], executable: str, ignored: Sequence[str] = ()
+) -> list[str]:
+    """Installs our hooks where nothing has to be committed: in a worktree's local file, else in the user's own settings.
+
+    A host whose project file has our hooks already is left as it is. `ignored` are further files for git to ignore.
+    """
+    changes, found = SettingsChanges(), []
+    for worktree in (HostWorktree(root, tracking, changes) for root, tracking in worktrees.items()):
+        hooks = [HostHooks(name) for name in names]
+        for name, part in zip(names, hooks, strict=True):
+            texts = [worktree.text(file) for file in part.files if file in worktree.tracked]
+            if any(text is not None and part.commands(text) for text in texts):
+                continue
+            user = os.path.expanduser(find_setup(name).paths[-1])
+            path = worktree.path(part.local) if worktree.is_local(part.local) else user
+            root = worktree.root if path != user else os.path.dirname(user)
+            with naming_settings_file(path):
+                changes.plan(root, path, part.install(changes.text(path), os.path.abspath(executable)))
+            found.append(path)
+        _plan_ignored(worktree, changes, [part.local for part in hooks])
+        exclude = worktree.tracking.exclude
+        if exclude and ignored:
+            changes.plan(
+                os.path.dirname(exclude), exclude, with_excluded(changes.text(exclude) or "", ignored)
+            )
+    changes.carry_out()
+    return list(dict.fromkeys(found))
+
+
+def present_hosts() -> list[str]:
+    """The hosts whose program is on PATH."""
+    return [name for name, host in HOSTS.items() if any(map(shutil.which, host.SETUP.programs))]
 
 
 def remove_hosts(worktrees: Worktrees) -> Installation:

@@ -40,6 +40,7 @@ def read(event: str, data: bytes) -> HookCall:
         tool=_tool(known, given),
         last_message=given.text("message") if known == hook.STOP else "",
         is_broken=given.is_broken,
+        prompt=given.text("message") if known == hook.PROMPT else "",
     )
 
 

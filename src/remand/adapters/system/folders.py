@@ -65,6 +65,12 @@ class LedgerFolders:
         """What is noted about the sessions of agent hosts."""
         self.gate_runs = join(self.gates, "runs")
         """The gates that run in the background."""
+        self.solo = join(self.own, "solo")
+        """Sessions that hold no task: what is noted of them, snapshots, and a ledger of their verdicts."""
+        self.snapshots = join(self.solo, "git")
+        """Our own repository with the snapshots of such sessions."""
+        self.session_ledger = join(self.solo, "ledger")
+        """A ledger outside every repository, which nothing publishes."""
         self.journal = join(self.own, "journal")
         """What agents ran, task by task."""
         self.notices = join(self.own, "notices")

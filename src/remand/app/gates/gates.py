@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 
@@ -106,6 +106,11 @@ class Gates:
     def tree(self, commit: str) -> str:
         """The code tree of a commit, brought to the mirror once and remembered."""
         return self._look_up_once(f"tree {commit}", lambda: self.mirror.fetch_commit(commit))
+
+    def merge_trees(self, commit: str, other: str, paths: Sequence[str]) -> str:
+        """A tree like a commit's, in which the named files are as in another's; it may stand where a commit does."""
+        tree = self.mirror.compose(self.tree(commit), self.tree(other), paths)
+        return self._look_up_once(f"tree {tree}", lambda: tree)
 
     def merge_base(self, commit: str, other: str) -> str:
         """The last commit that two have in common, which never changes and is looked up once."""

@@ -32,6 +32,8 @@ class MeasurementTerms(Record, kw_only=True):
     policy: GatePolicy = GatePolicy()
     claimed_under: GatePolicy | None = None
     """The rules at the claim, where the base has others now."""
+    is_base_lazy: bool = False
+    """The base is measured only where a gate fails: integrity is judged by what changed alone, and no test of it is run."""
     has_base_rules: bool = False
     """The commit has the configuration that the base has now, however it came to that."""
 
@@ -75,7 +77,8 @@ class KnownVerdicts:
         base_tree = self._tree(terms.base) if terms.base else ""
         commands = [gate.command for gate in self._policy.gates or ()]
         tools = self._tools.digest(commands, self._path)
-        parts = ("verdict 3", tree, base_tree, policy_digest(self._policy), tools)
+        kind = "session" if terms.is_base_lazy else "verdict 3"
+        parts = (kind, tree, base_tree, policy_digest(self._policy), tools)
         return VerdictQuery(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools)
 
     def find(self, asked: VerdictQuery, terms: MeasurementTerms) -> VerdictResult | None:

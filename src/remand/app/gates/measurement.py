@@ -498,7 +498,7 @@ class CommitMeasurement:
 
     def _measure(self, asked: VerdictQuery, terms: MeasurementTerms) -> Verdict:
         run = GateRun(self._runner, asked.base_tree)
-        gates = self._gate_results(run, asked.tree, asked.base_tree)
+        gates = self._gate_results(run, asked, is_base_lazy=terms.is_base_lazy)
         verdict = Verdict(
             status=overall_status(gates),
             commit=terms.commit,
@@ -521,8 +521,11 @@ class CommitMeasurement:
         parser = self._environment.parser(gate.parser)
         return gate if gate.require or parser is None else replace(gate, require=dict(parser.defaults))
 
-    def _gate_results(self, run: GateRun, tree: str, base_tree: str) -> tuple[GateResult, ...]:
+    def _gate_results(
+        self, run: GateRun, asked: VerdictQuery, *, is_base_lazy: bool
+    ) -> tuple[GateResult, ...]:
         """Every gate's result, all of them run at once."""
+        tree, base_tree = asked.tree, asked.base_tree
         examination = Examination(self._environment, self._policy, tree, base_tree)
         judged_tree = examination.judged_tree
         touched = [gate for gate in self._gates if examination.touches(_patterns(gate))]
@@ -533,7 +536,7 @@ class CommitMeasurement:
         ):
             found = {gate.name: pool.submit(run.measure, gate, judged_tree) for gate in touched}
             integrity = (
-                pool.submit(examination.result, run, touched, found, pool)
+                pool.submit(examination.result, run, () if is_base_lazy else touched, found, pool)
                 if self._policy.integrity and self._gates and base_tree
                 else None
             )

@@ -74,6 +74,7 @@ PERMITTED_COMMANDS: dict[str, CommandPermission] = {
 _USER_COMMANDS = {
     "notify": "Only the user may send notices.",
     "init --remove": "Only the user may remove the hooks, and not from inside an agent's environment.",
+    "solo": "Only the user may switch this on or off, in a shell of their own.",
     "run": "Agents cannot be started from inside an agent's environment.",
 }
 """Commands that do not ask the ledger and are the user's, with the reason an agent reads."""

@@ -33,6 +33,7 @@ from remand.domain.events.work import (
     GatePassed,
     GateRecovered,
     GateRejected,
+    SessionMeasured,
 )
 from remand.domain.facts import Facts
 from remand.domain.gate.control_files import ControlChange, is_control_finding
@@ -59,6 +60,8 @@ from remand.domain.gate.verdict import (
 from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
 from remand.domain.task import MAX_LEASE_SECONDS, Claim, Task, update_task
+
+MAX_LEFT_OUT = 50
 
 
 def require_own_commit(task: Task, claim: Claim, context: c.CommandContext) -> None:
@@ -280,6 +283,21 @@ def record_verdict(task: Task, command: c.RecordVerdict, context: c.CommandConte
         errored = GateErrored(task_id=task.id, verdict=verdict, **own)
         return (errored, *open_outage_question(task, verdict, context))
     return _reject_claim(task, claim, verdict, context)
+
+
+def record_session_verdict(
+    task: Task, command: c.RecordSessionVerdict, _context: c.CommandContext
+) -> tuple[SessionMeasured]:
+    """Notes what was measured of a session; nothing follows from it for any task."""
+    return (
+        SessionMeasured(
+            task_id=task.id,
+            verdict=command.verdict,
+            host=command.host,
+            is_own=command.is_own,
+            left_out=command.left_out[:MAX_LEFT_OUT],
+        ),
+    )
 
 
 def _rejected_change_question(

@@ -45,6 +45,17 @@ class GateErrored(ClaimEvent, tag="gate.error", kw_only=True):
     verdict: Verdict
 
 
+class SessionMeasured(TaskEvent, tag="session.verdict", kw_only=True):
+    """The gates measured the working tree of a session that holds no task. It releases nothing."""
+
+    verdict: Verdict
+    host: str = ""
+    is_own: bool = True
+    """False when what failed does not involve what the session changed."""
+    left_out: tuple[str, ...] = ()
+    """What was not measured: the verdict is about the rest."""
+
+
 class IdleStopCounted(ClaimEvent, tag="task.idle", kw_only=True):
     """The agent stopped with nothing to measure, and was sent back. Several in a row end at a human."""
 

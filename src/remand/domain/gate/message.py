@@ -39,6 +39,31 @@ def render_rejection(
     )
 
 
+SESSION_CONTINUE = "Fix what this session broke, then stop again. Nothing has to be committed. What failed before this session is not counted."
+
+
+def render_session_rejection(verdict: Verdict, number: int, before: Verdict | None, note: str = "") -> str:
+    """What an agent reads whose session is sent back: it holds no task, and has nothing to claim."""
+    actions = [f"{at}. {_render_action(gate)}" for at, gate in enumerate(_blocking_results(verdict), 1)]
+    return _render_failed(
+        verdict,
+        number,
+        before,
+        actions="\n".join(["Required actions:", *actions]),
+        end=_join_sections(note, _render_report_place(verdict), SESSION_CONTINUE),
+    )
+
+
+def render_session_figures(verdict: Verdict) -> str:
+    """What a user is shown of a session's verdict: figures, findings, and where the report is."""
+    gates = _blocking_results(verdict)
+    return _join_message(
+        "\n".join(map(_render_line, gates)),
+        _render_tool_output(gates, _FINDINGS[0]),
+        end=_render_report_place(verdict),
+    )
+
+
 def render_escalation(
     verdict: Verdict, attempt: int = 1, before: Verdict | None = None, task: str = "", why: str = ""
 ) -> str:

@@ -137,7 +137,7 @@ def _pause(context: Context) -> Result:
     actor = context.user()
     if not context.text(context.arguments.reason).strip():
         raise UsageError("Give a reason: --reason TEXT.")
-    until = add_seconds(context.opened_ledger.ledger.clock.now(), _seconds(context.arguments.lasts))
+    until = add_seconds(context.opened_ledger.ledger.clock.now(), parse_duration(context.arguments.lasts))
     reason = context.text(context.arguments.reason)
     context.opened_ledger.ledger.record([PauseBegun(until=until, reason=reason[:MAX_REASON])], actor)
     context.gates.pause(until, context.actor(), reason)
@@ -156,7 +156,8 @@ def _resume(context: Context) -> Result:
     return Result({"paused_until": None}, "The pause is over." if was else "There was no pause.")
 
 
-def _seconds(text: str) -> float:
+def parse_duration(text: str) -> float:
+    """The seconds that an option `--for` means."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isdecimal() or not 0 < int(number) * _UNITS[unit] <= 7 * DAY:
         raise UsageError(

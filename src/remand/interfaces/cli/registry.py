@@ -92,6 +92,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "top": CommandEntry("top", "show a live view of the team, and answer questions with one key", False),
     "pause": CommandEntry("hosts", "let sessions stop without gates for a while, as the user", False),
     "resume": CommandEntry("hosts", "end the pause, as the user", False),
+    "solo on": CommandEntry("solo", "measure every session in this repository, as the user", False),
+    "solo off": CommandEntry("solo", "leave sessions without a task alone, as the user", False),
+    "solo status": CommandEntry("solo", "show whether sessions are measured, and the last ones", False),
     "log tail": CommandEntry("log", "show the latest events", False),
     "log verify": CommandEntry("log", "check every line, chain and signature of the log", False),
     "log rebuild": CommandEntry("log", "rebuild every table from the events", False),
@@ -134,7 +137,7 @@ COMMON_COMMANDS = (
     *("task add", "task list", "task show", "gate run", "review list"),
 )
 """What the short help shows first."""
-GROUPS = ("task", "handoff", "gate", "review", "lockout", "log", "graph", "analyze", "coordinator")
+GROUPS = ("task", "handoff", "gate", "review", "lockout", "log", "graph", "analyze", "coordinator", "solo")
 """Words that are no command by themselves."""
 
 _VALUED = {"-C": "folder", "--as": "actor", "--key": "key"}

@@ -22,9 +22,11 @@ from remand.domain.gate.gate import GatePolicy, GateProposals, gate_title, rende
 from remand.domain.hosts import HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.output import Result, one_line
+from remand.interfaces.cli.solo import solo_state
 from remand.wiring import setup
 from remand.wiring.ledger import machine_keys
-from remand.wiring.startup import LedgerLocation
+from remand.wiring.startup import LedgerLocation, folders_of
+from remand.wiring.startup import solo_sessions as notes
 
 TEMPLATE = """\
 # Remand reads this file from the base branch. `remand doctor` checks it.
@@ -66,6 +68,7 @@ lease = "30m"
         action="store_true",
         help="write entries that can be committed: the executable's path relative to the project",
     ),
+    argument("--solo", action="store_true", help="measure every session here; nothing has to be committed"),
     argument("--no-trial", action="store_true", help="do not run the proposed gates once"),
     argument("--remove", action="store_true", help="remove the hooks; the ledger stays"),
 )
@@ -86,6 +89,8 @@ def _init(context: Context) -> Result:
         )
     is_first = not os.path.isdir(place.got)
     setup.prepare_got(place)
+    if options.solo:
+        return _set_up_solo(context)
     path = os.path.join(place.root, config.NAME)
     is_new = not os.path.exists(path)
     trials: list[GateTrial] = []
@@ -130,6 +135,76 @@ def _init(context: Context) -> Result:
         rows += "\n".join(["", "", "Measured on HEAD:", *_trial_rows(trials)])
     rows += f"\n\nnote  {noted}" if noted else ""
     return Result(data, rows + _trust_instructions(context, request))
+
+
+SOLO_TEMPLATE = """\
+# This machine's rules for Remand; git ignores this file. `remand doctor` checks it.
+
+[policy]
+sessions = "all"                       # every session is measured when it stops; `remand solo off` leaves them alone
+solo_blocks = 3                        # how often a session is sent back for each prompt
+
+# What a session must not break.{nothing}
+{gates}
+"""
+
+
+def _set_up_solo(context: Context) -> Result:
+    """Has every session measured: rules and hooks of this machine alone, with nothing to commit."""
+    place, options = context.place, context.arguments
+    repository = context.gateway.repository
+    path, tracked = os.path.join(place.root, config.NAME), repository.tracked_files()
+    is_new = not os.path.exists(path)
+    own = [name for name in (config.NAME, ".got/") if not any(one.startswith(name) for one in tracked)]
+    hosts = list(options.hosts) or setup.host_files.present_hosts()
+    hooks = setup.host_files.install_private_hooks(
+        setup.host_worktrees(place), hosts, _executable(), own if is_new else [*own[1:]]
+    )
+    noted = _note_user(context)
+    trials: list[GateTrial] = []
+    if is_new:
+        proposed = setup.detection.propose_gates(place.root, tracked)
+        _write_solo_config(path, proposed)
+        if proposed.gates and not options.no_trial:
+            proposed, trials = _try_gates(context, proposed)
+            _write_solo_config(path, proposed, {one.gate.name: one.fault for one in trials if one.fault})
+    context.opened_ledger.ledger.refresh()
+    notes.SoloSessions(folders_of(place).solo).set_switch(notes.ON)
+    gates = list(context.opened_ledger.settings.settings().gates or ())
+    data = {
+        "root": place.root,
+        "config": path,
+        "gates": gates,
+        "hooks": hooks,
+        "hosts": hosts,
+        "sessions": solo_state(context)[0],
+        "baseline": [_trial_data(one) for one in trials],
+    }
+    hints = [text for host in hosts for text in [setup.host_files.find_setup(host).hint] if text]
+    rows = [
+        f"Every session in {place.root} is measured when it stops. Nothing has to be committed.",
+        f"  {'wrote' if is_new else 'kept '} {path}; gates: {', '.join(gates) or 'none'}",
+        *(f"  wrote {file} (hooks; this machine's)" for file in hooks),
+        *([] if hosts else [f"  note  no agent host was found; name yours: --hosts {','.join(HOSTS)}"]),
+        *([] if gates else ["  note  no gate was found: add one to remand.toml, or nothing is measured"]),
+        *(f"  note  {text}" for text in (*hints, noted) if text),
+        *(["", "Measured on HEAD:", *_trial_rows(trials)] if trials else []),
+        "",
+        f"Start {' or '.join(hosts[:2]) or 'your agent'} as usual. A session that breaks something is sent back with the figures.",
+        "  remand solo status             # what was measured",
+        "  remand solo off --for 2h       # leave sessions alone for a while",
+    ]
+    return Result(data, "\n".join(rows))
+
+
+def _write_solo_config(
+    path: str, proposed: GateProposals, left_out: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    gates = setup.project.render_toml(proposed, left_out).strip() if proposed.gates else ""
+    has_gates = any(one.name not in left_out for one in proposed.gates)
+    nothing = "" if has_gates else " Empty: there are no gates."
+    text = SOLO_TEMPLATE.format(nothing=nothing, gates=gates if has_gates else f"[gates]\n{gates}".strip())
+    setup.host_files.write_settings(path, text)
 
 
 def _add_hosts_to_config(path: str, hosts: list[str]) -> str:

@@ -6,7 +6,7 @@ import os
 
 from remand.app import hook_calls
 from remand.app.hook_calls import HookAnswer, HookCall
-from remand.interfaces.hook import activity, answers, session
+from remand.interfaces.hook import activity, answers, session, solo
 from remand.startup import TYPE_CHECKING, load_msgspec
 from remand.wiring import startup
 from remand.wiring.startup import LedgerLocation, SessionTask
@@ -14,6 +14,11 @@ from remand.wiring.startup import LedgerLocation, SessionTask
 if TYPE_CHECKING:
     from typing import Any
 
+CONFIG = "remand.toml"
+SOLO_EVENTS = (
+    *(hook_calls.STOP, hook_calls.PRE_TOOL),
+    *(*hook_calls.TOOL_RESULT_EVENTS, *hook_calls.START_EVENTS),
+)
 MIN_DEADLINE_SECONDS = 0.5
 """Seconds: whatever the environment says, there is time for an answer."""
 
@@ -41,6 +46,28 @@ def answer_call(
     finally:
         if status is not None:
             status.close()
+
+
+def answer_solo(call: HookCall, place: LedgerLocation, environment: dict[str, str]) -> HookAnswer:
+    """The answer to a session that holds no task: silence, unless every session is measured here."""
+    if call.event not in SOLO_EVENTS or not is_solo(place):
+        return HookAnswer.allow()
+    load_msgspec()
+    return solo.answer(call, place, _deadline(call.event, environment))
+
+
+def is_solo(place: LedgerLocation) -> bool:
+    """True when the sessions of a place are measured: the user said so, or its configuration does."""
+    if not place.git_dir:
+        return False
+    word, _ = startup.solo_sessions.SoloSessions(startup.folders_of(place).solo).switch()
+    on = startup.solo_sessions.ON
+    return word == on or (not word and startup.solo_sessions.asks_for_all(os.path.join(place.root, CONFIG)))
+
+
+def is_free_branch(place: LedgerLocation, bound: SessionTask) -> bool:
+    """True where every session is measured, and no task is held on the branch of a linked worktree."""
+    return is_solo(place) and session.resolve_session_task(place, bound) is None
 
 
 def _deadline(event: str, environment: dict[str, str]) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from remand.app.tasks.lookup import People, find_task_id
 from remand.domain.instant import add_seconds
 from remand.domain.record import Record
 from remand.wiring.ledger import open_at
-from remand.wiring.startup import LedgerLocation, SessionTask
+from remand.wiring.open_ledger import OpenLedger
+from remand.wiring.startup import LedgerLocation, SessionTask, folders_of
 
 
 class SocketWorktree(Record, kw_only=True):
@@ -45,6 +48,13 @@ class SessionCall(Record, kw_only=True):
     worktree: SocketWorktree = SocketWorktree()
     patience: float = 0.0
     """How many seconds the gates may take, where they may be run at all."""
+
+
+def open_session_ledger(place: LedgerLocation) -> OpenLedger:
+    """The ledger of sessions without a task: of this machine alone, outside the repository, never published."""
+    folder = folders_of(place).session_ledger
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return open_at(LedgerLocation(root=folder, worktree=folder))
 
 
 def find_recent_claim(

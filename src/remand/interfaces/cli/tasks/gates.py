@@ -22,7 +22,7 @@ from remand.domain.refusals import require_commit
 from remand.domain.task import Task
 from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import Result, table
-from remand.interfaces.cli.tasks import verdicts
+from remand.interfaces.cli.tasks import sessions, verdicts
 from remand.interfaces.cli.tasks.views import find_task
 from remand.ledger.order import order_key
 
@@ -98,10 +98,13 @@ def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
     "gate history",
     argument("task", nargs="?", default=""),
     argument("--observed", action="store_true", help="only results that would have blocked a done claim"),
+    argument("--sessions", action="store_true", help="the results of sessions that hold no task"),
     *PAGE,
 )
 def _history(context: Context) -> Result:
     options = context.arguments
+    if options.sessions:
+        return sessions.session_history(context)
     if options.task:
         events = find_task(context, options.task)[1]
     else:

@@ -24,6 +24,7 @@ from remand.domain.task import TERMINAL, Status, Task
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import NamedValues, RawJson, Result, clean, one_line, table, write_unwrapped
+from remand.interfaces.cli.tasks import sessions
 from remand.interfaces.cli.tasks.changes import objection_data, objection_rows
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
@@ -55,9 +56,12 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
         choices=[status.value for status in Status],
         metavar="S",
     ),
+    argument("--sessions", action="store_true", help="the sessions that hold no task, and nothing else"),
     *PAGE,
 )
 def _list(context: Context) -> Result:
+    if context.arguments.sessions:
+        return sessions.session_list(context)
     text = views.LedgerView(context.opened_ledger.place.database).tasks(context.arguments.status)
     held: dict[str, HeldWork] = {}
     if '"held":["' in text:

@@ -1,0 +1,223 @@
+"""What is noted of solo sessions, in private files: where each began, what it did, what was measured. Every hook call looks here, so it loads little."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from hashlib import sha256
+
+from remand.adapters.system.files import atomic_write, read_start
+from remand.app.hook_calls import compose, parse
+
+DAYS = 7
+_DAY = 86_400.0
+MAX_RECORD = 8 << 20
+MAX_TRACE = 16 << 20
+ON, OFF = "on", "off"
+_SWITCH = "switch"
+
+
+class SoloSession:
+    """One session in one worktree: where it began, and what has become of it."""
+
+    __slots__ = (
+        "blocks", "commit", "config", "has_spoken", "head_log", "host", "last_commit", "last_tree", "left_out",
+        "pending", "session", "started", "title", "told_tree", "tree", "worktree",
+    )  # fmt: skip
+
+    def __init__(self, session: str, worktree: str, host: str = "") -> None:
+        self.session = session
+        self.worktree = worktree
+        self.host = host
+        self.title = ""
+        """The first prompt, without secrets."""
+        self.started = 0.0
+        self.commit = self.tree = ""
+        """The snapshot of its start."""
+        self.last_commit = self.last_tree = ""
+        """The last snapshot that was taken of it."""
+        self.config = ""
+        """The rules as they were at the start."""
+        self.head_log = 0
+        """How long git's record of what is checked out was when it was last looked at."""
+        self.blocks = 0
+        """How often it was sent back since the user's last prompt."""
+        self.pending = ""
+        """The tree whose gates outlasted the hook that started them."""
+        self.told_tree = ""
+        """The tree of which the session, or its user, was told what the gates said."""
+        self.has_spoken = False
+        """The user has seen a message of ours in this session."""
+        self.left_out: tuple[str, ...] = ()
+        """What the last snapshot does not have."""
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        return f"{_hash(self.worktree, 12)}-{_hash(self.session, 24)}"
+
+
+class SoloSessions:
+    """The sessions of one ledger, in a folder of this user's own."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.join(folder, "sessions")
+        self._switch = os.path.join(folder, _SWITCH)
+
+    # ------------------------------------------------------------------------------------------ the switch
+
+    def switch(self) -> tuple[str, float]:
+        """What the user has said: `on`, `off` (until when; 0 for good), or nothing."""
+        word, _, until = read_start(self._switch, 100).decode("ascii", "replace").partition(" ")
+        try:
+            end = float(until or 0)
+        except ValueError:
+            end = 0.0
+        if word == OFF and end and end <= time.time():
+            return ON, 0.0
+        return (word, end) if word in (ON, OFF) else ("", 0.0)
+
+    def set_switch(self, word: str, until: float = 0.0) -> None:
+        os.makedirs(os.path.dirname(self._switch), mode=0o700, exist_ok=True)
+        atomic_write(self._switch, f"{word} {until:.0f}".encode(), mode=0o600)
+
+    def is_first(self, what: str) -> bool:
+        """True once for each thing that is said only once."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        try:
+            os.close(os.open(os.path.join(self._folder, f"once-{what}"), os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
+    # ------------------------------------------------------------------------------------------- sessions
+
+    def has(self, session: SoloSession) -> bool:
+        return os.path.exists(self._path(session.name, "json"))
+
+    def find(self, session: str, worktree: str) -> SoloSession | None:
+        """A session's record; None for a new one."""
+        return self.load(SoloSession(session, worktree).name)
+
+    def load(self, name: str) -> SoloSession | None:
+        """The record in a file; None when it cannot be read."""
+        found = parse(read_start(self._path(name, "json"), MAX_RECORD))
+        if found.is_broken or not found.text("commit"):
+            return None
+        record = SoloSession(found.text("session"), found.text("worktree"), found.text("host"))
+        for field in (
+            "title",
+            "commit",
+            "tree",
+            "last_commit",
+            "last_tree",
+            "config",
+            "pending",
+            "told_tree",
+        ):
+            setattr(record, field, found.text(field))
+        record.started = found.number("started") or 0.0
+        record.head_log = int(found.number("head_log") or 0)
+        record.blocks = int(found.number("blocks") or 0)
+        record.has_spoken = found.flag("has_spoken")
+        record.left_out = tuple(found.texts("left_out"))
+        return record
+
+    def save(self, record: SoloSession) -> None:
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        fields: dict[str, object] = {name: getattr(record, name) for name in SoloSession.__slots__}
+        atomic_write(self._path(record.name, "json"), compose(fields).encode(), mode=0o600)
+
+    def names(self, worktree: str = "") -> list[str]:
+        """The names of all sessions, or of those in one worktree."""
+        start = f"{_hash(worktree, 12)}-" if worktree else ""
+        try:
+            found = sorted(os.listdir(self._folder))
+        except FileNotFoundError:
+            return []
+        return [name[:-5] for name in found if name.endswith(".json") and name.startswith(start)]
+
+    def forget_old(self) -> list[str]:
+        """Removes what nobody used for a week, and returns the names of what is left."""
+        limit = time.time() - DAYS * _DAY
+        with suppress(FileNotFoundError):
+            for name in os.listdir(self._folder):
+                path = os.path.join(self._folder, name)
+                with suppress(OSError):
+                    if not name.startswith("once-") and os.stat(path).st_mtime < limit:
+                        os.unlink(path)
+        return self.names()
+
+    # --------------------------------------------------------------------------------- what a session did
+
+    @staticmethod
+    def now() -> float:
+        """The time as notes have it."""
+        return time.time()
+
+    def note(self, session: SoloSession, kind: str, value: str = "") -> None:
+        """Adds one thing that a session did, and when."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        line = f"{kind} {time.time():.4f} {' '.join(value.split(chr(10)))}\n"
+        path = self._path(session.name, "trace")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as file:
+            file.write(line.encode("utf-8", "surrogateescape"))
+
+    def notes(self, name: str) -> list[tuple[str, float, str]]:
+        """All that a session did: the kind, the time, and what."""
+        found = []
+        for line in (
+            read_start(self._path(name, "trace"), MAX_TRACE).decode("utf-8", "surrogateescape").split("\n")
+        ):
+            kind, _, rest = line.partition(" ")
+            moment, _, value = rest.partition(" ")
+            with suppress(ValueError):
+                found.append((kind, float(moment), value))
+        return found
+
+    # ------------------------------------------------------------------------------------------ results
+
+    def write_result(self, name: str, fields: dict[str, object]) -> None:
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        atomic_write(self._path(name, "result"), compose(fields).encode(), mode=0o600)
+
+    def result(self, name: str) -> dict[str, str]:
+        """What was measured last of a session: `tree`, `status`, `is_own`, `agent`, `user` and `verdict`; empty for nothing."""
+        found = parse(read_start(self._path(name, "result"), MAX_RECORD))
+        names = ("tree", "status", "is_own", "agent", "user", "verdict")
+        return {} if found.is_broken else {key: found.text(key) for key in names}
+
+    def add_notice(self, name: str, text: str) -> None:
+        """Leaves a text for the user of a session, which its next call shows."""
+        path = self._path(name, "notices")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as file:
+            file.write(compose({"text": text}).encode() + b"\n")
+
+    def take_notices(self, name: str) -> list[str]:
+        """The texts that were left, given out once."""
+        path = self._path(name, "notices")
+        taken = f"{path}.{os.getpid()}"
+        try:
+            os.rename(path, taken)
+        except OSError:
+            return []
+        lines = read_start(taken, MAX_RECORD).splitlines()
+        os.unlink(taken)
+        return list(dict.fromkeys(filter(None, (parse(line).text("text") for line in lines))))
+
+    def _path(self, name: str, kind: str) -> str:
+        return os.path.join(self._folder, f"{name}.{kind}")
+
+
+def asks_for_all(config: str) -> bool:
+    """True when a configuration measures every session, as far as its text shows without being parsed."""
+    for line in read_start(config, 1 << 20).split(b"\n"):
+        key, _, value = line.partition(b"=")
+        if key.strip() == b"sessions":
+            return value.strip().startswith((b'"all"', b"'all'"))
+    return False
+
+
+def _hash(text: str, length: int) -> str:
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:length]

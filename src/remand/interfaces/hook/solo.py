@@ -1,0 +1,312 @@
+"""Sessions that hold no task: notes what they do, and answers their stops by what the gates say of the working tree."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from remand.app import hook_calls
+from remand.app.hook_calls import HookAnswer, HookCall
+from remand.config import NAME, inherited_environment, parse
+from remand.domain import solo
+from remand.domain.gate.verdict import GateStatus
+from remand.domain.solo import SoloMeaning
+from remand.wiring import startup
+from remand.wiring.startup import LedgerLocation
+from remand.wiring.startup import solo_sessions as notes
+
+PAUSED = "paused"
+
+
+def answer(call: HookCall, place: LedgerLocation, deadline: float) -> HookAnswer:
+    """The answer to a call of such a session; the first of them is its start."""
+    session = _SoloHook(call, place)
+    if call.event in (hook_calls.PRE_TOOL, *hook_calls.TOOL_RESULT_EVENTS):
+        return session.note_tool()
+    if call.event in hook_calls.START_EVENTS:
+        return session.begin_turn()
+    return session.stop(deadline) if call.event == hook_calls.STOP else HookAnswer.allow()
+
+
+class _SoloHook:
+    """One call of a solo session."""
+
+    def __init__(self, call: HookCall, place: LedgerLocation) -> None:
+        self._call = call
+        self._place = place
+        self._folder = startup.folders_of(place).solo
+        self._sessions = notes.SoloSessions(self._folder)
+
+    # -------------------------------------------------------------------------------------------- notes
+
+    def note_tool(self) -> HookAnswer:
+        """Notes which files a tool writes, or from when to when a command runs."""
+        record, tool = self._find_or_start(), self._call.tool
+        if tool is None:
+            return HookAnswer.allow()
+        is_over = self._call.event in hook_calls.TOOL_RESULT_EVENTS
+        for path in tool.paths[:200]:
+            self._sessions.note(record, "path", self._relative(path))
+        if tool.command:
+            kind = "end" if is_over else "begin"
+            self._sessions.note(record, kind, f"{tool.use_id or '-'} {tool.duration or 0:.3f}")
+        return HookAnswer.allow()
+
+    def _relative(self, path: str) -> str:
+        whole = os.path.realpath(
+            os.path.join(self._call.cwd or self._place.worktree, os.path.expanduser(path))
+        )
+        return os.path.relpath(whole, os.path.realpath(self._place.worktree))
+
+    def begin_turn(self) -> HookAnswer:
+        """A prompt begins a turn: blocks are counted anew, and what was found meanwhile is told."""
+        record = self._find_or_start()
+        if self._call.event != hook_calls.PROMPT:
+            return HookAnswer.allow()
+        self._sessions.note(record, "turn")
+        record.title = record.title or solo.session_title(self._call.prompt)
+        record.blocks = 0
+        said = self._sessions.result(record.name)
+        is_late = bool(record.pending) and said.get("tree") == record.pending
+        texts = self._sessions.take_notices(record.name)
+        agent = ""
+        if is_late:
+            record.pending = ""
+            is_news = said["status"] not in (GateStatus.PASSED, GateStatus.OVERRIDDEN, PAUSED)
+            if is_news and record.told_tree != said["tree"]:
+                record.told_tree = said["tree"]
+                agent = said["agent"]
+                texts.append(said["user"])
+        notice = self._speak(record, "\n\n".join(texts)) if texts else ""
+        self._sessions.save(record)
+        return HookAnswer.context(agent, notice) if agent else HookAnswer.allow(notice)
+
+    # -------------------------------------------------------------------------------------------- start
+
+    def _find_or_start(self) -> notes.SoloSession:
+        """The session's record. Its first call, and one after a checkout that was not its own, is where it begins."""
+        record = self._sessions.find(self._call.session, self._place.worktree)
+        if record is None:
+            record = notes.SoloSession(self._call.session, self._place.worktree, self._call.host)
+            record.started = self._sessions.now()
+            return self._start(record)
+        size = self._head_log_size()
+        if size != record.head_log:
+            moves = self._head_moves(record.head_log)
+            record.head_log = size
+            if solo.has_foreign_move(moves, self._trace(record.name)):
+                return self._start(record)
+            self._sessions.save(record)
+        return record
+
+    def _start(self, record: notes.SoloSession) -> notes.SoloSession:
+        """Takes the working tree as it is for the start, and the rules in it."""
+        store = self._store
+        taken = store.take()
+        store.keep(record.name, taken.commit)
+        record.commit = record.last_commit = taken.commit
+        record.tree = record.last_tree = record.told_tree = taken.tree
+        record.left_out = taken.left_out
+        record.config = self._config()
+        record.head_log = self._head_log_size()
+        record.pending = ""
+        self._sessions.save(record)
+        return record
+
+    @property
+    def _store(self) -> startup.snapshots.SnapshotStore:
+        return startup.snapshots.SnapshotStore(self._folder, self._place)
+
+    def _config(self) -> str:
+        try:
+            with open(os.path.join(self._place.root, NAME), encoding="utf-8", errors="replace") as file:
+                return file.read(1 << 20)
+        except OSError:
+            return ""
+
+    @property
+    def _head_log(self) -> str:
+        return os.path.join(self._place.git_dir, "logs", "HEAD")
+
+    def _head_log_size(self) -> int:
+        try:
+            return os.stat(self._head_log).st_size
+        except OSError:
+            return 0
+
+    def _head_moves(self, begin: int) -> list[solo.HeadMove]:
+        """What git noted since then."""
+        try:
+            with open(self._head_log, "rb") as file:
+                file.seek(begin if begin <= os.fstat(file.fileno()).st_size else 0)
+                lines = file.read(1 << 20).decode("utf-8", "replace").splitlines()
+        except OSError:
+            return []
+        found = []
+        for line in lines:
+            facts, _, what = line.partition("\t")
+            words = facts.rsplit(" ", 2)
+            if len(words) == 3 and words[1].isdigit():
+                found.append(solo.HeadMove(float(words[1]), what))
+        return found
+
+    # --------------------------------------------------------------------------------------------- stop
+
+    def stop(self, deadline: float) -> HookAnswer:
+        """Silence, the figures for the agent, or what was found for the user."""
+        until = time.monotonic() + deadline
+        record, call = self._find_or_start(), self._call
+        is_excused = (
+            bool(call.subagent)
+            or call.is_aborted
+            or call.is_planning
+            or call.has_background_work
+            or bool(call.is_broken)
+            or solo.is_question(call.last_message)
+        )
+        texts = self._sessions.take_notices(record.name)
+        said = HookAnswer.allow() if is_excused else self._judge(record, until)
+        self._sessions.note(record, "stop")
+        if texts:
+            record.has_spoken = True
+            said.notice = "\n\n".join(filter(None, [*texts, said.notice]))
+        self._sessions.save(record)
+        return said
+
+    def _judge(self, record: notes.SoloSession, until: float) -> HookAnswer:
+        store = self._store
+        taken = store.take(startup.snapshots.TreeSnapshot(record.last_commit, record.last_tree))
+        record.last_commit, record.last_tree, record.left_out = taken
+        if taken.tree == record.tree:
+            return HookAnswer.allow()
+        store.keep(f"{record.name}-end", taken.commit)
+        changed = store.changed_paths(record.commit, taken.commit)
+        own = self._own_paths(record, changed)
+        settings = parse(record.config)
+        stop = solo.SoloStop(
+            tree=taken.tree,
+            start_tree=record.tree,
+            touched=own,
+            policy=settings.gate_policy,
+            result=self._result(record),
+            blocks=record.blocks,
+            most_blocks=settings.policy.solo.blocks,
+        )
+        meaning = solo.solo_stop_meaning(stop)
+        if meaning is SoloMeaning.HINT:
+            return (
+                HookAnswer.allow(solo.NO_GATES) if self._sessions.is_first("no-gates") else HookAnswer.allow()
+            )
+        if meaning is SoloMeaning.MEASURE:
+            foreign = tuple(path for path in changed if path not in own)
+            stop = stop._replace(result=self._measure(record, foreign, until))
+            meaning = solo.solo_stop_meaning(stop)
+        return self._act(record, meaning)
+
+    def _act(self, record: notes.SoloSession, meaning: SoloMeaning) -> HookAnswer:
+        """Turns what a stop means into an answer."""
+        if meaning is SoloMeaning.MEASURE:
+            record.pending = record.last_tree
+            return HookAnswer.allow()
+        record.pending = ""
+        if meaning not in (SoloMeaning.SEND_BACK, SoloMeaning.SHOW):
+            return HookAnswer.allow()
+        said = self._sessions.result(record.name)
+        record.told_tree = record.last_tree
+        if said["is_own"] == "no":
+            self._tell_others(record, said["user"])
+        if meaning is SoloMeaning.SHOW:
+            return HookAnswer.allow(self._speak(record, said["user"]))
+        record.blocks += 1
+        is_first = not record.has_spoken
+        return HookAnswer.block(said["agent"], self._speak(record, "") if is_first else "")
+
+    def _speak(self, record: notes.SoloSession, text: str) -> str:
+        """A message to the user; the first of a session says how to be left alone."""
+        parts = [text] if record.has_spoken else [text, solo.OFF]
+        record.has_spoken = True
+        return "\n\n".join(filter(None, parts))
+
+    def _tell_others(self, record: notes.SoloSession, text: str) -> None:
+        """Leaves word for the other sessions that were at work in this worktree since this one began."""
+        for name in self._sessions.names(self._place.worktree):
+            is_other = name != record.name and any(
+                moment >= record.started for _, moment, _ in self._sessions.notes(name)
+            )
+            if is_other:
+                self._sessions.add_notice(name, f"Seen from another session in this folder:\n{text}")
+
+    def _result(self, record: notes.SoloSession) -> solo.SoloResult | None:
+        said = self._sessions.result(record.name)
+        if not said.get("tree"):
+            return None
+        is_paused = said["status"] == PAUSED
+        return solo.SoloResult(
+            tree=said["tree"],
+            status=GateStatus.PASSED if is_paused else GateStatus(said["status"]),
+            is_own=said["is_own"] != "no",
+            is_told=record.told_tree == said["tree"],
+        )
+
+    def _measure(
+        self, record: notes.SoloSession, foreign: tuple[str, ...], until: float
+    ) -> solo.SoloResult | None:
+        """Runs the gates in a process that goes on should they outlast the host's patience."""
+        name = f"solo {record.name}"
+        runs = startup.background_runs.BackgroundRuns(startup.folders_of(self._place).gate_runs)
+        record.title = record.title or "(a session without a prompt)"
+        self._sessions.save(record)
+        command = [sys.executable, "-m", "remand.interfaces.hook.solo_run", self._place.worktree, record.name]
+        for _ in range(2):  # a run for an earlier tree may be going on; then it takes a second one
+            runs.start(name, [*command, *foreign], inherited_environment("REMAND_"))
+            if not runs.wait(name, until - time.monotonic()):
+                return None
+            found = self._result(record)
+            if found is not None and found.tree == record.last_tree:
+                return found
+        return None
+
+    # ------------------------------------------------------------------------------------- whose it is
+
+    def _own_paths(self, record: notes.SoloSession, changed: tuple[str, ...]) -> tuple[str, ...]:
+        names = self._sessions.names(self._place.worktree)
+        others = [self._trace(name, record.started) for name in names if name != record.name]
+        files = [solo.TouchedFile(path, self._changed_at(path)) for path in changed]
+        return solo.own_paths(files, self._trace(record.name), others)
+
+    def _changed_at(self, path: str) -> float:
+        """When a file became what it is. Of one that is gone, its folder tells it."""
+        whole = os.path.join(self._place.worktree, path)
+        while len(whole) >= len(self._place.worktree):
+            try:
+                return os.lstat(whole).st_ctime
+            except OSError:
+                whole = os.path.dirname(whole)
+        return 0.0
+
+    def _trace(self, name: str, since: float = 0.0) -> solo.SessionTrace:
+        """What a session did, out of what was noted of it."""
+        paths: set[str] = set()
+        commands: list[solo.TimeSpan] = []
+        turns: list[solo.TimeSpan] = []
+        open_commands: dict[str, float] = {}
+        turn, before = 0.0, 0.0
+        for kind, moment, value in self._sessions.notes(name):
+            if kind == "path" and moment >= since:
+                paths.add(value)
+            elif kind == "begin":
+                open_commands[value.partition(" ")[0]] = moment
+            elif kind == "end":
+                use, _, seconds = value.partition(" ")
+                begin = open_commands.pop(use, 0.0) or min(before or moment, moment - float(seconds or 0))
+                commands.append(solo.TimeSpan(begin, moment))
+            elif kind == "stop":
+                turns.append(solo.TimeSpan(turn, moment))
+            turn = moment if kind in ("turn", "stop") else turn
+            before = moment
+        now = self._sessions.now()
+        # A command that nobody saw the end of may still run, or was cut off.
+        commands += [solo.TimeSpan(begin, now) for begin in open_commands.values()]
+        turns.append(solo.TimeSpan(turn, now))
+        return solo.SessionTrace(frozenset(paths), tuple(commands), tuple(turns))

@@ -1,0 +1,420 @@
+"""Solo use: sessions without a task, in real hook processes with the JSON of the hosts, on real repositories."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.machine import Machine, Repository, Said, wait_for
+from tests.integration.test_snapshots import fingerprint
+
+CHECK = (
+    'n=0; for f in src/*.txt; do n=$((n+1)); if grep -q bad "$f"; then echo "not ok $n - $f"; '
+    'else echo "ok $n - $f"; fi; done; echo "1..$n"'
+)
+"""A quick test suite: each file is a test, and one with the word `bad` in it fails."""
+GATES = f"""
+[policy]
+sessions = "all"
+
+[gates.tests]
+command = ["sh", "-c", '''{CHECK}''']
+parser = "tap"
+paths = ["src/**"]
+"""
+
+
+class Solo:
+    """A repository in which every session is measured, and one host's session in it."""
+
+    def __init__(self, repository: Repository, session: str = "s1", host: str = "claude") -> None:
+        self.repository = repository
+        self.path = repository.path
+        self.session = session
+        self.host = host
+
+    def other(self, session: str) -> Solo:
+        return Solo(self.repository, session, self.host)
+
+    def hook(self, event: str, env: dict[str, str] | None = None, **fields: Any) -> Said:
+        given = {"session_id": self.session, "cwd": str(self.path), "hook_event_name": event} | fields
+        return self.repository.machine.remand(
+            self.path, "hook", "--host", self.host, event, stdin=json.dumps(given), env=env
+        )
+
+    def answer(self, event: str, env: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+        said = self.hook(event, env, **fields)
+        assert said.code == 0, said
+        found: dict[str, Any] = json.loads(said.out) if said.out else {}
+        return found
+
+    def begin(self, prompt: str = "Please add a feature") -> None:
+        assert self.answer("SessionStart", source="startup") == {}
+        assert self.answer("UserPromptSubmit", prompt=prompt) == {}
+
+    def edit(self, name: str, text: str) -> None:
+        """Writes a file as the session's own tool does."""
+        path = self.path / name
+        tool = {"tool_name": "Write", "tool_input": {"file_path": str(path), "content": text}}
+        self.answer("PreToolUse", tool_use_id="u", **tool)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        self.answer("PostToolUse", tool_use_id="u", tool_response={"success": True}, **tool)
+
+    def run(self, *command: str) -> None:
+        """Runs a command as the session's own shell does."""
+        tool = {"tool_name": "Bash", "tool_input": {"command": " ".join(command)}}
+        self.answer("PreToolUse", tool_use_id="b", **tool)
+        self.repository.git(*command[1:]) if command[0] == "git" else None
+        self.answer("PostToolUse", tool_use_id="b", tool_response={"stdout": ""}, **tool)
+
+    def stop(self, **fields: Any) -> dict[str, Any]:
+        return self.answer("Stop", **({"last_assistant_message": "Done."} | fields))
+
+
+@pytest.fixture
+def solo(machine: Machine) -> Solo:
+    repository = machine.repository(config=GATES)
+    (repository.path / "src").mkdir()
+    repository.commit("src/a.txt", "good\n")
+    repository.commit("src/b.txt", "good\n")
+    repository.ok("task", "list")  # the ledger is there, as after `init`
+    return Solo(repository)
+
+
+def test_a_session_that_breaks_something_is_sent_back_and_the_fix_lets_it_stop(solo: Solo) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    said = solo.stop()
+    assert said["decision"] == "block"
+    assert "- Tests: 1 failure (requires 100% pass)" in said["reason"]
+    assert "remand solo off" in said["systemMessage"], "the first message says how to be left alone"
+    solo.edit("src/a.txt", "good again\n")
+    assert solo.stop() == {}, "passing, it stops without a word"
+    assert solo.stop() == {}
+
+
+def test_an_unchanged_tree_and_files_that_no_gate_is_about_are_not_measured(solo: Solo) -> None:
+    solo.begin()
+    assert solo.stop() == {}
+    solo.edit("notes.md", "bad\n")
+    assert solo.stop() == {}
+    assert solo.repository.ok("gate", "history", "--sessions") == []
+
+
+def test_a_tree_that_was_measured_is_not_measured_again(solo: Solo) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    assert solo.stop()["decision"] == "block"
+    assert solo.stop() == {}
+    assert len(solo.repository.ok("gate", "history", "--sessions")) == 1
+
+
+def test_what_failed_before_the_session_is_not_blamed_on_it(solo: Solo) -> None:
+    (solo.path / "src" / "b.txt").write_text("bad, by the user, not committed\n")
+    (solo.path / "src" / "new.txt").write_text("bad, by the user, untracked\n")
+    solo.begin()
+    solo.edit("src/a.txt", "still good\n")
+    assert solo.stop() == {}
+    solo.edit("src/a.txt", "bad\n")
+    said = solo.stop()
+    assert said["decision"] == "block"
+    assert "src/a.txt" in said["reason"]
+
+
+def test_rules_come_from_the_start_whatever_is_committed_later(solo: Solo) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    solo.edit("remand.toml", GATES.replace("grep -q bad", "grep -q never"))
+    solo.run("git", "add", "-A")
+    solo.run("git", "commit", "-q", "-m", "nothing to see")
+    assert solo.stop()["decision"] == "block"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"last_assistant_message": "Shall I go on with the other file?"},
+        {"permission_mode": "plan"},
+        {"agent_id": "sub-1"},
+        {"background_tasks": [{"id": "1", "status": "running"}]},
+    ],
+    ids=["question", "plan", "subagent", "background"],
+)
+def test_a_turn_that_is_not_over_is_never_blocked(solo: Solo, fields: dict[str, Any]) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    assert solo.stop(**fields) == {}
+    assert solo.stop()["decision"] == "block", "the next stop is"
+
+
+def test_a_subagents_own_stop_is_never_blocked(solo: Solo) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    assert solo.answer("SubagentStop", agent_id="sub-1") == {}
+
+
+def test_after_so_many_blocks_the_user_sees_the_figures_and_a_new_prompt_counts_anew(solo: Solo) -> None:
+    solo.begin()
+    for number in range(3):
+        solo.edit("src/a.txt", f"bad {number}\n")
+        assert solo.stop()["decision"] == "block"
+    solo.edit("src/a.txt", "bad as ever\n")
+    said = solo.stop()
+    assert "decision" not in said
+    assert "- Tests: 1 failure" in said["systemMessage"]
+    solo.answer("UserPromptSubmit", prompt="Try again")
+    solo.edit("src/a.txt", "bad once more\n")
+    assert solo.stop()["decision"] == "block"
+
+
+def test_the_users_own_changes_in_an_editor_are_not_the_sessions(solo: Solo) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "good, by the session\n")
+    (solo.path / "src" / "b.txt").write_text("bad, half finished by the user\n")
+    said = solo.stop()
+    assert "decision" not in said
+    assert "not by what this session changed" in said["systemMessage"]
+    assert "src/b.txt" in said["systemMessage"]
+
+
+def test_of_two_sessions_in_one_checkout_the_one_is_sent_back_that_broke_it_and_both_are_told(
+    solo: Solo,
+) -> None:
+    second = solo.other("s2")
+    solo.begin("the first")
+    second.begin("the second")
+    solo.edit("src/a.txt", "good, by the first\n")
+    second.edit("src/b.txt", "bad, by the second\n")
+    assert "not by what this session changed" in solo.stop()["systemMessage"]
+    said = second.stop()
+    assert said["decision"] == "block"
+    assert "src/b.txt" in said["reason"]
+    assert "another session" in said["systemMessage"]
+
+
+def test_after_a_pull_that_the_session_did_not_make_comparison_begins_anew(
+    solo: Solo, machine: Machine
+) -> None:
+    other = machine.clone(solo.repository, "elsewhere")
+    other.git("config", "user.email", "o@example.org")
+    other.git("config", "user.name", "O")
+    (other.path / "src" / "b.txt").write_text("bad, from upstream\n")
+    other.git("commit", "-q", "-am", "upstream breaks it")
+    solo.begin()
+    solo.edit("src/a.txt", "good\nmore\n")
+    time.sleep(2.2)  # git notes whole seconds
+    solo.repository.git("pull", "-q", str(other.path), "main")
+    assert solo.answer("UserPromptSubmit", prompt="go on") == {}
+    solo.edit("src/a.txt", "good\nand more\n")
+    assert solo.stop() == {}
+    solo.edit("src/a.txt", "bad\n")
+    assert solo.stop()["decision"] == "block"
+
+
+def test_a_checkout_that_the_session_made_keeps_its_start(solo: Solo) -> None:
+    solo.begin()
+    solo.run("git", "checkout", "-q", "-b", "feature")
+    solo.edit("src/a.txt", "bad\n")
+    solo.run("git", "commit", "-q", "-am", "work")
+    assert solo.stop()["decision"] == "block"
+
+
+def test_a_resumed_session_keeps_its_start(solo: Solo) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    assert solo.answer("SessionStart", source="resume") == {}
+    assert solo.stop()["decision"] == "block"
+
+
+def test_a_session_whose_host_tells_of_no_tools_has_changed_what_changed_in_its_turn(solo: Solo) -> None:
+    solo.begin()
+    (solo.path / "src" / "a.txt").write_text("bad\n")
+    assert solo.stop()["decision"] == "block"
+
+
+def test_gates_that_outlast_the_hook_go_on_and_the_next_prompt_has_the_result(machine: Machine) -> None:
+    repository = machine.repository(config=GATES.replace("n=0;", "sleep 4; n=0;"))
+    (repository.path / "src").mkdir()
+    repository.commit("src/a.txt", "good\n")
+    repository.ok("task", "list")
+    solo = Solo(repository)
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    said = solo.answer("Stop", {"REMAND_HOOK_DEADLINE": "1"}, last_assistant_message="Done.")
+    assert said == {}, "nobody waits for it"
+    wait_for(lambda: repository.ok("gate", "history", "--sessions"), "the result")
+    time.sleep(1)
+    said = solo.answer("UserPromptSubmit", prompt="and now?")
+    assert "1 failure" in said["hookSpecificOutput"]["additionalContext"]
+    assert "1 failure" in said["systemMessage"]
+    assert solo.answer("UserPromptSubmit", prompt="again") == {}, "told once"
+
+
+def test_a_repository_without_gates_gets_one_hint_once(machine: Machine) -> None:
+    repository = machine.repository(config='[gates]\n\n[policy]\nsessions = "all"\n')
+    repository.ok("task", "list")
+    solo = Solo(repository)
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    assert "no gates" in solo.stop()["systemMessage"]
+    solo.edit("src/a.txt", "bad bad\n")
+    assert solo.stop() == {}
+    later = solo.other("s2")
+    later.begin()
+    later.edit("src/b.txt", "bad\n")
+    assert later.stop() == {}
+
+
+def test_a_repository_without_commits_is_measured(machine: Machine) -> None:
+    path = machine.folder / "fresh"
+    path.mkdir()
+    machine.git(path, "init", "-q")
+    (path / "remand.toml").write_text(GATES)
+    repository = Repository(machine, path)
+    repository.ok("task", "list")
+    solo = Solo(repository)
+    solo.begin()
+    solo.edit("src/a.txt", "good\n")
+    assert solo.stop() == {}
+    solo.edit("src/a.txt", "bad\n")
+    assert solo.stop()["decision"] == "block"
+
+
+def test_in_a_merge_conflict_nothing_of_git_is_touched(solo: Solo) -> None:
+    repository = solo.repository
+    repository.git("checkout", "-q", "-b", "side")
+    repository.commit("src/a.txt", "side\n")
+    repository.git("checkout", "-q", "main")
+    repository.commit("src/a.txt", "main\n")
+    repository.git("merge", "-q", "side", check=False)
+    before = fingerprint(solo.path / ".git")
+    solo.begin()
+    solo.edit("src/b.txt", "bad\n")
+    assert solo.stop()["decision"] == "block"
+    solo.edit("src/a.txt", "resolved\n")
+    solo.edit("src/b.txt", "good\n")
+    assert solo.stop() == {}
+    assert fingerprint(solo.path / ".git") == before
+    assert "both modified" in repository.git("status")
+
+
+def test_index_branch_and_stash_are_untouched_byte_for_byte(solo: Solo) -> None:
+    (solo.path / "src" / "b.txt").write_text("stashed\n")
+    solo.repository.git("stash", "-q")
+    (solo.path / "src" / "b.txt").write_text("staged\n")
+    solo.repository.git("add", "-A")
+    before = fingerprint(solo.path / ".git")
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    assert solo.stop()["decision"] == "block"
+    solo.edit("src/a.txt", "fine\n")
+    assert solo.stop() == {}
+    assert fingerprint(solo.path / ".git") == before
+    assert not (solo.path / ".got" / "events").exists() or not any((solo.path / ".got" / "events").iterdir())
+
+
+def test_a_large_untracked_folder_stays_out_and_the_verdict_says_partly_measured(solo: Solo) -> None:
+    data = solo.path / "data"
+    data.mkdir()
+    for number in range(4):  # 2 GiB that take no room on the disk
+        with (data / f"{number}.bin").open("wb") as file:
+            file.truncate(512 << 20)
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    said = solo.stop()
+    assert said["decision"] == "block"
+    assert "Partly measured: without data/0.bin (512 MiB, over 64 MiB)" in said["reason"]
+    rows = solo.repository.ok("gate", "history", "--sessions")
+    assert len(rows[0]["left_out"]) == 4
+
+
+def test_a_finding_of_the_integrity_gate_is_shown_to_the_user_and_blocks_nobody(machine: Machine) -> None:
+    config = (
+        '[policy]\nsessions = "all"\n[gates.tests]\nparser = "junit"\n'
+        'command = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={report}"]\n'
+    )
+    repository = machine.repository(config=config)
+    two = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 2 + 2 == 4\n"
+    repository.commit("test_sums.py", two)
+    repository.ok("task", "list")
+    solo = Solo(repository)
+    solo.begin()
+    solo.edit("test_sums.py", two.partition("\n\n\n")[0] + "\n")
+    said = solo.stop()
+    assert "decision" not in said
+    assert "look at this" in said["systemMessage"]
+    assert "test_two" in said["systemMessage"]
+    assert solo.stop() == {}, "it is shown once"
+
+
+def test_verdicts_are_recorded_under_the_session_and_in_no_other_list(solo: Solo) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    solo.begin(f"Use the token {token} and mend the roof, then paint the door and the fence and all the rest")
+    solo.edit("src/a.txt", "bad\n")
+    solo.stop()
+    solo.edit("src/a.txt", "fine\n")
+    solo.stop()
+    rows = solo.repository.ok("gate", "history", "--sessions")
+    assert [row["status"] for row in rows] == ["failed", "passed"]
+    assert rows[0]["title"].startswith("Use the token")
+    assert len(rows[0]["title"]) <= 80
+    assert token not in json.dumps(rows)
+    (session,) = solo.repository.ok("task", "list", "--sessions")
+    assert session["status"] == "passed"
+    assert solo.repository.ok("task", "list") == []
+    assert solo.repository.ok("gate", "history") == []
+    assert solo.repository.ok("log", "tail") == []
+
+
+class TestSwitch:
+    def test_off_and_on(self, solo: Solo) -> None:
+        solo.begin()
+        solo.edit("src/a.txt", "bad\n")
+        assert solo.repository.ok("solo", "off")["sessions"] == "off"
+        assert solo.stop() == {}
+        assert solo.repository.ok("solo", "status")["sessions"] == "off"
+        assert solo.repository.ok("solo", "on")["sessions"] == "on"
+        assert solo.stop()["decision"] == "block"
+
+    def test_off_for_a_while(self, solo: Solo) -> None:
+        solo.begin()
+        solo.edit("src/a.txt", "bad\n")
+        said = solo.repository.ok("solo", "off", "--for", "2s")
+        assert said["until"]
+        assert solo.stop() == {}
+        time.sleep(2.1)
+        assert solo.stop()["decision"] == "block"
+
+    def test_an_agent_cannot_switch_it_off(self, solo: Solo) -> None:
+        said = solo.repository.call("solo", "off", env={"CLAUDECODE": "1"})
+        assert said.data["refused"] == "user_only"
+
+    def test_a_project_that_does_not_ask_for_it_is_left_alone(self, machine: Machine) -> None:
+        repository = machine.repository(config=GATES.replace('sessions = "all"', 'lockout = "strict"'))
+        repository.ok("task", "list")
+        solo = Solo(repository)
+        solo.begin()
+        solo.edit("src/a.txt", "bad\n")
+        assert solo.hook("Stop") == Said(0, "", "")
+        assert not list(machine.state.rglob("solo"))
+
+
+def test_a_session_that_holds_a_task_is_not_solo(solo: Solo) -> None:
+    task = solo.repository.add()
+    solo.repository.ok("task", "claim", task, "--agent", "Alice")
+    said = solo.answer("Stop", {"REMAND_TASK": task, "REMAND_ACTOR": "Alice"})
+    assert "no commit yet" in said["reason"]
+
+
+def test_it_works_in_a_linked_worktree(solo: Solo) -> None:
+    folder = Path(solo.repository.machine.folder / "linked")
+    solo.repository.git("worktree", "add", "-q", str(folder), "-b", "side")
+    linked = Solo(Repository(solo.repository.machine, folder))
+    linked.begin()
+    linked.edit("src/a.txt", "bad\n")
+    assert linked.stop()["decision"] == "block"

@@ -1,0 +1,162 @@
+"""What the stop of a session without a task means, and whose a change is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from remand.domain.gate.gate import Gate, GateFinding, GatePolicy
+from remand.domain.gate.verdict import GateStatus
+from remand.domain.solo import (
+    HeadMove,
+    SessionTrace,
+    SoloMeaning,
+    SoloResult,
+    SoloStop,
+    TimeSpan,
+    TouchedFile,
+    agent_text,
+    has_foreign_move,
+    is_question,
+    own_paths,
+    partly_measured,
+    session_title,
+    solo_stop_meaning,
+    user_text,
+)
+from tests.support.builders import a_result, a_verdict
+
+TESTS = Gate(name="tests", command=("t",), paths=("src/**", "tests/**"))
+POLICY = GatePolicy(gates=(TESTS,))
+
+
+def a_stop(**fields: Any) -> SoloStop:
+    given = {"tree": "end", "start_tree": "start", "touched": ("src/a.py",), "policy": POLICY} | fields
+    return SoloStop(**given)
+
+
+def measured(status: GateStatus, **fields: Any) -> SoloResult:
+    return SoloResult(tree="end", status=status, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "meaning"),
+    [
+        ({}, SoloMeaning.MEASURE),
+        ({"tree": "start"}, SoloMeaning.SILENT),
+        ({"touched": ()}, SoloMeaning.SILENT),
+        ({"touched": ("README.md",)}, SoloMeaning.SILENT),
+        ({"policy": GatePolicy(gates=(Gate(name="t", command=("t",)),))}, SoloMeaning.MEASURE),
+        ({"is_excused": True}, SoloMeaning.SILENT),
+        ({"policy": GatePolicy()}, SoloMeaning.HINT),
+        ({"policy": GatePolicy(gates=()), "has_hinted": True}, SoloMeaning.SILENT),
+        ({"result": SoloResult("older", GateStatus.FAILED)}, SoloMeaning.MEASURE),
+        ({"result": measured(GateStatus.PASSED)}, SoloMeaning.SILENT),
+        ({"result": measured(GateStatus.FAILED)}, SoloMeaning.SEND_BACK),
+        ({"result": measured(GateStatus.FAILED), "blocks": 2}, SoloMeaning.SEND_BACK),
+        ({"result": measured(GateStatus.FAILED), "blocks": 3}, SoloMeaning.SHOW),
+        ({"result": measured(GateStatus.FAILED), "blocks": 1, "most_blocks": 1}, SoloMeaning.SHOW),
+        ({"result": measured(GateStatus.FAILED, is_own=False)}, SoloMeaning.SHOW),
+        ({"result": measured(GateStatus.FAILED, is_told=True)}, SoloMeaning.SILENT),
+        ({"result": measured(GateStatus.HELD)}, SoloMeaning.SHOW),
+        ({"result": measured(GateStatus.ERRORED)}, SoloMeaning.SHOW),
+        ({"result": measured(GateStatus.FAILED), "is_excused": True}, SoloMeaning.SILENT),
+        (
+            {"result": measured(GateStatus.FAILED), "policy": GatePolicy(gates=(TESTS,), enforce=False)},
+            SoloMeaning.SHOW,
+        ),
+    ],
+)
+def test_what_a_stop_means(fields: dict[str, Any], meaning: SoloMeaning) -> None:
+    assert solo_stop_meaning(a_stop(**fields)) == meaning
+
+
+class TestOwnPaths:
+    def test_a_file_that_the_session_named_is_its_own(self) -> None:
+        own = SessionTrace(paths=frozenset({"a.py"}))
+        other = SessionTrace(paths=frozenset({"a.py", "b.py"}))
+        changed = [TouchedFile("a.py", 5.0), TouchedFile("b.py", 5.0)]
+        assert own_paths(changed, own, [other]) == ("a.py",)
+
+    def test_what_changed_while_a_command_ran_is_its_own(self) -> None:
+        own = SessionTrace(commands=(TimeSpan(10.0, 12.0),))
+        changed = [TouchedFile("in.py", 11.0), TouchedFile("by the user.py", 20.0)]
+        assert own_paths(changed, own, []) == ("in.py",)
+
+    def test_what_another_session_named_is_not(self) -> None:
+        own = SessionTrace(commands=(TimeSpan(10.0, 12.0),))
+        assert own_paths([TouchedFile("b.py", 11.0)], own, [SessionTrace(paths=frozenset({"b.py"}))]) == ()
+
+    def test_a_host_that_tells_of_no_tool_has_changed_what_changed_in_its_turn(self) -> None:
+        own = SessionTrace(turns=(TimeSpan(10.0, 12.0),))
+        changed = [TouchedFile("in.py", 11.0), TouchedFile("between.py", 20.0)]
+        assert own_paths(changed, own, []) == ("in.py",)
+
+    def test_turns_do_not_count_where_the_host_tells_of_tools(self) -> None:
+        own = SessionTrace(paths=frozenset({"a.py"}), turns=(TimeSpan(10.0, 12.0),))
+        assert own_paths([TouchedFile("in the editor.py", 11.0)], own, []) == ()
+
+
+class TestForeignMoves:
+    OWN = SessionTrace(commands=(TimeSpan(10.0, 12.0),))
+
+    def test_a_pull_of_the_user_is_one(self) -> None:
+        assert has_foreign_move([HeadMove(20.0, "pull: Fast-forward")], self.OWN)
+
+    def test_a_checkout_that_the_session_made_is_none(self) -> None:
+        assert not has_foreign_move([HeadMove(11.0, "checkout: moving from a to b")], self.OWN)
+
+    def test_a_commit_is_none_whoever_made_it(self) -> None:
+        assert not has_foreign_move([HeadMove(20.0, "commit (amend): x")], self.OWN)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("Which of the two do you want?", True),
+        ("Shall I go on? **Yes or no?**", True),
+        ("どちらにしますか？\n", True),
+        ("Why it failed? Because of x. Done.", False),
+        ("", False),
+    ],
+)
+def test_a_question_is_what_ends_with_a_question_mark(text: str, is_one: bool) -> None:
+    assert is_question(text) is is_one
+
+
+def test_a_title_is_the_prompt_on_one_line_without_secrets() -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    title = session_title(f"Fix the parser,\nmy token is {token} " + "and more " * 30)
+    assert len(title) <= 80
+    assert "\n" not in title
+    assert token not in title
+
+
+def test_what_was_left_out_is_named() -> None:
+    assert partly_measured(()) == ""
+    assert partly_measured(["big.bin (70 MiB)"]) == "Partly measured: without big.bin (70 MiB)."
+    assert partly_measured([str(n) for n in range(9)]).endswith("4 more.")
+
+
+def test_an_agent_is_told_figures_and_that_nothing_has_to_be_committed() -> None:
+    failed = a_result(line="- Tests: 2 failures (requires 100% pass)", failing=("t::a", "t::b"))
+    text = agent_text(a_verdict(failed, status=GateStatus.FAILED), 1, None, ["big.bin (70 MiB)"])
+    assert "2 failures (requires 100% pass)" in text
+    assert "Nothing has to be committed" in text
+    assert "Partly measured: without big.bin" in text
+    assert "claim done" not in text
+
+
+def test_the_user_is_told_of_what_others_changed() -> None:
+    failed = a_result(line="- Tests: 2 failures (requires 100% pass)")
+    text = user_text(a_verdict(failed, status=GateStatus.FAILED), (), is_own=False, foreign=["b.py"])
+    assert "not by what this session changed" in text
+    assert "b.py" in text
+
+
+def test_a_held_finding_is_shown() -> None:
+    finding = GateFinding(path="t.py", line=3, code="skipped", text="a test is skipped [abc]")
+    held = a_result("integrity", GateStatus.HELD, findings=(finding,), suspicions=("abc",), finding_count=1)
+    text = user_text(a_verdict(held, status=GateStatus.HELD), (), is_own=True)
+    assert "t.py:3" in text
