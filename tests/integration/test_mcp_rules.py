@@ -405,7 +405,22 @@ class TestHostileArguments:
     def test_an_argument_of_another_kind_is_an_error_that_names_it(self, repository: Repository) -> None:
         async def scene(team: Team) -> None:
             fenster = await team.member("Fenster")
-            assert "pr" in await fenster.fails("submit", task="T-1", pr={"a": 1})
+            for arguments, told in (
+                ({"task": "T-1", "pr": {"a": 1}}, "`pr` has to be a whole number, and is an object."),
+                ({"task": "T-1", "pr": "seven"}, "`pr` has to be a whole number, and is a text."),
+                ({"task": 7}, "`task` has to be a text, and is a whole number."),
+                ({"task": None}, "`task` has to be a text, and is null."),
+            ):
+                assert f"Nothing was done: {told}" in await fenster.fails("submit", **arguments)
+            for changes, told in (
+                (
+                    {"what_attempted": ["one", 2]},
+                    "`what_attempted[1]` has to be a text, and is a whole number.",
+                ),
+                ({"evidence": "none"}, "`evidence` has to be a list or null, and is a text."),
+                ({"evidence": [{"type": "file"}]}, "`evidence[0]` lacks `data`."),
+            ):
+                assert f"Nothing was done: {told}" in await fenster.fails("reject_task", **RECORD | changes)
             assert "reason_type" in await fenster.fails("reject_task", **RECORD | {"reason_type": "BORED"})
             assert "task" in await fenster.fails("submit")
 

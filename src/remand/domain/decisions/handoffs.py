@@ -122,7 +122,8 @@ def require_done_claim(task: Task, command: c.SubmitTask, context: c.CommandCont
     if claim.read < task.reviews.feedback and task.people.fixer != command.agent:
         raise Refused(
             "feedback_unread",
-            f"{command.agent} has not read the latest feedback on task {task.id}. Read `remand task prompt {task.id} --agent {command.agent}` first.",
+            f"{command.agent} has not read the latest feedback on task {task.id}. First read "
+            f"`remand task prompt {task.id} --agent {command.agent}`, or call the MCP tool `feedback`.",
         )
     _require_commit_on_branch(task, command, context.facts)
     r.require_whole_log(task, context.facts)

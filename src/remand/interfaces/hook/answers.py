@@ -37,7 +37,7 @@ MEASURE = "measure"
 """Not an answer to a host: the gates have to be run before there is one."""
 WAIT = (
     "The gates for task {task} are still running at {commit}. This stop is not counted. Wait for them with "
-    "`remand gate wait {task}`, then stop again."
+    "`remand gate wait {task}`, or the MCP tool `submit`, then stop again."
 )
 TASK_UNKNOWN = (
     "The ledger here does not know task {task}, which this session works on. If it was deleted, tell the user: "
@@ -154,7 +154,7 @@ class _Session:
         why = self._lockout_reason(task, agent)
         if why and not tool_guard.is_read_only(self._call):
             return self._deny(
-                f"{agent} may no longer work on task {task.id}. Reason: “{' '.join(why.split())[:300]}”. Claim another task: `remand task claim`."
+                f"{agent} may no longer work on task {task.id}. Reason: “{' '.join(why.split())[:300]}”. Claim another task: `remand task claim`, or the MCP tool `next_task`."
             )
         found = self._guarded_paths()
         if not found:

@@ -16,6 +16,7 @@ from remand.domain.record import Record
 from remand.domain.refusals import MEANINGS
 from remand.interfaces.mcp.command_runner import CommandError, CommandResult, CommandRunner
 from remand.interfaces.mcp.protocol import ClientRequest
+from remand.startup import lazy_pattern
 
 USER_PRESENT = {"anthropic/requiresUserInteraction": True}
 """Has a host ask the user before it lets a model call the tool."""
@@ -97,6 +98,19 @@ def arguments_type(do: Callable[..., Any]) -> type[msgspec.Struct]:
     return msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
 
 
+KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+"""The kinds of values in plain words; `null` is called so in JSON, too."""
+_WRONG_KIND = lazy_pattern("Expected `([^`]+)`, got `([^`]+)`")
+_MISSING = lazy_pattern("Object missing required field `([^`]+)`")
+
+
 def parse_arguments(record: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call, by name; raises `ToolError`. A name that is unknown is told: a question was meant by it."""
     fields = msgspec.structs.fields(record)
@@ -122,6 +136,11 @@ def _problem(error: str, fields: tuple[msgspec.structs.FieldInfo, ...]) -> str:
     choices = next((get_args(field.type) for field in fields if field.name == where), ())
     if "enum value" in problem and choices:
         return f"`{where}` is none of {', '.join(map(str, choices))}"
+    if wrong := _WRONG_KIND.fullmatch(problem):
+        expected = " or ".join(KINDS.get(kind, kind) for kind in wrong[1].split(" | "))
+        return f"`{where}` has to be {expected}, and is {KINDS.get(wrong[2], wrong[2])}"
+    if missing := _MISSING.fullmatch(problem):
+        return f"`{where}` lacks `{missing[1]}`"
     return f"`{where}`: {problem}" if where else problem
 
 
@@ -231,6 +250,7 @@ NEXT_STEPS = {
     "nothing_to_claim": "There is nothing to do now. Stop.",
     "nothing_to_review": "Call review_queue for what awaits review.",
     "stale_review": "Call review_diff for the latest submission, and review that commit.",
+    "unknown_handoff": "Call reject_task without task and handoff: it is the task that you hold.",
     "unknown_task": "Call status without a task for the tasks that there are.",
     "waits_on_other": "Call next_task without a task for another one.",
 }
