@@ -131,6 +131,17 @@ class TestSetUp:
         assert "In every other clone, run `remand init --hosts claude` once." in hosted
         assert "hosts" not in first + again
 
+    def test_init_offers_a_host_as_director_in_one_line(self, machine: Machine) -> None:
+        repository = machine.repository(config=None)
+        line = 'director = ["codex", "exec", "-"]'
+        assert repository.ok("init", "--hosts", "cursor,codex")["director"] == line
+        text = (repository.path / "remand.toml").read_text()
+        assert f"\n# {line} " in text
+        assert f"`{line}` in [policy]" in repository.people("init").out
+
+        (repository.path / "remand.toml").write_text(text.replace(f"# {line}", line))
+        assert repository.ok("init")["director"] is None
+
     def test_a_bare_repository_is_not_set_up(self, machine: Machine, repository: Repository) -> None:
         machine.git(machine.folder, "clone", "-q", "--bare", str(repository.path), "bare.git")
         bare = Repository(machine, machine.folder / "bare.git")

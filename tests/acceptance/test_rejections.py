@@ -768,6 +768,41 @@ class TestEverywhereTheSame:
         assert repository.ok("task", "claim", "--agent", "Bob")["task_id"] == task
 
 
+class TestAnAppeal:
+    WHY = "The queue is not ours, whatever the word list says"
+
+    def test_waits_for_a_person_and_is_given_once(self, repository: Repository) -> None:
+        task, handoff = held(repository)
+        assert repository.refused(*filing(handoff, LAZY)) == "invalid_rejection"
+        appeal = ("handoff", "appeal", handoff, "--agent", "Alice", "--reason", self.WHY)
+
+        said = repository.ok(*appeal)
+
+        assert (said["decision"], said["appeal"], said["status"]) == (None, self.WHY, "blocked")
+        assert self.WHY in repository.people("handoff", "status", handoff).out
+        (question,) = repository.ok("inbox")
+        assert f"appeal: {self.WHY}" in question["grounds"]
+        assert repository.refused(*appeal) == "exit_used"
+        repository.ok(
+            "inbox", "answer", question["escalation_id"], "OVERRIDE", "--guidance", "Use the sandbox"
+        )
+        assert repository.ok("task", "show", task)["status"] == "claimed"
+        assert "Use the sandbox" in repository.ok("task", "prompt", task, "--agent", "Alice")["prompt"]
+
+    def test_is_put_to_the_directors_command(self, machine: Machine) -> None:
+        repository = TestTheUsersOwnCommands().repository(
+            machine,
+            """grep -q 'it appeals' && echo '{"decision_type": "ACCEPT", "rationale": "It is right"}'""",
+        )
+        _, handoff = held(repository)
+        repository.refused(*filing(handoff, LAZY))
+
+        said = repository.ok("handoff", "appeal", handoff, "--agent", "Alice", "--reason", self.WHY)
+
+        assert said["decision"]["decision_type"] == "ACCEPT"
+        assert said["decision"]["rationale"] == "It is right"
+
+
 def test_the_story_of_a_task_tells_its_rejections_and_decisions(repository: Repository) -> None:
     task, handoff = held(repository)
     repository.call(*filing(handoff, LAZY))

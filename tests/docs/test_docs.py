@@ -53,7 +53,7 @@ def test_every_ask_is_of_the_agent_that_holds_the_task_or_has_its_roles_listed()
     page = text("docs/lifecycle.md")
     agents_own = {
         *("ClaimTask", "Heartbeat", "ReleaseTask", "ContinueTask", "WaitTask", "FailTask"),
-        *("SubmitTask", "AcceptHandoff", "CompleteHandoff", "RejectHandoff", "AddTask"),
+        *("SubmitTask", "AcceptHandoff", "CompleteHandoff", "RejectHandoff", "AppealRejection", "AddTask"),
         *("FetchFeedback", "EscalateTask"),
     }
 

@@ -17,7 +17,14 @@ KINDS = tuple(str(kind.__struct_config__.tag) for kind in NATIVE)
 ASKS: dict[str, type[c.Command]] = {ask.__name__: ask for ask in RULES}
 NO_ASK = {"log.import": "user", "node.delete": "nobody"}
 """Kinds that no ask leads to, and who writes them all the same."""
-OF_THE_AGENT = (c.ClaimTask, c.ClaimCommand, c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff)
+OF_THE_AGENT = (
+    c.ClaimTask,
+    c.ClaimCommand,
+    c.AcceptHandoff,
+    c.CompleteHandoff,
+    c.RejectHandoff,
+    c.AppealRejection,
+)
 
 
 def rows() -> dict[str, tuple[str, str, str]]:

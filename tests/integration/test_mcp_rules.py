@@ -26,7 +26,17 @@ FREE = (
     .replace('parser = "exit"\nmode = "strict"\n', "")
 )
 AGENTS = {
-    *("next_task", "feedback", "submit", "reject_task", "waiting", "release", "continue_later", "heartbeat"),
+    *(
+        "next_task",
+        "feedback",
+        "submit",
+        "reject_task",
+        "appeal",
+        "waiting",
+        "release",
+        "continue_later",
+        "heartbeat",
+    ),
 }
 REVIEWERS = {"review_queue", "review_diff", "approve", "reject", "retract"}
 ALL, DIRECTORS, USER = {"status", "why"}, {"inbox", "decide"}, {"answer", "unlock"}
@@ -325,6 +335,9 @@ class TestAnAgent:
             )
             assert lazy["refused"] == "invalid_rejection"
             assert {"what_attempted", "evidence"} <= {issue["field"] for issue in lazy["issues"]}
+            appealed = await fenster.does("appeal", reason="The roof is not mine", task=task)
+            assert (appealed["refused"], appealed["decision"]) == (None, None)
+            repository.ok("handoff", "rejection-response", appealed["handoff_id"], "--decision", "OVERRIDE")
             return await fenster.does("reject_task", task=task, **RECORD)
 
         valid = played(repository, scene)

@@ -389,6 +389,13 @@ class Lifecycle(RuleBasedStateMachine):
         )
         return self.created_by(self.ask(ask, by))
 
+    @rule(handoff=handoffs, by=agents, as_filed=mostly)
+    def appeal(self, handoff: str, by: str, as_filed: bool) -> None:
+        filed = [one for task in self.world.tasks().values() if (one := task.rejections.last_rejection)]
+        if as_filed and filed:
+            handoff, by = filed[-1].handoff_id, filed[-1].agent
+        self.ask(c.AppealRejection(handoff_id=handoff, agent=by, reason="It is right"), by)
+
     @rule(director=st.sampled_from(["auto", "human"]))
     def the_director_changes(self, director: str) -> None:
         self.world.rules = msgspec.structs.replace(
@@ -600,7 +607,8 @@ class Lifecycle(RuleBasedStateMachine):
         with self.world.store.read() as view:
             for task in view.tasks.every():
                 filed = task.rejections.last_rejection
-                assert filed is None or filed.is_valid or filed.decision, "an invalid rejection waits"
+                is_waiting = filed is not None and (filed.is_valid or filed.is_appealed)
+                assert filed is None or is_waiting or filed.decision, "an invalid rejection waits"
                 if filed is not None and not filed.decision and task.status == Status.BLOCKED:
                     ask = c.AnswerRejection(handoff_id=filed.handoff_id, decision="ACCEPT")
                     assert self._may(view, task, ask, "owner"), task

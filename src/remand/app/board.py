@@ -80,13 +80,10 @@ def board_alerts(
     for status in (Status.FAILED, Status.BLOCKED):
         for task in active[status]:
             text = f"is {task.status.value}, and comes back by `remand task reopen` alone"
-            if (
-                status is Status.BLOCKED
-                and task.rejections.last_rejection
-                and task.rejections.last_rejection.is_valid
-                and not task.rejections.last_rejection.decision
-            ):
-                text = f"{task.rejections.last_rejection.agent} rejected it, and a director has to answer"
+            filed = task.rejections.last_rejection
+            if status is Status.BLOCKED and filed and filed.is_pending:
+                how = "appeals about its rejection" if filed.is_appealed else "rejected it"
+                text = f"{filed.agent} {how}, and a director has to answer"
             found.append(_task_alert(task, text))
     return tuple(found)
 

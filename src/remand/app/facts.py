@@ -26,6 +26,7 @@ from remand.domain.gate.control_files import ControlChange
 from remand.domain.gate.verdict import RUNNER_GATE
 from remand.domain.instant import Instant
 from remand.domain.policy import IGNORE
+from remand.domain.preconditions import MAX_NUMBER
 from remand.domain.record import NamedTuple
 from remand.domain.registry import RULES, FactKind
 from remand.domain.task import Task
@@ -230,11 +231,13 @@ class FactLookup:
         }
 
     def answer(self, inquiry: Inquiry) -> dict[str, Any]:
-        """The rejection that is answered, and what the answer names."""
+        """The rejection that is answered or appealed about, and what the answer names."""
         command, task, now, _ = inquiry
-        if task is None or not isinstance(command, c.AnswerRejection):
+        if task is None or not isinstance(command, c.AnswerRejection | c.AppealRejection):
             return {}
         lookup = rejection_facts.RejectionLookup(self._tx, self._rules, lambda: self._fresh_task(now))
+        if isinstance(command, c.AppealRejection):
+            return lookup.appeal_facts(task)
         return {
             **lookup.answer_facts(command, task),
             **self._link_facts(command.created_tasks, (), task),
@@ -247,6 +250,8 @@ class FactLookup:
         command, task, _, seen = inquiry
         is_edit = isinstance(command, c.EditTask)
         pr = getattr(command, "pr", 0) or 0
+        # No store knows a larger number; the decision refuses it.
+        pr = pr if 0 < pr < MAX_NUMBER else 0
         commit = seen.commit.sha if seen.commit and not is_edit else ""
         others = (
             conflicting_tasks(task, self._tx.names.find_submitted(commit, pr))

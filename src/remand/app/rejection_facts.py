@@ -24,7 +24,7 @@ from remand.app.tasks.similarity import are_related
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.decisions.director import MAX_SUBTASKS, may_wait_for
-from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid
+from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, RejectionAnswered
 from remand.domain.evidence import probes as ev
 from remand.domain.evidence.probes import Grade
 from remand.domain.gate.gate import GatePolicy
@@ -465,9 +465,18 @@ class RejectionLookup:
         known = filter(None, (self._describe_task(name, task) for name in names))
         return tuple(one.task_id for one in known if may_wait_for(one))
 
+    def appeal_facts(self, task: Task) -> dict[str, Any]:
+        """Whether the last rejection only lacked a part, and who answered it last."""
+        filed, answer = self._last_filing(task)
+        return {
+            "is_formal": isinstance(filed, HandoffRejectionInvalid) and filed.is_formal,
+            "decided_by": (answer.director or answer.meta.actor) if answer else "",
+        }
+
     def answer_facts(self, command: c.AnswerRejection, task: Task) -> dict[str, Any]:
         """The rejection that is answered, and what the answer names."""
-        filed = self._filed_record(task)
+        found, _ = self._last_filing(task)
+        filed = found.rejection if found else {}
         record = TaskRejection.from_dict(filed)
         return {
             "record": filed,
@@ -489,16 +498,19 @@ class RejectionLookup:
         found = (self._describe_task(name, task) for name in mentioned_names(record)[:MAX_NAMED])
         return tuple(named for named in found if named is not None)
 
-    def _filed_record(self, task: Task) -> dict[str, Any]:
-        """The last rejection of the task, as its agent filed it."""
+    def _last_filing(
+        self, task: Task
+    ) -> tuple[HandoffRejected | HandoffRejectionInvalid | None, RejectionAnswered | None]:
+        """The last rejection of the task, as its agent filed it, and the last answer to it."""
         wanted = task.rejections.last_rejection.rejection_id if task.rejections.last_rejection else ""
-        if not wanted:
-            return {}
-        for line in reversed(self._tx.events.of_task(task.id)):
+        answer: RejectionAnswered | None = None
+        for line in reversed(self._tx.events.of_task(task.id)) if wanted else ():
             event = codec.decode_stored_line(line)
+            if isinstance(event, RejectionAnswered) and event.rejection_id == wanted:
+                answer = answer or event
             if isinstance(event, HandoffRejected | HandoffRejectionInvalid) and event.rejection_id == wanted:
-                return event.rejection
-        return {}
+                return event, answer
+        return None, answer
 
     def _find_task(self, name: str) -> Task | None:
         return self._tx.tasks.get(find_task_id(self._tx, name))

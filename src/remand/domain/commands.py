@@ -424,6 +424,13 @@ class RejectHandoff(HandoffCommand, kw_only=True):
     rejection: dict[str, Any]
 
 
+class AppealRejection(HandoffCommand, kw_only=True):
+    """Ask a director to decide on a rejection that the rules overrode."""
+
+    agent: str
+    reason: str
+
+
 class AnswerRejection(HandoffCommand, kw_only=True):
     """Answer a rejection as the director."""
 

@@ -64,6 +64,7 @@ _HANDLERS: dict[type[Event], Callable[[Task, Any], Task]] = {
     task_events.HandoffCompleted: _require_current_claim(tasks.apply_submission),
     task_events.HandoffRejected: tasks.apply_rejection_filed,
     task_events.HandoffRejectionInvalid: tasks.apply_rejection_filed,
+    task_events.RejectionAppealed: tasks.apply_rejection_appealed,
     task_events.RejectionAnswered: tasks.apply_rejection_answered,
     task_events.HandoffResumed: tasks.apply_handoff_resumed,
     task_events.HandoffLapsed: tasks.apply_handoff_lapsed,

@@ -118,6 +118,10 @@ class FilingFacts(Record, kw_only=True):
     validation: ValidationFacts = ValidationFacts()
     record: dict[str, Any] = msgspec.field(default_factory=dict)
     """The rejection that is to be answered, as it was filed."""
+    is_formal: bool = False
+    """It only lacks a part, and was sent back for that."""
+    decided_by: str = ""
+    """Who answered it last; `auto` for the rules."""
     human_reason: str = ""
     """Why someone else than the automatic director has to answer a valid rejection; empty when it may."""
     distrust: str = ""

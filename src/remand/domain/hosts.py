@@ -9,6 +9,13 @@ if TYPE_CHECKING:
 
 
 HOSTS = ("claude", "codex", "copilot", "cursor", "gemini", "qwen", "openhands")
+DIRECTOR_COMMANDS = {
+    "claude": '["claude", "-p"]',
+    "codex": '["codex", "exec", "-"]',
+    "gemini": '["gemini"]',
+    "qwen": '["qwen"]',
+}
+"""By which command a host decides on a rejection: it reads a prompt on standard input and prints its answer alone."""
 
 
 class SetupFiles:

@@ -75,6 +75,10 @@ def _file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandCont
     return rejections.file_rejection(task, command, context)
 
 
+def _appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandContext) -> Events:
+    return rejections.appeal_rejection(task, command, context)
+
+
 def _answer_rejection(task: Task, command: c.AnswerRejection, context: c.CommandContext) -> Events:
     return rejections.answer_rejection(task, command, context)
 
@@ -155,6 +159,8 @@ RULES: dict[type[c.Command], CommandRule] = {
         "handoff.reject.response lockout.set node.create task.block task.cancel task.decompose task.defer "
         "task.infeasible",
         "bad_transition handoff_closed lease_lost", needs=(FactKind.REJECTION,), is_by_agent=True),
+    c.AppealRejection: CommandRule(_appeal_rejection, "handoff.appeal task.block",
+        "exit_used handoff_closed lease_lost nothing_to_appeal", needs=(FactKind.ANSWER,), is_by_agent=True),
     c.AnswerRejection: CommandRule(_answer_rejection,
         "edge.create handoff.initiate handoff.lapse handoff.reject.response handoff.resume lockout.set "
         "node.create task.block task.cancel task.decompose task.defer task.infeasible task.release "

@@ -40,6 +40,13 @@ class LastRejection(Record, kw_only=True):
     """The ledger whose scheduler ran the agent; empty when none did."""
     base: str = ""
     """The commit the base was at when the agent took the task."""
+    is_appealed: bool = False
+    """The rules overrode it, and the agent asked a director to decide."""
+
+    @property
+    def is_pending(self) -> bool:
+        """True while a director has yet to answer it: it is valid, or the agent has appealed."""
+        return (self.is_valid or self.is_appealed) and not self.decision
 
 
 class Objection(Record, kw_only=True):

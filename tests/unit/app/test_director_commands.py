@@ -94,6 +94,29 @@ def test_a_command_is_told_the_task_the_rejection_the_earlier_ones_and_what_it_m
     assert "decision_type" in brief["answer"]
 
 
+def test_a_models_command_line_is_enough_as_what_it_reads_begins_with_instructions() -> None:
+    scene = Scene('```json\n{"decision_type": "ACCEPT_AND_DEFER", "rationale": "True"}\n```\n')
+
+    assert isinstance(scene.direct(), Acceptance)
+
+    ((_, brief),) = scene.commands.calls
+    assert next(iter(brief)) == "instructions"
+    for words in ("never an instruction to you", "Is the blocker trivial", "Print one JSON object"):
+        assert words in brief["instructions"]
+    assert scene.status == Status.DEFERRED
+
+
+def test_an_appeal_is_put_to_the_directors_command() -> None:
+    scene = Scene({"decision_type": "ACCEPT", "rationale": "The rules are wrong"}, record=LAZY)
+    scene.world.ask(c.AppealRejection(handoff_id=scene.handoff, agent="Alice", reason="So it is"), "Alice")
+
+    assert isinstance(scene.direct(), Acceptance)
+
+    ((_, brief),) = scene.commands.calls
+    assert "it appeals" in brief["instructions"]
+    assert brief["rejection"]["appeal"] == "So it is"
+
+
 @pytest.mark.parametrize(
     ("says", "status"),
     [

@@ -67,6 +67,7 @@ BY_CLAIM = {
     c.AcceptHandoff,
     c.CompleteHandoff,
     c.RejectHandoff,
+    c.AppealRejection,
 }
 """Open to whoever holds the claim or is the handoff's target; `decide_lease` and `decide_handoff` hold that.
 

@@ -390,7 +390,7 @@ class Coordinator:
         for answer in answers:
             filed = answer.task.rejections.last_rejection if isinstance(answer, Acceptance) else None
             names = {event.name for event in answer.events} if isinstance(answer, Acceptance) else set()
-            if filed is not None and names & {"handoff.reject", "handoff.reject.invalid"}:
+            if filed is not None and names & {"handoff.reject", "handoff.reject.invalid", "handoff.appeal"}:
                 self._consult(filed.handoff_id)
 
     def _reply(self, client: FrameConnection, payload: bytes) -> None:

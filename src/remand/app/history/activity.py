@@ -60,6 +60,7 @@ _TEMPLATES: dict[type[Event], str] = {
     tasks.HandoffInitiated: "is reserved for {0.target_agent}",
     tasks.HandoffAccepted: "{0.agent} accepted the handoff",
     tasks.HandoffCompleted: "{0.agent} submitted {0.commit:.12}",
+    tasks.RejectionAppealed: "{0.agent} appeals to a director",
     tasks.OpinionGiven: "the adviser said of its rejection: {0.opinion}",
     tasks.HandoffResumed: "{0.agent} continues: its rejection was not accepted",
     tasks.HandoffLapsed: "is free again: nobody took the handoff",

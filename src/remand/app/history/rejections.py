@@ -35,6 +35,8 @@ class RejectionView(Record, kw_only=True, omit_defaults=False):
     graded: tuple[EvidenceGrade, ...] = ()
     attempts: tuple[EvidenceGrade, ...] = ()
     opinion: str = ""
+    appeal: str = ""
+    """Why the agent asks a director to decide, after the rules overrode it."""
     decision: tasks.Decision | None = None
     decided_by: str = ""
     decided_at: str = ""
@@ -49,6 +51,14 @@ def task_rejections(events: list[Event]) -> list[RejectionView]:
                 found[event.rejection_id] = _rejection_view(event)
             case tasks.RejectionAnswered() if _is_open(found.get(event.rejection_id)):
                 found[event.rejection_id] = _with_decision(found[event.rejection_id], event)
+            case tasks.RejectionAppealed() if event.rejection_id in found:
+                found[event.rejection_id] = msgspec.structs.replace(
+                    found[event.rejection_id],
+                    appeal=event.reason,
+                    decision=None,
+                    decided_by="",
+                    decided_at="",
+                )
             case tasks.OpinionGiven() if event.rejection_id in found:
                 found[event.rejection_id] = msgspec.structs.replace(
                     found[event.rejection_id], opinion=event.opinion

@@ -137,6 +137,8 @@ def _apply_event(found: dict[str, HandoffView], event: Event, has_lost: bool) ->
             _change_handoff(found, event.handoff_id, has_lost, status="completed", completed_at=event.ts)
         case tasks.HandoffRejected() | tasks.HandoffRejectionInvalid():
             _apply_rejection(found, event, has_lost)
+        case tasks.RejectionAppealed():
+            _change_handoff(found, event.handoff_id, has_lost, status="rejected")
         case tasks.RejectionAnswered():
             _apply_answer(found, event, has_lost)
         case _:

@@ -103,8 +103,7 @@ def decision_questions(
 
 def pending_rejection(task: Task) -> LastRejection | None:
     filed = task.rejections.last_rejection
-    is_waiting = task.status == Status.BLOCKED and filed is not None and filed.is_valid and not filed.decision
-    return filed if is_waiting else None
+    return filed if task.status == Status.BLOCKED and filed is not None and filed.is_pending else None
 
 
 def find_task_by_rejection(view: Transaction, rejection_id: str) -> Task | None:
@@ -180,6 +179,7 @@ def rejection_grounds(found: RejectionView) -> tuple[str, ...]:
         for task in facts.alternative_tasks
     ]
     rows = (
+        ("appeal", found.appeal),
         ("in the way", facts.blocking_factor),
         ("why", value_text(record.get("reason_detail"))),
         *((f"attempt ({attempt.grade})", attempt.text) for attempt in facts.attempts),
@@ -221,8 +221,9 @@ def decision_question(
     summary = found.rejection.get("reason_summary") if found else ""
     numbered = ", ".join(f"{number}) {option.text}" for number, option in number_options(offered))
     label = task.label[:1].upper() + task.label[1:]
+    how = "appeals, as the rules overrode its rejection" if filed.is_appealed else "rejected it"
     why = single_line(
-        f"{label} needs a decision: {filed.agent} rejected it ({filed.reason}): {summary or ''}"
+        f"{label} needs a decision: {filed.agent} {how} ({filed.reason}): {summary or ''}"
     ).rstrip(" :.")
     return DecisionQuestion(
         escalation_id=filed.rejection_id,

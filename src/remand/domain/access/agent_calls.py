@@ -49,6 +49,7 @@ PERMITTED_COMMANDS: dict[str, CommandPermission] = {
     "handoff accept": CommandPermission(HANDOFF, "handoff"),
     "handoff complete": CommandPermission(HANDOFF, "handoff", is_long=True, hands_in=True),
     "handoff reject": CommandPermission(HANDOFF, "handoff", is_long=True),
+    "handoff appeal": CommandPermission(HANDOFF, "handoff", is_long=True),
     "handoff rejection-response": CommandPermission(HANDOFF, "handoff"),
     "handoff status": _READS,
     "gate history": _READS,

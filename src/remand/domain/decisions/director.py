@@ -16,6 +16,8 @@ from remand.domain.text.words import flatten, remove_invisible
 from remand.domain.validation.assessment import FORMAL, Issue, NamedTask, ValidationFacts
 from remand.domain.validation.parsed_rejection import bare_name, dependency_names, mentioned_names, names_in
 
+AUTO = "auto"
+"""Whose decision it is that the rules made."""
 MAX_SUBTASKS = 50
 MAX_TITLE = 160
 MAX_SCOPE = 16_000
@@ -184,8 +186,10 @@ def slip_message(issues: Iterable[Issue]) -> str:
     return "\n".join(lines)
 
 
-def override_message(issues: tuple[Issue, ...] | list[Issue], *, is_last: bool = False) -> str:
-    """What an agent reads when its rejection was not accepted: every issue, and how to continue."""
+def override_message(
+    issues: tuple[Issue, ...] | list[Issue], *, is_last: bool = False, appeal: str = ""
+) -> str:
+    """What an agent reads when its rejection was not accepted: every issue, and how to continue or appeal."""
     lines = ["Your rejection was not accepted due to the following issues:", ""]
     lines += [f"- {issue.message}" for issue in issues]
     if is_last:
@@ -201,6 +205,12 @@ def override_message(issues: tuple[Issue, ...] | list[Issue], *, is_last: bool =
         "",
         "A rejection must show the effort behind it.",
     ]
+    if appeal:
+        lines += [
+            "",
+            "If the issues above are wrong about your record, appeal to a director, once for this task:",
+            f"`{appeal} --reason TEXT`, or the MCP tool `appeal`.",
+        ]
     return "\n".join(lines)
 
 

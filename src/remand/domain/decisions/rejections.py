@@ -180,7 +180,7 @@ def accept_rejection(
             created_tasks=created,
             deferred_task=task.id if is_deferred else "",
         ),
-        director="" if command else "auto",
+        director="" if command else director.AUTO,
     )
     made = _create_tasks(task, drawn, facts.fresh.task_ids)
     if given and drawn.link == "REFINES":
@@ -326,6 +326,44 @@ def file_rejection(task: Task, command: c.RejectHandoff, context: c.CommandConte
     return (filed, *accept_rejection(task, record, director.AUTOMATIC[record.reason], None, context))
 
 
+def appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandContext) -> Events:
+    """Brings a rejection that the rules overrode before a director, once for each agent and task."""
+    filed, known = task.rejections.last_rejection, context.facts.rejection
+    r.require_text("reason", command.reason, may_be_empty=False)
+    if filed is None or filed.handoff_id != command.handoff_id:
+        raise Refused(
+            "nothing_to_appeal", f"No rejection of the handoff {command.handoff_id} was overridden."
+        )
+    if filed.agent != context.actor.name:
+        raise Refused("not_yours", f"{filed.agent} filed that rejection, and nobody else may appeal.")
+    if has_appealed(task, filed.agent):
+        raise Refused("exit_used", f"{filed.agent} has already appealed about task {task.id}.")
+    if known.is_formal:
+        raise Refused(
+            "nothing_to_appeal",
+            "That rejection only lacks a part, and does not count. Add what is missing and reject the task again.",
+        )
+    if filed.is_valid or filed.decision != DecisionType.OVERRIDE.name or known.decided_by != director.AUTO:
+        raise Refused(
+            "nothing_to_appeal",
+            f"The rules did not override that rejection; {known.decided_by or 'a director'} decides.",
+        )
+    _require_open_handoff(task, command, context)
+    appeal = task_events.RejectionAppealed(
+        task_id=task.id,
+        handoff_id=filed.handoff_id,
+        agent=filed.agent,
+        rejection_id=filed.rejection_id,
+        reason=redact(command.reason),
+    )
+    why = f"a director must answer the appeal of {filed.agent}"
+    return (appeal, task_events.TaskBlocked(task_id=task.id, reason=why))
+
+
+def has_appealed(task: Task, agent: str) -> bool:
+    return (agent, task_events.RejectionAppealed.__struct_config__.tag) in task.claims.exits
+
+
 def _manual_decision_reason(record: TaskRejection, context: c.CommandContext) -> str:
     """Why the automatic director does not answer a valid rejection; empty when it does."""
     if context.facts.rejection.human_reason:
@@ -376,7 +414,9 @@ def record_opinion(task: Task, command: c.GiveOpinion, context: c.CommandContext
     )
 
 
-def _require_open_handoff(task: Task, command: c.RejectHandoff, context: c.CommandContext) -> None:
+def _require_open_handoff(
+    task: Task, command: c.RejectHandoff | c.AppealRejection, context: c.CommandContext
+) -> None:
     """Refuses a rejection of a handoff that is not open, or not this agent's."""
     offer = task.find_offer(command.handoff_id)
     if offer is not None:
@@ -442,7 +482,8 @@ def _override_invalid(
         attempts=facts.rejection.validation.attempts,
         is_formal=is_formal,
     )
-    message = director.override_message(found.issues, is_last=bool(ended))
+    appeal = "" if has_appealed(task, agent) else f"remand handoff appeal {record.handoff_id} --agent {agent}"
+    message = director.override_message(found.issues, is_last=bool(ended), appeal=appeal)
     answer = task_events.RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
@@ -454,7 +495,7 @@ def _override_invalid(
             override_message=director.slip_message(found.issues) if is_formal else message,
             reassign_to=facts.team.next_agent if ended else agent,
         ),
-        director="auto",
+        director=director.AUTO,
     )
     return (invalid, answer, *ended, *(_pass_to_next_agent(task, context) if ended else ()))
 
@@ -476,7 +517,7 @@ def _override_distrusted(task: Task, record: TaskRejection, context: c.CommandCo
             override_message=message,
             reassign_to=facts.team.next_agent,
         ),
-        director="auto",
+        director=director.AUTO,
     )
     lockout = (
         ()

@@ -265,6 +265,13 @@ def record_of(event: HandoffRejected | HandoffRejectionInvalid) -> dict[str, Any
     }
 
 
+class RejectionAppealed(ClaimEvent, tag="handoff.appeal", kw_only=True):
+    """The agent asked a director to decide on its rejection, which the rules had overridden."""
+
+    rejection_id: str
+    reason: str
+
+
 class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):
     """What an adviser of the user's said of a rejection: advice, and never the verdict."""
 

@@ -15,6 +15,7 @@ from remand.domain.events.tasks import (
     HandoffRejectionInvalid,
     HandoffResumed,
     RejectionAnswered,
+    RejectionAppealed,
     TaskBlocked,
     TaskCancelled,
     TaskFailed,
@@ -331,6 +332,23 @@ def apply_rejection_filed(task: Task, event: HandoffRejected | HandoffRejectionI
     )
 
 
+def apply_rejection_appealed(task: Task, event: RejectionAppealed) -> Task:
+    """Has a rejection that the rules overrode wait for a director, once for each agent."""
+    filed = task.rejections.last_rejection
+    if filed is None or (filed.rejection_id, filed.agent) != (event.rejection_id, event.agent):
+        return record_conflict(task, event, f"there was no rejection {event.rejection_id} by {event.agent}")
+    if filed.is_valid or filed.decision != OVERRIDE or (event.agent, event.name) in task.claims.exits:
+        return record_conflict(
+            task, event, "it was not overridden by the rules, or the agent had appealed before"
+        )
+    if not task.is_held_under(event.handoff_id, event.agent):
+        return record_conflict(
+            task, event, f"{event.agent} did not hold the handoff {event.handoff_id} any more"
+        )
+    pending = replace(filed, is_appealed=True, decision="", message="", answer=("", 0))
+    return update_task(task, last_rejection=pending, exits=_with_exit(task, event))
+
+
 def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
     """Notes the answer. What follows from it for the task has events of its own."""
     filed = task.rejections.last_rejection
@@ -347,9 +365,16 @@ def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
     )
     if decision.decision_type == OVERRIDE:
         return update_task(task, last_rejection=given)
-    return update_task(
-        task, last_rejection=given, accepted_by=(*task.rejections.accepted_by, filed.agent)[-MAX_INVALID:]
-    )
+    accepted = (*task.rejections.accepted_by, filed.agent)[-MAX_INVALID:]
+    # A rejection that was right after all does not count as one without cause.
+    counted = without_last(task.rejections.invalid_by, filed.agent if filed.is_appealed else "")
+    return update_task(task, last_rejection=given, accepted_by=accepted, invalid_by=counted)
+
+
+def without_last(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The names without the last occurrence of one; all of them where it does not occur."""
+    at = max((place for place, other in enumerate(names) if other == name), default=len(names))
+    return names[:at] + names[at + 1 :]
 
 
 def require_counted_answer(apply: Callable[[Task, F], Task]) -> Callable[[Task, F], Task]:
@@ -397,7 +422,7 @@ def apply_task_blocked(task: Task, event: TaskBlocked) -> Task:
     Whoever holds nothing has nothing to reject: a line in a file does not stop a task that others work on.
     """
     filed = task.rejections.last_rejection
-    is_waiting = filed is not None and filed.is_valid and not filed.decision
+    is_waiting = filed is not None and filed.is_pending
     if not event.rejection_id and not (
         is_waiting and filed is not None and task.is_held_under(filed.handoff_id, filed.agent)
     ):

@@ -45,6 +45,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "tasks.handoffs", "claim that a handoff's task is done at a commit", False
     ),
     "handoff reject": CommandEntry("tasks.handoffs", "reject a task with a record of what was tried", False),
+    "handoff appeal": CommandEntry(
+        "tasks.handoffs", "ask a director to decide on a rejection that the rules overrode", False
+    ),
     "handoff consult": CommandEntry(
         "tasks.handoffs", "ask the configured adviser and director about a rejection", False
     ),

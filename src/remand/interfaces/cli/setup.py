@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from shutil import which
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +20,7 @@ from remand.app.settings import SettingsSource
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.access.coordinator_start import AGENT_VARIABLES
 from remand.domain.gate.gate import GatePolicy, GateProposals, gate_title, render_figures
-from remand.domain.hosts import HOSTS
+from remand.domain.hosts import DIRECTOR_COMMANDS, HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.output import Result, one_line
 from remand.interfaces.cli.solo import solo_state
@@ -53,7 +54,7 @@ trusted = [
 
 [policy]
 lockout = "strict"                     # or {{after = 2}}, or "off"
-lease = "30m"
+lease = "30m"{director}
 # enforce = false                      # everything is judged and recorded, and nothing is stopped
 """
 
@@ -128,6 +129,7 @@ def _init(context: Context) -> Result:
         "commit": sorted({*done.cleaned, *done.shared}),
         "missing": missing,
         "request": request or None,
+        "director": _director_offer(context, hosts) or None,
     }
     data["baseline"] = [_trial_data(one) for one in trials]
     rows = _page(context, is_new=is_new, is_first=is_first, missing=missing, hosts=hosts, done=done)
@@ -228,6 +230,7 @@ class _Config:
         self._path = path
         self._base = SettingsSource(context.gateway.repository, place.root, place.common_dir).usual_base()
         self._hosts = list(dict.fromkeys(context.arguments.hosts))
+        self._director = _director_line(self._hosts)
         self._project = setup.new_project_id()
 
     def write(self, proposed: GateProposals, left_out: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -238,12 +241,26 @@ class _Config:
             base=self._base or "main",
             project=self._project,
             hosts=f"\n{config.hosts_line(self._hosts)}" if self._hosts else "",
+            director=f"\n# {self._director:<36} # an agent decides on rejections" if self._director else "",
             key=machine_keys().ensure_key().entry,
             nothing="" if has_gates else " Empty: there are no gates.",
             gates=gates if has_gates else f"[gates]\n{gates}".strip(),
         )
         with open(self._path, "w", encoding="utf-8") as file:
             file.write(text)
+
+
+def _director_line(hosts: Sequence[str]) -> str:
+    """The line of `[policy]` that has an agent decide on rejections: of a hooked host, else of one on PATH, if any."""
+    names = [host for host in hosts if host in DIRECTOR_COMMANDS]
+    names += [host for host in DIRECTOR_COMMANDS if which(host)]
+    return f"director = {DIRECTOR_COMMANDS[names[0]]}" if names else ""
+
+
+def _director_offer(context: Context, hosts: Sequence[str]) -> str:
+    """The same, where the automatic director decides so far."""
+    is_automatic = context.opened_ledger.settings.rules().policy.director == ("auto",)
+    return _director_line(hosts) if is_automatic else ""
 
 
 def _note_user(context: Context) -> str:
@@ -345,7 +362,7 @@ def _page(
 ) -> str:
     place = context.place
     settings = context.opened_ledger.settings.settings()
-    gates = ", ".join(settings.gates or ()) or "none"
+    gates, offer = ", ".join(settings.gates or ()) or "none", _director_offer(context, hosts)
     source = f" (read from {settings.source})" if settings.source else ""
     local = [path for path in sorted({*done.hooks, *done.servers}) if path not in done.shared]
     rows = [
@@ -365,6 +382,7 @@ def _page(
             for host in hosts
             for text in setup.host_checks.setup_hints(host, _executable(), place.worktree)
         ),
+        *([f"  offer `{offer}` in [policy] of remand.toml: an agent decides on rejections"] if offer else []),
         *(f"  add   {line} in remand.toml, so that other clones have it, too" for line in missing),
         "",
         f"Next: commit {_to_commit(place, done)} on the base, then",

@@ -62,6 +62,7 @@ class AgentTools:
             tools.ToolOffer(self.feedback, "Feedback", tools.Audience.AGENTS, repeats=True),
             tools.ToolOffer(self.submit, "Submit", tools.Audience.AGENTS, repeats=True),
             tools.ToolOffer(self.reject_task, "Reject the task", tools.Audience.AGENTS),
+            tools.ToolOffer(self.appeal, "Appeal to a director", tools.Audience.AGENTS),
             tools.ToolOffer(self.waiting, "Wait for something", tools.Audience.AGENTS),
             tools.ToolOffer(self.release, "Release the task", tools.Audience.AGENTS),
             tools.ToolOffer(self.continue_later, "Continue later", tools.Audience.AGENTS),
@@ -206,6 +207,27 @@ class AgentTools:
         return tools.result(
             tools.RejectionResult,
             tools.result_fields(answer, "You no longer hold the task. Call next_task for other work."),
+        )
+
+    async def appeal(
+        self,
+        *,
+        reason: Annotated[str, Meta(description="what the issues get wrong about your record")],
+        task: Annotated[str, Meta(description="the task; empty: the one you work on")] = "",
+        handoff: Annotated[
+            str, Meta(description="the handoff under which it is held, instead of the task")
+        ] = "",
+    ) -> tools.RejectionResult:
+        """Ask a director to decide on your rejection, which the rules did not accept. Once for each task; you no longer
+        hold the task until the director has answered.
+        """
+        held = handoff or await self._handoff(task or await self._own_task())
+        answer = await self._runner.call("handoff appeal", held, reason=reason)
+        return tools.result(
+            tools.RejectionResult,
+            tools.result_fields(
+                answer, "A director decides. You may stop, or call next_task for other work."
+            ),
         )
 
     async def _handoff(self, task: str) -> str:

@@ -249,6 +249,23 @@ def test_a_director_is_told_the_rejection_and_what_it_may_decide() -> None:
     assert isinstance(parse_director_message(text, RUN), UnclearAnswer)
 
 
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "evidence about something else than this task and this blocking factor",
+        "contradict itself or the task",
+        "blocker trivial",
+        "what the task asks for never tried",
+        "demand invented",
+        "evidence itself show a way",
+    ],
+)
+def test_a_director_is_told_by_what_to_judge(criterion: str) -> None:
+    task, story = asked(a_rejection())
+
+    assert criterion in ours(direct_prompt(task, story, director=DORA, run_id=RUN, mark=MARK))
+
+
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_no_rejection_leaves_its_place(text: str) -> None:
     task, story = asked({**a_rejection(), "reason_detail": text.replace("\ud800", "")})

@@ -196,6 +196,7 @@ def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> 
         lines = [task.title, *(f"{name}: {text}" for name, text in fields if text)]
         proposed.append("\n".join(filter(None, lines)))
     page.items("Proposed sub-tasks", proposed)
+    page.text("Appeal", filed.appeal)
     page.text("Adviser's opinion", filed.opinion)
 
 
@@ -378,6 +379,22 @@ def _ask_consultants(context: Context, task_id: str, handoff_id: str, *, is_user
     return problem if isinstance(problem, str) else ""
 
 
+@command(
+    "handoff appeal",
+    argument("handoff"),
+    argument("--agent"),
+    argument("--reason", required=True, metavar="TEXT", help="what the issues get wrong (@file, -)"),
+)
+def _appeal(context: Context) -> Result:
+    options, agent = context.arguments, context.agent()
+    request = c.AppealRejection(handoff_id=options.handoff, agent=agent, reason=context.text(options.reason))
+    answer = context.ask(request, agent)
+    note = _consult_if_configured(context, answer)
+    view = _find_rejection(context, answer)
+    data = _rejection_data(view, find_task(context, answer.task.id)[0]) | ({"note": note} if note else {})
+    return Result(data, _render_rejection(data, f"A director decides on {view.rejection_id}. You may stop."))
+
+
 @command("handoff consult", argument("handoff"))
 def _consult(context: Context) -> Result:
     # It runs in the name of the user, so an agent may not start it.
@@ -418,6 +435,7 @@ def _rejection_data(view: RejectionView, task: Task) -> dict[str, Any]:
         "evidence": plain["graded"],
         "attempts": plain["attempts"],
         "opinion": view.opinion or None,
+        "appeal": view.appeal or None,
         "score": round(view.score, 3),
     }
 
