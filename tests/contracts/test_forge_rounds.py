@@ -14,14 +14,15 @@ from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.event import Event
-from remand.domain.events.reviews import Finding, ReviewCommented, ReviewRejected
+from remand.domain.events.reviews import Finding, ReviewCommented, ReviewRejected, ReviewRetracted
 from remand.domain.forge import ReviewState
 from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.task import Status, Task
 from remand.testing.forge_fakes import MemoryNotes
-from tests.contracts.forge_adapters import SETUPS, Setup, World, on, opened
+from tests.contracts.forge_adapters import JSON, SETUPS, Setup, World, on, opened
 from tests.support import builders
+from tests.support.forge.server import Fault
 from tests.support.forge.state import NewLineComment, StoredReview
 
 NO, YES, COMMENT = ReviewState.CHANGES_REQUESTED, ReviewState.APPROVED, ReviewState.COMMENTED
@@ -433,6 +434,57 @@ def test_comments_alone_send_nothing_back(reviewed: Reviewed) -> None:
     )
 
     assert (reviewed.task.status, reviewed.task.reviews.feedback) == (Status.PROVISIONAL, 0)
+
+
+# ------------------------------------------------------------------------- what its reviewer takes back
+
+
+@on("dismissal")
+@often
+def test_who_dismisses_an_own_rejection_on_the_forge_retracts_it_and_may_approve(
+    reviewed: Reviewed, often: bool
+) -> None:
+    given = reviewed.review(reviewed.lead, NO, "Races.")
+    reviewed.poll()
+    assert (reviewed.task.status, reviewed.task.is_locked_out("Alice")) == (Status.REJECTED, True)
+    reviewed.state.dismiss(reviewed.pull, given, reviewed.lead)
+    if often:
+        polled = reviewed.poll()
+        assert (polled.retractions, reviewed.poll().retractions) == (1, 0)
+        assert (reviewed.task.status, reviewed.task.is_locked_out("Alice")) == (Status.PROVISIONAL, False)
+        assert len(reviewed.task.standing_rounds) == 0
+    reviewed.review(reviewed.lead, YES, "Fine after all.")
+    reviewed.poll()
+
+    (retracted,) = reviewed.events(ReviewRetracted)
+    assert isinstance(retracted, ReviewRetracted)
+    assert (retracted.reviewer, reviewed.task.status) == ("Lead", Status.DONE)
+
+
+@on("dismissal")
+@pytest.mark.parametrize("who", ["owner", "tess", ""], ids=["user", "tester", "push"])
+def test_a_dismissal_by_others_or_by_a_push_retracts_nothing(reviewed: Reviewed, who: str) -> None:
+    given = reviewed.review(reviewed.lead, NO, "Races.")
+    reviewed.poll()
+    reviewed.state.dismiss(reviewed.pull, given, getattr(reviewed, who) if who else None)
+    polled = reviewed.poll()
+
+    assert (polled.retractions, reviewed.task.status) == (0, Status.REJECTED)
+    assert reviewed.task.is_locked_out("Alice")
+
+
+@on("dismissal")
+def test_a_dismissal_whose_author_the_token_may_not_know_stops_no_poll(reviewed: Reviewed) -> None:
+    given = reviewed.review(reviewed.lead, NO, "Races.")
+    reviewed.poll()
+    reviewed.state.dismiss(reviewed.pull, given, reviewed.lead)
+    for route in ("events", "timeline"):
+        reviewed.world.server.faults.add(
+            Fault(where=f"/issues/{reviewed.pull.number}/{route}", status=404, headers=JSON, body=b"{}")
+        )
+    polled = reviewed.poll()
+
+    assert (polled.trouble, polled.read, reviewed.task.status) == ("", 1, Status.REJECTED)
 
 
 # ------------------------------------------------------------------------- what was seen and does not count

@@ -179,6 +179,20 @@ def test_a_refusal_that_is_no_limit_does_not_hold_the_next_question_back(hub: Hu
     assert len(forge.change_marks(hub.numbers)) == 100
 
 
+@pytest.mark.parametrize(("status", "body"), [(500, b"{}"), (404, b"{}"), (403, b"{}"), (200, b'[{"pull_')])
+def test_the_list_of_line_comments_is_a_hint_and_stops_no_poll(hub: Hub, status: int, body: bytes) -> None:
+    whole = hub.forge().change_marks(hub.numbers)
+    hub.memory.kept.clear()
+    hub.server.faults.add(Fault(status=status, headers=JSON, body=body, where="/pulls/comments"))
+
+    assert hub.forge().change_marks(hub.numbers) == whole
+
+
+def test_a_404_names_the_path(hub: Hub) -> None:
+    with pytest.raises(ForgeFault, match=r"nothing at /repos/octo/demo/pulls/4711 \(404"):
+        hub.forge().pull_request(4711)
+
+
 def test_a_repository_that_is_not_there_is_missing(hub: Hub) -> None:
     hub.state.name = "gone"
     hub.server.faults.add(Fault(status=404, headers=JSON, where="/repos/", times=9))

@@ -58,6 +58,8 @@ class ForgeReview(Record, kw_only=True):
     commit: str = ""
     submitted_at: Instant = ""
     comments: tuple[ForgeComment, ...] = ()
+    dismissed_by: Account | None = None
+    """Who dismissed it; None when nobody did, or the forge does not say, or a push did."""
 
 
 class PullState(StrEnum):

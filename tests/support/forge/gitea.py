@@ -65,6 +65,7 @@ class GiteaDialect:
             ("GET", r"/pulls/(\d+)/reviews", self._reviews),
             ("GET", r"/pulls/(\d+)/reviews/(\d+)/comments", self._comments),
             ("GET", r"/issues/(\d+)/comments", self._remarks),
+            ("GET", r"/issues/(\d+)/timeline", self._timeline),
             ("GET", "/collaborators/([^/]+)/permission", self._permission),
             ("POST", r"/pulls/(\d+)/reviews", self._review),
             ("POST", r"/issues/(\d+)/comments", self._remark),
@@ -133,6 +134,23 @@ class GiteaDialect:
     def _remarks(self, request: HttpRequest, number: str) -> HttpAnswer:
         remarks = self._state.issue_or_pull(int(number)).remarks
         return json_answer([_comment_json(one) for one in remarks], 200, {"x-total-count": str(len(remarks))})
+
+    def _timeline(self, request: HttpRequest, number: str) -> HttpAnswer:
+        """All that was said and done; pushes dismiss without a word there."""
+        pull = self._state.pulls[int(number)]
+        done = [
+            {
+                "id": 90_000 + one.id,
+                "type": "dismiss_review",
+                "user": _user_json(one.dismissed_by),
+                "review_id": one.id,
+            }
+            for one in pull.reviews
+            if one.state is ReviewState.DISMISSED and one.dismissed_by is not None
+        ]
+        said = [{**_comment_json(one), "type": "comment", "review_id": 0} for one in pull.remarks]
+        page = page_of(request, [*said, *done], size="limit", usual=30, most=LONGEST_PAGE)
+        return json_answer(page.items, 200, {"x-total-count": str(len(said) + len(done))})
 
     def _permission(self, request: HttpRequest, login: str) -> HttpAnswer:
         person = self._state.find_person(unquote(login))

@@ -51,6 +51,7 @@ class GitHubDialect:
             ("GET", r"/pulls/(\d+)/reviews", self._reviews),
             ("GET", r"/pulls/(\d+)/comments", self._comments),
             ("GET", r"/issues/(\d+)/comments", self._remarks),
+            ("GET", r"/issues/(\d+)/events", self._events),
             ("GET", "/collaborators/([^/]+)/permission", self._permission),
             ("POST", r"/pulls/(\d+)/reviews", self._review),
             ("POST", r"/issues/(\d+)/comments", self._remark),
@@ -142,6 +143,12 @@ class GitHubDialect:
     def _remarks(self, request: HttpRequest, number: str) -> HttpAnswer:
         pull, shapes = self._state.issue_or_pull(int(number)), GitHubJson(self._state, request.base)
         return self._page_answer(request, pull.remarks, lambda said: shapes.remark(pull, said))
+
+    def _events(self, request: HttpRequest, number: str) -> HttpAnswer:
+        """What happened to a pull request; of dismissals by a push, the push is told."""
+        pull, shapes = self._state.pulls[int(number)], GitHubJson(self._state, request.base)
+        dismissed = [one for one in pull.reviews if one.state is ReviewState.DISMISSED]
+        return self._page_answer(request, dismissed, lambda given: shapes.dismissal(pull, given))
 
     def _page_answer(
         self, request: HttpRequest, items: list[Any], shape: Callable[[Any], Json]

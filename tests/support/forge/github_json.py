@@ -64,6 +64,25 @@ class GitHubJson:
             **{f"{name}_url": f"{here}/{name}" for name in USER_ADDRESSES.split()},
         }
 
+    def dismissal(self, pull: StoredPull, given: StoredReview) -> Json:
+        """The event of a dismissal; of one by a push it names the commit, and its actor is who pushed."""
+        here = f"{self._repository}/issues/events/{given.id}"
+        dismissed = {"state": given.was.value, "review_id": given.id, "dismissal_message": "settled"}
+        if given.dismissed_by is None:
+            dismissed["dismissal_commit_id"] = pull.head
+        return {
+            "id": given.id,
+            "node_id": f"RDE_{given.id}",
+            "url": here,
+            "actor": self.user(given.dismissed_by or given.author),
+            "event": "review_dismissed",
+            "commit_id": None,
+            "commit_url": None,
+            "created_at": timestamp(given.updated_at),
+            "dismissed_review": dismissed,
+            "performed_via_github_app": None,
+        }
+
     def profile(self, person: Person) -> Json:
         """An account, asked for by its id."""
         return {

@@ -81,6 +81,8 @@ class StoredReview:
     updated_at: Instant
     was: ReviewState
     """What it said before it was dismissed."""
+    dismissed_by: Person | None = None
+    """None when a push dismissed it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -290,8 +292,9 @@ class ForgeState:
         self._tick()
         thread.is_resolved = is_resolved
 
-    def dismiss(self, pull: StoredPull, given: StoredReview) -> None:
-        """A review does not count any more."""
+    def dismiss(self, pull: StoredPull, given: StoredReview, by: Person | None = None) -> None:
+        """A review does not count any more, by somebody's word or by a push."""
+        given.dismissed_by = by
         given.was, given.state = given.state, ReviewState.DISMISSED
         given.updated_at = pull.updated_at = self._tick()
 

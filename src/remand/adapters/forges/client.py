@@ -91,6 +91,15 @@ class RestClient:
                 return None
             raise
 
+    def list_if_allowed(self, path: str, shape: type[Item]) -> list[Item]:
+        """Every item of a list; none where the server has no such list, or this token may not read it."""
+        try:
+            return self.list_all(path, shape)
+        except ForgeFault as fault:
+            if fault.kind in (ForgeFaultKind.DENIED, ForgeFaultKind.MISSING, ForgeFaultKind.REFUSED):
+                return []
+            raise
+
     def fetch(self, path: str) -> ForgeReply:
         """The answer to a GET. One that has not changed has the status 304, and body and links from memory."""
         url = self._service.api + path
@@ -168,7 +177,8 @@ class RestClient:
         is_counted = "x-ratelimit-remaining" in reply.headers and reply.status != 304
         if is_counted or "ratelimit-remaining" in reply.headers:
             self.usage = self.usage._replace(points=self.usage.points + 1)
-        fault = status_fault(reply, service.forge, service.token_name, message)
+        path = printable_text(url.removeprefix(service.api).partition("?")[0], service.token)
+        fault = status_fault(reply, service.forge, service.token_name, message, path)
         if fault is not None:
             raise fault
         is_expected = 200 <= reply.status < 300 or (reply.status == 304 and "if-none-match" in headers)

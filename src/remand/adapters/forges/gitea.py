@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from remand.adapters.forges import client
 from remand.adapters.forges.owner_repository import (
@@ -43,6 +44,8 @@ STATES = {
     "REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED,
 }
 """A review that is only requested (`REQUEST_REVIEW`), or not submitted yet (`PENDING`), is none."""
+DISMISSAL = "dismiss_review"
+"""The type of a dismissal on the timeline."""
 PAGE_SIZE = 50
 """As long as pages are unless the server's settings say otherwise."""
 RECENT_PAGES = 4
@@ -78,6 +81,15 @@ class GiteaReview(Record, kw_only=True):
     dismissed: bool | None = None
     comments_count: int | None = None
     submitted_at: str | None = None
+
+
+class GiteaTimelineEvent(Record, kw_only=True):
+    """Something that happened to a pull request, or was said there."""
+
+    id: int
+    type: str | None = None
+    user: RepositoryUser | None = None
+    review_id: int | None = None
 
 
 class GiteaPermission(Record, kw_only=True):
@@ -183,16 +195,26 @@ class Gitea(OwnerRepositoryClient):
         pull = self._rest.get(place, RepositoryPull)
         given = self._rest.list_all(f"{place}/reviews", GiteaReview)
         discussion = self._rest.list_all(f"{self._issue(number)}/comments", RepositoryComment)
+        is_dismissed = any(review.dismissed for review in given)
+        dismissals = self._dismissals(number) if is_dismissed else {}
         reviews = []
         for review in given:
             if review.state in STATES:
                 path = f"{place}/reviews/{review.id}/comments"
                 has_comments = review.comments_count != 0
                 comments = self._rest.list_all(path, GiteaLineComment) if has_comments else []
-                reviews.append(self._make_review(review, comments))
+                made = self._make_review(review, comments)
+                reviews.append(replace(made, dismissed_by=dismissals.get(review.id)))
         state = PullState.CLOSED if pull.state == "closed" else PullState.OPEN
         remarks = map(self._make_comment, sorted(discussion, key=lambda comment: comment.id))
         return self._make_pull_request(pull, PullState.MERGED if pull.merged else state, reviews, remarks)
+
+    def _dismissals(self, number: int) -> dict[int, Account | None]:
+        """Who dismissed which review; none where that cannot be asked."""
+        events = self._rest.list_if_allowed(f"{self._issue(number)}/timeline", GiteaTimelineEvent)
+        return {
+            event.review_id or 0: self._account(event.user) for event in events if event.type == DISMISSAL
+        }
 
     def _make_review(self, review: GiteaReview, comments: Sequence[GiteaLineComment]) -> ForgeReview:
         """A review with its comments, the oldest first. Those at one place are one thread."""

@@ -92,6 +92,21 @@ class CommentUpdate(Record, kw_only=True):
         return int(last) if last.isascii() and last.isdigit() and len(last) < 12 else 0
 
 
+class GitHubDismissal(Record, kw_only=True):
+    """Which review was dismissed, and by which push if it was one."""
+
+    review_id: int = 0
+    dismissal_commit_id: str | None = None
+
+
+class GitHubIssueEvent(Record, kw_only=True):
+    """Something that happened to an issue or a pull request, as far as it was a dismissal."""
+
+    id: int
+    actor: RepositoryUser | None = None
+    dismissed_review: GitHubDismissal | None = None
+
+
 class GitHubPermission(Record, kw_only=True):
     permission: str = ""
     role_name: str = ""
@@ -168,13 +183,30 @@ class GitHub(OwnerRepositoryClient):
                 pull = self._rest.get_if_present(self._pull(number), RepositoryPull)
                 pulls |= {number: pull} if pull is not None else {}
         edits: dict[int, str] = {}
-        comments = self._rest.get(f"{self._repository}/pulls/comments?{latest_first}", list[CommentUpdate])
-        for comment in comments:
+        for comment in self._latest_comments(f"{self._repository}/pulls/comments?{latest_first}"):
             edits[comment.number] = max(edits.get(comment.number, ""), comment.updated_at)
         return {
             number: f"{_change_mark(pulls[number])} {edits.get(number, '')}"
             for number in wanted
             if number in pulls
+        }
+
+    def _latest_comments(self, path: str) -> list[CommentUpdate]:
+        """The line comments that were edited last; none where that cannot be had. It is a hint, and stops no poll."""
+        try:
+            return self._rest.get(path, list[CommentUpdate])
+        except ForgeFault as fault:
+            if fault.kind is ForgeFaultKind.LIMITED:
+                raise
+            return []
+
+    def _dismissals(self, number: int) -> dict[int, Account | None]:
+        """Who dismissed which review; those that a push dismissed are left out. None where that cannot be asked."""
+        events = self._rest.list_if_allowed(f"{self._issue(number)}/events", GitHubIssueEvent)
+        return {
+            event.dismissed_review.review_id: self._account(event.actor)
+            for event in events
+            if event.dismissed_review is not None and not event.dismissed_review.dismissal_commit_id
         }
 
     def pull_request(self, number: int) -> PullRequest:
@@ -192,6 +224,8 @@ class GitHub(OwnerRepositoryClient):
                 self._make_comment(comment, comment.path, line, str(comment.in_reply_to_id or ""))
             )
         discussion = self._rest.list_all(f"{self._issue(number)}/comments", RepositoryComment)
+        is_dismissed = any(review.review_state is ReviewState.DISMISSED for review in reviews)
+        dismissals = self._dismissals(number) if is_dismissed else {}
         found = [
             ForgeReview(
                 id=str(review.id),
@@ -201,6 +235,7 @@ class GitHub(OwnerRepositoryClient):
                 commit=review.commit_id or "",
                 submitted_at=parse_time(review.submitted_at),
                 comments=tuple(line_comments[review.id]),
+                dismissed_by=dismissals.get(review.id),
             )
             for review in reviews
             if review.review_state is not ReviewState.PENDING

@@ -226,8 +226,10 @@ def _epoch(value: Instant) -> float:
 MAX_MESSAGE = 200
 
 
-def status_fault(reply: ForgeReply, forge: str, token_name: str, message: str) -> ForgeFault | None:
-    """The fault that a status means; None below 400."""
+def status_fault(
+    reply: ForgeReply, forge: str, token_name: str, message: str, path: str
+) -> ForgeFault | None:
+    """The fault that a status means for a request of that path; None below 400."""
     why = f"{reply.status}: {message}" if message else f"{reply.status}"
     if reply.status < 400:
         return None
@@ -250,7 +252,7 @@ def status_fault(reply: ForgeReply, forge: str, token_name: str, message: str) -
     if reply.status in (404, 410):
         return ForgeFault(
             ForgeFaultKind.MISSING,
-            f"{forge} has nothing there ({why}), or not for the token of {token_name}.",
+            f"{forge} has nothing at {path} ({why}), or not for the token of {token_name}.",
         )
     return ForgeFault(ForgeFaultKind.REFUSED, f"{forge} refuses ({why}).")
 

@@ -14,7 +14,7 @@ from remand.app.forge.ports import (
     ReviewWriter,
 )
 from remand.app.forge.review_import import COUNTED, ReviewImportResult
-from remand.app.history.task_history import UncountedReview
+from remand.app.history.task_history import UncountedReview, uncounted_reviews
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
 from remand.domain.events.event import Event
@@ -25,7 +25,7 @@ from remand.domain.pull_request.comments import REMAND_MARK, find_reported_rejec
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
 
-STATUS, REVIEW = "status", "review"
+STATUS, REVIEW, COMMENT = "status", "review", "comment"
 _FINAL_FAULTS = (ForgeFaultKind.REFUSED, ForgeFaultKind.MISSING)
 _STATES = {
     Status.PROVISIONAL: (CheckState.PENDING, "Submitted; awaiting review"),
@@ -36,7 +36,7 @@ _STATES = {
 
 
 class ForgeReporter:
-    """Posts a task's status and rejections to the forge, each once."""
+    """Posts a task's status, its rejections and which reviews do not count to the forge, each once."""
 
     def __init__(
         self,
@@ -66,6 +66,8 @@ class ForgeReporter:
                     for review_id in find_reported_rejections(text):
                         self._marks.put(_review_key(review_id), REVIEW)
             refused += self._report_reviews(task)
+        if COMMENT in self._report and task.reviews.sources:
+            refused += self._report_uncounted(task, pull)
         if STATUS in self._report and task.status in _STATES:
             commit, (state, text) = task.submission.commit, _STATES[task.status]
             refused += self._post_once(
@@ -96,6 +98,15 @@ class ForgeReporter:
                 ]
                 post = partial(self._forge.request_changes, task.pr, event.commit, text, comments)
                 yield from self._post_once(_review_key(event.review_id), REVIEW, post)
+
+    def _report_uncounted(self, task: Task, pull: PullRequest | None) -> Iterator[str]:
+        """Posts which reviews of the submission do not count and why: their reviewers look there, and not here."""
+        posted = {remark.text.strip() for remark in pull.remarks} if pull else set()
+        for review in uncounted_reviews(self._events_of(task.id)):
+            key, text = f"uncounted {task.id} {review.source}", f"{review.text}\n\n{REMAND_MARK}."
+            if text in posted:
+                self._marks.put(key, COMMENT)
+            yield from self._post_once(key, COMMENT, partial(self._forge.comment, task.pr, text))
 
     def _post_once(self, key: str, value: str, post: Callable[[], object]) -> Iterable[str]:
         """Posts something once. What the forge refuses is not tried again; any other fault is raised."""
@@ -146,6 +157,8 @@ class PollResult(Record, kw_only=True, omit_defaults=False):
     points: int = 0
     rejections: int = 0
     approvals: int = 0
+    retractions: int = 0
+    """Rejections that their reviewers dismissed on the forge."""
     comments: int = 0
     """Reviewers' comments that were added to rejections."""
     noted: int = 0

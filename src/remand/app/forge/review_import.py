@@ -30,6 +30,7 @@ from remand.domain.pull_request.reviews import (
     judge_review,
     make_unapproved_merge,
     merge_source,
+    own_dismissals,
 )
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
@@ -73,7 +74,16 @@ class Accounts:
 
 RunTextCommand = Callable[[Actor, str, str], str]
 """Runs the command of a member's comment under an idempotency key; returns the reply."""
-COUNTED = ("rejections", "approvals", "comments", "noted", "ignored", "commands", "not_counted")
+COUNTED = (
+    "rejections",
+    "approvals",
+    "retractions",
+    "comments",
+    "noted",
+    "ignored",
+    "commands",
+    "not_counted",
+)
 """What a poll adds up over the pull requests."""
 
 
@@ -82,6 +92,8 @@ class ReviewImportResult(msgspec.Struct, kw_only=True):
 
     rejections: int = 0
     approvals: int = 0
+    retractions: int = 0
+    """Rejections that their reviewers dismissed on the forge."""
     comments: int = 0
     """Comments that were added to rejections."""
     noted: int = 0
@@ -119,6 +131,7 @@ class ReviewImporter:
     def import_pull_request(self, task: Task, pull: PullRequest) -> ReviewImportResult:
         """Imports rejections first, then approvals, comments, the merge, and the commands in members' comments."""
         result = ReviewImportResult()
+        self._retract_dismissed(task, pull, result)
         for review in counted_reviews(task, pull):
             current = self._task(task.id)
             if current is not None and not is_known_review(current, self._kind, review):
@@ -132,6 +145,14 @@ class ReviewImporter:
             result.waits_for = result.waits_for or text
         self._run_comment_commands(pull, result)
         return result
+
+    def _retract_dismissed(self, task: Task, pull: PullRequest, result: ReviewImportResult) -> None:
+        """Retracts rejections that their own reviewers dismissed on the forge: an approval after that may count."""
+        for review, command in own_dismissals(task, pull, self._kind):
+            member = self._accounts.writing_member(review.author)
+            if member is not None:
+                answer = self._ledger.ask_as(member, command, known_by=KnownBy.FORGE)
+                result.retractions += not isinstance(answer, Refused)
 
     def _review_facts(self, task: Task, pull: PullRequest, review: ForgeReview) -> ReviewReading:
         """What is needed to judge a review: whose it is, and what the repository knows of its commits."""

@@ -62,6 +62,24 @@ def standing_objections(pull: PullRequest) -> list[ForgeReview]:
     ]
 
 
+OWN_DISMISSAL = "its reviewer dismissed it on the forge"
+
+
+def own_dismissals(task: Task, pull: PullRequest, kind: str) -> Iterator[tuple[ForgeReview, c.RetractReview]]:
+    """The rejections in force whose own reviewers dismissed them on the forge, each with the command that retracts it.
+
+    A dismissal by others, or by a push, retracts nothing: branch protection dismisses on every push.
+    """
+    standing = {given.id for one in task.reviews.rounds for given in one.reviews if not given.is_retracted}
+    by_review = {source_review(source): source for source in task.reviews.sources}
+    for review in pull.reviews:
+        is_own = is_same_account(review.author, review.dismissed_by)
+        source = by_review.get(f"{kind}:{review.id}", "")
+        name = make_forge_review_id(task.id, source)
+        if review.state is ReviewState.DISMISSED and is_own and name in standing:
+            yield review, c.RetractReview(task_id=task.id, review_id=name, reason=OWN_DISMISSAL)
+
+
 PROVISIONAL_MARK = "?"
 """Ends the source of a review that does not count yet and is judged again."""
 

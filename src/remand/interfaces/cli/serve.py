@@ -93,6 +93,7 @@ def render_poll(polled: PollResult) -> str:
     if polled.requests or not polled.trouble:
         what = (
             f"{polled.rejections} rejected, {polled.approvals} approved, "
+            f"{f'{polled.retractions} retracted, ' if polled.retractions else ''}"
             f"{format_count(polled.comments, 'comment')} added, {polled.noted} not counted"
         )
         asked = f"{format_count(polled.requests, 'request')}, {polled.not_modified} not modified"

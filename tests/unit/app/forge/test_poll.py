@@ -17,6 +17,8 @@ from remand.domain.task import Status
 from remand.testing.forge_fakes import a_review, an_account
 from tests.unit.app.forge.review_setup import LEAD, PR, STRANGER, TESTER, Forged, a_remark
 
+NIT = ForgeComment(id="1", text="nit: spacing", author=LEAD, path="a.py", line=1)
+
 
 @pytest.fixture
 def forged() -> Forged:
@@ -500,6 +502,34 @@ class TestReports:
         forged.poll()
 
         assert forged.forge.left == []
+
+    @pytest.mark.parametrize(("report", "count"), [(("comment",), 1), (("status", "review"), 0)])
+    def test_a_review_that_does_not_count_is_said_there_where_comments_are_allowed(
+        self, report: tuple[str, ...], count: int
+    ) -> None:
+        forged = Forged(report=report)
+        forged.forge.put(PR, forged.head, a_review(LEAD, forged.head, text="", comments=(NIT,)))
+        forged.poll()
+        forged.poll()
+        said = [text for _, text, comments in forged.forge.left if not comments]
+
+        assert len(said) == count
+        for text in said:
+            assert text.startswith(
+                f"Lead's review of {forged.head[:12]} was seen and does not count: it has no"
+            )
+            assert text.endswith("Left here by remand.")
+
+    def test_what_another_machine_has_said_there_is_not_said_again(self) -> None:
+        forged = Forged(report=("comment",))
+        forged.forge.put(PR, forged.head, a_review(LEAD, forged.head, text="", comments=(NIT,)))
+        forged.poll()
+        ((_, text, _),) = forged.forge.left
+        forged.forge.change(PR, remarks=(a_remark(LEAD, text),))
+        forged.notes.kept.clear()
+        forged.poll()
+
+        assert len(forged.forge.left) == 1
 
     def test_what_the_forge_will_not_take_is_said_and_stops_nothing(self) -> None:
         forged = Forged(report=("status",))
