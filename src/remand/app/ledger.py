@@ -287,6 +287,7 @@ class Ledger(LogFiles):
         if isinstance(ask, c.RejectHandoff):
             with self.store.read() as view:
                 task = open_handoff_task(view, ask)
+            self.store.note_progress("checking the evidence")
             return ExternalFacts(looked_up=self._look_up(ask.rejection, task)) if task else NO_EXTERNAL_FACTS
         commit = self.repository.commit(getattr(ask, "commit", ""))
         if commit is None:

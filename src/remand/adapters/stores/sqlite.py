@@ -503,7 +503,8 @@ class SqliteStore:
                 raise self.fault(error) from error
 
     def note_progress(self, text: str) -> None:
-        note_progress(self._lock_file, text)
+        is_writing = self.connection.txn_state() == apsw.SQLITE_TXN_WRITE
+        note_progress(self._lock_file if is_writing else -1, text)
 
     def changes(self) -> int:
         """Another number once this or any other process has changed something."""

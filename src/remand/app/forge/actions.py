@@ -356,7 +356,10 @@ class _ActionRound:
         it was the action.
         """
         failed: tuple[str, ForgeFault] | None = None
-        for task_id in task_ids:
+        for number, task_id in enumerate(task_ids, 1):
+            self._ledger.store.note_progress(
+                f"acting on the forge for {task_id}, {number} of {len(task_ids)}"
+            )
             self._has_answered = False
             try:
                 self._do_for_task(task_id, handlers)

@@ -65,7 +65,11 @@ class IssueImporter:
         fresh: list[c.ImportIssue] = []
         known: list[ImportedIssue] = []
         skipped: list[SkippedIssue] = []
-        for issue in sorted(self._forge.issues(label), key=lambda issue: issue.number):
+        note_progress = self._ledger.store.note_progress
+        note_progress(f"reading the issues with the label {label}")
+        issues = sorted(self._forge.issues(label), key=lambda issue: issue.number)
+        for number, issue in enumerate(issues, 1):
+            note_progress(f"issue #{issue.number}, {number} of {len(issues)}")
             command = self._import_command(issue)
             task_id = self._known_task(command)
             if task_id:
@@ -127,6 +131,7 @@ class IssueImporter:
         """Makes the tasks; gives those that were refused."""
         refused: list[SkippedIssue] = []
         for first in range(0, len(commands), BATCH_SIZE):
+            self._ledger.store.note_progress(f"adding tasks, {first} of {len(commands)}")
             some = commands[first : first + BATCH_SIZE]
             for command, answer in zip(some, self._ledger.ask_all_as(THE_COORDINATOR, some), strict=True):
                 if not isinstance(answer, Acceptance):

@@ -198,8 +198,10 @@ class Poller:
         poll = _Poll()
         stopped = ""
         try:
+            self._ledger.store.note_progress("asking the forge what has changed")
             marks = self._forge.change_marks(sorted({task.pr for task in every})) if tasks else {}
-            for task in tasks:
+            for number, task in enumerate(tasks, 1):
+                self._ledger.store.note_progress(f"pull request #{task.pr}, {number} of {len(tasks)}")
                 self._poll_task(task, marks.get(task.pr), poll)
         except ForgeFault as fault:
             poll.fault = fault

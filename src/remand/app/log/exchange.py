@@ -70,7 +70,8 @@ def import_folder(ledger: Ledger, folder: str, actor: Actor) -> ImportResult:
     names = sorted(name for name in os.listdir(source) if name.endswith(".jsonl"))
     problems: list[Problem] = []
     legacy: list[LegacyFile] = []
-    for name in names:
+    for number, name in enumerate(names, 1):
+        ledger.store.note_progress(f"reading {name}, {number} of {len(names)}")
         path = os.path.join(source, name)
         found = read_legacy_file(ledger.exchange, path)
         legacy += [found] if found.events else []

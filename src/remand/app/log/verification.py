@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import chain, islice
 
@@ -97,10 +97,12 @@ def verify_log(
     verifier: Verifier,
     *,
     skew: float = Policy().clock_skew_seconds,
+    note_progress: Callable[[str], None] = lambda _: None,
 ) -> VerificationReport:
-    """Reads every file and every kept event again."""
+    """Reads every file and every kept event again, and says how far it has come."""
     now = clock.now()
     limit = latest_event_time(now, skew, tx.head.bounded_from)
+    note_progress("checking signatures")
     kept = list(tx.groups.every())
     signed = list(_group_problems(kept, exchange, verifier))
     groups = GroupsInMemory(kept)
@@ -110,15 +112,15 @@ def verify_log(
         _Tables(unconfirmed),
         _Chains(_ids_without_group(kept, unconfirmed)),
         {hash(one.line) for one in kept},
+        note_progress,
     )
     with without_garbage_collection():
         rows.read(tx, limit, voids, groups)
         wrong = [*rows.wrong, *rows.tables.differences(tx, kept), *_lost_events(tx, exchange, rows.known)]
-        files = [
-            problem
-            for mark in exchange.files()
-            for problem in file_problems(exchange, mark.path, limit, voids, rows.known)
-        ]
+        files: list[Problem] = []
+        for mark in exchange.files():
+            note_progress(f"checking {mark.path.rpartition('/')[2]}")
+            files += file_problems(exchange, mark.path, limit, voids, rows.known)
     seen = marks.all()
     lost = find_missing(tx, seen, next_time(now, tx.head.clock))
     problems = (
@@ -143,7 +145,10 @@ def verify_log(
 class _EventCheck:
     """Reads every kept event again."""
 
-    def __init__(self, tables: _Tables, chains: _Chains, known: set[int]) -> None:
+    def __init__(
+        self, tables: _Tables, chains: _Chains, known: set[int], note_progress: Callable[[str], None]
+    ) -> None:
+        self._note_progress = note_progress
         self.tables = tables
         self.chains = chains
         self.known = known
@@ -158,6 +163,7 @@ class _EventCheck:
         """Compares what the tables say of each event with what its line and the groups say."""
         rows = tx.event_rows.rows()
         while batch := list(islice(rows, _BATCH)):
+            self._note_progress(f"checking events, {self.count:,}")
             found = [
                 (ReadEvent(event, row.line, event_task_id(event)), row) for event, row in self._events(batch)
             ]

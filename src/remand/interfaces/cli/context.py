@@ -132,10 +132,17 @@ class CallOrigin(NamedTuple):
 class Context:
     """One call, with everything it may use, each opened when it is first used."""
 
-    def __init__(self, call: CommandCall, arguments: Namespace, origin: CallOrigin) -> None:
+    def __init__(
+        self,
+        call: CommandCall,
+        arguments: Namespace,
+        origin: CallOrigin,
+        progress: ProgressLines | None = None,
+    ) -> None:
         self.call = call
         self.arguments = arguments
         self.origin = origin
+        self.progress = progress or ProgressLines(origin.stderr)
         self.folder = os.path.normpath(os.path.join(origin.folder, call.folder))
 
     @property
@@ -221,12 +228,11 @@ class Context:
         if self.call.is_json and not self.origin.stderr.isatty():
             yield
             return
-        progress = ProgressLines(self.origin.stderr)
-        self.gates.progress = progress
+        self.gates.progress = self.progress
         try:
             yield
         finally:
-            progress.close()
+            self.progress.clear()
 
     def start_facts(self) -> StartFacts:
         """What decides whether a command of whoever calls may start a coordinator."""
@@ -266,6 +272,7 @@ class Context:
     def write_line(self, text: str) -> None:
         """Tells people at once what goes on; a program gets one document at the end."""
         if not self.call.is_json:
+            self.progress.clear()
             self.origin.stdout.write(f"{clean(text)}\n")
             self.origin.stdout.flush()
 

@@ -114,10 +114,11 @@ def gate_checks(context: Context) -> Iterator[Check]:
         text = f"{pause.actor} lets sessions stop without gates until {pause.until[:19]}Z: {one_line(pause.reason, 200)}"
         yield Check("pause", True, text, "`remand resume` ends it.")
     yield from _bases(context)
-    yield from _sandbox()
+    yield from _sandbox(context)
     named = context.opened_ledger.settings.settings().hosts
     worktree = context.place.worktree
     for host in dict.fromkeys([*named, *setup.host_checks.installed_hosts(worktree)]):
+        context.progress.show(f"calling the hook of {host}")
         proof = setup.host_checks.check_hook(host, worktree, setup.host_worktrees(context.place)[worktree])
         yield Check(f"host {host}", proof.ok, proof.detail, proof.fix)
 
@@ -164,7 +165,8 @@ def _bases(context: Context) -> Iterator[Check]:
     )
 
 
-def _sandbox() -> Iterator[Check]:
+def _sandbox(context: Context) -> Iterator[Check]:
+    context.progress.show("trying the sandbox of gates")
     tier, why, attacks = setup.self_test.report_on_gates()
     fix = "" if tier == "bubblewrap" else f"Install bubblewrap for the strongest sandbox ({why})."
     yield Check("sandbox", True, f"gates are isolated by: {tier}", fix)
@@ -193,6 +195,7 @@ TRUST_INSTRUCTIONS = (
 
 @command("doctor", argument("--verbose", action="store_true", help="name every attack that was tried"))
 def _doctor(context: Context) -> Result:
+    context.progress.show("trying the sandbox of agents")
     agents = setup.self_test.report_on_agents()
     try:
         is_off = context.opened_ledger.settings.settings().run.sandbox == "off"
@@ -246,7 +249,13 @@ def _checks(context: Context) -> Iterator[Check]:
     with opened.store.read() as tx:
         ledger = opened.ledger
         found = verify_log(
-            tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
+            tx,
+            ledger.exchange,
+            ledger.marks,
+            ledger.clock,
+            ledger.verifier(tx),
+            skew=ledger.clock_skew,
+            note_progress=ledger.store.note_progress,
         )
         conflicts = sum(len(task.inbox.conflicts) for task in tx.tasks.every())
     count = len(found.problems)

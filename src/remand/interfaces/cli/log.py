@@ -157,7 +157,13 @@ def _verify(context: Context) -> Result:
     with opened.store.read() as tx:
         ledger = opened.ledger
         found = verify_log(
-            tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
+            tx,
+            ledger.exchange,
+            ledger.marks,
+            ledger.clock,
+            ledger.verifier(tx),
+            skew=ledger.clock_skew,
+            note_progress=ledger.store.note_progress,
         )
     if found.is_ledger_wrong:
         repair.restore_tables(ledger)
@@ -286,6 +292,7 @@ def _import(context: Context) -> Result:
 )
 def _publish(context: Context) -> Result:
     ledger, publisher = context.opened_ledger.ledger, context.gateway.publisher
+    context.progress.show("committing event files")
     if context.arguments.task:
         task, _ = find_task(context, context.arguments.task)
         done = publish_task(ledger, publisher, task)

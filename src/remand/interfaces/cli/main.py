@@ -12,7 +12,7 @@ from remand.domain import refusals
 from remand.domain.access.coordinator_start import NEVER_STARTING
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
-from remand.interfaces.cli.output import NamedValues, ProgressLine, Result, as_json, clean, console
+from remand.interfaces.cli.output import NamedValues, ProgressLines, Result, as_json, clean, console
 from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, GROUPS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
 from remand.wiring.after_call import after_call, unseen_counts
@@ -22,6 +22,24 @@ REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
 LOCK_TIMEOUT_SECONDS = 60
 _WITHOUT_WARNINGS = ("serve", "hook", "hook relay", "completion")
 """Commands after which nobody reads warnings: an agent reads the output, or a shell that starts, or nobody."""
+_UNATTENDED = (*_WITHOUT_WARNINGS, "top", "mcp", "run", "demo")
+"""Commands that show themselves what goes on."""
+_SLOW = frozenset(
+    (
+        *(
+            "sync",
+            "task import",
+            "review diff",
+            "doctor",
+            "simulate",
+            "journal",
+            "graph stats",
+            "graph export",
+        ),
+        *(name for name in COMMANDS if name.startswith(("log ", "analyze "))),
+    )
+)
+"""Commands that may take long and that people run: a pipe shows now and then that they go on."""
 
 
 def run(arguments: list[str], origin: CallOrigin) -> int:
@@ -48,8 +66,8 @@ class _Warnings:
 
 def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
     try:
-        with _limit_lock_wait(call, origin):
-            result = _result(call, origin, warnings)
+        with _attend(call, origin) as progress:
+            result = _result(call, origin, warnings, progress)
     except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced) and origin.opened is not None:
             raise
@@ -94,7 +112,7 @@ def report_failure(
     return code
 
 
-def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> Result:
+def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings, progress: ProgressLines) -> Result:
     if call.usage_error:
         raise UsageError(call.usage_error)
     if call.command in GROUPS and not call.wants_help:
@@ -110,7 +128,7 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> Resul
     command, parser = command_parser(call.command)
     if call.wants_help:
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
-    context = warnings.context = Context(call, parser.parse_args(call.rest), origin)
+    context = warnings.context = Context(call, parser.parse_args(call.rest), origin, progress)
     try:
         result = command.run(context)
     finally:
@@ -214,13 +232,18 @@ def _command_words() -> list[str]:
 
 
 @contextmanager
-def _limit_lock_wait(call: CommandCall, origin: CallOrigin) -> Iterator[None]:
-    """Ends a short call that waits too long for a lock, and shows progress; a coordinator has its own time limit."""
-    entry = COMMANDS.get(call.command)
-    if entry is None or call.command in (*_WITHOUT_WARNINGS, "top", "mcp") or origin.opened is not None:
-        yield
+def _attend(call: CommandCall, origin: CallOrigin) -> Iterator[ProgressLines]:
+    """Shows what takes its time, and ends a short call that waits too long for a lock; a coordinator has its own time limit."""
+    entry, progress = COMMANDS.get(call.command), ProgressLines(origin.stderr)
+    if entry is None or call.command in _UNATTENDED or origin.opened is not None:
+        yield progress
         return
-    progress = ProgressLine(origin.stderr)
-    with limit_lock_wait(LOCK_TIMEOUT_SECONDS if entry.may_be_forwarded else 0, progress.show):
-        yield
-    progress.clear()
+    # Who reads a pipe reads the outcome, and a program that asks for JSON reads nothing else.
+    is_seen = origin.stderr.isatty() or (call.command in _SLOW and not call.is_json)
+    if not entry.may_be_forwarded and is_seen and call.is_self_contained:
+        progress.watch(call.command)
+    try:
+        with limit_lock_wait(LOCK_TIMEOUT_SECONDS if entry.may_be_forwarded else 0, progress.show):
+            yield progress
+    finally:
+        progress.close()

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _GAP, _EDGES = 3, 2
 """The space between the columns of a table, and at its sides."""
 _LEAST = 8
-_QUIET_SECONDS, _TERMINAL_SECONDS, _LINE_SECONDS = 1.0, 0.1, 5.0
-"""After how long progress is shown first, and how often on a terminal and elsewhere."""
+_QUIET_SECONDS, _TERMINAL_SECONDS, _LINE_SECONDS, _PLAIN_SECONDS = 1.0, 0.1, 5.0, 30.0
+"""After how long progress is shown first; how often on a terminal and elsewhere; how often elsewhere while nothing changes."""
 _IDS = re.compile(r"(?:\b(?:[A-Z]-\d{8}-\d{6}-[0-9a-f]{8}|(?:[A-Za-z]+-)?[0-9a-f]{12,64})\b(?:, )?)+")
 """Ids of tasks, handoffs, questions, commits and findings."""
 
@@ -49,12 +49,17 @@ def as_json(data: Any) -> str:
 
 
 class ProgressLines:
-    """Tells people what takes its time: a line that changes on a terminal, elsewhere a line when a step ends or lasts."""
+    """Tells people what a call is at once it takes long: a line that changes on a terminal, elsewhere a line now and then."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._is_terminal = stream.isatty()
         self._active: dict[tuple[str, str], float] = {}
+        self._begun = time.monotonic()
+        self._text = ""
+        """What the call is at, where no step of its own is active."""
+        self._due = self._begun + _QUIET_SECONDS
+        self._is_shown = False
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._watch: threading.Thread | None = None
@@ -64,23 +69,45 @@ class ProgressLines:
         with self._lock:
             if seconds is None:
                 self._active[name, step] = time.monotonic()
-                if self._watch is None:
-                    self._watch = threading.Thread(target=self._repeat, daemon=True)
-                    self._watch.start()
+                self._start_watch()
                 return
             self._active.pop((name, step), None)
             if seconds >= 1:
                 self._write(f"  {name}: {_STEPS.get(step, step)[1]} in {seconds:.0f} s")
 
-    def close(self) -> None:
-        """Ends it; nothing is left on the terminal's line."""
-        self._ended.set()
+    def watch(self, text: str) -> None:
+        """Has it shown that a call goes on, and for how long, although it says nothing itself."""
+        with self._lock:
+            self._text = text
+            self._start_watch()
+
+    def show(self, text: str) -> None:
+        """How far the call has come. It is shown at once, unless something was just now or the call began just now."""
+        with self._lock:
+            self._text, now = text, time.monotonic()
+            if now >= self._due:
+                self._due = now + (_TERMINAL_SECONDS if self._is_terminal else _LINE_SECONDS)
+                self._write("")
+
+    def clear(self) -> None:
+        """Leaves nothing on the terminal's line, until there is more to show."""
         with self._lock:
             self._active.clear()
+            self._text = ""
             self._write("")
 
+    def close(self) -> None:
+        """Ends it."""
+        self._ended.set()
+        self.clear()
+
+    def _start_watch(self) -> None:
+        if self._watch is None:
+            self._watch = threading.Thread(target=self._repeat, daemon=True)
+            self._watch.start()
+
     def _repeat(self) -> None:
-        pause = 1.0 if self._is_terminal else 30.0
+        pause = 1.0 if self._is_terminal else _PLAIN_SECONDS
         while not self._ended.wait(pause):
             with self._lock:
                 self._write("")
@@ -92,12 +119,18 @@ class ProgressLines:
             for (name, step), begun in self._active.items()
             if now - begun >= 1
         )
+        rest = f"  {clean(running)[:150]}" if running else ""
+        if self._text and not self._active and now - self._begun >= 1:
+            rest = f"remand: {one_line(self._text, 150)} ({now - self._begun:.0f} s)"
+        if not (line or rest or self._is_shown):
+            return
         start = "\r\x1b[K" if self._is_terminal else ""
         with suppress(OSError, ValueError):
             self._stream.write(f"{start}{clean(line)}\n" if line else start)
-            if running:
-                self._stream.write(f"  {clean(running)[:150]}" + ("" if self._is_terminal else "\n"))
+            if rest:
+                self._stream.write(rest if self._is_terminal else f"{rest}\n")
             self._stream.flush()
+        self._is_shown = self._is_terminal and bool(rest)
 
 
 _STEPS = {"run": ("running", "ran"), "prepare": ("installing", "installed")}
@@ -287,28 +320,3 @@ class Page:
             self._out.print(Text(lead) + line if line else Text(), soft_wrap=True)
         if cut > 0:
             self.command(f"[cut: {cut} more characters; shown by {self._whole}]")
-
-
-class ProgressLine:
-    """What a command is at, once it takes long: one line that changes on a terminal, and a line now and then elsewhere."""
-
-    def __init__(self, out: Any) -> None:
-        self._out = out
-        self._is_terminal = out.isatty()
-        self._due = time.monotonic() + _QUIET_SECONDS
-        self._is_shown = False
-
-    def show(self, text: str) -> None:
-        """Shows how far it has come, unless something was shown just now."""
-        now = time.monotonic()
-        if now < self._due:
-            return
-        self._due = now + (_TERMINAL_SECONDS if self._is_terminal else _LINE_SECONDS)
-        self._out.write(f"\r\x1b[K{text}" if self._is_terminal else f"remand: {text}\n")
-        self._out.flush()
-        self._is_shown = True
-
-    def clear(self) -> None:
-        """Leaves the terminal as it was."""
-        if self._is_shown and self._is_terminal:
-            self._out.write("\r\x1b[K")
