@@ -251,8 +251,11 @@ def _rust_toolchain(home: str) -> tuple[str, ...]:
 
 
 def _program(command: Sequence[str]) -> str:
-    """The program of a command, behind an `env` that sets variables for it."""
-    words = [word for word in command if word != "env" and "=" not in word]
+    """The program of a command, behind an `env` that sets variables or a folder for it."""
+    words = list(command)
+    if words[:2] == ["env", "-C"]:
+        words = words[3:]
+    words = [word for word in words if word != "env" and "=" not in word]
     return words[0] if words else command[0]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from remand.adapters.projects import go, javascript, python, rust
 from remand.adapters.projects.project import Project, Propose, project_in
-from remand.domain.gate.gate import GateProposal, GateProposals
+from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 ECOSYSTEMS: dict[str, Propose] = {
     "python": python.propose,
@@ -14,6 +17,16 @@ ECOSYSTEMS: dict[str, Propose] = {
     "rust": rust.propose,
     "go": go.propose,
 }
+_MANIFESTS = {
+    "python": re.compile(r"pyproject\.toml|setup\.(?:py|cfg)|[^/]*requirements[^/]*\.txt|Pipfile|manage\.py"),
+    "js": re.compile(r"package\.json"),
+    "rust": re.compile(r"Cargo\.toml"),
+    "go": re.compile(r"go\.mod"),
+}
+_NO_PROJECT = re.compile(
+    r"examples?|samples?|fixtures?|docs?|tests?|testdata|templates?|vendor|third_party|node_modules|bench\w*|\..*"
+)
+_MAX_FOLDERS = 4
 
 
 def propose_gates(root: str, paths: list[str], *, uses_lock: bool = True) -> GateProposals:
@@ -22,13 +35,69 @@ def propose_gates(root: str, paths: list[str], *, uses_lock: bool = True) -> Gat
 
 
 def propose_project_gates(project: Project) -> GateProposals:
-    """What a project's files speak for; gates of the same name get their ecosystem's name added."""
+    """What a project's files speak for; gates of the same name get their ecosystem's or their folder's name added."""
     gates: dict[str, GateProposal] = {}
     path: list[str] = []
-    for ecosystem, propose in ECOSYSTEMS.items():
-        found = propose(project)
+    for ecosystem, folder, found in _proposals(project):
         path += found.path
         for proposal in found.gates:
-            name = proposal.name if proposal.name not in gates else f"{ecosystem}-{proposal.name}"
-            gates[name] = replace(proposal, name=name, gate=replace(proposal.gate, name=name))
+            name = proposal.name
+            if name in gates:
+                name = f"{re.sub(r'[^A-Za-z0-9]+', '-', folder).strip('-') or ecosystem}-{name}"
+            gates.setdefault(name, replace(proposal, name=name, gate=replace(proposal.gate, name=name)))
     return GateProposals(gates=tuple(gates.values()), path=tuple(path))
+
+
+def _proposals(project: Project) -> Iterator[tuple[str, str, GateProposals]]:
+    """What each ecosystem proposes, with its folder: for the root, or where that is no such project, for folders in it."""
+    for ecosystem, propose in ECOSYSTEMS.items():
+        manifest = _MANIFESTS[ecosystem]
+        folders = [""] if any(map(manifest.fullmatch, project.paths)) else _folders(project, manifest)
+        found = [(folder, propose(project.below(folder))) for folder in folders]
+        below = [(ecosystem, folder, _in_folder(some, folder)) for folder, some in found if some.gates]
+        yield from below or [(ecosystem, "", propose(project))]
+
+
+def _folders(project: Project, manifest: re.Pattern[str]) -> list[str]:
+    """The folders, up to two deep, that hold a manifest; none that lies in another one."""
+    holding = {
+        path.rpartition("/")[0]
+        for path in project.paths
+        if 1 <= path.count("/") <= 2 and manifest.fullmatch(path.rpartition("/")[2])
+    }
+    outer = sorted(folder for folder in holding if folder.partition("/")[0] not in holding - {folder})
+    return [folder for folder in outer if not any(map(_NO_PROJECT.fullmatch, folder.split("/")))][
+        :_MAX_FOLDERS
+    ]
+
+
+def _in_folder(found: GateProposals, folder: str) -> GateProposals:
+    """The same gates, run in a folder of the checkout."""
+    if not folder:
+        return found
+    gates = (
+        replace(
+            one,
+            why=f"{folder}: {one.why}",
+            gate=replace(
+                one.gate,
+                command=_in_folder_command(one.gate.command, folder),
+                prepare=_in_folder_prepare(one.gate.prepare, folder) if one.gate.prepare else None,
+            ),
+        )
+        for one in found.gates
+    )
+    return GateProposals(gates=tuple(gates), path=tuple(f"{folder}/{name}" for name in found.path))
+
+
+def _in_folder_command(command: tuple[str, ...], folder: str) -> tuple[str, ...]:
+    return ("env", "-C", folder, *(command[1:] if command[0] == "env" else command))
+
+
+def _in_folder_prepare(prepare: GatePreparation, folder: str) -> GatePreparation:
+    own = ("--folder", folder) if python.SCRIPT in prepare.command else ()
+    return replace(
+        prepare,
+        command=(*_in_folder_command(prepare.command, folder), *own),
+        key=tuple(f"{folder}/{path}" for path in prepare.key),
+    )

@@ -49,6 +49,17 @@ class Project(NamedTuple):
     uses_lock: bool = True
     """False where what a lock file names cannot be installed: then what the project declares is."""
 
+    def below(self, folder: str) -> Project:
+        """The project that lies in a folder of this one."""
+        if not folder:
+            return self
+        return Project(
+            paths=frozenset(path[len(folder) + 1 :] for path in self.paths if path.startswith(f"{folder}/")),
+            read=lambda path: self.read(f"{folder}/{path}"),
+            has_program=lambda path: self.has_program(f"{folder}/{path}"),
+            uses_lock=self.uses_lock,
+        )
+
     def text(self, path: str) -> str:
         """A file's text; empty when it is not tracked."""
         return self.read(path) if path in self.paths else ""

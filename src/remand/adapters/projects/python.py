@@ -13,7 +13,7 @@ from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _LISTED = re.compile(r"(?:[^/]*requirements[^/]*\.txt|requirements/[^/]+\.(?:txt|in))")
-_SCRIPTS = ("setup.py", "setup.cfg", "tox.ini", "noxfile.py", "Pipfile", ".pre-commit-config.yaml")
+SCRIPTS = ("setup.py", "setup.cfg", "tox.ini", "noxfile.py", "Pipfile", ".pre-commit-config.yaml")
 _DEPTH = 12
 
 
@@ -67,9 +67,7 @@ class PythonDependencies:
             if any((match := _REQUIREMENT.match(row)) and _plain(match[1]) == tool for row in rows):
                 return f"{path} lists {tool}"
         word = re.compile(rf"(?<![\w-]){re.escape(tool)}(?![\w])")
-        return next(
-            (f"{path} names {tool}" for path in _SCRIPTS if word.search(self._project.text(path))), ""
-        )
+        return next((f"{path} names {tool}" for path in SCRIPTS if word.search(self._project.text(path))), "")
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -123,7 +121,7 @@ _PACKAGE = re.compile(r"[^/]+/__init__\.py")
 _NO_CODE = re.compile(r"tests?|testing|docs?|examples?|benchmarks?|scripts?|tools?")
 _ENVIRONMENTS = (".venv", "venv")
 _MADE = "{cache}/venv"
-_SCRIPT = "{scripts}/python_environment.py"
+SCRIPT = "{scripts}/python_environment.py"
 _READ_TESTS = 50
 
 
@@ -298,5 +296,5 @@ def _prepare(project: Project, needs: PythonDependencies, tools: tuple[str, ...]
     if "pytest" in tools:
         missing += requirements.plugins(declared) + requirements.undeclared_imports(declared)
         missing += ["pytest-django"] if _django_settings(project, needs) else []
-    command = ("python3", _SCRIPT, _MADE, *requirements.arguments(missing))
+    command = ("python3", SCRIPT, _MADE, *requirements.arguments(missing))
     return GatePreparation(command=command, key=requirements.key)

@@ -219,3 +219,10 @@ def test_where_the_user_keeps_things_is_never_handed_on(state: Path) -> None:
     given = UserRegistries(str(state / "state"))(str(state), has_secrets=True).environment
 
     assert given.keys() == {"UV_INDEX_OWN_USERNAME", "PIP_CONFIG_FILE"}
+
+
+def test_a_program_is_found_behind_the_folder_that_it_runs_in(prefix: Path) -> None:
+    missing = SystemTools().missing_program
+
+    assert missing(("env", "-C", "backend", "A=1", "tool"), [str(prefix / "bin")]) == ""
+    assert missing(("env", "-C", "backend", "other"), [str(prefix / "bin")]) == "other"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from remand.adapters.projects.project import render_toml
 from remand.config.gates import parse_gate_policy
 from remand.domain.gate.gate import Gate, GatePreparation, GateProposal, GateProposals
-from tests.unit.adapters.projects.project_trees import proposed
+from tests.unit.adapters.projects.project_trees import gates, proposed
 from tests.unit.adapters.projects.test_javascript import MODERN as JAVASCRIPT
 from tests.unit.adapters.projects.test_python import MODERN as PYTHON
 from tests.unit.adapters.projects.test_rust_and_go import CRATE, MODULE
@@ -58,3 +58,37 @@ def test_any_words_survive(command: list[str], why: str, key: list[str]) -> None
     ]["tests"]
 
     assert (row["command"], row["prepare"]["key"], row["timeout"]) == (command, key, "90s")
+
+
+def test_projects_in_folders_of_a_repository_get_gates_of_their_own() -> None:
+    files = {
+        "README.md": "",
+        "backend/requirements.txt": "flask\npytest\n",
+        "backend/tests/test_a.py": "",
+        "frontend/package.json": '{"scripts": {"test": "vitest"}, "devDependencies": {"vitest": "*"}}',
+        "frontend/package-lock.json": "{}",
+        "examples/app/package.json": '{"scripts": {"test": "mocha"}}',
+    }
+    found = gates(files)
+
+    assert [*found] == ["tests", "frontend-tests"]
+    assert found["tests"].command[:4] == ("env", "-C", "backend", "{cache}/venv/bin/python")
+    python, js = found["tests"].prepare, found["frontend-tests"].prepare
+    assert python is not None
+    assert python.command[:4] == ("env", "-C", "backend", "python3")
+    assert python.command[-2:] == ("--folder", "backend")
+    assert python.key == ("backend/requirements.txt",)
+    assert js is not None
+    assert js.command[:3] == ("env", "-C", "frontend")
+    assert js.key == ("frontend/package.json", "frontend/package-lock.json")
+
+
+def test_a_project_at_the_root_speaks_for_the_whole_repository() -> None:
+    files = {
+        "pyproject.toml": "",
+        "tests/test_a.py": "",
+        "tools/x/pyproject.toml": "",
+        "tools/x/test_b.py": "",
+    }
+
+    assert [gate.command[0] for gate in gates(files).values()] == ["{cache}/venv/bin/python"]
