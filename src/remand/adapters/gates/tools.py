@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -83,13 +84,50 @@ def note_user_settings(folder: str, environment: Mapping[str, str], root: str) -
         for name in environment.get("PATH", "").split(os.pathsep)
         if os.path.isabs(name)
     )
-    kept = tuple(
-        name for name in dict.fromkeys(folders) if _is_private(name) and not f"{name}/".startswith(own)
+    real = (
+        place for name in dict.fromkeys(folders) for place in (*_behind_shims(name, environment, root), name)
     )
+    kept = tuple(name for name in dict.fromkeys(real) if _is_private(name) and not f"{name}/".startswith(own))
     settings = UserSettings(path=kept, variables=variables)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     atomic_write(os.path.join(folder, _NOTE), msgspec.json.encode(settings), mode=0o600)
     return settings
+
+
+_SHIM_FOLDER = re.compile(r".*/(?:shims|\.volta/bin)")
+"""Where volta, asdf, mise, pyenv and nodenv put programs that look up in a home which version to run."""
+_REAL_PROGRAMS = {
+    "node": ("-p", "process.execPath"),
+    "python3": ("-c", "import sys; print(sys.executable)"),
+    "go": ("env", "GOROOT"),
+}
+"""What makes a program say where it really is."""
+_SHIM_SECONDS = 10.0
+
+
+def _behind_shims(folder: str, environment: Mapping[str, str], root: str) -> Iterator[str]:
+    """The folders of the programs that shims run, as the user has chosen them; gates do not see the home they look in."""
+    if not _SHIM_FOLDER.fullmatch(folder):
+        return
+    for name, words in _REAL_PROGRAMS.items():
+        program = os.path.join(folder, name)
+        if not os.access(program, os.X_OK):
+            continue
+        with suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [program, *words],
+                env=dict(environment),
+                cwd=root,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_SHIM_SECONDS,
+                check=False,
+            )
+            found = done.stdout.strip()
+            place = os.path.join(found, "bin") if name == "go" else os.path.dirname(os.path.realpath(found))
+            if not done.returncode and os.path.isabs(found) and os.path.isdir(place):
+                yield place
 
 
 def _is_private(folder: str) -> bool:

@@ -69,6 +69,7 @@ def use_disk(cache: Path) -> Path:
     work.mkdir(exist_ok=True)
     for name in ("TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "npm_config_cache", "YARN_CACHE_FOLDER"):
         os.environ[name] = str(work)
+    os.environ["COREPACK_ENABLE_DOWNLOAD_PROMPT"] = "0"
     return work
 
 

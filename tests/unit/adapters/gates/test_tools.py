@@ -79,6 +79,20 @@ def test_programs_are_found_where_the_users_own_path_had_them_at_init(
     assert str(state / "certificates") not in path  # whoever calls now may be an agent
 
 
+@pytest.mark.parametrize("shims", [".volta/bin", ".asdf/shims"])
+def test_programs_are_found_behind_the_shims_of_a_version_manager(state: Path, shims: str) -> None:
+    folder, real = state / "home" / shims, state / "home" / "versions" / "20" / "bin"
+    for place in (folder, real):
+        place.mkdir(parents=True)
+    (real / "node").touch(mode=0o755)
+    (folder / "node").write_text(f'#!/bin/sh\n[ "$1" = -p ] && echo {real}/node\n', encoding="utf-8")
+    (folder / "go").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    for name in ("node", "go"):
+        (folder / name).chmod(0o755)
+
+    assert noted(state, PATH=f"{folder}:/usr/bin").path == (str(real), str(folder), "/usr/bin")
+
+
 def test_what_agents_or_everybody_could_write_is_not_noted(state: Path) -> None:
     assert noted(state, PATH=f"{state}/project/node_modules/.bin:{state}/open").path == ()
 
