@@ -88,6 +88,7 @@ _JOINED_NAMES = re.compile(r"([@#]\d+ (?:, [@#]\d+ )*(?:, )?(?:and|or) [@#]\d+ )
 class _Interpretation(Record, kw_only=True):
     """What one pattern makes of a sentence: the requests it may mean, and what is doubtful about them."""
 
+    kind: type[p.TextRequest]
     requests: tuple[p.TextRequest, ...]
     doubt: str
     is_loose: bool
@@ -111,6 +112,13 @@ def interpret_text(text: str, vocabulary: Vocabulary) -> p.TextResult:
         plain = parse_sentence(text, vocabulary, without=p.ORDINARY_WORDS)
         found = _read_whole(plain, vocabulary)
         sentence = plain if found else sentence
+    if not found:
+        # Nobody may be asked about under the name Nobody: in a question a capital makes a name of an ordinary word.
+        found = [
+            one
+            for one in _read_whole(sentence.with_capital_names(), vocabulary)
+            if one.kind in p.QUERY_REQUESTS
+        ]
     if not found:
         return _ask_back(sentence, vocabulary)
     requests = _distinct_requests(found)
@@ -239,7 +247,7 @@ def _read_slots(
     if pattern.is_loose:
         doubts.append(_IS_LOOSE)
     doubt = next((text for text in (doubt, *doubts) if text), "")
-    return _Interpretation(requests=tuple(requests), doubt=doubt, is_loose=pattern.is_loose)
+    return _Interpretation(kind=kind, requests=tuple(requests), doubt=doubt, is_loose=pattern.is_loose)
 
 
 def _find_meanings(

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Protocol
 from unicodedata import category
 
+from msgspec.structs import replace
+
 from remand.domain.access.team import REVIEWERS, USER, Member, Role
 from remand.domain.record import Record
 from remand.domain.text_commands.patterns import ORDINARY_WORDS, TaskName
@@ -175,6 +177,16 @@ class Sentence:
                 word = f"~{place}"
             parts.append(f"{word} ")
         return "".join(parts)
+
+    def with_capital_names(self) -> Sentence:
+        """The sentence with every ordinary word that begins with a capital as a name, except the first word."""
+        changed = [
+            replace(token, shape=spelled)
+            if token.shape in ORDINARY_WORDS and (spelled := self.text[token.start : token.end]).istitle()
+            else token
+            for token in self.tokens[1:]
+        ]
+        return Sentence(self.text, [*self.tokens[:1], *changed])
 
     def text_from(self, place: int) -> str:
         """The original text from a token on."""

@@ -89,6 +89,19 @@ def test_a_question_says_what_is_not_clear(text: str, message: str) -> None:
     assert answer.message == message
 
 
+@pytest.mark.parametrize("name", ["Nobody", "Anton", "Stop"])
+def test_a_question_about_a_name_that_nobody_has_says_so(name: str) -> None:
+    answer = heard(f"Why is {name} locked out?")
+
+    assert isinstance(answer, w.UnclearRequest)
+    assert answer.message.startswith(f"There is no {name} here; the team has Fenster")
+    assert answer.requests == ()
+
+
+def test_a_request_takes_no_ordinary_word_for_a_name() -> None:
+    assert isinstance(heard("Unlock Nobody for #42"), w.UnknownRequest)
+
+
 def test_i_and_me_are_whoever_speaks() -> None:
     assert heard("unlock me for #42", "Fenster") == w.UnlockTextRequest(agent="Fenster", task=ROOF)
     assert heard("why am I locked out?", "Fenster") == w.WhyTextRequest(agent="Fenster")
