@@ -162,8 +162,8 @@ RULES: dict[type[c.Command], CommandRule] = {
     c.AppealRejection: CommandRule(_appeal_rejection, "handoff.appeal task.block",
         "exit_used handoff_closed lease_lost nothing_to_appeal", needs=(FactKind.ANSWER,), is_by_agent=True),
     c.AnswerRejection: CommandRule(_answer_rejection,
-        "edge.create handoff.initiate handoff.lapse handoff.reject.response handoff.resume lockout.set "
-        "node.create task.block task.cancel task.decompose task.defer task.infeasible task.release "
+        "edge.create handoff.initiate handoff.lapse handoff.reject.response handoff.resume "
+        "lockout.clear lockout.set node.create task.block task.cancel task.decompose task.defer task.infeasible task.release "
         "task.reopen",
         "bad_transition closes_cycle handoff_closed locked_out nothing_to_answer own_work", _DIRECTORS,
         needs=(FactKind.ANSWER,), names=("reassign_to",)),

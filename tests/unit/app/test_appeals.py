@@ -149,12 +149,66 @@ def test_a_formal_slip_is_completed_and_not_appealed() -> None:
     assert "Add what is missing" in refusal.message
 
 
-def test_an_agent_that_no_longer_has_the_task_does_not_appeal() -> None:
+def test_an_agent_does_not_appeal_when_another_has_the_task() -> None:
     world = a_world(max_invalid_rejections=1)
     task, taken = overridden(world)
-    assert world.task(task).is_locked_out("Alice")
+    world.claim(task, "Bob")
 
     assert world.refusal(appeal(taken), "Alice").code == "handoff_closed"
+
+
+def test_an_agent_does_not_appeal_when_the_user_is_asked_already() -> None:
+    world = a_world(Team((member("Alice"),)), max_invalid_rejections=1)
+    task, taken = overridden(world)
+    assert world.task(task).status == Status.ESCALATED
+
+    assert world.refusal(appeal(taken), "Alice").code == "handoff_closed"
+
+
+# The rejection that cost the agent the task.
+
+
+def test_the_last_rejection_is_appealed_as_long_as_nobody_has_taken_the_task_over() -> None:
+    world = a_world(max_invalid_rejections=1)
+    task, taken = overridden(world)
+    found = world.task(task)
+    assert (found.is_locked_out("Alice"), found.claims.offers[0].target) == (True, "Bob")
+    decision = last(world, task).decision
+    assert decision is not None
+    assert "remand handoff appeal" in decision.override_message
+
+    world.ask(appeal(taken), "Alice")
+
+    assert (world.task(task).status, world.task(task).claims.offers) == (Status.BLOCKED, ())
+
+
+def test_accepting_it_lifts_the_lockout_here_and_on_the_parts() -> None:
+    record = {**a_rejection("SCOPE_CREEP"), "what_attempted": LAZY["what_attempted"]}
+    world = a_world(max_invalid_rejections=1)
+    task, taken = overridden(world, record)
+    assert world.task(task).is_locked_out("Alice")
+    world.ask(appeal(taken), "Alice")
+
+    world.ask(answer(taken, "ACCEPT_AND_DECOMPOSE"), "Boss")
+
+    parts = world.task(task).links.children
+    assert len(parts) > 1
+    assert not any(world.task(name).is_locked_out("Alice") for name in (task, *parts))
+    assert world.task(task).rejections.invalid_by == ()
+
+
+def test_overriding_it_leaves_the_task_to_others() -> None:
+    world = a_world(max_invalid_rejections=1)
+    task, taken = overridden(world)
+    world.ask(appeal(taken), "Alice")
+    with world.store.read() as view:
+        (question,) = open_questions(view, world.rules, lambda name: task_events(view, name))
+    assert "OVERRIDE" in [option.key for option in question.options]
+
+    world.ask(answer(taken, "OVERRIDE"), "Boss")
+
+    assert world.task(task).is_locked_out("Alice")
+    assert world.ready() == [task]
 
 
 def test_an_appeal_gives_its_reason() -> None:

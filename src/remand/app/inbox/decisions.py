@@ -132,6 +132,8 @@ def decision_options(
     }
     if not task.is_locked_out(filed.agent):
         texts[DecisionType.OVERRIDE.name] = f"Override: {filed.agent} continues it"
+    elif filed.is_appealed:
+        texts[DecisionType.OVERRIDE.name] = "Override: another agent takes it from the queue"
     for agent in eligible_team_agents(view, rules.team, task):
         if agent.name != filed.agent:
             texts[f"{REASSIGN}:{agent.name}"] = f"Override, and reassign to {agent.name}"

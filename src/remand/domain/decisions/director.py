@@ -194,17 +194,17 @@ def override_message(
     lines += [f"- {issue.message}" for issue in issues]
     if is_last:
         lines += ["", "This was your last rejection of this task: it goes to another agent or to a human."]
-        return "\n".join(lines)
-    lines += [
-        "",
-        "Continue the task. If it is still impossible, reject it again with",
-        "1. at least 2 concrete attempts and the result of each,",
-        "2. a specific blocking factor that others can check,",
-        "3. evidence that you saw yourself and that shows it,",
-        "4. an alternative that someone can act on.",
-        "",
-        "A rejection must show the effort behind it.",
-    ]
+    else:
+        lines += [
+            "",
+            "Continue the task. If it is still impossible, reject it again with",
+            "1. at least 2 concrete attempts and the result of each,",
+            "2. a specific blocking factor that others can check,",
+            "3. evidence that you saw yourself and that shows it,",
+            "4. an alternative that someone can act on.",
+            "",
+            "A rejection must show the effort behind it.",
+        ]
     if appeal:
         lines += [
             "",

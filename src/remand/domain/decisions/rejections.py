@@ -16,12 +16,12 @@ from remand.domain.decisions import handoffs as h
 from remand.domain.decisions.notices import ask_user
 from remand.domain.events import tasks as task_events
 from remand.domain.events.event import AnswerEvent, Event, Events
-from remand.domain.events.reviews import LockoutSet
+from remand.domain.events.reviews import LockoutCleared, LockoutSet
 from remand.domain.instant import add_seconds
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type
 from remand.domain.refusals import Refused
 from remand.domain.rejection import TaskRejection
-from remand.domain.task import LastRejection, Status, Task
+from remand.domain.task import CLAIMABLE, LastRejection, Status, Task
 from remand.domain.text.redaction import redact, redact_values
 from remand.domain.validation import validator
 from remand.domain.validation.assessment import Assessment
@@ -90,7 +90,8 @@ def _override_by_director(
     )
     if other and facts.team.target is not None:
         r.require_may_work(task, facts.team.target, facts)
-    if not other and task.is_locked_out(filed.agent):
+    is_out = task.is_locked_out(filed.agent)
+    if not other and is_out and not filed.is_appealed:
         raise Refused("locked_out", f"{filed.agent} may not continue task {task.id}. Use --reassign-to.")
     message = command.message or "The director does not accept the rejection. Continue the task."
     answer = task_events.RejectionAnswered(
@@ -102,9 +103,11 @@ def _override_by_director(
             rejection=record.to_dict(),
             rationale=command.rationale or director.refusal_rationale(record),
             override_message=message,
-            reassign_to=other or filed.agent,
+            reassign_to=other or ("" if is_out else filed.agent),
         ),
     )
+    if is_out and not other:
+        return (answer, *_return_to_queue(task, "the appeal was not accepted"))
     if other:
         offer = h.make_offer(task, other, facts.fresh.handoff_id, context, message)
         return (answer, *_return_to_queue(task, "passed on"), replace(offer, rejection_id=filed.rejection_id))
@@ -182,12 +185,21 @@ def accept_rejection(
         ),
         director="" if command else director.AUTO,
     )
+    lifted = _lift_lockout(task)
     made = _create_tasks(task, drawn, facts.fresh.task_ids)
     if given and drawn.link == "REFINES":
         made = tuple(lockout for name in given for lockout in _inherit_lockouts(task, name))
     outcome = _task_outcome(task, record, drawn, created)
     named = tuple(replace(event, rejection_id=answer.rejection_id) for event in outcome)
-    return (answer, *made, *_link_tasks(task, drawn, created), *named)
+    return (answer, *lifted, *made, *_link_tasks(task, drawn, created), *named)
+
+
+def _lift_lockout(task: Task) -> tuple[LockoutCleared, ...]:
+    """Who appealed with success is locked out no longer for having rejected the task."""
+    filed = task.rejections.last_rejection
+    if filed is None or not filed.is_appealed or not task.is_locked_out(filed.agent):
+        return ()
+    return (LockoutCleared(task_id=task.id, agent=filed.agent, reason="its appeal was accepted"),)
 
 
 def _require_valid_plan(
@@ -250,6 +262,7 @@ def _inherit_lockouts(task: Task, name: str) -> list[Event]:
             team=lockout.team,
         )
         for lockout in task.inheritable_lockouts
+        if not any(lockout.agent == event.agent for event in _lift_lockout(task))
     ]
 
 
@@ -348,7 +361,8 @@ def appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandC
             "nothing_to_appeal",
             f"The rules did not override that rejection; {known.decided_by or 'a director'} decides.",
         )
-    _require_open_handoff(task, command, context)
+    if not has_lost_task(task, filed.agent):
+        _require_open_handoff(task, command, context)
     appeal = task_events.RejectionAppealed(
         task_id=task.id,
         handoff_id=filed.handoff_id,
@@ -358,6 +372,11 @@ def appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandC
     )
     why = f"a director must answer the appeal of {filed.agent}"
     return (appeal, task_events.TaskBlocked(task_id=task.id, reason=why))
+
+
+def has_lost_task(task: Task, agent: str) -> bool:
+    """True when an agent's last rejection cost it the task, and nobody has taken the task over yet."""
+    return task.claim is None and task.status in CLAIMABLE and task.is_locked_out(agent)
 
 
 def has_appealed(task: Task, agent: str) -> bool:

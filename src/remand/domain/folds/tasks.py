@@ -341,7 +341,8 @@ def apply_rejection_appealed(task: Task, event: RejectionAppealed) -> Task:
         return record_conflict(
             task, event, "it was not overridden by the rules, or the agent had appealed before"
         )
-    if not task.is_held_under(event.handoff_id, event.agent):
+    is_out = task.claim is None and task.is_locked_out(event.agent)
+    if not is_out and not task.is_held_under(event.handoff_id, event.agent):
         return record_conflict(
             task, event, f"{event.agent} did not hold the handoff {event.handoff_id} any more"
         )
@@ -423,8 +424,9 @@ def apply_task_blocked(task: Task, event: TaskBlocked) -> Task:
     """
     filed = task.rejections.last_rejection
     is_waiting = filed is not None and filed.is_pending
+    is_out = filed is not None and filed.is_appealed and task.claim is None
     if not event.rejection_id and not (
-        is_waiting and filed is not None and task.is_held_under(filed.handoff_id, filed.agent)
+        is_waiting and filed is not None and (is_out or task.is_held_under(filed.handoff_id, filed.agent))
     ):
         return record_conflict(task, event, "no rejection by who held the task had led to it")
     return advance_task(task, event, claim=None, offers=())
