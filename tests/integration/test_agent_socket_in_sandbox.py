@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -71,7 +72,10 @@ def test_work_is_committed_and_handed_in_from_inside(cell: Cell) -> None:
     done = cell.run("sh", "-c", committing)
     assert done.code == 0, done
     submit = (REMAND, "task", "submit", cell.task, "--json", "--commit")
-    assert cell.run(*submit, "HEAD").data["refused"] == "gate_rejected"
+    rejected = cell.run(*submit, "HEAD").data
+    assert rejected["refused"] == "gate_rejected"
+    (report,) = re.findall("Full report: remand (.+)", rejected["message"])
+    assert "# FAILED at " in cell.run(REMAND, *report.split()).out, "the whole report is readable there"
     assert cell.run("sh", "-c", "echo good > work.txt").code == 0
     stop = (REMAND, "hook", "--host", "claude", "stop")
     assert "work.txt" in cell.run(*stop, stdin='{"session_id": "s", "prompt_id": "1"}').out

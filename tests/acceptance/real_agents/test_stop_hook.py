@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from remand.adapters.journal.reader import JournalFile
 from remand.domain.evidence.attempts import ToolUse
 from tests.acceptance.real_agents.agents import Told, run_host, say, shell
-from tests.integration.machine import Machine
+from tests.integration.machine import REMAND, Machine
 
 pytestmark = pytest.mark.more
 
@@ -36,12 +37,12 @@ KEPT = ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_
 class Work:
     """A project with a task that an agent holds, and our hooks in the agent's host."""
 
-    def __init__(self, machine: Machine, host: str, *others: str) -> None:
+    def __init__(self, machine: Machine, host: str, *others: str, options: tuple[str, ...] = ()) -> None:
         self.machine, self.host = machine, host
         self.repository = machine.repository(config=CONFIG)
         self.repository.commit("calc.py", BASE)
         self.repository.commit("test_calc.py", BASE_TESTS)
-        self.repository.ok("init", "--hosts", ",".join((host, *others)))
+        self.repository.ok("init", "--hosts", ",".join((host, *others)), *options)
         self.repository.git("add", "-A")
         self.repository.git("commit", "-q", "-m", "Set up")
         self.task = self.repository.add("Triple a number", "--branch", "triple")
@@ -55,7 +56,11 @@ class Work:
             for name, value in self.machine.environment.items()
             if name in KEPT or name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_"))
         }
-        environment = surroundings | {"REMAND_TASK": self.task, "REMAND_ACTOR": "Fenster"}
+        environment = surroundings | {
+            "REMAND_TASK": self.task,
+            "REMAND_ACTOR": "Fenster",
+            "PATH": f"{Path(REMAND).parent}:/usr/local/bin:/usr/bin:/bin",
+        }
         return run_host(self.host, self.repository.path, self.machine.home, script, environment)
 
     def shell(self, command: str) -> dict[str, Any]:
@@ -121,6 +126,18 @@ def test_a_stop_that_fires_the_hooks_of_two_hosts_counts_once(machine: Machine) 
     uses = journal_of(work.task, machine)
     assert [(one.command, one.exit_status) for one in uses][1] == ("echo so; exit 3", 3)
     assert len(uses) == 3
+
+
+def test_qwen_code_leaves_the_settings_of_ours_as_they_are(machine: Machine) -> None:
+    """It rewrites settings that do not name their version. Tracked ones would then be an uncommitted change."""
+    work = Work(machine, "qwen", options=("--portable",))
+    path = work.repository.path / ".qwen" / "settings.json"
+    before = path.read_bytes()
+    told = work.run(work.write(RIGHT, "Triple"), say("Done."))
+
+    assert path.read_bytes() == before
+    assert (told.code, told.left, len(told.heard)) == (0, [], 2)
+    assert work.shown()["status"] == "provisional"
 
 
 def journal_of(task: str, machine: Machine) -> tuple[ToolUse, ...]:

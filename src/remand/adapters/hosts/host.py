@@ -54,6 +54,7 @@ class McpEntry:
         hint: str = "",
         *,
         arguments: tuple[str, ...] = (),
+        base: dict[str, object] | None = None,
     ) -> None:
         self.path = path
         """The file in the project; empty when the host has none there."""
@@ -63,6 +64,8 @@ class McpEntry:
         self.hint = hint
         """What a person still has to do."""
         self.arguments = ["mcp", *arguments]
+        self.base = base or {}
+        """What a new file starts with."""
 
 
 class FolderTrust:

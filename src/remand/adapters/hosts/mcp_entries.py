@@ -18,7 +18,7 @@ def install_server(entry: McpEntry, text: str | None, program: str) -> str:
 
 def uninstall_server(entry: McpEntry, text: str) -> str | None:
     """The settings without our entry; None when nothing else is in the file."""
-    return _uninstall_toml(text) if entry.is_toml else _uninstall_json(text)
+    return _uninstall_toml(text) if entry.is_toml else _uninstall_json(entry, text)
 
 
 def installed_programs(entry: McpEntry, text: str) -> list[str]:
@@ -29,7 +29,7 @@ def installed_programs(entry: McpEntry, text: str) -> list[str]:
 
 
 def _install_json(entry: McpEntry, text: str | None, program: str) -> str:
-    settings = load_settings(text) if text and text.strip("\ufeff \t\r\n") else {}
+    settings = load_settings(text) if text and text.strip("\ufeff \t\r\n") else dict(entry.base)
     servers = _servers(settings, _SECTION)
     known = servers.get(SERVER_NAME)
     _require_ours(known)
@@ -40,7 +40,7 @@ def _install_json(entry: McpEntry, text: str | None, program: str) -> str:
     return dump_settings(settings, text)
 
 
-def _uninstall_json(text: str) -> str | None:
+def _uninstall_json(entry: McpEntry, text: str) -> str | None:
     settings = load_settings(text)
     servers = _servers(settings, _SECTION)
     if not _is_ours(servers.get(SERVER_NAME)):
@@ -50,7 +50,7 @@ def _uninstall_json(text: str) -> str | None:
         settings[_SECTION] = left
     else:
         del settings[_SECTION]
-    return dump_settings(settings, text) if settings else None
+    return dump_settings(settings, text) if settings not in ({}, entry.base) else None
 
 
 def _fresh(entry: McpEntry, program: str) -> Table:

@@ -9,11 +9,13 @@ from remand.app.scheduler import ports
 
 NAME = "qwen"
 WRITING = "run_shell_command|write_file|edit|Bash|Write|Edit"
+VERSION: dict[str, object] = {"$version": 4}
+"""The form of the settings. Qwen Code rewrites a file that names none or an older one when it starts."""
 SETUP = host.Setup(
     NAME,
     programs=("qwen",),
     out_of_turns=(53, 55),
-    server=host.McpEntry(".qwen/settings.json", {"timeout": host.TOOL_SECONDS * 1000}),
+    server=host.McpEntry(".qwen/settings.json", {"timeout": host.TOOL_SECONDS * 1000}, base=VERSION),
     path=".qwen/settings.json",
     elsewhere=("~/.qwen/settings.json",),
     events=host.claude_names(hook.TASK_COMPLETED, hook.CONFIG_CHANGE),
@@ -27,7 +29,8 @@ SETUP = host.Setup(
     extras={"type": "command"},
     project="QWEN_PROJECT_DIR",
     switch=("disableAllHooks",),
-    host_keys=("$version",),
+    base=VERSION,
+    host_keys=tuple(VERSION),
     hint="Qwen Code reads its hooks when it starts, and again on /hooks.",
 )
 

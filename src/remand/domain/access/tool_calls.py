@@ -134,6 +134,7 @@ _WRITERS = re.compile(
     r"git\s+(?:-\S+\s+\S+\s+)*(?:checkout|restore|rm|mv|apply|am|update-index|clean))\b"
     r"|\bopen\([^)]*['\"][wax+]|write_text|write_bytes|writeFile|appendFile|unlinkSync|rmSync"
 )
+_STAGERS = re.compile(r"^\s*git\s+(?:-\S+\s+\S+\s+)*(?:add|stage|stash)\b")
 _REDIRECTED = re.compile(r"(?<![0-9&])(?:>>?|>\|)\s*['\"]?([^\s'\";&|]+)")
 _GIT = r"\bgit\s+(?:-\S+\s+\S+\s+)*"
 _MOVES = re.compile(
@@ -173,6 +174,11 @@ def find_forbidden(text: str, words: Sequence[str], base: str) -> list[str]:
 def may_write_files(text: str) -> bool:
     """True for a command that writes, moves or deletes the files it names."""
     return _WRITERS.search(text) is not None
+
+
+def may_stage_files(text: str) -> bool:
+    """True for a command that commits or takes back the changes of the files it names, later or at once."""
+    return _STAGERS.search(text) is not None
 
 
 def redirect_targets(text: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from remand.domain.access.tool_calls import (
     find_forbidden,
     is_guarded_file,
     is_read_only_command,
+    may_stage_files,
     may_write_files,
     redirect_targets,
 )
@@ -160,6 +161,9 @@ def _find_touched(command: SimpleCommand, place: LedgerLocation, base: str) -> l
 
 def _find_written(command: SimpleCommand, place: LedgerLocation) -> list[str]:
     """The guarded things that a simple command may write: by their names, from where it runs, or by a pattern."""
+    # By the very file: folders of settings hold what an agent may commit, too.
+    words = command.words[:MANY_WORDS] if may_stage_files(command.text) else ()
+    staged = [word for word in words if _is_setting(word, command.folder, place)]
     text = _with_relative_paths(f"{command.text}\n{' '.join(command.words)}", place)
     named = [mark for mark in _guarded_names() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", text)]
     aims = command.words[1:]
@@ -169,7 +173,12 @@ def _find_written(command: SimpleCommand, place: LedgerLocation) -> list[str]:
         named = [mark for mark in named if any(mark in aim for aim in aims)]
         patterns = tuple(one for one in patterns if one in aims)
     meant = [mark for one in patterns for mark in _match_pattern(one, command.folder, place)]
-    return named or meant or [aim for aim in aims[:MANY_WORDS] if _is_reached(aim, command.folder, place)]
+    return (
+        staged
+        or named
+        or meant
+        or [aim for aim in aims[:MANY_WORDS] if _is_reached(aim, command.folder, place)]
+    )
 
 
 def _with_relative_paths(text: str, place: LedgerLocation) -> str:
@@ -183,6 +192,14 @@ def _is_reached(aim: str, folder: str, place: LedgerLocation) -> bool:
     """True for a word that means a guarded path where its command runs."""
     return not aim.startswith("-") and _is_guarded_path(
         os.path.join(folder, os.path.expanduser(aim)), place, []
+    )
+
+
+def _is_setting(aim: str, folder: str, place: LedgerLocation) -> bool:
+    """True for a word that means a file of the project by which work is judged."""
+    whole = os.path.normpath(os.path.join(folder, aim))
+    return any(
+        whole == os.path.join(root, name) for root in (place.worktree, place.root) for name in _files()
     )
 
 
