@@ -104,3 +104,12 @@ def test_a_lock_that_others_wait_for_is_only_touched_by_whoever_holds_it(reposit
         store.note_progress("writing")
     assert lock.stat().st_mtime_ns > before
     store.close()
+
+
+def test_a_sync_without_a_forge_shows_the_lines_to_add(near_machine: Machine) -> None:
+    said = near_machine.repository().people("sync")
+
+    assert said.code == 3
+    assert '    [forge]\n    kind = "github"' in said.out
+    assert '    repository = "owner/name"\n' in said.out
+    assert "Nothing is lost" not in said.out

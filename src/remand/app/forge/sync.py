@@ -21,6 +21,15 @@ from remand.domain.access.team import Actor
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.forge import ForgeAction
 
+NO_FORGE = """\
+There is no forge in remand.toml. To have one, add these lines on the base branch, with your own repository:
+
+    [forge]
+    kind = "github"              # or "gitea", "gitlab"
+    repository = "owner/name"
+
+and set GITHUB_TOKEN (GITEA_TOKEN, GITLAB_TOKEN) in the shell that calls, or log in with `gh`."""
+
 
 class SyncResult(NamedTuple):
     """What came of one round on the forge."""
@@ -52,10 +61,7 @@ class ForgeSync:
         """The forge of the configuration; the fault says what to do when there is none."""
         found = self._configuration.settings().forge
         if not found.kind:
-            raise ForgeFault(
-                ForgeFaultKind.MISSING,
-                "There is no forge in remand.toml. Add a [forge] table with its kind and its repository.",
-            )
+            raise ForgeFault(ForgeFaultKind.MISSING, NO_FORGE)
         return found
 
     def sync(self, only: Collection[int] = (), *, is_again: bool = False) -> SyncResult:

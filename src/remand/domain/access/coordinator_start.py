@@ -30,7 +30,7 @@ class StartFacts(Record, kw_only=True):
     setting: str = AUTO
     """`[run] coordinator` of the configuration."""
     variable: str = ""
-    """`REMAND_COORDINATOR` of the environment: `off`, `on`, or nothing."""
+    """`REMAND_COORDINATOR` of the environment: `on`, nothing or `auto`; whatever else it is means `off`."""
     agent: str = ""
     """The variable, or the socket, that shows an agent's process."""
     actor: str = ""
@@ -60,8 +60,8 @@ def start_obstacle(facts: StartFacts) -> str:
         return f"{facts.agent} says that an agent calls"
     if facts.actor:
         return f"{facts.actor} acts, and only the user's own commands start one"
-    if facts.variable == OFF:
-        return f"{VARIABLE} is {OFF}"
+    if facts.variable not in ("", AUTO, ON):
+        return f"{VARIABLE} is {facts.variable[:20]}"
     if facts.setting == OFF:
         return f"`[run] coordinator` in remand.toml is {OFF}"
     return _process_obstacle(facts) or ("" if facts.variable == ON else _surroundings_obstacle(facts))

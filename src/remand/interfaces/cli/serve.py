@@ -17,7 +17,7 @@ import msgspec
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
 from remand.app.forge.poll import PollResult
 from remand.app.forge.ports import ForgeFault
-from remand.app.forge.sync import ForgeSync, SyncResult
+from remand.app.forge.sync import NO_FORGE, ForgeSync, SyncResult
 from remand.config import inherited_environment
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.access.coordinator_start import start_obstacle
@@ -89,7 +89,8 @@ def _import(context: Context) -> Result:
 
 def render_poll(polled: PollResult) -> str:
     """What came of a poll, in a few lines."""
-    rows = [f"{polled.trouble} Nothing is lost: the next poll tries again."] if polled.trouble else []
+    hope = "" if polled.trouble == NO_FORGE else " Nothing is lost: the next poll tries again."
+    rows = [f"{polled.trouble}{hope}"] if polled.trouble else []
     if polled.requests or not polled.trouble:
         what = (
             f"{polled.rejections} rejected, {polled.approvals} approved, "

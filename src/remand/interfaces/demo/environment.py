@@ -168,7 +168,11 @@ def _approval_line(event: ReviewApproved, task: Task) -> LineParts:
 
 
 _LINE_BUILDERS: dict[type[Event], Callable[[Any, Task], LineParts]] = {
-    TaskSubmitted: lambda event, _: ("", event.agent, f"submitted {event.commit[:8]}: the gates pass it"),
+    TaskSubmitted: lambda event, task: (
+        "",
+        event.agent,
+        f"submitted {event.commit[:8]}: {'there are no gates' if task.gates.tier in ('', 'none') else 'the gates pass it'}",
+    ),
     LockoutSet: lambda event, _: ("", event.agent, "is locked out of it"),
     TaskReassigned: lambda event, _: ("", event.target, f"takes over: {event.reason}"),
     RejectionAnswered: lambda event, _: (

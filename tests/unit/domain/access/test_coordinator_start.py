@@ -11,6 +11,7 @@ WHO = {
     "agent": ({"agent": "REMAND_TASK"}, "REMAND_TASK says that an agent calls"),
     "actor": ({"actor": "Alice"}, "Alice acts"),
     "variable": ({"variable": "off"}, "REMAND_COORDINATOR is off"),
+    "mistyped": ({"variable": "0ff"}, "REMAND_COORDINATOR is 0ff"),
     "setting": ({"setting": "off"}, "`[run] coordinator` in remand.toml is off"),
     "namespace": ({"namespace": "mount"}, "a mount namespace"),
     "owner": ({"owner": "/home/alice"}, "/home/alice belongs to another user"),
@@ -42,7 +43,7 @@ def test_the_variable_permits_one_where_only_the_surroundings_are_unusual(case: 
     assert not start_obstacle(StartFacts(**facts, variable="on"))
 
 
-@pytest.mark.parametrize("case", [case for case in WHO if case != "variable"])
+@pytest.mark.parametrize("case", [case for case in WHO if case not in ("variable", "mistyped")])
 def test_the_variable_permits_nothing_that_an_agent_or_an_unfit_process_asks_for(case: str) -> None:
     facts, text = WHO[case]
 

@@ -6,9 +6,10 @@ import pytest
 
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationOpened, FeedbackFetched, Finding, ReviewApproved
-from remand.domain.events.tasks import LeaseRenewed, TaskCancelled, TaskSettled
+from remand.domain.events.tasks import LeaseRenewed, TaskCancelled, TaskSettled, TaskSubmitted
 from remand.domain.events.work import GateHeld, GateRejected, Purpose, RunEnded, RunStarted
-from remand.domain.task import Status
+from remand.domain.gate.state import update_gates
+from remand.domain.task import Status, update_task
 from remand.interfaces.demo.environment import DemoLine, Narrator, ObservedEvent
 from remand.testing.builders import (
     H1,
@@ -69,6 +70,19 @@ def test_an_approval_is_told_with_what_was_looked_at_and_is_an_end_when_it_ends_
         DemoLine("done", TITLE, "Lead", "approved by Lead: roof.py:7: holds")
     ]
     assert told(event, status=Status.PROVISIONAL)[0].kind == ""
+
+
+@pytest.mark.parametrize(
+    ("tier", "text"), [("none", "there are no gates"), ("bubblewrap", "the gates pass it")]
+)
+def test_a_submission_without_gates_is_not_said_to_have_passed_any(tier: str, text: str) -> None:
+    task = a_task(status=Status.PROVISIONAL)
+    event = TaskSubmitted(task_id=T1, handoff_id=H1, agent="Alice", commit="0123456789")
+    observed = ObservedEvent(event, update_task(task, gates=update_gates(task.gates, tier=tier)))
+
+    (line,) = Narrator(lambda _: "").lines(observed)
+
+    assert line.text == f"submitted 01234567: {text}"
 
 
 def test_an_answer_says_what_was_decided_and_why() -> None:
