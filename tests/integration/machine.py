@@ -31,9 +31,12 @@ PATIENCE = 180.0
 """How long a busy machine may take for anything; what is there sooner is not waited for."""
 _REMINDER = re.compile(
     r"remand: (\d+ (questions? waits? for you|events? (is|are) held back)|the log is not whole"
-    r"|the base branch does not trust this machine's key)[^\n]*\n"
+    r"|the base branch does not trust this machine's key|[^\n]*\d s\)$)[^\n]*\n",
+    re.MULTILINE,
 )
-"""What calls say beside their answers: of open questions, events held back, a damaged log, and a key that nobody trusts."""
+"""What calls say beside their answers: of open questions, events held back, a damaged log, a key that nobody trusts, and
+on a busy machine what they are at.
+"""
 
 
 class Said(NamedTuple):
