@@ -106,9 +106,9 @@ def install_missing(installer: list[str], environment: Path, packages: list[str]
 
 def install_declared(options: argparse.Namespace) -> list[str]:
     """Installs what the project declares, at once or, where that does not fit together, part by part."""
-    make_environment(options.environment)
-    installer = pip_of(options.environment)
     settings = toml("pyproject.toml")
+    make_environment(options.environment, wanted_python(settings))
+    installer = pip_of(options.environment)
     if options.no_project:
         project = [*own_requirements(settings, options.extra)]
     else:
@@ -154,11 +154,57 @@ def pin_versions(environment: Path, pins: Path) -> None:
     pins.write_text("".join(sorted(rows)), encoding="utf-8")
 
 
-def make_environment(folder: Path) -> None:
-    """Makes an environment with pip in it, by `venv` or, where a system leaves that out, by uv."""
+def make_environment(folder: Path, wanted: str = "") -> None:
+    """Makes an environment with pip in it, by `venv` or, where a system leaves that out, by uv.
+
+    `wanted` is what the project says of Python's version: another interpreter is used where this one is not in it.
+    """
     uv = shutil.which("uv")
-    if run([sys.executable, "-m", "venv", str(folder)], is_fatal=not uv) and uv:
-        run([uv, "venv", "--seed", "--clear", str(folder)])
+    python = find_interpreter(wanted)
+    if not python and not uv:
+        has = ".".join(map(str, sys.version_info[:2]))
+        fail(f"the project asks for Python {wanted}, and there is only {has}: install one that fits, or uv")
+    if not python or (run([python, "-m", "venv", str(folder)], is_fatal=not uv) and uv):
+        version = ["--python", wanted] if wanted and not python else []
+        run([str(uv), "venv", "--seed", "--clear", *version, str(folder)])
+
+
+def find_interpreter(wanted: str) -> str:
+    """This interpreter, or else the newest in PATH whose version the project asks for; empty when there is none."""
+    if is_python_in(wanted, sys.version_info[:2]):
+        return sys.executable
+    others = (
+        shutil.which(f"python3.{minor}") for minor in range(30, 7, -1) if is_python_in(wanted, (3, minor))
+    )
+    return next(filter(None, others), "")
+
+
+def is_python_in(wanted: str, version: tuple[int, ...]) -> bool:
+    """True when a version, by its first two parts, is in a range; also for a range that is not understood."""
+    for bound in filter(None, wanted.replace(" ", "").split(",")):
+        found = re.match(r"(>=|<=|>|<|==|~=|\^|~|)(\d+)\.(\d+)", bound)
+        if found is None:
+            continue
+        limit = (int(found[2]), int(found[3]))
+        is_met = {
+            ">=": version >= limit,
+            "<=": version <= limit,
+            ">": version >= limit,
+            "<": version < limit,
+            "==": version == limit,
+            "": version == limit,
+        }.get(found[1], version >= limit)
+        if not is_met:
+            return False
+    return True
+
+
+def wanted_python(settings: dict[str, Any]) -> str:
+    """The versions of Python that a project asks for; empty where it does not say."""
+    found = at(settings, "project", "requires-python") or at(
+        settings, "tool", "poetry", "dependencies", "python"
+    )
+    return found if isinstance(found, str) else ""
 
 
 def pip_of(environment: Path) -> list[str]:
@@ -228,7 +274,7 @@ def group_requirements(settings: dict[str, Any], name: str, depth: int = 0) -> I
     if name in ("packages", "dev-packages"):
         table = at(toml("Pipfile"), name)
         yield from (poetry_requirement(package, wanted) for package, wanted in table.items())
-    hatch = at(settings, "tool", "hatch", "envs", name)
+    hatch = at(toml("hatch.toml"), "envs", name) or at(settings, "tool", "hatch", "envs", name)
     yield from (*(at(hatch, "dependencies") or ()), *(at(hatch, "extra-dependencies") or ()))
 
 

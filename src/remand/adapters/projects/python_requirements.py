@@ -70,6 +70,7 @@ _PLUGINS = {
 _HOOKS = {"ruff": "ruff-pre-commit", "mypy": "mirrors-mypy"}
 """The repositories from which pre-commit takes a tool."""
 _HOOK_PACKAGE = re.compile(r"(?<![\w.=<>~!-])([A-Za-z][\w.-]*(?:\[[\w,-]+\])?(?:[<>=!~]=?[\w.*]+)?)")
+_HATCH_PARTS = ("features", "dependency-groups")
 PIPFILE_GROUPS = ("packages", "dev-packages")
 _INSTALLABLE = ("setup.py", "setup.cfg", "pyproject.toml")
 MAX_PACKAGES = 60
@@ -153,6 +154,7 @@ class PythonRequirements:
         ]
         self.files = self._requirement_files()
         self.packages: list[str] = []
+        self._add_from_hatch()
         self._add_from_tox()
         self._add_from_nox()
         self.extras = list(dict.fromkeys(self.extras))
@@ -161,7 +163,7 @@ class PythonRequirements:
     @property
     def key(self) -> tuple[str, ...]:
         """The files that decide what is installed."""
-        named = (*_INSTALLABLE, self.lock, "Pipfile", *self._with_includes(self.files))
+        named = (*_INSTALLABLE, "hatch.toml", self.lock, "Pipfile", *self._with_includes(self.files))
         return tuple(path for path in dict.fromkeys(named) if path in self._project.paths)
 
     def arguments(self, tools: list[str]) -> list[str]:
@@ -239,9 +241,19 @@ class PythonRequirements:
         poetry = _at(settings, "tool", "poetry")
         yield from _at(poetry, "group")
         yield from ["dev"] if "dev-dependencies" in poetry else []
-        yield from _at(settings, "tool", "hatch", "envs")
+        yield from self._hatch_environments()
         pipfile = _toml(self._project.text("Pipfile"))
         yield from (name for name in PIPFILE_GROUPS if name in pipfile)
+
+    def _hatch_environments(self) -> dict[str, Any]:
+        own = _at(_toml(self._project.text("hatch.toml")), "envs")
+        return {**_at(self._settings, "tool", "hatch", "envs"), **own}
+
+    def _add_from_hatch(self) -> None:
+        """What Hatch's environments for tests and checkers take of the project; the rest is a group."""
+        for name, table in self._hatch_environments().items():
+            if name in self.groups:
+                self._add_environment([], *(",".join(_strings(_at(table).get(key))) for key in _HATCH_PARTS))
 
     def _extra_names(self) -> Iterator[str]:
         settings = self._settings

@@ -178,7 +178,8 @@ class Preparation:
     ) -> AbstractContextManager[str]:
         files = [self._environment.mirror.file(tree, path) for path in prepare.key]
         content = [b"-" if content is None else sha256(content).digest() for content in files]
-        parts = (prepare, content, self._path, self._scripts_digest(prepare))
+        # Its words alone: an encoded record tells a default from the same value that was read from a file.
+        parts = (prepare.command, prepare.key, content, self._path, self._scripts_digest(prepare))
         name = sha256(_encode_step(parts)).hexdigest()[:24]
         base = [self._environment.mirror.file(base_tree, path) for path in prepare.key] if base_tree else None
 

@@ -122,9 +122,9 @@ class GateRunner:
         return measured
 
     def _key(self, gate: Gate, tree: str, prepared: str) -> str:
-        plain = replace(gate, require={}, paths=(), required=True)
+        plain = (gate.command, gate.parser, gate.timeout, gate.retries)
         parts = (
-            "measured 1",
+            "measured 2",
             tree,
             plain,
             os.path.basename(prepared),

@@ -368,3 +368,15 @@ def test_mypy_looks_only_at_what_is_there() -> None:
     assert targets('[tool.mypy]\nfiles = ["a", "tests/*.py"]\n') == ()
     assert targets("[mypy]\nfiles = a, tests\n", "setup.cfg") == ()
     assert targets("[mypy]\nfiles = a, gone\n", "mypy.ini") == ("a",)
+
+
+def test_hatchs_own_file_is_read() -> None:
+    files = {
+        "pyproject.toml": '[project.optional-dependencies]\nhttp = ["x"]\n[build-system]\n',
+        "hatch.toml": '[envs.default]\ndependencies = ["pytest"]\nfeatures = ["http"]\n[envs.docs]\nfeatures = ["d"]\n',
+    }
+    prepare = gates(files | TEST)["tests"].prepare
+
+    assert prepare is not None
+    assert "--group default --extra http" in " ".join(prepare.command)
+    assert prepare.key == ("pyproject.toml", "hatch.toml")

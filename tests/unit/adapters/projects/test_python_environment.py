@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,47 @@ def test_chosen_versions_are_pinned_and_the_projects_own_is_not(tmp_path: Path) 
     environment.pin_versions(tmp_path / "venv", tmp_path / "pins" / "constraints.txt")
 
     assert (tmp_path / "pins" / "constraints.txt").read_text(encoding="utf-8") == "a==1.0\nb_c==2\n"
+
+
+def test_environments_of_hatchs_own_file_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hatch.toml").write_text('[envs.test]\ndependencies = ["pytest"]\n', encoding="utf-8")
+
+    assert [*environment.group_requirements({}, "test")] == ["pytest"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_met"),
+    [
+        (">=3.11", True),
+        (">=3.12", False),
+        (">=3.8,<3.11", False),
+        ("^3.9", True),
+        (">3.7.0", True),
+        ("==3.11.*", True),
+        ("!=3.11.1", True),
+        ("", True),
+        ("odd", True),
+    ],
+)
+def test_a_projects_range_of_pythons_is_understood(wanted: str, is_met: bool) -> None:
+    assert environment.is_python_in(wanted, (3, 11)) is is_met
+
+
+def test_another_python_is_used_where_the_project_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: "/x/python3.29" if name == "python3.29" else None)
+
+    assert environment.find_interpreter(">=3.25") == "/x/python3.29"
+    assert environment.find_interpreter(">=3.30") == ""
+    assert environment.find_interpreter(">=3.8") == sys.executable
+
+
+def test_what_is_missing_is_said_where_no_python_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+
+    with pytest.raises(
+        SystemExit, match=r"asks for Python >=3.30, and there is only 3\.\d+: install one that fits"
+    ):
+        environment.make_environment(tmp_path / "venv", ">=3.30")

@@ -301,6 +301,18 @@ def test_without_a_base_only_a_trial_of_the_users_own_head_is_given_secrets(tmp_
     assert registries.asked == [True]
 
 
+def test_what_init_prepared_and_measured_is_found_again_by_the_rules_that_it_wrote(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path / "prepared", JobResult("exited", 0))
+    try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+    read = replace(
+        PREPARED_LINT, timeout=float("600"), prepare=replace(PREPARED_LINT.prepare, timeout=float("900"))
+    )
+    stage.policy = replace(stage.policy, gates=(read,))
+    stage.verdict()
+
+    assert [job.command[0] for job in stage.jobs].count("install") == 1
+
+
 def test_versions_that_a_prepare_step_chose_outlive_its_folder(tmp_path: Path) -> None:
     stage, _ = prepared_stage(tmp_path / "prepared", JobResult("exited", 0))
     found: list[list[str]] = []
