@@ -475,6 +475,23 @@ TOOLS: list[tuple[str, str, dict[str, Any], tuple[object, ...]]] = [
         },
         ("run_shell_command", "x", (), 0, False, "Output: fine", None),
     ),
+    *(
+        (
+            "gemini",
+            hook.POST_TOOL,
+            {
+                "tool_name": "run_shell_command",
+                "tool_input": {"command": "x"},
+                "tool_response": {"llmContent": text},
+            },
+            ("run_shell_command", "x", (), code, bool(code), text, None),
+        )
+        for text, code in (
+            ("<untrusted_context>\nOutput: fine\nProcess Group PGID: 7\n</untrusted_context>", 0),
+            ("<untrusted_context>\nOutput: hi\nExit Code: 3\nProcess Group PGID: 7\n</untrusted_context>", 3),
+            ("<untrusted_context>\nOutput: (empty)\nSignal: 9\n</untrusted_context>", None),
+        )
+    ),
     (
         "qwen",
         hook.POST_TOOL,
@@ -516,6 +533,20 @@ TOOLS: list[tuple[str, str, dict[str, Any], tuple[object, ...]]] = [
             "tool_response": {"content": [{"type": "text", "text": "a"}], "metadata": {"exit_code": 0}},
         },
         ("terminal", "ls", (), 0, False, "a", None),
+    ),
+    (
+        "openhands",
+        hook.POST_TOOL,
+        {
+            "tool_name": "terminal",
+            "tool_input": {"command": "exit 3"},
+            "tool_response": {
+                "content": [{"type": "text", "text": "reset"}],
+                "is_error": True,
+                "exit_code": -1,
+            },
+        },
+        ("terminal", "exit 3", (), None, True, "reset", None),
     ),
     (
         "openhands",

@@ -1,4 +1,4 @@
-"""The real Claude Code and the real Codex understand what our adapters say, and say what they understand."""
+"""Real hosts understand what our adapters say, and say what they understand."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from remand.adapters.hosts import claude, codex, codex_settings, settings
 from remand.adapters.hosts.host import Rendered, Setup
+from remand.adapters.hosts.table import HOSTS
 from remand.app import hook_calls as hook
 from remand.app.hook_calls import HookAnswer, HookCall
-from tests.acceptance.real_agents.agents import Told, run_claude, run_codex, say, use
+from tests.acceptance.real_agents.agents import CLIS, Told, run_claude, run_codex, say, shell, use
 
 pytestmark = pytest.mark.more
 
@@ -44,7 +45,7 @@ class Stage:
     def install(self, setup: Setup) -> Path:
         """Puts our hooks into the settings of a host."""
         path = self.project / setup.path
-        path.parent.mkdir()
+        path.parent.mkdir(parents=True)
         path.write_text(settings.install_hooks(setup, None, [str(self.program)]))
         return path
 
@@ -199,6 +200,49 @@ class TestCodex:
         assert {event for event, _ in stage.payloads()} == set(codex.SETUP.events) - {hook.SUBAGENT_STOP}
         config = (stage.home / ".codex" / "config.toml").read_text()
         assert codex_settings.find_distrust(config, str(path), entries) == ""
+
+
+FAILING = "sh -c 'echo hi; exit 3'"
+"""The shell of OpenHands does not outlive a bare `exit`."""
+
+
+@pytest.mark.parametrize("host", CLIS)
+class TestOtherHosts:
+    @pytest.fixture
+    def told(self, host: str, stage: Stage) -> Told:
+        module = HOSTS[host]
+        stage.install(module.SETUP)
+        stage.prepare(hook.PRE_TOOL, module.render(hook.PRE_TOOL, HookAnswer.deny("Protected file.")))
+        stage.prepare(hook.STOP, module.render(hook.STOP, HookAnswer.block(REASON)))
+        script = [
+            shell(host, "echo denied > denied.txt"),
+            shell(host, "echo fine"),
+            shell(host, FAILING),
+            say("Done."),
+            say("Now really done."),
+        ]
+        return CLIS[host].run(stage.project, stage.home, script, {})
+
+    def test_it_hears_what_we_answer_and_we_understand_what_it_says(
+        self, host: str, stage: Stage, told: Told
+    ) -> None:
+        assert "Protected file." in told.request(1)
+        assert "73 failures (requires 100% pass)" in told.request(4)
+        assert (told.code, told.left) == (0, []), told.err[-1000:]
+        assert "Now really done." in told.out
+        assert not (stage.project / "denied.txt").exists()
+        calls = [HOSTS[host].read(event, data) for event, data in stage.payloads()]
+
+        check_one_session(calls, stage.project)
+        stops = [call for call in calls if call.event == hook.STOP]
+        assert len(stops) == 2
+        assert [call.is_timed for call in stops] == [host != "openhands"] * 2, "OpenHands tells no time"
+        ran = [call.tool for call in calls if call.event in hook.TOOL_RESULT_EVENTS and call.tool]
+        seen = [
+            (tool.command, tool.exit_code, tool.has_failed) for tool in ran if "denied" not in tool.command
+        ]
+        assert seen == [("echo fine", 0, False), (FAILING, 3, True)]
+        assert "hi" in ran[-1].output
 
 
 def check_one_session(calls: list[HookCall], project: Path) -> None:

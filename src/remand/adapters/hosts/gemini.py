@@ -63,10 +63,14 @@ def read(event: str, data: bytes) -> HookCall:
     )
 
 
+WRAPPER = "<untrusted_context>\n"
+"""What newer versions put before the output of a command."""
+
+
 def gemini_exit_code(output: str) -> int | None:
     """The exit code of a command, which is told only when it is not 0."""
     code = host.exit_code_in_text(output, "Exit Code: ")
-    has_ended = output.startswith("Output: ") and "\nSignal: " not in output
+    has_ended = output.removeprefix(WRAPPER).startswith("Output: ") and "\nSignal: " not in output
     return 0 if code is None and has_ended else code
 
 

@@ -286,11 +286,11 @@ def tool_output(answered: Payload) -> str:
 
 
 def exit_code_field(answered: Payload) -> int | None:
-    """The exit code that a host tells in a field of its own."""
+    """The exit code that a host tells in a field of its own; -1 is what OpenHands says when it does not know."""
     figure = answered.number("exit_code", "exitCode", "returnCode")
     if figure is None:
         figure = answered.part("metadata").number("exit_code", "exitCode")
-    return None if figure is None else int(figure)
+    return None if figure is None or figure < 0 else int(figure)
 
 
 def exit_code_in_text(text: str, mark: str) -> int | None:
