@@ -694,6 +694,16 @@ class TestTheBranch:
 
 
 class TestWhatIsSaid:
+    def test_task_show_tells_the_story_in_sentences_with_the_findings(self, team: Repository) -> None:
+        task = team.add("A component", "--alias", "#42")
+        reject(team, task, handed_in(team, task, "Fenster"), "src/a.py:3: It leaks")
+        told = [line.strip() for line in team.people("task", "show", "#42").out.splitlines()]
+
+        assert any(line.endswith("Fenster took it, attempt 1.") for line in told)
+        assert any("Lead" in line and " rejected " in line and line.endswith(").") for line in told)
+        assert "blocking: src/a.py:3: It leaks" in told
+        assert not any("data={" in line or "handoff_id=" in line for line in told)
+
     def test_guidance_after_a_dash_reaches_the_unlocked_agent(self, team: Repository) -> None:
         task = team.add("A component", "--alias", "#42")
         reject(team, task, handed_in(team, task, "Fenster"), "No")

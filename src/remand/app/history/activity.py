@@ -163,13 +163,18 @@ def _longer_text(event: Event) -> str | None:  # noqa: C901, PLR0912 - one case 
             return None
 
 
-def event_text(event: Event) -> str:
-    """An event in a few words, on one line and with nothing hidden in it."""
+def event_words(event: Event) -> str:
+    """An event in words, with all of its reason."""
     text = _longer_text(event)
     if text is None:
         reason = _reason_suffix(getattr(event, "reason", ""))
         text = f"{_TEMPLATES.get(type(event), '{0.name}').format(event)}{reason}"
-    return single_line(text, MAX_WORDS)
+    return text
+
+
+def event_text(event: Event) -> str:
+    """An event in a few words, on one line and with nothing hidden in it."""
+    return single_line(event_words(event), MAX_WORDS)
 
 
 def _reason_suffix(reason: object) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from remand.app.events.task_folds import task_events
 from remand.app.history import task_history
-from remand.app.history.activity import REJECTION_EVENTS, event_text
+from remand.app.history.story import tell_story
 from remand.app.inbox.held_findings import HeldWork
 from remand.app.inbox.objections import task_objections
 from remand.app.prompts import read_rejection_context, render_prompt
@@ -43,6 +43,8 @@ MOST_UNCONFIRMED = 50
 """How many events without effect are shown of a task."""
 MOST_COMMANDS = 50
 """How many commands stand under the list of tasks."""
+_STORY_INDENT = 23
+"""Where the findings and reasons of a story begin: below the sentence that they belong to."""
 _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 
 
@@ -229,22 +231,7 @@ def _page(
         ("asserted", f"{asserted} (unverified: they named themselves)" if asserted else ""),
         ("scope", task.details.scope),
     ]
-    lines = [
-        f"{row['review_id']}: {row['reviewer']}{' (asserted)' if row['asserted'] else ''} rejected {row['commit'][:12]}"
-        f"{', retracted' if row['is_retracted'] else ''}"
-        for row in data["reviews"]
-        if row["event"] == "review.reject"
-    ]
-    lines += remarks
-    lines += [
-        f"{row['escalation_id']}: {one_line(row['reason'], 200)}, "
-        + (f"answered {row['option']} by {row['answered_by']}" if row["option"] else row["status"])
-        for row in data["escalations"]
-    ]
-    history = [
-        (row["ts"][:19], row["event"], row["actor"], _event_text(event, row))
-        for event, row in zip(events, data["history"], strict=True)
-    ]
+    story = tell_story(events, data["asserted"])
     problems = [
         f"conflict: {conflict.event} at {conflict.at[:19]}: {conflict.why}"
         for conflict in task.inbox.conflicts
@@ -258,6 +245,7 @@ def _page(
         problems.append("unconfirmed: there are more; remand log verify lists them")
 
     def show(out: Console) -> None:
+        from rich.padding import Padding
         from rich.text import Text
 
         out.print(Text(clean(task.title), style="bold"))
@@ -265,25 +253,17 @@ def _page(
         if held is not None:
             _, _, block = render_held_work(held, most=len(held.findings)).partition("\n")
             write_unwrapped(out, f"{HELD_HEADING}\n{block}")
-        for line in lines:
+        for line in remarks:
             out.print(Text(clean(line)))
-        table(("time", "event", "actor", "what"), history, "")(out)
+        out.print()
+        for at, sentence, details in story:
+            out.print(Text(at[:19].replace("T", " "), style="dim") + Text(f"  {clean(sentence)}"))
+            for detail in details:
+                out.print(Padding.indent(Text(clean(detail)), _STORY_INDENT))
         for line in problems:
             out.print(Text(clean(line), style="red"))
 
     return show
-
-
-def _event_text(event: Event, row: dict[str, Any]) -> str:
-    if isinstance(event, REJECTION_EVENTS):
-        return one_line(event_text(event), 200)
-    skipped = ("ts", "event", "actor", "event_id", "id", "type", "task_id", "context", "epoch", "asserted")
-    parts = [
-        f"{name}={value}"
-        for name, value in row.items()
-        if name not in skipped and value not in ("", [], {}, None)
-    ]
-    return one_line("  ".join(parts), 120)
 
 
 @command("task prompt", argument("id"), argument("--agent"))
