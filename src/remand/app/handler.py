@@ -15,7 +15,14 @@ from remand.app.events.task_folds import TaskSource, task_events
 from remand.app.facts import NO_EXTERNAL_FACTS, ExternalFacts, FactLookup
 from remand.app.ports import Clock, Ids, Repository
 from remand.app.requests import Acceptance, Answer, Request, Rules, require_valid_request
-from remand.app.tasks.lookup import Lineage, People, find_task_id, lockout_facts
+from remand.app.tasks.lookup import (
+    Lineage,
+    People,
+    find_task_id,
+    lockout_facts,
+    resolve_handoff_id,
+    resolve_task_id,
+)
 from remand.app.tasks.queue import agent_pool, is_suitable
 from remand.domain import commands as c
 from remand.domain import ids
@@ -282,10 +289,10 @@ class RequestHandler:
         for name in _TASK_FIELDS[type(command)]:
             value = getattr(command, name)
             if value:
-                changes[name] = tuple(find_task_id(self.tx, item) or item for item in value)
+                changes[name] = tuple(resolve_task_id(self.tx, item) or item for item in value)
         handoff = getattr(command, "handoff_id", "")
         if handoff:
-            changes["handoff_id"] = ids.parse_handoff_id(handoff) or handoff
+            changes["handoff_id"] = resolve_handoff_id(self.tx, handoff) or handoff
         return replace(command, **changes) if changes else command
 
     def _canonical_rejection(self, rejection: dict[str, Any], people: People) -> dict[str, Any]:
@@ -306,7 +313,7 @@ class RequestHandler:
         if isinstance(command, c.AddTask):
             return self._source.get(ids.parse_task_id(command.own_id) or "")
         if isinstance(command, c.HandoffCommand):
-            name = ids.parse_handoff_id(command.handoff_id) or ""
+            name = resolve_handoff_id(self.tx, command.handoff_id)
             return self._source.get(self.tx.names.find_task_id(name), is_verified=is_verified)
         name = getattr(command, "task_id", "")
         if isinstance(command, c.ClaimTask) and not name:
@@ -314,7 +321,7 @@ class RequestHandler:
             return self._next_task(actor or team.actor(self._plain_team.people.recorded_name(said)))
         if isinstance(command, c.AssignTask) and not name:
             return self._next_task(self._rules.team.actor(command.agent))
-        found = find_task_id(self.tx, name) or ids.parse_task_id(name) or ""
+        found = resolve_task_id(self.tx, name) or ids.parse_task_id(name) or ""
         return self._source.get(found, is_verified=is_verified)
 
     def _next_task(self, actor: Actor) -> Task | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -50,7 +50,7 @@ from remand.app.ports import (
     SessionMarks,
 )
 from remand.app.requests import Acceptance, Answer, Request, Rules, is_valid_request
-from remand.app.tasks.lookup import find_task_id, open_handoff_task
+from remand.app.tasks.lookup import open_handoff_task, resolve_handoff_id, resolve_task_id
 from remand.domain import commands as c
 from remand.domain.access.keys import PublicKey, parse_trust
 from remand.domain.access.team import THE_COORDINATOR, Actor
@@ -58,10 +58,11 @@ from remand.domain.decisions.findings import find_rejected_change, find_rejected
 from remand.domain.decisions.handoffs import submission_branch
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.events.log import VOIDS
-from remand.domain.ids import make_session_name, parse_handoff_id
+from remand.domain.ids import make_session_name
 from remand.domain.instant import Instant
 from remand.domain.preconditions import require_user
 from remand.domain.record import NamedTuple
+from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import signatures
@@ -341,11 +342,13 @@ class Ledger(LogFiles):
         return found
 
     def task_of(self, ask: c.Command) -> Task | None:
-        """The task an ask names, by its id, an alias or a handoff."""
-        name = parse_handoff_id(getattr(ask, "handoff_id", "")) or ""
-        with self.store.read() as view:
-            named = find_task_id(view, getattr(ask, "task_id", "")) or view.names.find_task_id(name)
+        """The task an ask names, by its id, an alias or a handoff; the end of several ids names none."""
+        handoff = getattr(ask, "handoff_id", "")
+        with suppress(Refused), self.store.read() as view:
+            name = resolve_handoff_id(view, handoff) if handoff else ""
+            named = resolve_task_id(view, getattr(ask, "task_id", "")) or view.names.find_task_id(name)
             return view.tasks.get(named) if named else None
+        return None
 
     def _append(self, tx: Transaction, signer: Signer, entries: list[EventEntry]) -> None:
         """Writes the events of one change and the signature that covers them, in one go."""

@@ -11,6 +11,7 @@ _TASK = lazy_pattern(r"T-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _STAMPED = lazy_pattern(r"\bT-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}\b")
 _STAMP = lazy_pattern(r"T-([0-9]{8})-([0-9]{6})-[0-9a-f]{4,8}$")
 _HANDOFF = lazy_pattern(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_END = lazy_pattern(r"(?:[TH]-)?((?:[0-9]{1,6}-)?[0-9a-f]{4,8})")
 _RUN = lazy_pattern(r"RUN-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _ALIAS = lazy_pattern(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
 MAX_AGENT_NAME = 64
@@ -55,6 +56,16 @@ def parse_handoff_id(text: str) -> str | None:
     """The bare handoff id in `H-…` or `handoff:H-…`; None when it is none."""
     bare = text.removeprefix("handoff:")
     return bare if _HANDOFF.fullmatch(bare) else None
+
+
+def parse_id_end(text: str) -> str:
+    """The last characters of an id, by which people may name it; empty for a whole id, and for what cannot be one."""
+    match = _END.fullmatch(text.removeprefix("task:").removeprefix("handoff:"))
+    return match[1] if match else ""
+
+
+MIN_END = 4
+"""How many characters of an id are shown at least: fewer would soon be the end of another."""
 
 
 def parse_run_id(text: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from remand.startup import lazy_pattern
@@ -27,6 +27,8 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Wait until its run has ended; `remand top` shows it."),
     "already_claimed": ("Another agent holds the task under a lease.",
         "Claim another task, or wait until the lease is released or expires."),
+    "ambiguous_id": ("Several ids end in these characters.",
+        "Give more of the id's last characters, the whole id, or an alias such as '#42'."),
     "bad_value": ("A value has the wrong form.", "Correct the value the message names."),
     "bad_transition": ("The task's status does not allow this.",
         "See `remand task show ID`; docs/lifecycle.md lists what each status allows."),
@@ -159,6 +161,13 @@ def require_task(found: T | None, name: str) -> T:
 def unknown_task_refusal(name: str) -> Refused:
     """The refusal of a name that no task has."""
     return Refused("unknown_task", f"There is no task {name}.")
+
+
+def require_one_id(found: Sequence[str], end: str) -> str:
+    """The id that an end stands for, empty when none ends so; refuses the end of several."""
+    if len(found) > 1:
+        raise Refused("ambiguous_id", f"{end} is the end of several ids: {', '.join(found)}.")
+    return found[0] if found else ""
 
 
 def require_handoff(found: T | None, name: str) -> T:

@@ -131,6 +131,9 @@ class NameTable(Protocol):
     def find_task_id(self, name: str) -> str:
         """The task an alias or a handoff belongs to; empty when there is none."""
 
+    def ids_with_end(self, end: str, *, are_handoffs: bool = False) -> list[str]:
+        """The first few ids of tasks, or of handoffs, that end so, sorted."""
+
     def find_submitted(self, commit: str, pr: int) -> list[Task]:
         """The tasks whose last submission is a commit, or that have a pull request, by id."""
 

@@ -338,6 +338,15 @@ class TaskContract:
 
             assert [tx.names.find_task_id(name) for name in ("#1", "#2", "H-house#3")] == ["", T1, T1]
 
+    def test_ids_are_found_by_their_ends(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1))
+            tx.tasks.put(a_task(T2))
+        with store.read() as tx:
+            assert tx.names.ids_with_end(T1[-6:]) == [T1]
+            assert T2 not in tx.names.ids_with_end(T1[-6:])
+            assert tx.names.ids_with_end("%") == tx.names.ids_with_end(T1[-6:], are_handoffs=True) == []
+
     def test_of_two_tasks_with_one_alias_the_oldest_has_it(self, new_store: Opener) -> None:
         for order in ((T1, T2), (T2, T1)):
             with new_store().write() as tx:

@@ -335,6 +335,8 @@ INSERT INTO task(n, id, status, due, rank, line, barred, state, marks) VALUES (?
 """
 NAMED = "SELECT min(task) FROM alias WHERE alias = ?"
 HANDED = "SELECT task FROM handoff WHERE id = ?"
+TASKS_WITH_END = "SELECT id FROM task WHERE substr(id, -length(?1)) = ?1 ORDER BY id LIMIT 6"
+HANDOFFS_WITH_END = "SELECT id FROM handoff WHERE substr(id, -length(?1)) = ?1 ORDER BY id LIMIT 6"
 
 HEAD_OF_QUEUE = "SELECT rank, line, barred FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT 32"
 HEAD_OF_LINE = """

@@ -54,6 +54,9 @@ class SqliteNames(Table):
         task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
         return task or ""
 
+    def ids_with_end(self, end: str, *, are_handoffs: bool = False) -> list[str]:
+        return self._db.column(sql.HANDOFFS_WITH_END if are_handoffs else sql.TASKS_WITH_END, (end,))
+
     def find_submitted(self, commit: str, pr: int) -> list[Task]:
         found = read_tasks(self._db, sql.HANDED_IN, (commit, pr or None))
         return sorted(found, key=lambda task: task.id)

@@ -18,6 +18,7 @@ from remand.domain.access.team import (
 )
 from remand.domain.decisions.lockouts import PossibleIdentities, find_possible_identities
 from remand.domain.facts import LockoutFacts
+from remand.domain.refusals import require_one_id
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, INVALID
@@ -110,6 +111,27 @@ def find_task_id(tx: Transaction, name: str) -> str:
     if bare is not None and tx.tasks.get(bare) is not None:
         return bare
     return tx.names.find_task_id(name)
+
+
+def resolve_task_id(tx: Transaction, name: str) -> str:
+    """The task id behind what people may write: an id, an alias, or the end of an id; empty when there is none.
+
+    Refuses the end of several ids, and figures that may as well be an issue's number.
+    """
+    found = find_task_id(tx, name)
+    end = "" if found else ids.parse_id_end(name)
+    if not end:
+        return found
+    issue = [f"#{end}"] if end.isdigit() and tx.names.find_task_id(f"#{end}") else []
+    return require_one_id((*issue, *tx.names.ids_with_end(end)), name)
+
+
+def resolve_handoff_id(tx: Transaction, name: str) -> str:
+    """The handoff id behind an id or the end of one; empty when it can be none. Refuses the end of several."""
+    bare, end = ids.parse_handoff_id(name) or "", ids.parse_id_end(name)
+    if not end or (bare and tx.names.find_task_id(bare)):
+        return bare
+    return require_one_id(tx.names.ids_with_end(end, are_handoffs=True), name) or bare
 
 
 def task_of_handoff(tx: Transaction, handoff_id: str) -> str:

@@ -62,8 +62,8 @@ def argument(*names: str, **options: Any) -> Argument:
     return Argument(names, options, text)
 
 
-_TASK = "the task, by its id or an alias such as '#42'"
-_HANDOFF = "the handoff, by its id (H-…)"
+_TASK = "the task, by its id, an alias such as '#42', or the last characters of its id"
+_HANDOFF = "the handoff, by its id (H-…) or the last characters of it"
 _USUAL_HELP = {
     "id": _TASK,
     "task": _TASK,
@@ -81,6 +81,7 @@ _USUAL_HELP = {
     "--depends-on": "tasks that have to be done first",
     "--to": "the agent that gets it",
     "--title": "a new title",
+    "--status": "only tasks of these statuses",
     "--drop-depends-on": "tasks that it no longer waits for",
 }
 """What arguments of these names mean in every command that says nothing else."""

@@ -12,6 +12,7 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.config import inherited_environment
 from remand.domain.events.log import PauseBegun, PauseEnded
+from remand.domain.hosts import HOSTS
 from remand.domain.instant import add_seconds
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json
@@ -121,7 +122,7 @@ def _relay(context: Context) -> Result:
 
 @command(
     "hook",
-    argument("--host", required=True, help="the agent host, for example claude"),
+    argument("--host", required=True, help=f"the agent host: {', '.join(HOSTS)}"),
     argument("event", help="the host's own name of the event"),
 )
 def _hook(_: Context) -> Result:

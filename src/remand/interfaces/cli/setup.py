@@ -62,7 +62,11 @@ lease = "30m"{director}
 @command(
     "init",
     argument(
-        "--hosts", type=split_commas, default=(), metavar="claude,codex", help="agent hosts to hook into"
+        "--hosts",
+        type=split_commas,
+        default=(),
+        metavar="claude,codex",
+        help=f"agent hosts to hook into: {', '.join(HOSTS)}",
     ),
     argument(
         "--portable",

@@ -1,9 +1,11 @@
 """Every command has its row in the registry and its declaration in one module, and a call loads no other."""
 
+import re
 import subprocess
 import sys
 
 from remand.domain.access.agent_calls import PERMITTED_COMMANDS
+from remand.domain.hosts import HOSTS
 from remand.interfaces.cli.context import SPECS
 from remand.interfaces.cli.main import command_parser, help_text
 from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, parse_call
@@ -48,6 +50,14 @@ def test_a_claim_loads_no_other_command_and_nothing_that_shows() -> None:
             "remand.app.gates",
             "remand.domain.validation.validator",
         } & set(loaded)
+
+
+def test_no_help_line_begins_with_its_values_and_the_hosts_are_named() -> None:
+    """Break: an argument with values and no help line of its own."""
+    texts = {name: command_parser(name)[1].format_help() for name in COMMANDS}
+
+    assert not [name for name, text in texts.items() if re.search(r"\s: ", text)]
+    assert all(host in texts[name] for host in HOSTS for name in ("init", "hook"))
 
 
 def test_every_argument_of_every_command_has_a_help_line_with_its_values() -> None:

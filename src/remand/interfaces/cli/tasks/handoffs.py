@@ -23,9 +23,8 @@ from remand.app.history.rejections import (
 )
 from remand.app.history.task_history import HandoffView, task_handoffs
 from remand.app.requests import Acceptance
-from remand.app.tasks.lookup import task_of_handoff
+from remand.app.tasks.lookup import resolve_handoff_id, task_of_handoff
 from remand.domain import commands as c
-from remand.domain import ids
 from remand.domain.decisions import rejections
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
@@ -118,8 +117,8 @@ def _complete(context: Context) -> Result:
 
 @command("handoff status", argument("handoff"))
 def _status(context: Context) -> Result:
-    name = ids.parse_handoff_id(context.arguments.handoff) or ""
     with context.opened_ledger.store.read() as view:
+        name = resolve_handoff_id(view, context.arguments.handoff)
         task_id = task_of_handoff(view, name)
         events = task_events(view, task_id) if task_id else []
     known_handoff = next((view for view in task_handoffs(events) if view.handoff_id == name), None)
@@ -398,8 +397,8 @@ def _appeal(context: Context) -> Result:
 @command("handoff consult", argument("handoff"))
 def _consult(context: Context) -> Result:
     # It runs in the name of the user, so an agent may not start it.
-    name = ids.parse_handoff_id(context.arguments.handoff) or ""
     with context.opened_ledger.store.read() as view:
+        name = resolve_handoff_id(view, context.arguments.handoff)
         found = view.tasks.get(view.names.find_task_id(name)) if name else None
     task = rejections.require_filed_rejection(found, name, context.arguments.handoff)
     actor = context.opened_ledger.settings.rules().team.actor(context.actor(), confined=context.is_confined)

@@ -18,7 +18,7 @@ from remand.app.inbox.questions import (
     find_task_by_question,
 )
 from remand.app.requests import Acceptance
-from remand.app.tasks.lookup import find_task_id
+from remand.app.tasks.lookup import resolve_task_id
 from remand.domain import commands as c
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.decisions.escalations import UNLOCK, EscalationOption, number_options
@@ -241,7 +241,7 @@ def _answer(context: Context) -> Result:
         return _answer_result(context.ask(dismissal, context.actor()), key, given.id)
     task_name, slash, finding = given.id.rpartition("/")
     with context.opened_ledger.store.read() as view:
-        held_task = view.tasks.get(find_task_id(view, task_name)) if slash else None
+        held_task = view.tasks.get(resolve_task_id(view, task_name)) if slash else None
     task, finding = (held_task, finding) if held_task else (_find_asking_task(context, given.id), "")
     is_about_alert = given.id.startswith("A-")
     if finding or (not is_about_alert and task.open_escalation is None and open_findings(task)):

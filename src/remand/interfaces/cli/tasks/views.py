@@ -14,7 +14,7 @@ from remand.app.history.story import tell_story
 from remand.app.inbox.held_findings import HeldWork
 from remand.app.inbox.objections import task_objections
 from remand.app.prompts import read_rejection_context, render_prompt
-from remand.app.tasks.lookup import Lineage, find_task_id
+from remand.app.tasks.lookup import Lineage, resolve_task_id
 from remand.domain import commands as c
 from remand.domain.decisions.findings import join_names
 from remand.domain.decisions.forge_actions import due_forge_kinds
@@ -117,7 +117,7 @@ def find_task(context: Context, name: str) -> tuple[Task, list[Event]]:
 
 def read_task(view: Transaction, name: str) -> tuple[Task, list[Event]]:
     """A task and its events as a view has them; refuses a name that is none."""
-    task = require_task(view.tasks.get(find_task_id(view, name)), name)
+    task = require_task(view.tasks.get(resolve_task_id(view, name)), name)
     return task, task_events(view, task.id)
 
 
