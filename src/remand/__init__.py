@@ -1,8 +1,9 @@
 """Remand: how a team of AI coding agents says no, and how no is respected."""
 
-from remand import startup
+from remand import loader, startup
 from remand.startup import TYPE_CHECKING
 
+loader.install()
 startup.install()
 
 if TYPE_CHECKING:

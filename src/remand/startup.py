@@ -22,15 +22,15 @@ LAZY_MODULES = frozenset(
         "adapters.git": "checkouts commits event_publisher mirror repository snapshots",
         "adapters.hosts": "checks claude codex codex_settings copilot cursor gemini installation launch openhands qwen",
         "adapters.journal": "reader solo_sessions writer",
-        "adapters.notices": "channels",
+        "adapters.notices": "addresses channels",
         "adapters.parsers": "cargo coverage_reports go linters registry suite_reports",
         "adapters.sandbox": "sandboxes",
         "adapters.stores": "sqlite_migrations sqlite_views",
-        "adapters.system": "web_pages",
+        "adapters.system": "scheduler_files web_pages",
         "app": "errors notices prompts rejection_facts",
         "app.events": "intake",
         "app.gates": "measurement runner",
-        "app.inbox": "objections",
+        "app.inbox": "objections questions",
         "app.scheduler": "ports",
         "domain": "rejection reviewer",
         "domain.access": "confusables tool_calls",
@@ -133,14 +133,22 @@ def install() -> None:
 
 
 def load_msgspec() -> None:
-    """Loads msgspec without `typing_extensions`, which it takes where that is installed, and does without elsewhere.
+    """Loads msgspec without what it takes about as long to load as Python itself, and what no record of ours needs.
 
-    It has nothing that `typing` lacks on the Pythons we run on, and takes about as long to load as Python itself.
+    It does without `typing_extensions` where that is not installed, which has nothing that `typing` lacks on the Pythons we
+    run on; and of `uuid` and `decimal` it takes the classes alone, to know values of that type. Whoever else imports them
+    gets the real ones.
     """
-    if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
+    if "msgspec" in sys.modules:
         return
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment] # how Python is told that there is none
+    stand_ins: dict[str, Any] = {"typing_extensions": None}  # how Python is told that there is none
+    for name, parts in (("uuid", ("UUID", "SafeUUID")), ("decimal", ("Decimal",))):
+        stand_ins[name] = ModuleType(name)
+        vars(stand_ins[name]).update((part, type(part, (), {"unknown": None})) for part in parts)
+    missing = [name for name in stand_ins if name not in sys.modules]
+    sys.modules.update((name, stand_ins[name]) for name in missing)
     try:
         __import__("msgspec")
     finally:
-        del sys.modules["typing_extensions"]
+        for name in missing:
+            del sys.modules[name]

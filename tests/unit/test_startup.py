@@ -1,7 +1,12 @@
 """Modules of the table: imported at once, loaded when they are used."""
 
+import os
+import py_compile
 import subprocess
 import sys
+from pathlib import Path
+
+from remand.loader import OwnLoader
 
 FRESH = "import sys; from remand.app import prompts; from remand.startup import LazyModule; "
 
@@ -60,3 +65,49 @@ def test_threads_that_use_it_at_once_all_find_it_whole() -> None:
     )
 
     assert output_of(code) == "{'render_prompt'}"
+
+
+def test_msgspec_is_loaded_without_modules_that_everyone_else_gets_whole() -> None:
+    code = (
+        "from remand.startup import load_msgspec; load_msgspec(); "
+        "print(*({'uuid', 'decimal', 'typing_extensions'} & {*sys.modules})); "
+        "import decimal, uuid; print(uuid.UUID(int=1).int + decimal.Decimal(1))"
+    )
+
+    assert output_of(code) == "2"
+
+
+def test_a_compiled_file_is_taken_where_it_is_that_of_the_source_and_else_compiled_anew(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "one.py"
+    source.write_text("VALUE = 1\n")
+    py_compile.compile(str(source))
+    was = source.stat().st_mtime
+    source.write_text("VALUE = 2\n")
+    os.utime(source, (was, was))
+    assert value_of(source) == 1, "the same time and size: the compiled file is believed, as Python does"
+    os.utime(source, (was + 2, was + 2))
+    assert value_of(source) == 2
+    for broken in (b"", b"not compiled"):
+        next(tmp_path.glob("__pycache__/*")).write_bytes(broken)
+        assert value_of(source) == 2
+
+
+def value_of(source: Path) -> object:
+    """What the module of a source has as its value."""
+    names: dict[str, object] = {}
+    code = OwnLoader("one", str(source)).get_code("one")
+    assert code is not None
+    exec(code, names)
+    return names["VALUE"]
+
+
+def test_a_module_knows_its_file_and_its_source() -> None:
+    code = "import inspect, remand.app as p; prompts.render_prompt; print(p.__file__, p.__path__, prompts.__file__, p.__cached__, 'def render_prompt' in inspect.getsource(prompts))"
+    package, path, file, cached, has_source = output_of(code).split()
+    assert package.endswith("remand/app/__init__.py")
+    assert path.endswith("remand/app']")
+    assert file.endswith("remand/app/prompts.py")
+    assert cached.endswith(".pyc")
+    assert has_source == "True"

@@ -14,7 +14,7 @@ from remand.app import prompts
 from remand.app.errors import EnvironmentFault
 from remand.app.events.orchestration_log import log_lines
 from remand.app.events.task_folds import task_events
-from remand.app.inbox.questions import Question, escalation_question
+from remand.app.inbox import questions
 from remand.domain.access.team import Team
 from remand.domain.decisions.escalations import UNLOCK, EscalationOption, number_options
 from remand.domain.events.catalogue import event_task_id
@@ -69,7 +69,7 @@ def are_records_current(view: Transaction, files: RecordFolders) -> bool:
 _FOOTER = "_Made from the ledger and never read back: what is changed here changes nothing._"
 
 
-def question_page(asked: Question) -> str:
+def question_page(asked: questions.Question) -> str:
     """An open question: what is asked, each option with the command that chooses it, what was tried, until when."""
     again = f", asked again {asked.repeats} times" if asked.repeats else ""
     seen = f"\nSeen by {single_line(asked.acknowledged_by)}." if asked.acknowledged_by else ""
@@ -89,11 +89,11 @@ def question_page(asked: Question) -> str:
     return "\n\n".join(rows) + "\n"
 
 
-def _option_row(asked: Question, option: EscalationOption) -> str:
+def _option_row(asked: questions.Question, option: EscalationOption) -> str:
     return f"{single_line(option.text)}\n\n        {answer_command(asked, option)}"
 
 
-def answer_command(asked: Question, option: EscalationOption) -> str:
+def answer_command(asked: questions.Question, option: EscalationOption) -> str:
     """The one command that chooses an option."""
     more = ' --guidance "…"' if option.key.startswith(f"{UNLOCK}:") else ""
     return f"remand inbox answer {asked.escalation_id} {shlex.quote(single_line(option.key))}{more}"
@@ -241,7 +241,7 @@ class RecordFileUpdater:
         """Writes the pages of a task; says which."""
         asked = task.open_escalation
         if asked is not None and _PLAIN.fullmatch(asked.id):
-            question = escalation_question(tx, self._team(), task, lambda _: events)
+            question = questions.escalation_question(tx, self._team(), task, lambda _: events)
             self._files.put(RecordKind.MESSAGE, asked.id, question_page(question))
             yield RecordKind.MESSAGE, asked.id
         if (task.reviews.feedback or task.inbox.escalation) and _PLAIN.fullmatch(task.id):

@@ -52,7 +52,7 @@ def _notify(context: Context) -> Result:
     delivery = after_call.notice_delivery(context.opened_ledger)
     sent = delivery.deliver_paced() if context.arguments.paced else delivery.deliver()
     data = {
-        "channels": [address.name for address in after_call.read_addresses().channels],
+        "channels": [address.name for address in after_call.addresses.read_addresses().channels],
         "notices": sent.notices,
         "delivered": [{"escalation_id": asked, "channel": channel} for asked, channel in sent.delivered],
         "problems": list(sent.problems),
@@ -62,7 +62,7 @@ def _notify(context: Context) -> Result:
         *sent.problems,
     ]
     if not data["channels"]:
-        rows.append(_NO_CHANNEL.format(after_call.addresses_file()))
+        rows.append(_NO_CHANNEL.format(after_call.addresses.addresses_file()))
     return Result(data, "\n".join(rows), code=3 if sent.problems else 0)
 
 
@@ -76,7 +76,7 @@ def _test_channels() -> Result:
     data += [{"channel": "", "ok": False, "problem": problem} for problem in problems]
     rows = [(row["channel"], "took it" if row["ok"] else row["problem"]) for row in data]
     is_well = all(row["ok"] for row in data)
-    none = _NO_CHANNEL.format(after_call.addresses_file())
+    none = _NO_CHANNEL.format(after_call.addresses.addresses_file())
     return Result(data, table(("channel", "result"), rows, none, wraps=True), code=0 if is_well else 3)
 
 
@@ -92,7 +92,7 @@ def _inbox(context: Context) -> Result:
             rules,
             lambda task_id: task_events(view, task_id),
             verdicts.acting_member(context),
-            after_call.unstartable(context.opened_ledger.folders.status, rules.team.members),
+            after_call.scheduler_files.unstartable(context.opened_ledger.folders.status, rules.team.members),
         )
     data = msgspec.to_builtins(questions)
     is_interactive = origin.opened is None and origin.is_terminal and sys.stdin.isatty()
