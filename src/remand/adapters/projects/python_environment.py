@@ -60,6 +60,8 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     for name in VERSION_VARIABLES if not os.path.exists("PKG-INFO") else ():
         os.environ.setdefault(name, VERSION)
+    # Builds leave files in the checkout that they run in, which no other checkout has.
+    original = checkout_files(Path.cwd())
     work = use_disk(options.environment.parent)
     installer = install_locked(options) if options.lock == "uv.lock" else install_declared(options)
     if not options.no_project:
@@ -67,7 +69,7 @@ def main(arguments: list[str]) -> None:
             is_installed(record) for record in site_of(options.environment).glob("*.dist-info/RECORD")
         ):
             run([*installer, "--no-deps", "."])
-        relocate_project(options.environment, options.folder)
+        relocate_project(options.environment, original, options.folder)
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -345,7 +347,12 @@ def is_installed(record: Path) -> bool:
     return Path.cwd().as_uri() in text and '"editable": true' not in text
 
 
-def relocate_project(environment: Path, folder: str = "") -> None:
+def checkout_files(root: Path) -> set[str]:
+    """Every file of a checkout, from its root."""
+    return {os.path.relpath(os.path.join(at, name), root) for at, _, names in os.walk(root) for name in names}
+
+
+def relocate_project(environment: Path, original: set[str], folder: str = "") -> None:
     """Takes the project's code out of the environment, and links the checkout that gates run in instead of it."""
     site, root = site_of(environment), Path.cwd()
     used: dict[str, None] = {}
@@ -358,7 +365,9 @@ def relocate_project(environment: Path, folder: str = "") -> None:
                 continue
             prefix = source_prefix(root, path)
             if prefix is not None:
-                move_code(site / path, root, environment.parent / GENERATED / folder, Path(prefix) / path)
+                is_generated = os.path.join(prefix, path) not in original
+                kept = environment.parent / GENERATED / folder / prefix / path if is_generated else None
+                move_code(site / path, kept)
                 used[(Path(folder) / prefix).as_posix() if folder else prefix] = None
     folders = ", ".join(repr(prefix) for prefix in used)
     if folders:
@@ -379,13 +388,13 @@ def source_prefix(root: Path, path: str) -> str | None:
     return None
 
 
-def move_code(installed: Path, root: Path, generated: Path, source: Path) -> None:
-    """Removes an installed file that the checkout has; keeps one that the build made, for the checkouts to come."""
+def move_code(installed: Path, kept: Path | None) -> None:
+    """Removes an installed file that every checkout has; keeps one that the build made, for the checkouts to come."""
     if not installed.is_file():
         return
-    if not (root / source).exists() and "__pycache__" not in installed.parts:
-        (generated / source).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(installed, generated / source)
+    if kept is not None and "__pycache__" not in installed.parts:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(installed, kept)
     installed.unlink()
     for folder in installed.parents:
         try:

@@ -83,7 +83,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_projects_code_is_left_to_the_checkout_and_its_metadata_stays(installed: Path) -> None:
-    environment.relocate_project(installed)
+    environment.relocate_project(installed, environment.checkout_files(Path.cwd()))
     site = environment.site_of(installed)
 
     assert not (site / "sums").exists()
@@ -93,10 +93,18 @@ def test_the_projects_code_is_left_to_the_checkout_and_its_metadata_stays(instal
 
 
 def test_what_the_build_made_is_kept_for_the_checkouts_to_come(installed: Path) -> None:
-    environment.relocate_project(installed)
+    environment.relocate_project(installed, environment.checkout_files(Path.cwd()))
 
     assert (installed.parent / "generated/src/sums/_version.py").exists()
     assert not (installed.parent / "generated/src/sums/__init__.py").exists()
+
+
+def test_what_a_build_left_in_its_own_checkout_is_kept_too(installed: Path) -> None:
+    original = environment.checkout_files(Path.cwd())
+    Path("src/sums/_version.py").touch()  # as setuptools-scm and builds in place do
+    environment.relocate_project(installed, original)
+
+    assert (installed.parent / "generated/src/sums/_version.py").exists()
 
 
 def test_a_link_to_this_checkout_is_no_installation(installed: Path) -> None:
