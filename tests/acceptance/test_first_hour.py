@@ -93,7 +93,7 @@ def check_first_hour(
     newcomer.types("git add -A && git commit -qm 'A project'")
 
     baseline = answer(newcomer, "remand init --json")["baseline"]
-    figures = {row["gate"]: row["figures"] for row in baseline}
+    figures = {row["gate"]: row["figures"] for row in baseline if row["status"] == "passed"}
     assert figures.keys() == lines.keys(), baseline
     assert (figures["tests"]["tests"], figures["tests"]["failures"]) == (3, 0), baseline
     newcomer.types("git add -A && git commit -qm 'Set up Remand'")

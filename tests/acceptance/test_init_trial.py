@@ -13,10 +13,10 @@ PACKAGE = '{"type": "module", "scripts": {"test": "%s"}}\n'
 TEST = 'import { test } from "node:test";\n\ntest("one", () => {});\ntest("two", () => {});\n'
 
 
-def project(machine: Machine, script: str) -> Repository:
-    repository = machine.repository(config=None)
+def project(machine: Machine, script: str, name: str = "repo", tests: str = TEST) -> Repository:
+    repository = machine.repository(name, config=None)
     (repository.path / "package.json").write_text(PACKAGE % script)
-    (repository.path / "a.test.js").write_text(TEST)
+    (repository.path / "a.test.js").write_text(tests)
     repository.git("add", "-A")
     repository.git("commit", "-q", "-m", "a project")
     return repository
@@ -39,6 +39,23 @@ def test_a_gate_that_does_not_work_is_left_out_with_its_cause(machine: Machine) 
     assert tomllib.loads(text)["gates"] == {}
     assert '# [gates.tests]\n# command = ["npm", "test", "--silent"]' in text
     assert "Left out, as it does not work yet: It fails here already" in text
+
+
+def test_a_script_reads_how_each_gate_stands(machine: Machine) -> None:
+    def baseline(script: str, *more: str) -> list[dict[str, object]]:
+        repository = project(machine, script, *more)
+        found: list[dict[str, object]] = repository.ok("init")["baseline"]
+        return found
+
+    (right,) = baseline("node --test")
+    (failing,) = baseline(
+        "node --test", "failing", TEST + 'test("three", () => { throw new Error("no"); });\n'
+    )
+    (broken,) = baseline("node ./nowhere.js", "broken")
+
+    assert (right["status"], right["fix"], str(right["line"])[:8]) == ("passed", None, "2 passed")
+    assert (failing["status"], "kept as the base's" in str(failing["line"])) == ("failed", True)
+    assert (broken["status"], "left out of remand.toml" in str(broken["line"])) == ("errored", True)
 
 
 def test_the_trial_can_be_left_out(machine: Machine) -> None:

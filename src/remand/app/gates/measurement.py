@@ -32,6 +32,7 @@ from remand.domain.gate.judge import (
     clean_text,
     failing_ids,
     is_uncollected,
+    judge_gate,
     make_untouched_result,
 )
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus, Verdict, overall_status
@@ -333,6 +334,19 @@ class GateTrial(NamedTuple):
     is_unprepared: bool = False
     """What it needs could not be installed."""
 
+    @property
+    def status(self) -> GateStatus:
+        """How the gate stands on its own; errored when it can tell nothing."""
+        found = self.measured.found
+        return (
+            GateStatus.ERRORED if self.fault or found is None else judge_gate(self.gate, found, None).status
+        )
+
+    @property
+    def fix(self) -> str:
+        """The line to change, where that is known; the fault ends with it."""
+        return _trial_fix(self.gate, self.measured, self.fault)
+
 
 def try_gates(environment: GateEnvironment, policy: GatePolicy, tree: str) -> list[GateTrial]:
     """Prepares and runs every gate once on a tree that is the user's own, and compares it with nothing."""
@@ -358,15 +372,20 @@ def try_gates(environment: GateEnvironment, policy: GatePolicy, tree: str) -> li
 def _trial_fault(gate: Gate, measured: GateMeasurement) -> str:
     """Why a gate can tell nothing, with the line to change where that is known."""
     fault = _measurement_fault(gate, measured)
+    return f"{fault} {_trial_fix(gate, measured, fault)}".rstrip()
+
+
+def _trial_fix(gate: Gate, measured: GateMeasurement, fault: str) -> str:
+    """What to change so that a gate can tell something; empty where that is not known."""
     missing = _MISSING_MODULE.search(fault)
     has_script = gate.prepare is not None and any(SCRIPTS in word for word in gate.prepare.command)
     if missing and has_script:
-        return f'{fault} To install it, add "--with", "{missing[1]}" to `prepare` in remand.toml.'
+        return f'To install it, add "--with", "{missing[1]}" to `prepare` in remand.toml.'
     if measured.status is GateStatus.TIMED_OUT:
-        return f'{fault} If it only takes long, set `timeout = "{_LONGER}"` in `[gates.{gate.name}]`.'
+        return f'If it only takes long, set `timeout = "{_LONGER}"` in `[gates.{gate.name}]`.'
     if gate.prepare is not None and _UNREACHED.search(fault):
-        return f"{fault} A registry was not reached, or refused: {_REMEDY}"
-    return fault
+        return f"A registry was not reached, or refused: {_REMEDY}"
+    return ""
 
 
 def _measurement_fault(gate: Gate, measured: GateMeasurement) -> str:

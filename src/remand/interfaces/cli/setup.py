@@ -329,24 +329,28 @@ def _trial_data(one: GateTrial) -> dict[str, Any]:
     found = one.measured.found
     return {
         "gate": one.gate.name,
+        "status": str(one.status),
+        "line": _trial_line(one),
         "figures": dict(found.figures) if found else {},
         "seconds": round(one.measured.seconds, 1),
         "fault": one.fault or None,
+        "fix": one.fix or None,
         "output": one.measured.output or None,
     }
 
 
 def _trial_rows(trials: Sequence[GateTrial]) -> Iterator[str]:
     """What the gates measured, and what could not be measured with its cause."""
-    for one in trials:
-        name = gate_title(one.gate.name)
-        if one.fault or one.measured.found is None:
-            yield f"  {name:<8} left out of remand.toml, where it stands as a comment: {one_line(one.fault, 700)}"
-            continue
-        figures = one.measured.found.figures
-        kept = figures.get("failures", 0.0) + figures.get("errors", 0.0)
-        excuse = "; kept as the base's, only more of them count" if kept else ""
-        yield f"  {name:<8} {render_figures(figures, one.gate.parser)}, {one.measured.seconds:.0f} s{excuse}"
+    yield from (f"  {gate_title(one.gate.name):<8} {_trial_line(one)}" for one in trials)
+
+
+def _trial_line(one: GateTrial) -> str:
+    if one.fault or one.measured.found is None:
+        return f"left out of remand.toml, where it stands as a comment: {one_line(one.fault, 700)}"
+    figures = one.measured.found.figures
+    kept = figures.get("failures", 0.0) + figures.get("errors", 0.0)
+    excuse = "; kept as the base's, only more of them count" if kept else ""
+    return f"{render_figures(figures, one.gate.parser)}, {one.measured.seconds:.0f} s{excuse}"
 
 
 def _executable() -> str:
