@@ -26,7 +26,7 @@ from remand.domain.instant import Instant, add_seconds, is_clock_ahead
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
-from remand.domain.text.words import single_line
+from remand.domain.text.words import format_count, single_line
 from remand.ledger.store import Transaction
 
 SILENT_SECONDS = 60.0
@@ -153,7 +153,9 @@ def _claim_alerts(task: Task, policy: Policy, now: Instant) -> Iterator[BoardAle
         yield _task_alert(task, f"{claim.agent}'s lease ends at {claim.lease_expires_at[11:19]}")
     is_current = gates.handoff_id == claim.handoff_id
     if is_current and gates.progress.count >= policy.alert_after_gates:
-        yield _task_alert(task, f"the gates rejected {claim.agent}'s work {gates.progress.count} times")
+        yield _task_alert(
+            task, f"the gates rejected {claim.agent}'s work {format_count(gates.progress.count, 'time')}"
+        )
     if task.spent.faults:
         runs = f"{task.spent.faults} runs" if task.spent.faults > 1 else "run"
         yield _task_alert(task, f"its last {runs} failed", task.spent.last_fault)

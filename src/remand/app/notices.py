@@ -20,7 +20,7 @@ from remand.domain.events.event import Event
 from remand.domain.instant import format_time
 from remand.domain.task import OverrideNotice, Status, Task
 from remand.domain.text.redaction import redact
-from remand.domain.text.words import single_line, times_text
+from remand.domain.text.words import format_count, single_line, times_text
 from remand.ledger.store import Transaction
 
 MAX_SINGLE = 3
@@ -146,7 +146,8 @@ class _PendingNotices:
             (self._delivery(task.id, name), f"- {name} {_task_text(task)}", partial(self._question, task))
             for _, _, name, task in sorted(found, key=lambda one: one[:2])
         ]
-        title = f"{len(pending)} questions wait for you"
+        count = len(pending)
+        title = "1 question waits for you" if count == 1 else f"{count} questions wait for you"
         return self._notices(pending, title, "Answer with `remand inbox`.")
 
     def alerts(self) -> Iterator[OutgoingNotice]:
@@ -165,7 +166,7 @@ class _PendingNotices:
             )
             for asked in sorted(found, key=lambda asked: (asked.since, asked.task_id))
         ]
-        title = f"the work on {len(pending)} tasks was rejected again and again"
+        title = f"the work on {format_count(len(pending), 'task')} was rejected again and again"
         return self._notices(pending, title, "`remand inbox` shows what can be done.")
 
     def overrides(self) -> Iterator[OutgoingNotice]:
@@ -183,7 +184,7 @@ class _PendingNotices:
             row = f"- {_task_text(task)}: {single_line(notice.text, 500)}"
             pending.append((delivery, row, partial(self._override, task, notice)))
         last = "If one of them was not yours, somebody acts in your name: `remand task show ID` shows what was done."
-        return self._notices(pending, f"{len(pending)} overrides in your name", last)
+        return self._notices(pending, f"{format_count(len(pending), 'override')} in your name", last)
 
     def _notices(
         self,

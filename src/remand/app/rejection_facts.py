@@ -266,7 +266,9 @@ def _grade_file(probe: ev.FileProbe, sources: Sources) -> EvidenceGrade:
 
 def _grade_content(probe: ev.FileProbe, lines: list[str], where: str) -> EvidenceGrade:
     if probe.line > len(lines):
-        return ev.grade_evidence(probe, Grade.DISPROVED, f"{where} has only {len(lines)} lines")
+        return ev.grade_evidence(
+            probe, Grade.DISPROVED, f"{where} has only {format_count(len(lines), 'line')}"
+        )
     near = lines[max(0, probe.line - 1 - NEAR) : probe.line + NEAR] if probe.line else lines
     if probe.text and not any(probe.text in line for line in near):
         place = f"near line {probe.line} of " if probe.line else "in "
@@ -283,7 +285,7 @@ def _grade_count(probe: ev.CountProbe, sources: Sources, may_read: int) -> Evide
     if probe.containing:
         if len(paths) > may_read:
             return ev.grade_evidence(
-                probe, Grade.REPORTED, f"not checked: {len(paths)} files are too many to read"
+                probe, Grade.REPORTED, f"not checked: too many to read ({format_count(len(paths), 'file')})"
             )
         wanted = probe.containing.encode()
         paths = [path for path in paths if wanted in (sources.file(commit.sha, path) or b"")]
@@ -455,7 +457,7 @@ class RejectionLookup:
             if joins:
                 return joins, ""
         if len(twins) >= MAX_TWINS:
-            return (), f"the same was filed for {len(twins)} other tasks"
+            return (), f"the same was filed for {format_count(len(twins), 'other task')}"
         return (), ""
 
     def _open_blockers(self, task_id: str, task: Task) -> tuple[str, ...]:

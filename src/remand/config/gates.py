@@ -17,7 +17,7 @@ from remand.config.values import (
 )
 from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
 from remand.domain.gate.verdict import INTEGRITY_GATE
-from remand.domain.text.words import word_list
+from remand.domain.text.words import format_count, word_list
 from remand.startup import lazy_pattern
 
 _GATE = word_list("command parser require timeout mode paths required prepare ratchet retries enabled")
@@ -55,7 +55,7 @@ def _gates(data: dict[str, Any]) -> tuple[Gate, ...] | None:
     gates = table(data, "gates")
     rows = {name: table(gates, name, "gates.") for name in gates if name != INTEGRITY_GATE}
     if len(rows) > MAX_GATES:
-        raise ConfigError(f"{NAME}: there are {len(rows)} gates; keep at most {MAX_GATES}.")
+        raise ConfigError(f"{NAME}: there are {format_count(len(rows), 'gate')}; keep at most {MAX_GATES}.")
     found = {name: _gate(name, row) for name, row in rows.items()}
     return tuple(
         gate for name, gate in found.items() if flag(rows[name].get("enabled", True), f"gates.{name}.enabled")

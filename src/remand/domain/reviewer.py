@@ -19,6 +19,7 @@ from remand.domain.feedback.sanitiser import sanitise, sanitise_findings, visibl
 from remand.domain.preconditions import MAX_FINDINGS
 from remand.domain.reasons import DecisionType, parse_decision_type
 from remand.domain.record import Record
+from remand.domain.text.words import format_count
 
 MAX_LINE = 4_000
 """How many characters of a line are shown."""
@@ -109,7 +110,7 @@ def _render_file(file: FilePatch) -> RenderedChange:
     long = [at for at, line in enumerate(lines) if len(line) > MAX_LINE]
     for at in long:
         lines[at] = f"{lines[at][:MAX_LINE]}[cut: {len(lines[at]) - MAX_LINE:,} more characters]"
-    why = f"cut: {len(long)} lines are longer than {MAX_LINE:,} characters"
+    why = f"cut: {format_count(len(long), 'line')} longer than {MAX_LINE:,} characters"
     return RenderedChange(text="\n".join(lines), unshown=(_omit_file(file, why),) if long else ())
 
 

@@ -84,7 +84,7 @@ def test_a_line_without_end_is_cut_and_that_is_said() -> None:
 
     assert told.text.endswith("[cut: 100 more characters]")
     assert told.unshown == (
-        OmittedPart(path="a.min.js", why=f"cut: 1 lines are longer than {MAX_LINE:,} characters"),
+        OmittedPart(path="a.min.js", why=f"cut: 1 line longer than {MAX_LINE:,} characters"),
     )
 
 

@@ -43,6 +43,7 @@ from remand.domain.reviewer import (
 )
 from remand.domain.run import Run
 from remand.domain.task import TERMINAL, Status, Submission, Task
+from remand.domain.text.words import format_count
 
 MAX_CHANGE = 200_000
 """How many characters of a change a reviewer is shown at once; the rest it looks up."""
@@ -176,7 +177,9 @@ def _earlier_findings(feedback: TaskFeedback, since: ChangedSince, mark: str) ->
         text = "\n".join(_round_rows(one, since, is_last=not place))
         room -= len(text)
         if room < 0 and texts:
-            texts.append(f"{len(feedback.rounds) - place} earlier rejections: `remand task show`.")
+            texts.append(
+                f"{format_count(len(feedback.rounds) - place, 'earlier rejection')}: `remand task show`."
+            )
             break
         texts.append(_truncate(text, MAX_ROUNDS))
     yield "## What was found before\n\n" + _quoted_data("findings", "\n\n".join(texts), mark)

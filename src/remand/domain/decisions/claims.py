@@ -20,6 +20,7 @@ from remand.domain.instant import add_seconds
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
+from remand.domain.text.words import format_count
 
 
 def claim_task(
@@ -238,6 +239,6 @@ def count_idle_stop(task: Task, command: c.CountIdleStop, context: c.CommandCont
     )
     if number < context.facts.policy.escalate_after_gates:
         return (counted,)
-    why = f"{claim.agent} stopped {number} times with nothing to measure"
+    why = f"{claim.agent} stopped {format_count(number, 'time')} with nothing to measure"
     detail = f": {command.reason[:300]}" if command.reason else ""
     return (counted, ask_user(task, "gates", f"{why}{detail}", context))

@@ -60,6 +60,7 @@ from remand.domain.gate.verdict import (
 from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
 from remand.domain.task import MAX_LEASE_SECONDS, Claim, Task, update_task
+from remand.domain.text.words import format_count
 
 MAX_LEFT_OUT = 50
 
@@ -334,7 +335,7 @@ def _reject_claim(
     if number < facts.policy.escalate_after_gates and stalled < MAX_STALLED:
         return (rejected, *raise_alert(task, claim, number, facts), *_restore_lease(task, claim, context))
     why = (
-        f"{claim.agent} was rejected {number} times by the gates {', '.join(verdict.blocking_gates)}"
+        f"{claim.agent} was rejected {format_count(number, 'time')} by the gates {', '.join(verdict.blocking_gates)}"
         f"{', the last two without progress' if stalled >= MAX_STALLED else ''}"
     )
     return (rejected, ask_user(task, "gates", why, context))

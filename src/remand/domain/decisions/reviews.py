@@ -20,6 +20,7 @@ from remand.domain.facts import Facts
 from remand.domain.pull_request import reviews as pull_request_reviews
 from remand.domain.refusals import Refused, unknown_commit_refusal
 from remand.domain.task import TERMINAL, Review, Status, Submission, Task
+from remand.domain.text.words import format_count
 
 MAX_SOURCE = 200
 MIN_CHECKED_WORDS = 4
@@ -217,7 +218,7 @@ def _follow_up_events(
     """Another agent with the skill continues, or the user is asked. An author who may continue is left to."""
     facts, number = context.facts, len(task.standing_rounds) + 1
     if number >= facts.policy.escalate_after_reviews:
-        why = f"{task.label[0].upper()}{task.label[1:]} was rejected {number} times. It needs guidance or a manual fix"
+        why = f"{task.label[0].upper()}{task.label[1:]} was rejected {format_count(number, 'time')}. It needs guidance or a manual fix"
         return (ask_user(task, "reviews", why, context),)
     if not facts.team.has_team:
         return ()

@@ -453,7 +453,7 @@ def _render_history(task: Task, rounds: tuple[FeedbackRound, ...]) -> Iterator[s
         text = _render_earlier_round(task, one)
         left -= len(text.encode("utf-8", "replace"))
         if left < 0:
-            yield f"{len(rounds) - at} earlier rounds, see `remand task show {task.id}`."
+            yield f"{format_count(len(rounds) - at, 'earlier round')}, see `remand task show {task.id}`."
             return
         yield text
 

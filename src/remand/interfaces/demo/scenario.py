@@ -16,6 +16,7 @@ from remand.domain.events.reviews import EscalationOpened
 from remand.domain.events.work import RunEnded, RunStarted
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.task import Task
+from remand.domain.text.words import format_count
 from remand.interfaces.demo import environment
 from remand.interfaces.demo.agents import GUIDANCE, HALF_WAY
 
@@ -280,7 +281,7 @@ class Scenario:
         here = stage.remand("log", "digest")
         there = stage.remand("log", "digest", folder=clone, is_quiet=True)
         environment.expect(there, "digest", here["digest"])
-        self._voice.say(f"    both: {here['digest'][:16]}…, {here['events']} events")
+        self._voice.say(f"    both: {here['digest'][:16]}…, {format_count(here['events'], 'event')}")
 
     def _analyze_rejections(self) -> None:
         """What the rejections say about tasks, agents and blockers."""
@@ -288,7 +289,7 @@ class Scenario:
         found = self._stage.remand("analyze", "rejections")
         by = ", ".join(f"{name} {count}" for name, count in found["by_agent"].items())
         self._voice.say(
-            f"    {found['total_rejections']} rejections ({by}), {found['override_rate']:.0%} of them overridden"
+            f"    {format_count(found['total_rejections'], 'rejection')} ({by}), {found['override_rate']:.0%} of them overridden"
         )
 
     def _summarize(self) -> dict[str, Any]:

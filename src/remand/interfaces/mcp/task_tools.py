@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from remand.domain.text.words import format_count
 from remand.interfaces.mcp import tools
 from remand.interfaces.mcp.command_runner import CommandResult, CommandRunner
 from remand.interfaces.mcp.protocol import ClientRequest
@@ -300,7 +301,7 @@ def _status_of_all(rows: list[dict[str, Any]]) -> tools.TaskStatusResult:
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
     unfinished = [row for row in rows if row["status"] not in FINISHED]
-    more = f"{len(unfinished)} tasks are not finished; the first {MOST_TASKS} are listed."
+    more = f"{format_count(len(unfinished), 'task')} not finished; the first {MOST_TASKS} are listed."
     message = more if len(unfinished) > MOST_TASKS else ""
     return tools.result(
         tools.TaskStatusResult, {"counts": counts, "tasks": unfinished[:MOST_TASKS], "message": message}

@@ -21,6 +21,7 @@ from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.preconditions import require_reviewer
 from remand.domain.reviewer import parse_finding, parse_findings, render_omissions
 from remand.domain.task import Submission, Task
+from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import Result, one_line, table, write_unwrapped
 from remand.interfaces.cli.tasks.changes import with_objections
@@ -279,7 +280,7 @@ def _retract(context: Context) -> Result:
         "rejection_count": task.reviews.rejection_count,
         "locked_out": locked,
     }
-    text = f"{retracted.review_id} is retracted; {task.id} is {task.status}, rejected {task.reviews.rejection_count} times"
+    text = f"{retracted.review_id} is retracted; {task.id} is {task.status}, rejected {format_count(task.reviews.rejection_count, 'time')}"
     return Result(data, f"{text}; locked out: {', '.join(locked) or 'nobody'}")
 
 
