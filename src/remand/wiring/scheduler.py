@@ -15,7 +15,7 @@ from remand.adapters.git import commits
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import GitRepository
 from remand.adapters.git.task_worktrees import GitWorktrees
-from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
+from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings, find_words
 from remand.adapters.hosts.table import guarded_files, server_files
 from remand.adapters.sandbox.agent_launchers import own_program
 from remand.adapters.sandbox.self_test import make_agent_launcher
@@ -63,7 +63,7 @@ def build_scheduler(
     coordinator = SchedulerCoordinator(socket, MODULE, place.root, environment)
     closing.callback(coordinator.close)
     coordinator.ensure()
-    status, logs = StatusFile(folders.status), RunLogs(os.path.join(folders.own, "logs"))
+    status, logs = StatusFile(folders.status), RunLogs(os.path.join(folders.own, "logs"), find_words)
     closing.callback(status.clear)
     ledger = LedgerClient(
         opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex

@@ -50,6 +50,19 @@ def read_session(command: Sequence[str], output: str, status: int = 0) -> Sessio
     return result._replace(is_exhausted=result.is_exhausted or status in host.SETUP.out_of_turns)
 
 
+def find_words(output: str) -> str:
+    """What an agent said last, by the end of its output, whichever host printed it: not the JSON that it is wrapped in.
+
+    Empty when there is only JSON, and none of it is the agent's word.
+    """
+    rows = [row for row in output.splitlines() if row.strip()]
+    if not rows or not rows[-1].startswith("{"):
+        return rows[-1] if rows else ""
+    lines = list(launch.json_lines("\n".join(["", *rows])))
+    results = [host.read_output(lines) for host in HOSTS.values()]
+    return next((found for one in results if (found := one.text.strip() or one.error)), "")
+
+
 PROMPT = "{prompt}"
 PROMPT_FILE = "{prompt_file}"
 MODULES = "/node_modules"

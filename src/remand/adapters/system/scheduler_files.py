@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -79,14 +79,18 @@ def unstartable(status_path: str, members: Iterable[Member]) -> dict[str, str]:
 
 MANY = 1000
 MAX_LINE = 2000
+MAX_TAIL = 1 << 15
+"""How much of a log's end is read for what was said last: hosts print long lines in between."""
 
 
 class RunLogs:
     """The files, which whoever started the agents writes."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, find_words: Callable[[str], str] | None = None) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self._folder = folder
+        self._find_words = find_words or (lambda output: output)
+        """Finds what an agent said last in the end of its output."""
         self._read: dict[str, tuple[tuple[int, int], str]] = {}
         """What was read last of each run, and how large and old its file was then."""
 
@@ -101,7 +105,8 @@ class RunLogs:
             mark = (status.st_size, status.st_mtime_ns)
             known = self._read.get(run_id)
             if known is None or known[0] != mark:
-                self._read[run_id] = known = (mark, _last_line(self.path(run_id)))
+                said = _last_line(self._find_words(_end_of_file(self.path(run_id))))
+                self._read[run_id] = known = (mark, said or (known[1] if known else ""))
         except OSError:
             return ""
         return known[1]
@@ -120,8 +125,15 @@ class RunLogs:
                 os.unlink(os.path.join(self._folder, name))
 
 
-def _last_line(path: str) -> str:
+def _end_of_file(path: str) -> str:
+    """The last lines of a file, none of them cut at its beginning."""
     with open(path, "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_LINE))
-        said = file.read(MAX_LINE).decode("utf-8", "replace").split("\n")
-    return next((remove_invisible(line).strip() for line in reversed(said) if line.strip()), "")
+        begin = max(0, os.fstat(file.fileno()).st_size - MAX_TAIL)
+        file.seek(begin)
+        text = file.read(MAX_TAIL).decode("utf-8", "replace")
+    return text.partition("\n")[2] if begin else text
+
+
+def _last_line(text: str) -> str:
+    found = (remove_invisible(line).strip() for line in reversed(text.split("\n")) if line.strip())
+    return next(found, "")[:MAX_LINE]

@@ -376,11 +376,17 @@ def task_branch(task: Task) -> str:
 
 
 def _fault_detail(ended: RunEnd, result: SessionResult) -> str:
-    """The last line about what went wrong; empty when nothing did."""
+    """The last line about what went wrong, or that the agent said; empty when nothing did.
+
+    What a host prints besides the agent's words is no reason for an end that was ours.
+    """
     if ended.how == How.EXITED and not ended.status and not result.error:
         return ""
-    lines = remove_invisible(result.error or ended.errors or ended.output).strip().splitlines()
-    return lines[-1][:MAX_DETAIL] if lines else ""
+    is_its_own = ended.how in (How.EXITED, How.SIGNALLED)
+    found = result.error or (ended.errors if is_its_own else "") or result.text
+    lines = [line for line in remove_invisible(found).splitlines() if line.strip()]
+    lines = lines or [line for line in ended.output.splitlines() if line.strip() and not line.startswith("{")]
+    return remove_invisible(lines[-1]).strip()[:MAX_DETAIL] if lines else ""
 
 
 def _is_rejected_already(events: Sequence[Event], commit: str) -> bool:

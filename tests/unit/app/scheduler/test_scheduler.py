@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from remand.adapters.hosts.launcher import read_session
 from remand.app.scheduler.chores import FORGOTTEN_SECONDS
 from remand.app.scheduler.decide import LINGER_SECONDS
 from remand.app.scheduler.ports import AgentLaunch, CannotRun, ClaimAnswer, RunEnd, WorktreeState
@@ -10,7 +11,7 @@ from remand.app.scheduler.runs import import_agent_commits
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.reviews import Finding
-from remand.domain.events.work import How
+from remand.domain.events.work import How, RunEnded
 from remand.domain.instant import add_seconds, seconds_between
 from remand.domain.run import Budget
 from remand.domain.task import Status, update_task
@@ -268,6 +269,37 @@ def test_a_failed_run_is_tried_again_later_then_the_user_is_asked(ended: RunEnd)
     task = shop.world.task(task_id)
     assert (task.status, len(shop.orders)) == (Status.ESCALATED, 3)
     assert (task.rejections.invalid_by, task.people.lockouts, task.claims.exits) == ((), (), ())
+
+
+SYSTEM = '{"type": "system", "subtype": "init", "cwd": "/work"}'
+SPOKEN = '{"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "Looking.\\nAll done."}]}}'
+WARNING = "WARNING: proceeding, even though we could not create PATH aliases"
+
+
+@pytest.mark.parametrize(
+    ("ended", "detail"),
+    [
+        (RunEnd("timed_out", 9, 46.0, f"{SYSTEM}\n{SPOKEN}\n", WARNING), "All done."),
+        (RunEnd("timed_out", 9, 46.0, f"{SYSTEM}\n", WARNING), ""),
+        (RunEnd("exited", 1, 1.0, f"{SYSTEM}\n", "Error: no credit"), "Error: no credit"),
+        (RunEnd("exited", 1, 1.0, f"{SYSTEM}\n{SPOKEN}\n"), "All done."),
+        (RunEnd("exited", 1, 1.0, f"Invalid API key\n{SYSTEM}\n"), "Invalid API key"),
+        (RunEnd("signalled", 9, 1.0, f"{SYSTEM}\n"), ""),
+    ],
+)
+def test_the_end_of_a_run_is_told_in_the_agents_words_and_not_in_its_hosts_json(
+    ended: RunEnd, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = FakeScheduler(agent())
+    monkeypatch.setattr(
+        shop, "parse_result", lambda _, output, status: read_session(("claude", "-p"), output, status)
+    )
+    shop.scripts["Alice"] = ending_agent(ended)
+    shop.world.add()
+
+    shop.tick(2)
+
+    assert [event.detail for event in shop.world.events() if isinstance(event, RunEnded)] == [detail]
 
 
 def test_a_spent_budget_ends_in_a_question() -> None:
