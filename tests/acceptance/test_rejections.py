@@ -789,6 +789,13 @@ class TestAnAppeal:
         assert repository.ok("task", "show", task)["status"] == "claimed"
         assert "Use the sandbox" in repository.ok("task", "prompt", task, "--agent", "Alice")["prompt"]
 
+    def test_is_offered_where_the_rules_override(self, repository: Repository) -> None:
+        _, handoff = held(repository)
+
+        shown = repository.people(*filing(handoff, LAZY)).out
+
+        assert f"appeal: `remand handoff appeal {handoff} --agent Alice --reason TEXT`" in shown
+
     def test_is_put_to_the_directors_command(self, machine: Machine) -> None:
         repository = TestTheUsersOwnCommands().repository(
             machine,

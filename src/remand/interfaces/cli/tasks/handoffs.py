@@ -449,6 +449,8 @@ def _render_rejection(data: dict[str, Any], headline: str) -> Callable[[Console]
     else:
         lines.append(f"{decision['decision_type']}: {decision['rationale']}")
         lines += [f"  created {name}" for name in decision["created_tasks"]]
+        message = decision["override_message"].splitlines()
+        lines += [f"If the issues are wrong, appeal: {line}" for line in message if "handoff appeal" in line]
     lines += [
         f"  {kind} {row['index'] + 1}: {row['grade']} ({row.get('detail', '')})"
         for kind, rows in (("attempt", data["attempts"]), ("evidence", data["evidence"]))
