@@ -49,13 +49,19 @@ def propose_project_gates(project: Project) -> GateProposals:
 
 
 def _proposals(project: Project) -> Iterator[tuple[str, str, GateProposals]]:
-    """What each ecosystem proposes, with its folder: for the root, or where that is no such project, for folders in it."""
+    """What each ecosystem proposes, with its folder: for the root, or where that has none, for folders in it."""
+    is_workspace = "pnpm-workspace.yaml" in project.paths or '"workspaces"' in project.text("package.json")
     for ecosystem, propose in ECOSYSTEMS.items():
         manifest = _MANIFESTS[ecosystem]
-        folders = [""] if any(map(manifest.fullmatch, project.paths)) else _folders(project, manifest)
-        found = [(folder, propose(project.below(folder))) for folder in folders]
-        below = [(ecosystem, folder, _in_folder(some, folder)) for folder, some in found if some.gates]
-        yield from below or [(ecosystem, "", propose(project))]
+        is_at_root = any(map(manifest.fullmatch, project.paths))
+        found = propose(project) if is_at_root else GateProposals()
+        is_whole = bool(found.gates) or (is_workspace and ecosystem == "js")
+        folders = [] if is_whole else _folders(project, manifest)
+        below = [(folder, propose(project.below(folder))) for folder in folders]
+        if any(some.gates for _, some in below):
+            yield from ((ecosystem, folder, _in_folder(some, folder)) for folder, some in below)
+        else:
+            yield ecosystem, "", found if is_at_root else propose(project)
 
 
 def _folders(project: Project, manifest: re.Pattern[str]) -> list[str]:

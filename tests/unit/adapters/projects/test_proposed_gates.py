@@ -92,3 +92,14 @@ def test_a_project_at_the_root_speaks_for_the_whole_repository() -> None:
     }
 
     assert [gate.command[0] for gate in gates(files).values()] == ["{cache}/venv/bin/python"]
+
+
+def test_a_root_without_a_gate_leaves_the_word_to_its_folders() -> None:
+    web = {"web/package.json": '{"scripts": {"test": "node --test"}}'}
+
+    assert gates({"package.json": '{"devDependencies": {"husky": "*"}}', **web})["tests"].command[:3] == (
+        "env",
+        "-C",
+        "web",
+    )
+    assert gates({"package.json": '{"workspaces": ["web"]}', **web}) == {}
