@@ -1133,6 +1133,21 @@ def on_terminal(repository: Repository, *call: str, **env: str) -> str:
     return shown.decode()
 
 
+def test_people_on_a_terminal_read_short_ids_which_every_command_takes(repository: Repository) -> None:
+    named, plain = repository.add("The roof", "--alias", "#42"), repository.add("The door")
+    listed = on_terminal(repository, "task", "list")
+    short = re.search(rf"\b({plain[-8:-4]})?({plain[-4:]})\b", listed)
+
+    assert "#42" in listed
+    assert named not in listed
+    assert plain not in listed
+    assert short is not None
+    shown = on_terminal(repository, "task", "claim", short[0], "--agent", "Alice")
+    assert plain not in shown
+    assert repository.ok("task", "show", short[0])["task_id"] == plain
+    assert plain in repository.people("task", "list").out, "what a pipe gets is whole"
+
+
 class TestCompletion:
     def script(self, repository: Repository, shell: str) -> Path:
         path = repository.path / f"completion.{shell}"

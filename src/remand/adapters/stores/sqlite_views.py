@@ -84,6 +84,19 @@ SELECT (SELECT count(*) FROM missing INDEXED BY missing_fault WHERE is_fault) + 
 """
 
 
+_ALIASES = """
+SELECT id, (
+    SELECT alias FROM alias WHERE task = id AND alias = state ->> '$.details.aliases[0]'
+    AND NOT EXISTS (SELECT 1 FROM alias AS other WHERE other.alias = alias.alias AND other.task < id)
+) FROM task WHERE id IN (SELECT value FROM json_each(?))
+"""
+"""Of tasks with one alias the oldest has it."""
+_COUNT_ENDS = """
+SELECT substr(id, -?1) AS end, count(*) FROM task WHERE end IN (SELECT value FROM json_each(?2)) GROUP BY end
+"""
+_SHORTEST, _LONGEST = 4, 8
+
+
 class LedgerView:
     """A ledger file, opened for reading alone."""
 
@@ -132,6 +145,24 @@ class LedgerView:
             return False
         return all(known.get(path) == mark for path, mark in rest.items())
 
+    def short_names(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """How people may call tasks: by an alias that is theirs, if any, and by the shortest end that no other id has."""
+        try:
+            rows = self._connection.execute(_ALIASES, (_json_list(ids),)).fetchall()
+            aliases = {str(name): str(alias or "") for name, alias in rows}
+            ends = dict.fromkeys(aliases, "")
+            for length in range(_SHORTEST, _LONGEST + 1):
+                left = {name: name[-length:] for name, end in ends.items() if not end}
+                if not left:
+                    break
+                wanted = _json_list(sorted(set(left.values())))
+                rows = self._connection.execute(_COUNT_ENDS, (length, wanted)).fetchall()
+                unique = {str(end) for end, count in rows if count == 1}
+                ends |= {name: end for name, end in left.items() if end in unique}
+        except (apsw.Error, UnicodeDecodeError):
+            return {}
+        return {name: (aliases[name], end or name) for name, end in ends.items()}
+
     def tasks(self, statuses: Sequence[str] = (), *, task_id: str = "") -> str:
         """The tasks with one of the statuses, all, or one by its id, as a JSON document: the rows of `task list`."""
         where = f"WHERE status IN ({','.join('?' * len(statuses))})" if statuses else ""
@@ -146,12 +177,25 @@ class LedgerView:
         return str(rows[0][0])
 
 
+def _json_list(names: Sequence[str]) -> str:
+    """Ids, which need no escapes, as JSON."""
+    return '["' + '","'.join(names) + '"]' if names else "[]"
+
+
 def read_unseen(path: str, connection: apsw.Connection | None = None, now: str = "") -> UnseenCounts:
     """The questions that wait for the user; none where there is no ledger to ask."""
     try:
         return LedgerView(path, connection).unseen_counts(now)
     except EnvironmentFault:
         return UnseenCounts()
+
+
+def read_short_names(path: str, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """How people may call tasks, as `LedgerView.short_names` has it; nothing where there is no ledger to ask."""
+    try:
+        return LedgerView(path).short_names(ids)
+    except EnvironmentFault:
+        return {}
 
 
 def untrusted_writer(path: str, connection: apsw.Connection | None = None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -12,7 +13,15 @@ from remand.domain import refusals
 from remand.domain.access.coordinator_start import NEVER_STARTING
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
-from remand.interfaces.cli.output import NamedValues, ProgressLines, Result, as_json, clean, console
+from remand.interfaces.cli.output import (
+    NamedValues,
+    ProgressLines,
+    Result,
+    as_json,
+    clean,
+    console,
+    short_names,
+)
 from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, GROUPS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
 from remand.wiring.after_call import after_call, unseen_counts
@@ -24,6 +33,8 @@ _WITHOUT_WARNINGS = ("serve", "hook", "hook relay", "completion")
 """Commands after which nobody reads warnings: an agent reads the output, or a shell that starts, or nobody."""
 _UNATTENDED = (*_WITHOUT_WARNINGS, "top", "mcp", "run", "demo")
 """Commands that show themselves what goes on."""
+_WITH_WHOLE_IDS = ("task prompt", "review diff", "gate report", "graph export", "log tail", "completion")
+"""Commands whose output is a document, or for other programs. Elsewhere people on a terminal read short ids."""
 _SLOW = frozenset(
     (
         *(
@@ -45,7 +56,11 @@ _SLOW = frozenset(
 def run(arguments: list[str], origin: CallOrigin) -> int:
     """Runs a call and returns its exit code. Every failure is printed, never raised."""
     warnings = _Warnings()
-    code = _run(parse_call(arguments), origin, warnings)
+    token = short_names.set(None)
+    try:
+        code = _run(parse_call(arguments), origin, warnings)
+    finally:
+        short_names.reset(token)
     origin.stderr.write(f"{warnings.fault}{warnings.key}{warnings.held}{warnings.damage}{warnings.reminder}")
     if origin.is_own_process and warnings.context and warnings.context.call.command not in NEVER_STARTING:
         origin.stdout.flush()  # nobody waits for what is started behind the answer
@@ -128,6 +143,8 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings, progress
     command, parser = command_parser(call.command)
     if call.wants_help:
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
+    if origin.is_terminal and not call.is_json and call.command not in _WITH_WHOLE_IDS:
+        short_names.set(_ShortNames(call, origin))
     context = warnings.context = Context(call, parser.parse_args(call.rest), origin, progress)
     try:
         result = command.run(context)
@@ -143,6 +160,21 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings, progress
     ):
         return result._replace(data={"unconfirmed": True} | result.data)
     return result
+
+
+class _ShortNames:
+    """How people may call tasks of the ledger that a call is about; each is looked up once."""
+
+    def __init__(self, call: CommandCall, origin: CallOrigin) -> None:
+        self._folder, self._opened = os.path.join(origin.folder, call.folder), origin.opened
+        self._known: dict[str, tuple[str, str]] = {}
+
+    def __call__(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        new = [name for name in ids if name not in self._known]
+        place = (self._opened.place if self._opened else locate(self._folder)) if new else None
+        if place is not None:
+            self._known |= {name: ("", name) for name in new} | views.read_short_names(place.database, new)
+        return {name: self._known[name] for name in ids if name in self._known}
 
 
 def _finish(context: Context, warnings: _Warnings) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from remand.domain.record import NamedTuple
@@ -142,9 +143,34 @@ class RawJson(str):
     __slots__ = ()
 
 
+_TASK_ID = re.compile(r"\bT-\d{8}-\d{6}-[0-9a-f]{8}\b")
+ShortNames = Callable[[Sequence[str]], dict[str, tuple[str, str]]]
+"""The alias, if any, and the end of each of some task ids."""
+short_names: ContextVar[ShortNames | None] = ContextVar("short_names", default=None)
+"""How tasks are called in what is shown now; None where ids stay whole, as in all that programs read."""
+
+
 def clean(text: object) -> str:
-    """Text without control and invisible characters."""
-    return remove_invisible(str(text), "�")
+    """Text without control and invisible characters, and with short ids where people read it."""
+    found = remove_invisible(str(text), "�")
+    names = short_names.get()
+    return found if names is None else shorten_ids(found, names)
+
+
+def shorten_ids(text: str, names: ShortNames) -> str:
+    """A text with each task's alias or the end of its id in place of the id.
+
+    In a command it is always the end: a shell takes what follows a `#` for a comment.
+    """
+    ids = list(dict.fromkeys(_TASK_ID.findall(text)))
+    known = names(ids) if ids else {}
+
+    def replace(match: re.Match[str]) -> str:
+        alias, end = known.get(match[0], ("", match[0]))
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        return end if not alias or "remand " in line else alias
+
+    return _TASK_ID.sub(replace, text) if known else text
 
 
 def one_line(text: object, limit: int = 80) -> str:
@@ -201,6 +227,7 @@ def table(
             return
         hidden = max(len(rows) - limit, 0) if limit else 0
         page = rows[hidden:] if shows_last else rows[: len(rows) - hidden]
+        clean(" ".join(str(cell) for row in page for cell in row))  # one look-up for the names of all tasks
         shown = [[one_line(cell, 1000 if wraps else 80) for cell in row] for row in page]
         wide = [max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)]
         least = [
