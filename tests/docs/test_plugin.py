@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.hosts import claude, settings
+from remand.adapters.hosts import claude, mcp_entries, settings
 from remand.interfaces.cli.registry import COMMANDS
 from remand.startup import VERSION
 from tests.acceptance.real_agents.agents import CLAUDE, found, namespace
@@ -47,6 +47,12 @@ def test_the_plugin_has_the_hooks_that_init_installs() -> None:
     installed = json.loads(settings.install_hooks(claude.SETUP, None, ["remand"]))
 
     assert loaded(PLUGIN / "hooks" / "hooks.json")["hooks"] == installed["hooks"]
+
+
+def test_the_plugin_has_the_server_that_init_installs() -> None:
+    installed = mcp_entries.install_server(claude.SETUP.server, None, "remand")
+
+    assert loaded(PLUGIN / ".mcp.json") == json.loads(installed)
 
 
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda path: path.name)

@@ -11,7 +11,7 @@ import pytest
 
 from remand.adapters.journal.reader import JournalFile
 from remand.domain.evidence.attempts import ToolUse
-from tests.acceptance.real_agents.agents import Told, run_host, say, shell
+from tests.acceptance.real_agents.agents import Told, run_claude, run_host, say, shell, use
 from tests.integration.machine import REMAND, Machine
 
 pytestmark = pytest.mark.more
@@ -30,6 +30,7 @@ RIGHT = f"{BASE}\n\ndef triple(number):\n    return number * 3\n"
 WRONG = f"{BASE}\n\ndef triple(number):\n    return number + 3\n"
 BASE_TESTS = "import calc\n\n\ndef test_double():\n    assert calc.double(5) == 10\n"
 TESTS = f"{BASE_TESTS}\n\ndef test_triple():\n    assert calc.triple(5) == 15\n"
+PLUGIN = Path(__file__).parents[3] / "plugins" / "claude-code"
 HOSTS = ("claude", "codex", "gemini", "qwen", "copilot", "openhands")
 KEPT = ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "LC_ALL")
 
@@ -51,17 +52,20 @@ class Work:
 
     def run(self, *script: dict[str, Any]) -> Told:
         """Lets the agent do what its model says."""
+        return run_host(self.host, self.repository.path, self.machine.home, script, self.environment())
+
+    def environment(self) -> dict[str, str]:
+        """What the host is started with."""
         surroundings = {
             name: value
             for name, value in self.machine.environment.items()
             if name in KEPT or name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_"))
         }
-        environment = surroundings | {
+        return surroundings | {
             "REMAND_TASK": self.task,
             "REMAND_ACTOR": "Fenster",
             "PATH": f"{Path(REMAND).parent}:/usr/local/bin:/usr/bin:/bin",
         }
-        return run_host(self.host, self.repository.path, self.machine.home, script, environment)
 
     def shell(self, command: str) -> dict[str, Any]:
         """A turn in which the agent runs a command."""
@@ -156,6 +160,32 @@ def test_a_deleted_test_makes_nothing_done(work: Work) -> None:
 
     assert "REJECTED: Quality gates failed" in told.request(2)
     assert work.shown()["status"] not in {"provisional", "done"}
+
+
+def test_the_plugin_alone_brings_tools_and_hooks(work: Work) -> None:
+    """A session claims its task with a tool of the plugin's, and is measured by a hook of the plugin's."""
+    work.repository.ok("task", "release", work.task, "--agent", "Fenster", "--reason", "Not now")
+    work.repository.ok("init", "--remove")
+    tool = "mcp__plugin_remand_remand__next_task"
+    environment = work.environment() | {"REMAND_TASK": ""}
+    told = run_claude(
+        work.repository.path,
+        work.machine.home,
+        [
+            {**use(tool, task=work.task), "awaits": tool, "meanwhile": work.shell("sleep 0.2")},
+            work.write(WRONG, "Triple"),
+            say("All done, every test passes."),
+            work.write(RIGHT, "Triple, rightly"),
+            say("Now it does."),
+        ],
+        environment,
+        options=["--plugin-dir", str(PLUGIN), "--allowedTools", tool],
+    )
+
+    assert (told.code, told.left) == (0, []), told.err[-1000:]
+    assert "Tests: 1 failure (requires 100% pass)" in told.request(-2)
+    shown = work.shown()
+    assert (shown["status"], shown["gate_rejection_count"]) == ("provisional", 1)
 
 
 def test_a_session_without_a_task_is_left_alone(work: Work) -> None:

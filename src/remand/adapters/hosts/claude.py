@@ -24,7 +24,8 @@ SETUP = host.Setup(
     uninstalled_events={hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"},
     matchers={
         hook.PRE_TOOL: WRITING,
-        hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}",
+        # A tool of a server that a plugin brings has the plugin's name in its own.
+        hook.POST_TOOL: f"{WRITING}|{host.CLAIMING}|mcp__plugin_remand_remand__next_task",
         hook.POST_TOOL_FAILURE: WRITING,
     },
     extras={"type": "command"},

@@ -18,7 +18,7 @@ _CLAIM = re.compile(
     r"(?:^|[;&|(\n]|\b(?:then|do|else|time|exec|env)\b)\s*(?:\w+=\S*\s+)*(?:\S*/)?remand(?:\s+-\S+(?:\s+[^-\s]\S*)?)*"
     r"\s+(?:task\s+claim|handoff\s+accept)\b"
 )
-_OWN_TOOL = re.compile(r"(?:mcp_{1,2}remand_{1,2}|remand[-_.:/]{1,2}|MCP:)next_task")
+_OWN_TOOL = re.compile(r"(?:mcp_{1,2}(?:plugin_remand_)?remand_{1,2}|remand[-_.:/]{1,2}|MCP:)next_task")
 """Our own tool for claiming, as hosts call it."""
 _GIVEN = re.compile(r'"task_id":\s*"(T-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8})"')
 _AGENT = re.compile(r"--agent[= ]+[\"']?([\w@.+:/-]{1,64})")
