@@ -418,3 +418,187 @@ def test_it_works_in_a_linked_worktree(solo: Solo) -> None:
     linked.begin()
     linked.edit("src/a.txt", "bad\n")
     assert linked.stop()["decision"] == "block"
+
+
+class TestInit:
+    def test_nothing_has_to_be_committed(self, machine: Machine) -> None:
+        repository = machine.repository(config=None)
+        repository.commit("src.py", "x = 1\n")
+        head, before = repository.head(), repository.git("status", "--porcelain")
+        said = repository.ok("init", "--solo", "--hosts", "claude,codex,gemini")
+        assert said["sessions"] == "on"
+        assert len(said["hooks"]) == 3
+        assert (repository.git("status", "--porcelain"), repository.head()) == (before, head)
+        assert 'sessions = "all"' in (repository.path / "remand.toml").read_text()
+        assert not (repository.path / ".mcp.json").exists(), "nobody needs tools for tasks here"
+        assert repository.ok("init", "--solo", "--hosts", "claude")["sessions"] == "on", "safe to repeat"
+
+    def test_a_file_that_the_project_tracks_is_left_alone_and_the_users_own_is_used(
+        self, machine: Machine
+    ) -> None:
+        repository = machine.repository(config=None)
+        repository.commit(".gitignore", "*.log\n")
+        (repository.path / ".gemini").mkdir()
+        repository.commit(".gemini/settings.json", '{"theme": "dark"}\n')
+        said = repository.ok("init", "--solo", "--hosts", "gemini")
+        assert said["hooks"] == [str(machine.home / ".gemini" / "settings.json")]
+        assert "remand" in (machine.home / ".gemini" / "settings.json").read_text()
+        assert repository.git("status", "--porcelain") == ""
+
+    def test_a_projects_own_rules_are_kept_and_sessions_measured_by_them(self, machine: Machine) -> None:
+        config = GATES.replace('sessions = "all"', 'lockout = "strict"')
+        repository = machine.repository(config=config)
+        (repository.path / "src").mkdir()
+        repository.commit("src/a.txt", "good\n")
+        repository.ok("init", "--solo", "--hosts", "claude")
+        assert (repository.path / "remand.toml").read_text() == config
+        solo = Solo(repository)
+        solo.begin()
+        solo.edit("src/a.txt", "bad\n")
+        assert solo.stop()["decision"] == "block"
+
+    def test_without_a_host_it_says_what_to_name(self, machine: Machine) -> None:
+        repository = machine.repository(config=None)
+        said = repository.people("init", "--solo", env={"PATH": "/usr/bin:/bin"})
+        assert "--hosts claude" in said.out
+
+
+WORDS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "claude": {
+        "prompt": ("UserPromptSubmit", {"prompt": "Mend the roof"}),
+        "pre": ("PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "work"}}),
+        "post": (
+            "PostToolUse",
+            {"tool_name": "Bash", "tool_input": {"command": "work"}, "tool_response": {"stdout": ""}},
+        ),
+        "stop": ("Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}),
+    },
+    "codex": {
+        "prompt": ("UserPromptSubmit", {"turn_id": "t", "prompt": "Mend the roof"}),
+        "pre": ("PreToolUse", {"turn_id": "t", "tool_name": "Bash", "tool_input": {"command": "work"}}),
+        "post": (
+            "PostToolUse",
+            {
+                "turn_id": "t",
+                "tool_name": "Bash",
+                "tool_input": {"command": "work"},
+                "tool_response": "Exit code: 0",
+            },
+        ),
+        "stop": (
+            "Stop",
+            {"turn_id": "t", "permission_mode": "default", "last_assistant_message": "Done.", "model": "m"},
+        ),
+    },
+    "gemini": {
+        "prompt": ("BeforeAgent", {"prompt": "Mend the roof"}),
+        "pre": ("BeforeTool", {"tool_name": "run_shell_command", "tool_input": {"command": "work"}}),
+        "post": (
+            "AfterTool",
+            {
+                "tool_name": "run_shell_command",
+                "tool_input": {"command": "work"},
+                "tool_response": {"llmContent": "Output: (empty)"},
+            },
+        ),
+        "stop": ("AfterAgent", {"prompt": "Mend the roof", "prompt_response": "Done."}),
+    },
+    "qwen": {
+        "prompt": ("UserPromptSubmit", {"prompt": "Mend the roof"}),
+        "pre": ("PreToolUse", {"tool_name": "run_shell_command", "tool_input": {"command": "work"}}),
+        "post": (
+            "PostToolUse",
+            {
+                "tool_name": "run_shell_command",
+                "tool_input": {"command": "work"},
+                "tool_response": {"llmContent": "Output: (empty)"},
+            },
+        ),
+        "stop": ("Stop", {"last_assistant_message": "Done."}),
+    },
+    "copilot": {
+        "prompt": ("userPromptSubmitted", {"prompt": "Mend the roof"}),
+        "pre": ("preToolUse", {"toolName": "bash", "toolArgs": '{"command": "work"}'}),
+        "post": (
+            "postToolUse",
+            {
+                "toolName": "bash",
+                "toolArgs": '{"command": "work"}',
+                "toolResult": {"resultType": "success", "textResultForLlm": "<exited with exit code 0>"},
+            },
+        ),
+        "stop": ("agentStop", {"stopReason": "end_turn"}),
+    },
+    "cursor": {
+        "prompt": ("beforeSubmitPrompt", {"generation_id": "g", "prompt": "Mend the roof"}),
+        "pre": (
+            "preToolUse",
+            {"generation_id": "g", "tool_name": "Shell", "tool_input": {"command": "work"}},
+        ),
+        "post": (
+            "postToolUse",
+            {
+                "generation_id": "g",
+                "tool_name": "Shell",
+                "tool_input": {"command": "work"},
+                "tool_output": "{}",
+            },
+        ),
+        "stop": ("stop", {"generation_id": "g", "status": "completed", "loop_count": 0}),
+    },
+    "openhands": {
+        "prompt": ("UserPromptSubmit", {"message": "Mend the roof"}),
+        "pre": ("PreToolUse", {"tool_name": "terminal", "tool_input": {"command": "work"}}),
+        "post": (
+            "PostToolUse",
+            {
+                "tool_name": "terminal",
+                "tool_input": {"command": "work"},
+                "tool_response": {"exit_code": 0},
+            },
+        ),
+        "stop": ("Stop", {"message": "Done."}),
+    },
+}
+"""The documented words of each host for one turn."""
+BLOCKS = {"gemini": "reason", "cursor": "followup_message", "openhands": "reason"}
+
+
+@pytest.mark.parametrize("host", WORDS)
+def test_every_host_is_sent_back_in_its_own_words(solo: Solo, host: str) -> None:
+    solo.host = host
+    ids = {"sessionId": "s1", "conversation_id": "s1", "working_dir": str(solo.path)}
+    ids |= {"workspace_roots": [str(solo.path)]}
+
+    def call(step: str) -> dict[str, Any]:
+        name, fields = WORDS[host][step]
+        return solo.answer(name, **ids, **fields)
+
+    assert call("prompt") == {}
+    assert call("pre") == {}
+    (solo.path / "src" / "a.txt").write_text("bad\n")
+    assert call("post") == {}
+    said = call("stop")
+    assert "- Tests: 1 failure (requires 100% pass)" in said[BLOCKS.get(host, "reason")]
+    (row,) = solo.repository.ok("gate", "history", "--sessions")
+    assert (row["host"], row["title"]) == (host, "Mend the roof")
+
+
+@pytest.mark.parametrize("host", ["copilot", "openhands"])
+def test_what_a_host_does_not_show_its_user_the_agent_is_asked_to_pass_on(solo: Solo, host: str) -> None:
+    solo.host = host
+    ids = {"sessionId": "s1", "conversation_id": "s1", "working_dir": str(solo.path)}
+
+    def call(step: str) -> dict[str, Any]:
+        name, fields = WORDS[host][step]
+        return solo.answer(name, **ids, **fields)
+
+    call("prompt")
+    call("pre")
+    (solo.path / "src" / "a.txt").write_text("good, by the session\n")
+    call("post")
+    (solo.path / "src" / "b.txt").write_text("bad, by the user\n")
+    assert "reason" not in call("stop")
+    said = [call("prompt"), call("pre"), call("post")]
+    told = [text for text in map(json.dumps, said) if "not by what this session changed" in text]
+    assert len(told) == 1

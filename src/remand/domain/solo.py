@@ -14,7 +14,7 @@ from remand.domain.text.redaction import redact
 from remand.domain.text.words import single_line
 
 MAX_TITLE = 80
-SLACK_SECONDS = 0.2
+SLACK_SECONDS = 0.05
 """File systems date a change by a clock that lags a little."""
 WHOLE_SECOND = 1.0
 """Git notes when a branch moved by whole seconds."""
@@ -101,7 +101,8 @@ class TimeSpan(NamedTuple):
     end: float
 
     def has(self, moment: float, slack: float = SLACK_SECONDS) -> bool:
-        return self.begin - slack <= moment <= self.end + slack
+        """True when it ran then; clocks that are coarser than ours lag behind, and never ahead."""
+        return self.begin - slack <= moment <= self.end
 
 
 class SessionTrace(NamedTuple):

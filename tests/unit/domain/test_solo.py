@@ -160,3 +160,4 @@ def test_a_held_finding_is_shown() -> None:
     held = a_result("integrity", GateStatus.HELD, findings=(finding,), suspicions=("abc",), finding_count=1)
     text = user_text(a_verdict(held, status=GateStatus.HELD), (), is_own=True)
     assert "t.py:3" in text
+    assert "-----" not in text, "the marks around what tools say are for agents"

@@ -33,8 +33,9 @@ SETUP = host.Setup(
         hook.POST_TOOL: "postToolUse",
         hook.POST_TOOL_FAILURE: "postToolUseFailure",
         hook.SESSION_START: "sessionStart",
+        hook.PROMPT: "userPromptSubmitted",
     },
-    uninstalled_events={hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"},
+    uninstalled_events={hook.SESSION_END: "sessionEnd"},
     matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: f"{WRITING}|remand-next_task"},
     is_grouped=False,
     command_key="bash",
@@ -63,7 +64,7 @@ def read(event: str, data: bytes) -> HookCall:
         last_message=given.text("response", "last_assistant_message"),
         transcript=given.path("transcriptPath", "transcript_path"),
         is_broken=given.is_broken,
-        prompt=given.text("prompt"),
+        prompt=given.text("prompt", "initialPrompt", "initial_prompt"),
     )
 
 

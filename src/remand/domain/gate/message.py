@@ -55,13 +55,10 @@ def render_session_rejection(verdict: Verdict, number: int, before: Verdict | No
 
 
 def render_session_figures(verdict: Verdict) -> str:
-    """What a user is shown of a session's verdict: figures, findings, and where the report is."""
+    """What a user is shown of a session's verdict: figures, findings, and where the report is. People need no marks around data."""
     gates = _blocking_results(verdict)
-    return _join_message(
-        "\n".join(map(_render_line, gates)),
-        _render_tool_output(gates, _FINDINGS[0]),
-        end=_render_report_place(verdict),
-    )
+    output = _render_tool_output(gates, _FINDINGS[0]).removeprefix(f"{_OPEN}\n").removesuffix(f"\n{_CLOSE}")
+    return _join_message("\n".join(map(_render_line, gates)), output, end=_render_report_place(verdict))
 
 
 def render_escalation(

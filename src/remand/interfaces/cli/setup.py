@@ -155,21 +155,25 @@ solo_blocks = 3                        # how often a session is sent back for ea
 """
 
 
+GOT_FILE = ".got/.gitignore"
+"""Tracked where a team shares its ledger."""
+
+
 def _set_up_solo(context: Context) -> Result:
     """Has every session measured: rules and hooks of this machine alone, with nothing to commit."""
     place, options = context.place, context.arguments
     repository = context.gateway.repository
-    path, tracked = os.path.join(place.root, config.NAME), repository.tracked_files()
+    path = os.path.join(place.root, config.NAME)
     is_new = not os.path.exists(path)
-    own = [name for name in (config.NAME, ".got/") if not any(one.startswith(name) for one in tracked)]
+    worktrees = setup.host_worktrees(place)
+    shared = worktrees[place.root].find_tracked([config.NAME, GOT_FILE])
+    private = [*([config.NAME] if is_new else []), *([] if GOT_FILE in shared else [".got/"])]
     hosts = list(options.hosts) or setup.host_files.present_hosts()
-    hooks = setup.host_files.install_private_hooks(
-        setup.host_worktrees(place), hosts, _executable(), own if is_new else [*own[1:]]
-    )
+    hooks = setup.host_files.install_private_hooks(worktrees, hosts, _executable(), private)
     noted = _note_user(context)
     trials: list[GateTrial] = []
     if is_new:
-        proposed = setup.detection.propose_gates(place.root, tracked)
+        proposed = setup.detection.propose_gates(place.root, repository.tracked_files())
         _write_solo_config(path, proposed)
         if proposed.gates and not options.no_trial:
             proposed, trials = _try_gates(context, proposed)
@@ -189,8 +193,8 @@ def _set_up_solo(context: Context) -> Result:
     hints = [text for host in hosts for text in [setup.host_files.find_setup(host).hint] if text]
     rows = [
         f"Every session in {place.root} is measured when it stops. Nothing has to be committed.",
-        f"  {'wrote' if is_new else 'kept '} {path}; gates: {', '.join(gates) or 'none'}",
-        *(f"  wrote {file} (hooks; this machine's)" for file in hooks),
+        f"  {'wrote' if is_new else 'kept '} remand.toml{' (git ignores it)' if is_new else ''}; gates: {', '.join(gates) or 'none'}",
+        *(f"  wrote {_short(file, place.root)} (hooks)" for file in hooks),
         *([] if hosts else [f"  note  no agent host was found; name yours: --hosts {','.join(HOSTS)}"]),
         *([] if gates else ["  note  no gate was found: add one to remand.toml, or nothing is measured"]),
         *(f"  note  {text}" for text in (*hints, noted) if text),
@@ -201,6 +205,14 @@ def _set_up_solo(context: Context) -> Result:
         "  remand solo off --for 2h       # leave sessions alone for a while",
     ]
     return Result(data, "\n".join(rows))
+
+
+def _short(path: str, root: str) -> str:
+    """A path from the project, or else from the home folder."""
+    home = os.path.expanduser("~")
+    if path.startswith(root + os.sep):
+        return os.path.relpath(path, root)
+    return path.replace(home, "~", 1) if path.startswith(home + os.sep) else path
 
 
 def _write_solo_config(

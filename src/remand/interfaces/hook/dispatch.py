@@ -6,7 +6,7 @@ import os
 
 from remand.app import hook_calls
 from remand.app.hook_calls import HookAnswer, HookCall
-from remand.interfaces.hook import activity, answers, session, solo
+from remand.interfaces.hook import activity, answers, session, solo, solo_notes
 from remand.startup import TYPE_CHECKING, load_msgspec
 from remand.wiring import startup
 from remand.wiring.startup import LedgerLocation, SessionTask
@@ -51,6 +51,8 @@ def answer_call(
 def answer_solo(call: HookCall, place: LedgerLocation, environment: dict[str, str]) -> HookAnswer:
     """The answer to a session that holds no task: silence, unless every session is measured here."""
     if call.event not in SOLO_EVENTS or not is_solo(place):
+        return HookAnswer.allow()
+    if solo_notes.is_noted(call, place):
         return HookAnswer.allow()
     load_msgspec()
     return solo.answer(call, place, _deadline(call.event, environment))

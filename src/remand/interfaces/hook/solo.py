@@ -8,15 +8,20 @@ import time
 
 from remand.app import hook_calls
 from remand.app.hook_calls import HookAnswer, HookCall
-from remand.config import NAME, inherited_environment, parse
+from remand.config import NAME, ConfigError, inherited_environment, parse
 from remand.domain import solo
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.solo import SoloMeaning
+from remand.interfaces.hook import solo_notes
 from remand.wiring import startup
 from remand.wiring.startup import LedgerLocation
 from remand.wiring.startup import solo_sessions as notes
 
 PAUSED = "paused"
+HOSTS_DEAF_AT_PROMPTS = frozenset({"copilot", "cursor"})
+"""Those of them that take no text for the agent with a prompt: the next tool's result brings it."""
+MAX_TRANSCRIPT = 1 << 18
+RELAY = "Tell the user this, from Remand, about the work so far:\n\n"
 
 
 def answer(call: HookCall, place: LedgerLocation, deadline: float) -> HookAnswer:
@@ -38,40 +43,25 @@ class _SoloHook:
         self._folder = startup.folders_of(place).solo
         self._sessions = notes.SoloSessions(self._folder)
 
-    # -------------------------------------------------------------------------------------------- notes
-
     def note_tool(self) -> HookAnswer:
         """Notes which files a tool writes, or from when to when a command runs."""
-        record, tool = self._find_or_start(), self._call.tool
-        if tool is None:
-            return HookAnswer.allow()
-        is_over = self._call.event in hook_calls.TOOL_RESULT_EVENTS
-        for path in tool.paths[:200]:
-            self._sessions.note(record, "path", self._relative(path))
-        if tool.command:
-            kind = "end" if is_over else "begin"
-            self._sessions.note(record, kind, f"{tool.use_id or '-'} {tool.duration or 0:.3f}")
-        return HookAnswer.allow()
-
-    def _relative(self, path: str) -> str:
-        whole = os.path.realpath(
-            os.path.join(self._call.cwd or self._place.worktree, os.path.expanduser(path))
+        record = self._find_or_start()
+        solo_notes.note_tool(self._call, self._place, self._sessions, record)
+        return (
+            self._relay(record) if self._call.event in hook_calls.TOOL_RESULT_EVENTS else HookAnswer.allow()
         )
-        return os.path.relpath(whole, os.path.realpath(self._place.worktree))
 
     def begin_turn(self) -> HookAnswer:
         """A prompt begins a turn: blocks are counted anew, and what was found meanwhile is told."""
         record = self._find_or_start()
         if self._call.event != hook_calls.PROMPT:
-            return HookAnswer.allow()
+            return self._relay(record)
         self._sessions.note(record, "turn")
         record.title = record.title or solo.session_title(self._call.prompt)
         record.blocks = 0
+        texts, agent = self._sessions.take_notices(record.name), ""
         said = self._sessions.result(record.name)
-        is_late = bool(record.pending) and said.get("tree") == record.pending
-        texts = self._sessions.take_notices(record.name)
-        agent = ""
-        if is_late:
+        if record.pending and said.get("tree") == record.pending:
             record.pending = ""
             is_news = said["status"] not in (GateStatus.PASSED, GateStatus.OVERRIDDEN, PAUSED)
             if is_news and record.told_tree != said["tree"]:
@@ -80,7 +70,17 @@ class _SoloHook:
                 texts.append(said["user"])
         notice = self._speak(record, "\n\n".join(texts)) if texts else ""
         self._sessions.save(record)
+        if self._call.host in solo_notes.HOSTS_WITHOUT_NOTICES:
+            for text in filter(None, (agent, notice)):
+                self._sessions.add_notice(record.name, text)
+            return self._relay(record) if self._call.host not in HOSTS_DEAF_AT_PROMPTS else HookAnswer.allow()
         return HookAnswer.context(agent, notice) if agent else HookAnswer.allow(notice)
+
+    def _relay(self, record: notes.SoloSession) -> HookAnswer:
+        """Has the agent pass on what its host does not show."""
+        is_needed = self._call.host in solo_notes.HOSTS_WITHOUT_NOTICES
+        texts = self._sessions.take_notices(record.name) if is_needed else []
+        return HookAnswer.context(RELAY + "\n\n".join(texts)) if texts else HookAnswer.allow()
 
     # -------------------------------------------------------------------------------------------- start
 
@@ -91,7 +91,7 @@ class _SoloHook:
             record = notes.SoloSession(self._call.session, self._place.worktree, self._call.host)
             record.started = self._sessions.now()
             return self._start(record)
-        size = self._head_log_size()
+        size = solo_notes.head_log_size(self._place)
         if size != record.head_log:
             moves = self._head_moves(record.head_log)
             record.head_log = size
@@ -109,8 +109,9 @@ class _SoloHook:
         record.tree = record.last_tree = record.told_tree = taken.tree
         record.left_out = taken.left_out
         record.config = self._config()
-        record.head_log = self._head_log_size()
+        record.head_log = solo_notes.head_log_size(self._place)
         record.pending = ""
+        self._sessions.note(record, "start", self._call.event)
         self._sessions.save(record)
         return record
 
@@ -125,20 +126,10 @@ class _SoloHook:
         except OSError:
             return ""
 
-    @property
-    def _head_log(self) -> str:
-        return os.path.join(self._place.git_dir, "logs", "HEAD")
-
-    def _head_log_size(self) -> int:
-        try:
-            return os.stat(self._head_log).st_size
-        except OSError:
-            return 0
-
     def _head_moves(self, begin: int) -> list[solo.HeadMove]:
         """What git noted since then."""
         try:
-            with open(self._head_log, "rb") as file:
+            with open(solo_notes.head_log(self._place), "rb") as file:
                 file.seek(begin if begin <= os.fstat(file.fileno()).st_size else 0)
                 lines = file.read(1 << 20).decode("utf-8", "replace").splitlines()
         except OSError:
@@ -163,7 +154,7 @@ class _SoloHook:
             or call.is_planning
             or call.has_background_work
             or bool(call.is_broken)
-            or solo.is_question(call.last_message)
+            or solo.is_question(call.last_message or _last_message(call.transcript))
         )
         texts = self._sessions.take_notices(record.name)
         said = HookAnswer.allow() if is_excused else self._judge(record, until)
@@ -171,6 +162,8 @@ class _SoloHook:
         if texts:
             record.has_spoken = True
             said.notice = "\n\n".join(filter(None, [*texts, said.notice]))
+        if said.notice and call.host in solo_notes.HOSTS_WITHOUT_NOTICES and not said.is_no:
+            self._sessions.add_notice(record.name, said.notice)
         self._sessions.save(record)
         return said
 
@@ -183,7 +176,11 @@ class _SoloHook:
         store.keep(f"{record.name}-end", taken.commit)
         changed = store.changed_paths(record.commit, taken.commit)
         own = self._own_paths(record, changed)
-        settings = parse(record.config)
+        try:
+            settings = parse(record.config)
+        except ConfigError as error:
+            is_news = self._sessions.is_first(f"config-{record.tree}")
+            return HookAnswer.allow(self._speak(record, f"Remand cannot measure: {error}") if is_news else "")
         stop = solo.SoloStop(
             tree=taken.tree,
             start_tree=record.tree,
@@ -310,3 +307,22 @@ class _SoloHook:
         commands += [solo.TimeSpan(begin, now) for begin in open_commands.values()]
         turns.append(solo.TimeSpan(turn, now))
         return solo.SessionTrace(frozenset(paths), tuple(commands), tuple(turns))
+
+
+def _last_message(transcript: str) -> str:
+    """What an agent said last, out of the transcript of a host that does not tell it with a stop; empty when it cannot be read."""
+    try:
+        with open(transcript, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_TRANSCRIPT))
+            lines = file.read().splitlines()
+    except (OSError, ValueError):
+        return ""
+    for line in reversed(lines):
+        row = hook_calls.parse(line)
+        if row.text("type").startswith("user"):
+            return ""
+        if row.text("type").startswith("assistant"):
+            text = row.part("data").text("content") or row.part("message").text("content")
+            if text:
+                return text
+    return ""

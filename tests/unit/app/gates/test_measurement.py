@@ -243,6 +243,22 @@ def test_a_commit_is_examined_beside_its_base_by_what_the_policy_says() -> None:
     assert examined(integrity=True, gates=()) == []
 
 
+def test_the_start_of_a_session_is_measured_only_where_its_end_fails() -> None:
+    def sides(script: Callable[[str, str], JobResult], *, is_lazy: bool) -> list[str]:
+        stage = Stage(script, integrity=True, gates=(TESTS,))
+        terms = MeasurementTerms(commit="head", base="base", is_base_lazy=is_lazy)
+        verdict = CommitMeasurement(stage.environment, stage.policy).verdict(terms).verdict
+        assert verdict.gates[-1].name == "integrity"
+        return [stage._side(job) for job in stage.jobs]
+
+    def breaks(_command: str, side: str) -> JobResult:
+        return said("fail t::one") if side == "head" else said("pass t::one")
+
+    assert sides(clean, is_lazy=True) == ["head"]
+    assert sides(breaks, is_lazy=True) == ["head", "base"]
+    assert "base" in sides(clean, is_lazy=False), "a done claim is compared with the base's tests, too"
+
+
 # What a prepare step is given, and what is kept of a command that fails.
 
 MADE = GatePreparation(command=("install", "{scripts}/make.py", "{cache}"), key=("lock",))
