@@ -14,7 +14,7 @@ from benchmarks.report import Report, figure, millis
 from benchmarks.scratch import adding, ask_all, coordinator, new_ledger
 
 TASKS = 1000
-LOADING = "from remand.interfaces.cli.entry import cli, load_msgspec; load_msgspec(); cli.run"
+LOADING = "from remand.interfaces.cli.entry import load_command_line; load_command_line()"
 ROOT = Path(__file__).parents[1]
 EMPTY, VENV_EMPTY = "python -I -S -c pass", "python -c pass (in the venv)"
 ALONE, SERVED = "remand {}", "remand {}, coordinator"

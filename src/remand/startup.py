@@ -38,7 +38,7 @@ LAZY_MODULES = frozenset(
         "domain.pull_request": "reviews",
         "domain.text": "redaction",
         "domain.validation": "validator",
-        "interfaces.cli": "context main",
+        "interfaces.cli": "argument_parser context main",
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "sessions verdicts",
         "interfaces.hook": "activity answers dispatch entry session solo solo_notes tool_guard",

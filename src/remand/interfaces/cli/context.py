@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
-from typing import Any, NoReturn
+from types import SimpleNamespace
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -33,6 +33,8 @@ from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, current_branch, socket_folder
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from remand.app.gates.done_claims import ClaimOutcome
     from remand.app.gates.gates import Gates
 
@@ -52,6 +54,45 @@ class Argument(NamedTuple):
     names: tuple[str, ...]
     options: dict[str, Any]
     help: str
+
+    @property
+    def dest(self) -> str:
+        """The name of its value."""
+        long = next((name for name in self.names if name.startswith("--")), self.names[0])
+        usual = long.lstrip("-").replace("-", "_") if long.startswith("-") else long
+        return str(self.options.get("dest") or usual)
+
+    @property
+    def default(self) -> Any:
+        """Its value where none is given."""
+        is_flag = self.options.get("action") == "store_true"
+        return self.options.get("default", False if is_flag else None)
+
+    def takes_more(self, count: int) -> bool:
+        """True when an option with so many values takes another word."""
+        if self.options.get("action") == "store_true":
+            return False
+        return self.options.get("nargs") == "+" or not count
+
+    def store(self, values: dict[str, Any], words: list[str]) -> bool:
+        """Stores what was given for it; False when that is not as usual."""
+        action, nargs = self.options.get("action", "store"), self.options.get("nargs")
+        is_list = action == "extend" and nargs == "+"
+        if action == "store_true" and not words:
+            values[self.dest] = True
+            return True
+        if not words or not (is_list or (action in ("store", "append") and nargs in (None, "?"))):
+            return False
+        if len(words) > 1 and not is_list:
+            return False
+        try:
+            found = [self.options.get("type", str)(word) for word in words]
+        except (TypeError, ValueError):
+            return False
+        if "choices" in self.options and not all(one in self.options["choices"] for one in found):
+            return False
+        values[self.dest] = found[0] if action == "store" else [*(values[self.dest] or ()), *found]
+        return True
 
 
 def argument(*names: str, **options: Any) -> Argument:
@@ -136,7 +177,7 @@ class Context:
     def __init__(
         self,
         call: CommandCall,
-        arguments: Namespace,
+        arguments: Namespace | SimpleNamespace,
         origin: CallOrigin,
         progress: ProgressLines | None = None,
     ) -> None:
@@ -323,12 +364,43 @@ def _require_length(text: str, where: str) -> str:
     return text
 
 
-class CommandParser(ArgumentParser):
-    """An argument parser that raises instead of leaving the program."""
+def parse_usual(arguments: tuple[Argument, ...], words: list[str]) -> SimpleNamespace | None:
+    """The values of a command's arguments, as `CommandParser` finds them; None where that has to look.
 
-    def error(self, message: str) -> NoReturn:
-        """Says what is wrong with the call, and how it is called."""
-        raise UsageError(f"{message}\n{self.format_usage().strip()}")
+    Loading and building that parser takes a twentieth of a short command. Left to it is every call that is wrong or unusual:
+    `--`, values that begin with a dash, and positional words on both sides of an option.
+    """
+    options = {name: one for one in arguments if one.names[0].startswith("-") for name in one.names}
+    values = {one.dest: one.default for one in arguments}
+    positional: list[str] = []
+    given: set[str] = set()
+    end, number = 0, 0
+    while number < len(words):
+        word, equals, value = words[number].partition("=")
+        number += 1
+        if not words[number - 1].startswith("-"):
+            if positional and end != number - 1:
+                return None
+            positional.append(words[number - 1])
+            end = number
+            continue
+        found = options.get(word)
+        if found is None or value == "--":
+            return None
+        taken = [value] if equals else []
+        while number < len(words) and not words[number].startswith("-") and found.takes_more(len(taken)):
+            taken.append(words[number])
+            number += 1
+        if not found.store(values, taken):
+            return None
+        given.add(found.dest)
+    named = [one for one in arguments if not one.names[0].startswith("-")]
+    if any(one.options.get("required") and one.dest not in given for one in options.values()):
+        return None
+    if not all(one.store(values, [word]) for one, word in zip(named, positional, strict=False)):
+        return None
+    is_enough = all(one.options.get("nargs") == "?" for one in named[len(positional) :])
+    return SimpleNamespace(**values) if is_enough and len(positional) <= len(named) else None
 
 
 def split_commas(value: str) -> tuple[str, ...]:

@@ -67,12 +67,17 @@ def run(arguments: list[str]) -> int:
         if place is not None and _list_tasks(place, call.rest):
             return 0
     environment = {name: os.environ.get(name, "") for name in FORWARDED_VARIABLES}
+    load_command_line()
+    return cli.run(arguments, context.CallOrigin.of_this_process(environment))
+
+
+def load_command_line() -> None:
+    """Loads what runs a call in this process."""
     gc.disable()  # what is loaded lasts as long as the process; looking for garbage in it takes a twentieth of the start
     load_msgspec()
-    run_here = cli.run
+    cli.run  # noqa: B018 - loads the module
     gc.freeze()
     gc.enable()
-    return run_here(arguments, context.CallOrigin.of_this_process(environment))
 
 
 def _list_tasks(place: startup.LedgerLocation, arguments: list[str]) -> bool:

@@ -12,7 +12,8 @@ from remand.app.reminders import UnseenCounts, held_events_warning, key_warning,
 from remand.domain import refusals
 from remand.domain.access.coordinator_start import NEVER_STARTING
 from remand.domain.refusals import MEANINGS, Refused
-from remand.interfaces.cli.context import SPECS, CallOrigin, CommandParser, CommandSpec, Context
+from remand.interfaces.cli import argument_parser
+from remand.interfaces.cli.context import SPECS, CallOrigin, CommandSpec, Context, parse_usual
 from remand.interfaces.cli.output import (
     NamedValues,
     ProgressLines,
@@ -140,12 +141,15 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings, progress
         return Result({"version": version}, f"remand {version}")
     if call.command not in COMMANDS:
         raise UsageError(unknown_command_message(call.command))
-    command, parser = command_parser(call.command)
     if call.wants_help:
-        return Result({"help": parser.format_help()}, parser.format_help().rstrip())
+        text = command_parser(call.command)[1].format_help()
+        return Result({"help": text}, text.rstrip())
     if origin.is_terminal and not call.is_json and call.command not in _WITH_WHOLE_IDS:
         short_names.set(_ShortNames(call, origin))
-    context = warnings.context = Context(call, parser.parse_args(call.rest), origin, progress)
+    command = _command_spec(call.command)
+    usual = parse_usual(command.arguments, call.rest)
+    arguments = usual if usual is not None else command_parser(call.command)[1].parse_args(call.rest)
+    context = warnings.context = Context(call, arguments, origin, progress)
     try:
         result = command.run(context)
     finally:
@@ -195,20 +199,15 @@ def _finish(context: Context, warnings: _Warnings) -> None:
     warnings.reminder = "" if context.is_confined else reminder(found)
 
 
-def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
-    entry = COMMANDS[name]
-    import_module(f"remand.interfaces.cli.{entry.module}")
-    spec = SPECS[name]
-    parser = CommandParser(
-        prog=f"remand {name}",
-        description=f"{entry.help[0].upper()}{entry.help[1:]}.",
-        epilog="Every command takes --json, -C DIR, --as NAME and --key KEY.",
-        add_help=False,
-        allow_abbrev=False,
-    )
-    for argument in spec.arguments:
-        parser.add_argument(*argument.names, **argument.options, help=argument.help)
-    return spec, parser
+def command_parser(name: str) -> tuple[CommandSpec, argument_parser.CommandParser]:
+    """A command, and the parser of its arguments."""
+    spec = _command_spec(name)
+    return spec, argument_parser.build_parser(name, COMMANDS[name].help, spec)
+
+
+def _command_spec(name: str) -> CommandSpec:
+    import_module(f"remand.interfaces.cli.{COMMANDS[name].module}")
+    return SPECS[name]
 
 
 def unknown_command_message(words: str) -> str:

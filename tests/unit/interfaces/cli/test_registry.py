@@ -3,10 +3,14 @@
 import re
 import subprocess
 import sys
+from random import Random
 
+import pytest
+
+from remand.app.errors import UsageError
 from remand.domain.access.agent_calls import PERMITTED_COMMANDS
 from remand.domain.hosts import HOSTS
-from remand.interfaces.cli.context import SPECS
+from remand.interfaces.cli.context import SPECS, parse_usual
 from remand.interfaces.cli.main import command_parser, help_text
 from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, parse_call
 
@@ -14,7 +18,7 @@ LOADED = (
     "import sys; from remand.interfaces.cli.main import command_parser; command_parser(sys.argv[1]); "
     "print(*sorted(name for name in sys.modules if name.startswith(('remand.', 'rich')) and type(sys.modules[name]) is type(sys)))"
 )
-CORE = {"context", "main", "output", "registry"}
+CORE = {"argument_parser", "context", "main", "output", "registry"}
 
 
 def test_every_row_is_declared_in_the_module_that_it_names_and_every_declaration_has_a_row() -> None:
@@ -89,3 +93,52 @@ def test_the_help_of_a_group_lists_its_commands_and_no_others() -> None:
 
     listed = {name for name in COMMANDS if f"\n  {name} " in f"\n{shown}"}
     assert listed == {name for name in COMMANDS if name.startswith("task ")}
+
+
+WORDS = (
+    "T-1",
+    "",
+    "5",
+    "a,b",
+    "-",
+    "--",
+    "-5",
+    "-x",
+    "--no-such",
+    "@file",
+    "high",
+    "BLOCKER",
+    "a b",
+    "--json=1",
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_usual_way_to_parse_arguments_finds_what_the_parser_finds(name: str) -> None:
+    """Every call that it takes is one that the parser takes, with the same values; what is wrong is left to the parser."""
+    spec, parser = command_parser(name)
+    options = [one for argument in spec.arguments for one in argument.names if one.startswith("-")]
+    random = Random(name)
+    for _ in range(400):
+        named = [f"{option}={random.choice(WORDS)}" for option in options]
+        words = random.choices([*WORDS, *options, *options, *named], k=random.randint(0, 6))
+        try:
+            found = parse_usual(spec.arguments, words)
+        except UsageError:
+            with pytest.raises(UsageError):
+                parser.parse_args(words)
+            continue
+        if found is not None:
+            assert vars(found) == vars(parser.parse_args(words)), words
+
+
+def test_a_usual_call_loads_no_parser() -> None:
+    code = (
+        "import sys; from remand.interfaces.cli.main import _command_spec, parse_usual; "
+        "found = parse_usual(_command_spec('task add').arguments, ['Roof', '--priority', 'high', '--depends-on', 'A', 'B']); "
+        "print(found.title, found.priority, found.depends_on, found.alias, 'argparse' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "Roof high ['A', 'B'] [] False"
