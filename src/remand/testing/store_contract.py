@@ -378,6 +378,34 @@ class TaskContract:
             assert tx.names.find_task_id(H1) == T1
             assert tx.names.find_task_id("H-nothing") == ""
 
+    def test_what_is_asked_in_a_change_knows_the_events_of_that_change(self, store: Store) -> None:
+        added, claimed = map(Session().entry, (task_added(), task_claimed()))
+
+        with store.write() as tx:
+            tx.events.add([added])
+            tx.events.add([claimed])
+            assert tx.names.find_task_id(H1) == T1
+            assert tx.events.of_task(T1) == [added.line, claimed.line]
+            tx.events.add([claimed])
+        with store.read() as view:
+            assert view.names.find_task_id(H1) == T1
+            assert list(view.events.lines()) == [added.line, claimed.line]
+
+    def test_events_of_a_change_that_fails_do_not_come_with_the_next_one(self, store: Store) -> None:
+        added, other = (Session(name).entry(task_added()) for name in ("one", "other"))
+
+        def fail() -> None:
+            with store.write() as tx:
+                tx.events.add([added])
+                raise ZeroDivisionError
+
+        with assert_raises(ZeroDivisionError):
+            fail()
+        with store.write() as tx:
+            tx.events.add([other])
+        with store.read() as view:
+            assert list(view.events.lines()) == [other.line]
+
     def test_a_task_is_known_by_those_that_wait_for_it_or_were_split_into_it_or_reformulated_as_it(
         self, store: Store
     ) -> None:

@@ -38,12 +38,11 @@ def encode_answers(answers: list[Answer | EnvironmentFault]) -> bytes:
     return _encode([_encode_answer(answer) for answer in answers])
 
 
-def _encode_answer(answer: Answer | EnvironmentFault) -> WireAnswer:
+def _encode_answer(answer: Answer | EnvironmentFault) -> Acceptance | WireAnswer:
+    """What is written for an answer. An acceptance is written as it is: it has the fields that are read."""
     match answer:
         case Acceptance():
-            return WireAnswer(
-                events=tuple(msgspec.Raw(_encode(event)) for event in answer.events), task=answer.task
-            )
+            return answer
         case Refused():
             return WireAnswer(refused=answer.code, message=answer.message)
         case _:

@@ -389,9 +389,10 @@ class Coordinator:
         """Has the user's commands asked about the rejections that were just filed."""
         for answer in answers:
             filed = answer.task.rejections.last_rejection if isinstance(answer, Acceptance) else None
-            names = {event.name for event in answer.events} if isinstance(answer, Acceptance) else set()
-            if filed is not None and names & {"handoff.reject", "handoff.reject.invalid", "handoff.appeal"}:
-                self._consult(filed.handoff_id)
+            if filed is not None and isinstance(answer, Acceptance):
+                names = {event.name for event in answer.events}
+                if names & {"handoff.reject", "handoff.reject.invalid", "handoff.appeal"}:
+                    self._consult(filed.handoff_id)
 
     def _reply(self, client: FrameConnection, payload: bytes) -> None:
         client.outgoing += protocol.pack(protocol.ANSWER, payload)

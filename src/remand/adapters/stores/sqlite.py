@@ -221,7 +221,7 @@ class SqliteTransaction:
         self._db = statements
         self.undos: list[Callable[[], None]] = []
         events, groups = SqliteEvents(statements), SqliteGroups(statements)
-        names, dependencies = SqliteNames(statements), SqliteDependencies(statements)
+        names, dependencies = SqliteNames(statements, events.new_handoffs), SqliteDependencies(statements)
         self.rejected: port.RejectedTaskTable = (rejected := SqliteRejected(statements))
         tasks = SqliteTasks(statements, names, dependencies, rejected)
         self.files: tables.FileTable = SqliteFiles(statements)
@@ -267,6 +267,7 @@ class SqliteTransaction:
 
     def flush(self) -> None:
         """Writes what was held back until the end."""
+        self._db.settle()
         if self._changed and self._head is not None:
             self._db.run(sql.PUT_HEAD, msgspec.structs.astuple(self._head))
             self._changed = False
@@ -484,6 +485,7 @@ class SqliteStore:
         return disk.f_bavail * disk.f_frsize < _LITTLE
 
     def take_back(self, transaction: SqliteTransaction) -> None:
+        self._db.keep_waiting = None
         with suppress(apsw.Error):
             self.connection.execute("ROLLBACK")
         for undo in reversed(transaction.undos):

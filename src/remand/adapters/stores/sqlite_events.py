@@ -209,9 +209,26 @@ class SqliteEvents(Table):
     def __init__(self, statements: Statements) -> None:
         super().__init__(statements)
         self._numbers: dict[tuple[str, int], int] = {}
+        self._waiting: list[EventEntry] = []
+        self.new_handoffs: dict[str, str] = {}
+        """The tasks of handoffs that begin with events that wait."""
 
     def add(self, entries: Sequence[EventEntry]) -> None:
-        if len(entries) > _FEW:
+        """Keeps events. A few wait until something is asked that they make a difference to, or the change ends."""
+        self._waiting += entries
+        if len(self._waiting) > _FEW:
+            self._db.keep_waiting = None
+            self._keep_waiting()
+            return
+        self._db.keep_waiting = self._keep_waiting
+        for event, _, subject, doubt, _ in entries:
+            if type(event) in _HANDING and subject and not doubt:
+                self.new_handoffs.setdefault(event.handoff_id, subject)  # type: ignore[attr-defined]  # both kinds have it
+
+    def _keep_waiting(self) -> None:
+        entries, self._waiting = self._waiting, []
+        self.new_handoffs.clear()
+        if len(entries) > 1:
             entries = self._add_new(entries)
         for entry in entries:
             meta = entry.event.meta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apsw
@@ -444,13 +444,39 @@ PUT_VALUE = "REPLACE INTO ledger VALUES (?, ?)"
 Row = tuple[Any, ...]
 
 
+BESIDE_EVENTS = frozenset(
+    {
+        *(HEAD_OF_QUEUE, HANDED, GET_TASK, ADD_TASK, CHANGE_TASK, WAITING_FOR, PLACE_NODE, OPEN_BLOCKERS),
+        *(PLACE_IN_LINE, BEFORE_IN_LINE, BEHIND_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
+        *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, DUE),
+    }
+)
+"""The statements of usual commands that new events make no difference to."""
+
+
 class Statements:
-    """A connection, asked for one row, all rows, or none."""
+    """A connection, asked for one row, all rows, or none.
+
+    Events that wait to be kept are kept, all at once, before any statement that they could make a difference to.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._execute = connection.execute
+        self._run = connection.execute
         self._executemany = connection.executemany
         self._changes = connection.changes
+        self.keep_waiting: Callable[[], None] | None = None
+        """Keeps the events that wait; None when there are none."""
+
+    def _execute(self, statement: str, values: Row) -> apsw.Cursor:
+        if self.keep_waiting is not None and statement not in BESIDE_EVENTS:
+            self.settle()
+        return self._run(statement, values)
+
+    def settle(self) -> None:
+        """Keeps the events that wait."""
+        keep, self.keep_waiting = self.keep_waiting, None
+        if keep is not None:
+            keep()
 
     def run(self, statement: str, values: Row = ()) -> None:
         """Runs a statement for what it does."""
@@ -458,6 +484,8 @@ class Statements:
 
     def run_many(self, statement: str, rows: Iterable[Row]) -> None:
         """Runs a statement for every row of values."""
+        if self.keep_waiting is not None and statement not in BESIDE_EVENTS:
+            self.settle()
         self._executemany(statement, rows)
 
     def try_change(self, statement: str, values: Row = ()) -> bool:

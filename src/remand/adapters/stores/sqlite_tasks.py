@@ -46,13 +46,14 @@ def read_tasks(statements: Statements, statement: str, values: Row = ()) -> list
 class SqliteNames(Table):
     """Tasks and people by other names than their ids."""
 
-    def __init__(self, statements: Statements) -> None:
+    def __init__(self, statements: Statements, new_handoffs: Mapping[str, str] | None = None) -> None:
         super().__init__(statements)
         self._with_key: dict[str, list[str]] = {}
+        self._new_handoffs = {} if new_handoffs is None else new_handoffs
 
     def find_task_id(self, name: str) -> str:
         task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
-        return task or ""
+        return task or self._new_handoffs.get(name, "")
 
     def ids_with_end(self, end: str, *, are_handoffs: bool = False) -> list[str]:
         return self._db.column(sql.HANDOFFS_WITH_END if are_handoffs else sql.TASKS_WITH_END, (end,))

@@ -208,8 +208,8 @@ class FileKeys:
         self._own_seed()
 
     def sign(self, content: bytes) -> bytes:
-        """The machine's signature."""
-        return ed25519().sign(self._own_seed(), content)
+        """The machine's signature, with the key as it was when it was last asked for."""
+        return ed25519().sign(self._seed or self._own_seed(), content)
 
     def verify(self, claims: Sequence[SignedClaim]) -> list[bool]:
         """Of each, True when the holder of the key signed exactly that. Many are verified on all processors."""
