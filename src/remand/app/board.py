@@ -97,7 +97,8 @@ def _scheduler_alerts(around: BoardContext) -> Iterator[BoardAlert]:
         return
     for breach in status.breaker:
         until = f"; tried again at {breach.until[11:19]}" if breach.until else ""
-        text = f"Nothing is started ({breach.cause}): {breach.message.rstrip('.')}{until}."
+        text = f"{breach.member} is not started" if breach.member else "Nothing is started"
+        text += f" ({breach.cause}): {breach.message.rstrip('.')}{until}."
         yield _system_alert(text, breach.since)
     if status.forge:
         yield _system_alert(f"The forge: {status.forge}")

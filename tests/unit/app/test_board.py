@@ -211,6 +211,15 @@ def test_a_ledger_without_trouble_tells_of_none() -> None:
     assert told(held(), submitted, a_task(T3), scheduler=a_status(), is_scheduled=True) == []
 
 
+def test_what_keeps_one_member_is_not_told_as_if_nothing_was_started() -> None:
+    breach = BreachStatus(cause="runs of Bob", message="A run of claude failed.", since=NOW)
+    found = shown(scheduler=a_status(breaker=(breach,)), is_scheduled=True)
+
+    assert [one.text for one in found.troubles] == [
+        "Bob is not started (runs of Bob): A run of claude failed."
+    ]
+
+
 def test_the_system_comes_first_then_questions_then_tasks() -> None:
     breach = BreachStatus(cause="disk", message="The disk is full.", since=NOW, until=LATER)
     asked = a_task(T1, status=Status.ESCALATED, escalation=an_escalation())

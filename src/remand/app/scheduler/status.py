@@ -24,6 +24,11 @@ class BreachStatus(Record, kw_only=True, omit_defaults=False):
     until: Instant = ""
     """When one run is let through to try."""
 
+    @property
+    def member(self) -> str:
+        """The one member that is not started for it; empty when it is everybody who uses the program, or everybody."""
+        return self.cause.partition(" of ")[2]
+
 
 class ActiveAgent(Record, kw_only=True, omit_defaults=False):
     """An agent's process that the scheduler has started."""

@@ -106,7 +106,8 @@ def status_lines(before: SchedulerStatus | None, now: SchedulerStatus | None) ->
     known = {breach.cause for breach in before.breaker} if before else set()
     for breach in now.breaker:
         if breach.cause not in known:
-            yield plain_line(breach.since, "scheduler", f"starts nothing ({breach.cause}): {breach.message}")
+            what = f"does not start {breach.member}" if breach.member else "starts nothing"
+            yield plain_line(breach.since, "scheduler", f"{what} ({breach.cause}): {breach.message}")
     for cause in sorted(known - {breach.cause for breach in now.breaker}):
         yield plain_line(now.tick_at, "scheduler", f"starts agents again ({cause})")
     old, new = (before.waiting, before.forge) if before else ("", ""), (now.waiting, now.forge)

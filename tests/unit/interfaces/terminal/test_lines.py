@@ -30,6 +30,14 @@ def test_whatever_an_event_says_it_is_one_line_that_commands_nothing() -> None:
     assert "evil" in line
 
 
+def test_what_keeps_one_member_names_it() -> None:
+    stuck = a_status(breaker=(BreachStatus(cause="runs of Bob", message="It failed", since=NOW),))
+
+    assert [line.split(maxsplit=2)[2] for line in status_lines(None, stuck)] == [
+        "does not start Bob (runs of Bob): It failed"
+    ]
+
+
 def test_what_changes_about_the_scheduler_is_said_once() -> None:
     stuck = a_status(breaker=(DISK,), waiting="ten wait for review", forge="it does not answer")
 
