@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from select import select
-from typing import cast
+from typing import ClassVar, cast
 
 import pytest
 
 from remand.adapters.coordinator import protocol, remote_ledger, server
-from remand.adapters.coordinator.server import Coordinator
+from remand.adapters.coordinator.server import Coordinator, SchedulerCoordinator
 from remand.app.errors import EnvironmentFault
 from remand.app.ledger import Ledger, UnsyncedAnswers
 from remand.app.requests import Request
@@ -255,3 +255,58 @@ def test_who_is_asked_to_stop_says_who_it_is_answers_what_came_before_and_ends(
     serving.join(PATIENCE)
     assert not serving.is_alive()
     assert remote_ledger.ask_status(path) is None
+
+
+class StartedProcess:
+    """A coordinator's process that listens at once, or never."""
+
+    started: ClassVar[list[StartedProcess]] = []
+    listens = True
+
+    def __init__(self, *_: object) -> None:
+        self.is_closed = False
+        self.started.append(self)
+
+    def wait_for(self, _: str) -> bool:
+        return self.listens
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def scheduler(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SchedulerCoordinator]:
+    """Makes what sees to it that a coordinator runs beside a scheduler."""
+    monkeypatch.setattr(server, "CoordinatorProcess", StartedProcess)
+    monkeypatch.setattr(StartedProcess, "started", [])
+    return lambda path: SchedulerCoordinator(path, "module", "/", {})
+
+
+def test_a_scheduler_uses_the_coordinator_that_is_there_and_starts_its_own_once_that_has_ended(
+    scheduler: Callable[[str], SchedulerCoordinator],
+    behind: Callable[[float], threading.Thread],
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "socket")
+    serving, found = behind(3600.0), scheduler(path)
+    found.ensure()
+    assert StartedProcess.started == []
+
+    assert remote_ledger.ask_status(path, stops=True)
+    serving.join(PATIENCE)
+    found.ensure()
+    (own,) = StartedProcess.started
+    found.close()
+    assert own.is_closed
+
+
+def test_a_scheduler_that_wants_none_starts_none_and_one_that_does_not_start_is_said(
+    scheduler: Callable[[str], SchedulerCoordinator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler("").ensure()
+    assert StartedProcess.started == []
+
+    monkeypatch.setattr(StartedProcess, "listens", False)
+    with pytest.raises(EnvironmentFault, match="does not start"):
+        scheduler(str(tmp_path / "nowhere")).ensure()
+    assert StartedProcess.started[0].is_closed
