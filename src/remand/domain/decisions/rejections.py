@@ -53,7 +53,17 @@ def answer_rejection(task: Task, command: c.AnswerRejection, context: c.CommandC
     record = TaskRejection.from_dict({"rejected_at": context.at, **context.facts.rejection.record})
     if decision is DecisionType.OVERRIDE:
         return _override_by_director(task, filed, record, command, context)
-    return accept_rejection(task, record, decision, command, context)
+    answer, *rest = accept_rejection(task, record, decision, command, context)
+    if not is_lockout_lifted(task, filed.agent):
+        return (answer, *rest)
+    lifted = LockoutCleared(task_id=task.id, agent=filed.agent, reason="its appeal was accepted")
+    return (answer, lifted, *rest)
+
+
+def is_lockout_lifted(task: Task, agent: str) -> bool:
+    """True for an agent whose appeal is accepted: it is locked out no longer for having rejected the task."""
+    filed = task.rejections.last_rejection
+    return filed is not None and filed.is_appealed and filed.agent == agent and task.is_locked_out(agent)
 
 
 def _require_answerable(task: Task, command: c.AnswerRejection, context: c.CommandContext) -> LastRejection:
@@ -185,21 +195,12 @@ def accept_rejection(
         ),
         director="" if command else director.AUTO,
     )
-    lifted = _lift_lockout(task)
     made = _create_tasks(task, drawn, facts.fresh.task_ids)
     if given and drawn.link == "REFINES":
         made = tuple(lockout for name in given for lockout in _inherit_lockouts(task, name))
     outcome = _task_outcome(task, record, drawn, created)
     named = tuple(replace(event, rejection_id=answer.rejection_id) for event in outcome)
-    return (answer, *lifted, *made, *_link_tasks(task, drawn, created), *named)
-
-
-def _lift_lockout(task: Task) -> tuple[LockoutCleared, ...]:
-    """Who appealed with success is locked out no longer for having rejected the task."""
-    filed = task.rejections.last_rejection
-    if filed is None or not filed.is_appealed or not task.is_locked_out(filed.agent):
-        return ()
-    return (LockoutCleared(task_id=task.id, agent=filed.agent, reason="its appeal was accepted"),)
+    return (answer, *made, *_link_tasks(task, drawn, created), *named)
 
 
 def _require_valid_plan(
@@ -262,7 +263,7 @@ def _inherit_lockouts(task: Task, name: str) -> list[Event]:
             team=lockout.team,
         )
         for lockout in task.inheritable_lockouts
-        if not any(lockout.agent == event.agent for event in _lift_lockout(task))
+        if not is_lockout_lifted(task, lockout.agent)
     ]
 
 
