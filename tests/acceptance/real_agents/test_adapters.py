@@ -20,6 +20,7 @@ PLUGIN = Path(__file__).parents[3] / "plugins" / "claude-code"
 REASON = "REJECTED: Quality gates failed\n- Tests: 73 failures (requires 100% pass)\nContinue working."
 RECORDER = """\
 #!/bin/sh
+test "$1" = hook || exit 0
 here=$(dirname "$0")
 event=$4
 number=$(ls "$here/heard" | wc -l)
