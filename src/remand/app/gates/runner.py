@@ -177,6 +177,7 @@ class GateRunner:
         fill = {REPORT: os.path.join(report, "report"), CACHE: prepared}
         command = fill_placeholders(gate.command, fill)
         generated = os.path.join(prepared, GENERATED) if prepared else ""
+        programs = os.path.join(prepared, "venv", "bin") if prepared else ""
         if generated and os.path.isdir(generated):
             # By the sandbox's own hand: a link in the checkout could lead a copy of ours anywhere.
             command = ("/bin/sh", "-c", _COPY_GENERATED, generated, *command)
@@ -188,7 +189,8 @@ class GateRunner:
             cache=prepared,
             read=self._policy.read,
             hide=self._environment.hide,
-            path=tuple(fill_placeholders(self.path, fill)),
+            # Tests call programs of the environment by name, too.
+            path=(*filter(os.path.isdir, [programs]), *fill_placeholders(self.path, fill)),
             limits=JobLimits(seconds=gate.timeout),
         )
 

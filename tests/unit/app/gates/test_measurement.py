@@ -329,6 +329,22 @@ def test_what_init_prepared_and_measured_is_found_again_by_the_rules_that_it_wro
     assert [job.command[0] for job in stage.jobs].count("install") == 1
 
 
+def test_programs_of_a_prepared_environment_are_found_first(tmp_path: Path) -> None:
+    stage, _ = prepared_stage(tmp_path / "prepared", JobResult("exited", 0))
+
+    def install(job: Job) -> JobResult:
+        if job.command[0] == "install":
+            Path(job.cache, "venv", "bin").mkdir(parents=True)
+            return JobResult("exited", 0)
+        return clean(job.command[0], "")
+
+    stage.environment = stage.environment._replace(sandbox=FakeSandbox(install))
+    stage.verdict()
+
+    gate = stage.jobs[-1]
+    assert gate.path[0] == f"{gate.cache}/venv/bin"
+
+
 def test_versions_that_a_prepare_step_chose_outlive_its_folder(tmp_path: Path) -> None:
     stage, _ = prepared_stage(tmp_path / "prepared", JobResult("exited", 0))
     found: list[list[str]] = []
