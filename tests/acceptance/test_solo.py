@@ -135,6 +135,13 @@ def test_rules_come_from_the_start_whatever_is_committed_later(solo: Solo) -> No
     assert solo.stop()["decision"] == "block"
 
 
+def test_a_session_does_not_end_its_own_measurement_by_editing_the_configuration(solo: Solo) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    solo.edit("remand.toml", GATES.replace('"all"', '"tasks"'))
+    assert solo.stop()["decision"] == "block"
+
+
 @pytest.mark.parametrize(
     "fields",
     [

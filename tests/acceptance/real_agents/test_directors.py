@@ -14,7 +14,6 @@ from tests.acceptance.real_agents.agents import (
     CODEX,
     CODEX_CONFIG,
     GEMINI,
-    HERE,
     NODE,
     QUIET,
     QWEN,
@@ -22,6 +21,7 @@ from tests.acceptance.real_agents.agents import (
     run_agent,
     say,
 )
+from tests.acceptance.real_agents.endpoint import HERE
 from tests.integration.machine import REMAND, Machine
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 

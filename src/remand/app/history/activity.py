@@ -102,6 +102,7 @@ _TEMPLATES: dict[type[Event], str] = {
     work.FindingRefused: "{0.reviewer} refused the finding {0.finding}",
     work.GateOverridden: "the user let the gate {0.gate} pass",
     work.GateRecovered: "gates can be measured again",
+    work.SessionMeasured: "the gates measured the session: {0.verdict.status}",
     work.RunStarted: "{0.agent} was started to {0.purpose}",
     work.TaskReturned: "was taken from {0.agent}, without blame",
     work.IssueImported: "was made from issue #{0.issue}",

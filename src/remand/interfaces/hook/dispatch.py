@@ -50,7 +50,7 @@ def answer_call(
 
 def answer_solo(call: HookCall, place: LedgerLocation, environment: dict[str, str]) -> HookAnswer:
     """The answer to a session that holds no task: silence, unless every session is measured here."""
-    if call.event not in SOLO_EVENTS or not is_solo(place):
+    if call.event not in SOLO_EVENTS or not is_solo(place, call.session):
         return HookAnswer.allow()
     if solo_notes.is_noted(call, place):
         return HookAnswer.allow()
@@ -58,13 +58,20 @@ def answer_solo(call: HookCall, place: LedgerLocation, environment: dict[str, st
     return solo.answer(call, place, _deadline(call.event, environment))
 
 
-def is_solo(place: LedgerLocation) -> bool:
-    """True when the sessions of a place are measured: the user said so, or its configuration does."""
+def is_solo(place: LedgerLocation, known_session: str = "") -> bool:
+    """True when the sessions of a place are measured: the user said so, or its configuration does.
+
+    A session that was measured before stays so, whatever it makes of the configuration: only the user ends that.
+    """
     if not place.git_dir:
         return False
-    word, _ = startup.solo_sessions.SoloSessions(startup.folders_of(place).solo).switch()
-    on = startup.solo_sessions.ON
-    return word == on or (not word and startup.solo_sessions.asks_for_all(os.path.join(place.root, CONFIG)))
+    sessions = startup.solo_sessions.SoloSessions(startup.folders_of(place).solo)
+    word, _ = sessions.switch()
+    if word:
+        return word == startup.solo_sessions.ON
+    if known_session and sessions.find(known_session, place.worktree) is not None:
+        return True
+    return startup.solo_sessions.asks_for_all(os.path.join(place.root, CONFIG))
 
 
 def is_free_branch(place: LedgerLocation, bound: SessionTask) -> bool:
