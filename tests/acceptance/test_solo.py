@@ -292,6 +292,16 @@ def test_a_repository_without_commits_is_measured(machine: Machine) -> None:
     assert solo.stop()["decision"] == "block"
 
 
+@pytest.mark.parametrize("module", ["msgspec.py", "queue.py"])
+def test_no_module_of_the_project_is_loaded_by_the_run(solo: Solo, module: str) -> None:
+    mark = solo.repository.machine.folder / "executed"
+    (solo.path / module).write_text(f"open({str(mark)!r}, 'w').close()\nraise SystemExit(1)\n")
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    assert solo.stop()["decision"] == "block"
+    assert not mark.exists()
+
+
 def test_in_a_merge_conflict_nothing_of_git_is_touched(solo: Solo) -> None:
     repository = solo.repository
     repository.git("checkout", "-q", "-b", "side")

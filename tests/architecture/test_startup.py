@@ -154,3 +154,29 @@ def test_a_claim_that_no_terminal_shows_loads_nothing_for_terminals_or_processes
     assert "remand.domain.registry" in loaded, "it was carried out here"
     assert not loaded & {"msgspec.inspect", "random", "subprocess", "tempfile"}
     assert not {name for name in loaded if name.split(".")[0] == "rich"}
+
+
+def test_no_python_that_we_start_loads_modules_of_the_folder_it_is_started_in() -> None:
+    """`python -m` has its working directory, often somebody's repository, first on the path unless `-P` keeps it off."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.List | ast.Tuple)
+        for before, word in zip([None, *node.elts], node.elts, strict=False)
+        if isinstance(word, ast.Constant)
+        and word.value == "-m"
+        and (before is None or "sys.executable" in ast.unparse(before))
+        and is_own_start(node)
+    ]
+
+    assert not found
+
+
+def is_own_start(words: ast.List | ast.Tuple) -> bool:
+    """True for a command that starts this Python, and for the words after it."""
+    return any(
+        "sys.executable" in ast.unparse(word)
+        or (isinstance(word, ast.Constant) and str(word.value).startswith("remand."))
+        for word in words.elts
+    )

@@ -62,6 +62,6 @@ def notice_delivery(opened: OpenLedger) -> notices.NoticeDelivery:
 
 def _start_delivery(place: LedgerLocation) -> None:
     """Starts a process that sends notices, unless one runs already: no command waits for a channel."""
-    call = [sys.executable, "-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
+    call = [sys.executable, "-P", "-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
     environment = inherited_environment(*addresses.private_variables(inherited_environment()))
     background_runs.BackgroundRuns(folders_of(place).notices).start("notify", call, environment)

@@ -530,7 +530,16 @@ class ConsultationProcesses:
         """Starts asking about the last rejection of a handoff."""
         self._running = [process for process in self._running if process.poll() is None]
         if self._is_wanted():
-            call = ["-m", "remand.interfaces.cli.entry", "-C", self._folder, "handoff", "consult", handoff_id]
+            call = [
+                "-P",
+                "-m",
+                "remand.interfaces.cli.entry",
+                "-C",
+                self._folder,
+                "handoff",
+                "consult",
+                handoff_id,
+            ]
             self._running.append(
                 subprocess.Popen(
                     [sys.executable, *call],

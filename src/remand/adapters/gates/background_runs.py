@@ -21,7 +21,7 @@ class BackgroundRuns:
         self._folder = folder
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Starts a run in a session of its own, unless one of that name is going on."""
+        """Starts a run in a session of its own, and in no folder of a project, unless one of that name is going on."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         lock = acquire_lock(self._path(name, "lock"))
         if lock < 0:
@@ -35,6 +35,7 @@ class BackgroundRuns:
                     stdout=output,
                     stderr=subprocess.DEVNULL,
                     env=dict(environment),
+                    cwd="/",
                     start_new_session=True,
                     pass_fds=(lock,),
                 )

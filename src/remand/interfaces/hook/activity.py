@@ -92,7 +92,7 @@ def _send_heartbeat(place: LedgerLocation, bound: SessionTask, environment: dict
         return
     subprocess.Popen(
         [
-            *(sys.executable, "-m", "remand.interfaces.cli.entry", "-C", place.worktree, "--json"),
+            *(sys.executable, "-P", "-m", "remand.interfaces.cli.entry", "-C", place.worktree, "--json"),
             *("task", "heartbeat", bound.task_id, "--agent", bound.agent),
         ],
         stdin=subprocess.DEVNULL,

@@ -300,7 +300,15 @@ class _Session:
         branch = ("--branch", stop.branch) if self._call.worktree.folder else ()
         module = "agent_socket.runner" if stop.is_through_socket else "entry"
         return [
-            *(sys.executable, "-m", f"remand.interfaces.cli.{module}", "-C", self._place.worktree, "--json"),
+            *(
+                sys.executable,
+                "-P",
+                "-m",
+                f"remand.interfaces.cli.{module}",
+                "-C",
+                self._place.worktree,
+                "--json",
+            ),
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
             *("--agent", claim.agent if claim else "", *branch),
         ]

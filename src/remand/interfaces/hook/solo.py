@@ -254,7 +254,14 @@ class _SoloHook:
         runs = startup.background_runs.BackgroundRuns(startup.folders_of(self._place).gate_runs)
         record.title = record.title or "(a session without a prompt)"
         self._sessions.save(record)
-        command = [sys.executable, "-m", "remand.interfaces.hook.solo_run", self._place.worktree, record.name]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "remand.interfaces.hook.solo_run",
+            self._place.worktree,
+            record.name,
+        ]
         for _ in range(2):  # a run for an earlier tree may be going on; then it takes a second one
             runs.start(name, [*command, *foreign], inherited_environment("REMAND_"))
             if not runs.wait(name, until - time.monotonic()):
