@@ -11,7 +11,7 @@ _TASK = lazy_pattern(r"T-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _STAMPED = lazy_pattern(r"\bT-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}\b")
 _STAMP = lazy_pattern(r"T-([0-9]{8})-([0-9]{6})-[0-9a-f]{4,8}$")
 _HANDOFF = lazy_pattern(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
-_END = lazy_pattern(r"(?:[TH]-)?((?:[0-9]{1,6}-)?[0-9a-f]{4,8})")
+_END = lazy_pattern(r"(?:(?:task:)?(?:T-)?|(?:handoff:)?(?:H-)?)((?:[0-9]{1,6}-)?[0-9a-f]{4,8})")
 _RUN = lazy_pattern(r"RUN-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _ALIAS = lazy_pattern(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
 MAX_AGENT_NAME = 64
@@ -60,8 +60,18 @@ def parse_handoff_id(text: str) -> str | None:
 
 def parse_id_end(text: str) -> str:
     """The last characters of an id, by which people may name it; empty for a whole id, and for what cannot be one."""
-    match = _END.fullmatch(text.removeprefix("task:").removeprefix("handoff:"))
+    match = _END.fullmatch(text)
     return match[1] if match else ""
+
+
+def says_task(text: str) -> bool:
+    """True for what can only be a task's id or its end: `T-9a56`, `task:9a56`."""
+    return text.startswith(("task:", "T-"))
+
+
+def says_handoff(text: str) -> bool:
+    """True for what can only be a handoff's id or its end: `H-9a56`, `handoff:9a56`."""
+    return text.startswith(("handoff:", "H-"))
 
 
 MIN_END = 4

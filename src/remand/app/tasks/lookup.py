@@ -116,19 +116,23 @@ def find_task_id(tx: Transaction, name: str) -> str:
 def resolve_task_id(tx: Transaction, name: str) -> str:
     """The task id behind what people may write: an id, an alias, or the end of an id; empty when there is none.
 
-    Refuses the end of several ids, and figures that may as well be an issue's number.
+    A handoff's id, or its end with `H-`, stands for the handoff's task. Refuses the end of several ids, and figures
+    that may as well be another task's issue number.
     """
     found = find_task_id(tx, name)
     end = "" if found else ids.parse_id_end(name)
     if not end:
         return found
-    issue = [f"#{end}"] if end.isdigit() and tx.names.find_task_id(f"#{end}") else []
-    return require_one_id((*issue, *tx.names.ids_with_end(end)), name)
+    if ids.says_handoff(name):
+        return tx.names.find_task_id(resolve_handoff_id(tx, name))
+    issue = tx.names.find_task_id(f"#{end}") if name == end and end.isdigit() else ""
+    others = [one for one in tx.names.ids_with_end(end) if one != issue]
+    return require_one_id((f"#{end}", *others) if issue and others else ([issue] if issue else others), name)
 
 
 def resolve_handoff_id(tx: Transaction, name: str) -> str:
     """The handoff id behind an id or the end of one; empty when it can be none. Refuses the end of several."""
-    bare, end = ids.parse_handoff_id(name) or "", ids.parse_id_end(name)
+    bare, end = ids.parse_handoff_id(name) or "", "" if ids.says_task(name) else ids.parse_id_end(name)
     if not end or (bare and tx.names.find_task_id(bare)):
         return bare
     return require_one_id(tx.names.ids_with_end(end, are_handoffs=True), name) or bare

@@ -49,6 +49,32 @@ def test_figures_that_are_an_issues_number_too_are_refused() -> None:
         resolved(world, "1234")
 
 
+def test_figures_that_are_only_an_issues_number_name_its_task() -> None:
+    world = a_ledger()
+    issue = world.ask(c.AddTask(title="An issue", aliases=("#1234",))).task.id
+    world.ask(c.AddTask(title="Its own end", own_id="T-door-aaaa5678", aliases=("#5678",)))
+
+    assert (resolved(world, "1234"), resolved(world, "5678")) == (issue, "T-door-aaaa5678")
+    assert resolved(world, "T-1234") == "", "that is no issue's number"
+    later = world.ask(c.AddTask(title="Later", depends_on=("1234",))).task
+    assert later.links.depends_on == (issue,)
+
+
+def test_the_end_of_a_handoff_stands_for_its_task_and_never_for_a_task_that_ends_so() -> None:
+    world = a_ledger()
+    claim = world.ask(c.ClaimTask(task_id=FIRST, agent="Alice"), "Alice").task.claim
+    assert claim is not None
+    end = claim.handoff_id[-8:]
+    unrelated = world.ask(c.AddTask(title="Unrelated", own_id=f"T-door-{end}")).task.id
+
+    assert [resolved(world, name) for name in (f"H-{end}", f"handoff:{end}")] == [FIRST, FIRST]
+    assert [resolved(world, name) for name in (f"T-{end}", end, "H-3c4d")] == [unrelated, unrelated, ""]
+    with world.store.read() as view:
+        assert [resolve_handoff_id(view, f"{kind}{end}") for kind in ("T-", "task:", "task:H-")] == [""] * 3
+    release = c.ReleaseTask(task_id=FIRST, agent="Alice", handoff_id=f"T-{end}", reason="No time")
+    world.refusal(release, "Alice")
+
+
 def test_commands_take_the_ends_of_tasks_and_handoffs() -> None:
     world = a_ledger()
     claim = world.ask(c.ClaimTask(task_id="1a2b3c4d", agent="Alice"), "Alice").task.claim
