@@ -288,6 +288,16 @@ def test_a_rejection_filed_on_the_command_line_is_answered_from_python(human: Re
     assert human.ok("task", "show", task)["status"] == "deferred"
 
 
+def test_a_handoff_may_be_named_by_the_end_of_its_id(place: Repository) -> None:
+    task, handoff = held(place)
+    manager, rejection = HandoffManager("."), a_record(LAZY, task, handoff)
+
+    assert [manager.reject_handoff(handoff[-8:], "Alice", rejection) for _ in range(2)] == [False] * 2
+
+    assert events(place)["handoff.reject.invalid"] == 1
+    assert manager.status(handoff[-8:]) == manager.status(handoff)
+
+
 def test_an_invalid_rejection_that_is_written_anew_counts_again(place: Repository) -> None:
     task, handoff = held(place)
     manager = HandoffManager(".")

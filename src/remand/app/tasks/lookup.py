@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 
 from remand.domain import commands as c
@@ -18,7 +19,7 @@ from remand.domain.access.team import (
 )
 from remand.domain.decisions.lockouts import PossibleIdentities, find_possible_identities
 from remand.domain.facts import LockoutFacts
-from remand.domain.refusals import require_one_id
+from remand.domain.refusals import Refused, require_one_id
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, INVALID
@@ -147,8 +148,13 @@ def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
 
 
 def open_handoff_task(tx: Transaction, ask: c.RejectHandoff) -> Task | None:
-    """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one."""
-    name = ids.parse_handoff_id(ask.handoff_id) or ""
+    """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one.
+
+    It is named as for any command, by its id or the end of it; the end of several names none.
+    """
+    name = ""
+    with suppress(Refused):
+        name = resolve_handoff_id(tx, ask.handoff_id)
     task = tx.tasks.get(tx.names.find_task_id(name)) if name else None
     if task is None:
         return None

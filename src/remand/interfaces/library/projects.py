@@ -14,7 +14,7 @@ from remand.app.graph import fold_graph
 from remand.app.history.rejections import RejectionView, task_rejections
 from remand.app.history.task_history import task_handoffs
 from remand.app.requests import Acceptance, Request, actor_name, is_agent_environment
-from remand.app.tasks.lookup import task_of_handoff
+from remand.app.tasks.lookup import resolve_handoff_id, task_of_handoff
 from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain import ids
@@ -104,7 +104,7 @@ class ProjectManager:
         """Hands a task to an agent; returns the id of the handoff."""
 
         def find() -> str | None:
-            found = self._handoff(handoff_id) or {}
+            found = self._handoff(ids.parse_handoff_id(handoff_id) or "") or {}
             is_same = (found.get("task_id"), found.get("agent")) == (ids.parse_task_id(task_id), target)
             return found["handoff_id"] if is_same else None
 
@@ -164,10 +164,9 @@ class ProjectManager:
 
     def status(self, handoff_id: str) -> dict[str, Any]:
         """A handoff as it stands: its status, the last rejection and the decision on it."""
-        return require_handoff(self._handoff(handoff_id), handoff_id)
+        return require_handoff(self._handoff(self._resolve(handoff_id)), handoff_id)
 
-    def _handoff(self, handoff_id: str) -> dict[str, Any] | None:
-        bare = ids.parse_handoff_id(handoff_id) or ""
+    def _handoff(self, bare: str) -> dict[str, Any] | None:
         found = next(
             (handoff for handoff in task_handoffs(self._task_events(bare)) if handoff.handoff_id == bare),
             None,
@@ -230,12 +229,12 @@ class ProjectManager:
 
     def _rejection_id(self, rejection: TaskRejection) -> str:
         """The id under which the ledger has a rejection; empty when it has none like it."""
-        handoff = ids.parse_handoff_id(str(rejection.handoff_id)[:200]) or ""
+        handoff = self._resolve(str(rejection.handoff_id)[:200])
         found = (filed for filed in reversed(self._filed_rejections(handoff)) if filed.is_of(rejection))
         return next((filed.view.rejection_id for filed in found), "")
 
     def _last(self, handoff_id: str) -> _FiledRejection | None:
-        filed = self._filed_rejections(ids.parse_handoff_id(handoff_id) or "")
+        filed = self._filed_rejections(self._resolve(handoff_id))
         return filed[-1] if filed else None
 
     def _filed_rejections(self, handoff_id: str) -> list[_FiledRejection]:
@@ -250,10 +249,17 @@ class ProjectManager:
             return task_events(view, task_id) if task_id else []
 
     def _task_of(self, handoff_id: str) -> str:
-        opened, bare = self._gateway.opened_ledger, ids.parse_handoff_id(handoff_id) or ""
+        opened = self._gateway.opened_ledger
         opened.ledger.refresh()
         with opened.store.read() as view:
-            return task_of_handoff(view, bare)
+            return task_of_handoff(view, resolve_handoff_id(view, handoff_id))
+
+    def _resolve(self, handoff_id: str) -> str:
+        """The handoff that a name means for every other command too: by its id, or the end of it."""
+        opened = self._gateway.opened_ledger
+        opened.ledger.refresh()
+        with opened.store.read() as view:
+            return resolve_handoff_id(view, handoff_id)
 
     def _task(self, task_id: str) -> Task | None:
         opened = self._gateway.opened_ledger

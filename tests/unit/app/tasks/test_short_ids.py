@@ -2,11 +2,14 @@
 
 import pytest
 
+from remand.app.rejection_facts import RejectionChecks
 from remand.app.tasks.lookup import resolve_handoff_id, resolve_task_id
 from remand.domain import commands as c
 from remand.domain.ids import parse_id_end
 from remand.domain.refusals import Refused
+from remand.domain.task import Task
 from tests.support.builders import FakeLedger
+from tests.support.rejection_records import a_rejection
 
 FIRST, SECOND = "T-roof-1a2b3c4d", "T-wall-99993c4d"
 
@@ -89,6 +92,24 @@ def test_commands_take_the_ends_of_tasks_and_handoffs() -> None:
 
     assert after.task.claim is None
     assert world.refusal(c.ClaimTask(task_id="3c4d", agent="Alice"), "Alice").code == "ambiguous_id"
+
+
+@pytest.mark.parametrize("length", [0, 8])
+def test_evidence_is_looked_at_whether_the_handoff_is_named_by_its_id_or_the_end_of_it(length: int) -> None:
+    world = a_ledger()
+    asked: list[str] = []
+
+    def look_up(rejection: object, task: Task) -> RejectionChecks:
+        asked.append(task.id)
+        return RejectionChecks()
+
+    world.ledger._look_up = look_up
+    claim = world.claim(FIRST, "Alice").claim
+    assert claim is not None
+
+    world.reject(claim.handoff_id[-length:], a_rejection())
+
+    assert asked == [FIRST]
 
 
 @pytest.mark.parametrize(
