@@ -33,6 +33,10 @@ _FILES = {
 """Settings files in a home, each with the variable that names it where the home is another."""
 _HARMFUL = re.compile(r"\w+_(?:CACHE\w*|TARGET|PREFIX|USER|PROJECT_ENVIRONMENT|ENV_FILE)", re.IGNORECASE)
 """Variables that say where to put things on the user's machine: a step could only break by them."""
+_PUBLISHING = re.compile(
+    r"\w+_PUBLISH_\w+|CARGO_REGISTRY_TOKEN|CARGO_REGISTRIES_CRATES_IO_TOKEN|npm_config_otp", re.IGNORECASE
+)
+"""Variables that no installation needs: with them packages are published."""
 _CERTIFICATE_FILE = re.compile(
     r"SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS|GIT_SSL_CAINFO|PIP_CERT|npm_config_cafile"
     r"|YARN_HTTPS_CA_FILE_PATH|CARGO_HTTP_CAINFO",
@@ -74,7 +78,11 @@ class UserSettings(Record, kw_only=True):
 def note_user_settings(folder: str, environment: Mapping[str, str], root: str) -> UserSettings:
     """Notes the user's own PATH and registry settings in a folder of this machine; what lies in the project stays out."""
     home, own = os.path.expanduser("~"), os.path.join(os.path.realpath(root), "")
-    variables = {name: value for name, value in environment.items() if value and _VARIABLES.fullmatch(name)}
+    variables = {
+        name: value
+        for name, value in environment.items()
+        if value and _VARIABLES.fullmatch(name) and not _PUBLISHING.fullmatch(name)
+    }
     for name, places in _FILES.items():
         found = next((path for place in places if os.path.isfile(path := os.path.join(home, place))), "")
         if found:
@@ -156,7 +164,10 @@ class UserRegistries:
 
     def __call__(self, folder: str, *, has_secrets: bool) -> RegistrySettings:
         noted = read_user_settings(self._folder).variables
-        kept = {name: value for name, value in noted.items() if not _HARMFUL.fullmatch(name)}
+        refused = (_HARMFUL, _PUBLISHING)
+        kept = {
+            name: value for name, value in noted.items() if not any(one.fullmatch(name) for one in refused)
+        }
         if not has_secrets:
             kept = dict(_without_secrets(kept))
         environment = dict(kept)

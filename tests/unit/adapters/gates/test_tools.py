@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -233,6 +234,26 @@ def test_where_the_user_keeps_things_is_never_handed_on(state: Path) -> None:
     given = UserRegistries(str(state / "state"))(str(state), has_secrets=True).environment
 
     assert given.keys() == {"UV_INDEX_OWN_USERNAME", "PIP_CONFIG_FILE"}
+
+
+def test_what_only_publishing_needs_is_neither_noted_nor_handed_on(state: Path) -> None:
+    names = (
+        "UV_PUBLISH_TOKEN",
+        "UV_PUBLISH_PASSWORD",
+        "YARN_NPM_PUBLISH_REGISTRY",
+        "CARGO_REGISTRY_TOKEN",
+        "CARGO_REGISTRIES_CRATES_IO_TOKEN",
+        "npm_config_otp",
+    )
+    kept = {"UV_INDEX_OWN_PASSWORD", "NPM_TOKEN", "CARGO_REGISTRIES_OWN_TOKEN"}
+    found = noted(state, **dict.fromkeys([*names, *kept], "secret"))
+    assert found.variables.keys() == {*kept, "PIP_CONFIG_FILE"}
+
+    # As an earlier version noted them.
+    earlier = {"variables": dict.fromkeys([*names, *kept], "secret")}
+    (state / "state/user.json").write_text(json.dumps(earlier), encoding="utf-8")
+    given = UserRegistries(str(state / "state"))(str(state), has_secrets=True).environment
+    assert given.keys() == kept
 
 
 def test_a_program_is_found_behind_the_folder_that_it_runs_in(prefix: Path) -> None:
