@@ -13,10 +13,11 @@ import sys
 from remand.startup import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec, SourceFileLoader
+    from importlib.machinery import BuiltinImporter, ModuleSpec, SourceFileLoader
     from importlib.util import MAGIC_NUMBER
     from types import CodeType
 else:
+    from _frozen_importlib import BuiltinImporter
     from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 
     ModuleSpec = type(__spec__)
@@ -76,9 +77,11 @@ def _compiled_file(path: str) -> str:
 
 
 def install() -> None:
-    """Has the import system ask here before it looks itself; `remand` calls this when it is imported."""
+    """Has the import system ask here before it looks itself, yet after any finder that was added to it, so that pytest still
+    explains the asserts of `remand.testing`; `remand` calls this when it is imported.
+    """
     is_usual = (
         isinstance(__spec__.loader, SourceFileLoader) and not sys.flags.optimize and not sys.pycache_prefix
     )
-    if is_usual and OwnFinder not in sys.meta_path:
-        sys.meta_path.insert(0, OwnFinder)
+    if is_usual and OwnFinder not in sys.meta_path and BuiltinImporter in sys.meta_path:
+        sys.meta_path.insert(sys.meta_path.index(BuiltinImporter), OwnFinder)

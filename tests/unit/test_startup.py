@@ -111,3 +111,18 @@ def test_a_module_knows_its_file_and_its_source() -> None:
     assert file.endswith("remand/app/prompts.py")
     assert cached.endswith(".pyc")
     assert has_source == "True"
+
+
+def test_who_rewrites_modules_on_import_still_sees_ours_though_it_came_before() -> None:
+    """Pytest explains the asserts of `remand.testing` so, and what measures coverage sees its lines."""
+    code = (
+        "import sys\n"
+        "class Rewriter:\n"
+        "    seen = []\n"
+        "    def find_spec(name, path=None, target=None): Rewriter.seen.append(name)\n"
+        "sys.meta_path.insert(0, Rewriter)\n"
+        "import remand.domain.refusals as ours\n"
+        "print('remand.domain.refusals' in Rewriter.seen, type(ours.__loader__).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.split() == ["True", "OwnLoader"]
