@@ -349,7 +349,7 @@ class Repository:
     def _ledger_id(self) -> str:
         try:
             return (self.path / ".got" / "ledger.id").read_text()
-        except OSError:
+        except (OSError, UnicodeDecodeError):
             return ""
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 NAMED = re.compile(r"[TH]-\d{8}-\d{6}-[0-9a-f]{8}")
 RANDOM = re.compile(
-    r"\d{4}-\d\d-\d\dT[\d:.]+Z?|\d{8}-\d{6}-[0-9a-f]{8}|(cli-)?\b[0-9a-f]{16,64}\b|\b[0-9a-f]{12}\b"
+    r"\d{4}-\d\d-\d\d[T ][\d:.]+Z?|\d{8}-\d{6}-[0-9a-f]{8}|(cli-)?\b[0-9a-f]{16,64}\b|\b[0-9a-f]{12}\b"
     r'|(?<=")[\w-]{86}(?=")'
 )
 

@@ -55,7 +55,7 @@ def synced(repository: Repository, code: int) -> Any:
 
 class TestWithoutAWay:
     def test_without_a_forge_it_says_what_to_write_down(self, bare: Machine) -> None:
-        assert "Add a [forge] table" in synced(bare.repository(), 3)["message"]
+        assert "[forge]\n" in synced(bare.repository(), 3)["message"]
 
     @pytest.mark.parametrize("kind", TOKENS)
     def test_without_a_token_it_says_which_to_set(self, bare: Machine, kind: str) -> None:

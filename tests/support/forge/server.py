@@ -112,6 +112,8 @@ class Fault:
     """How many are answered before."""
     where: str = ""
     """Part of the address of those it happens to."""
+    spared: str = ""
+    """Part of the address of those it never happens to."""
     is_silent: bool = False
     """Nothing is ever answered."""
     is_cut: bool = False
@@ -144,7 +146,9 @@ class Faults:
         """What happens to this request; None when it is answered."""
         with self._lock:
             for fault in self._waiting:
-                if fault.where not in f"{request.path}?{urlencode(request.query)}" or not fault.times:
+                address = f"{request.path}?{urlencode(request.query)}"
+                is_spared = fault.spared and fault.spared in address
+                if fault.where not in address or is_spared or not fault.times:
                     continue
                 if fault.after:
                     fault.after -= 1

@@ -82,7 +82,7 @@ _TEMPLATES: dict[type[Event], str] = {
     reviews.LockoutCleared: "{0.agent} is unlocked",
     reviews.ReviewRequested: "{0.reviewer} was asked for a review",
     reviews.ReviewApproved: "{0.reviewer} approved {0.commit:.12}",
-    reviews.ReviewRetracted: "{0.reviewer} no longer rejects it",
+    reviews.ReviewRetracted: "{0.reviewer} retracted the rejection",
     reviews.ReviewNoted: "{0.reviewer}'s review does not count: {0.why}",
     reviews.ReviewCommented: "{0.reviewer} commented on {0.commit:.12}",
     reviews.ReviewBypassed: "{0.by} merged it past the rules: {0.why}",

@@ -21,7 +21,7 @@ from remand.app.forge.ports import ForgeFaultKind
     ],
 )
 def test_a_status_is_told_in_its_kind(status: int, trouble: ForgeFaultKind) -> None:
-    fault = status_fault(ForgeReply(status, {}, b""), "GitHub", "GITHUB_TOKEN", "why")
+    fault = status_fault(ForgeReply(status, {}, b""), "GitHub", "GITHUB_TOKEN", "why", "/repos/a/b")
 
     assert fault is not None
     assert fault.kind is trouble
@@ -30,7 +30,7 @@ def test_a_status_is_told_in_its_kind(status: int, trouble: ForgeFaultKind) -> N
 
 @pytest.mark.parametrize("status", [200, 201, 204, 304])
 def test_an_answer_is_no_fault(status: int) -> None:
-    assert status_fault(ForgeReply(status, {}, b""), "GitHub", "GITHUB_TOKEN", "") is None
+    assert status_fault(ForgeReply(status, {}, b""), "GitHub", "GITHUB_TOKEN", "", "/repos/a/b") is None
 
 
 @pytest.mark.parametrize(
