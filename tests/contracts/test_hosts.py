@@ -264,6 +264,18 @@ class TestWhatIsSaid:
         assert (first.is_timed, second.is_timed) == (True, True)
         assert not read("claude", hook.STOP, STOPS["claude"]).is_timed
 
+    def test_a_count_of_rounds_is_no_time(self, tmp_path: Path) -> None:
+        """Cursor counts what it was sent back; two stops of one generation may have the same count."""
+        transcript = tmp_path / "events.jsonl"
+        stop = STOPS["cursor"] | {"transcript_path": str(transcript)}
+        transcript.write_text("{}\n")
+        first = read("cursor", hook.STOP, stop)
+        first_key = first.firing_key
+        transcript.write_text("{}\n{}\n")
+
+        assert not first.is_timed
+        assert read("cursor", hook.STOP, stop).firing_key != first_key
+
     def test_a_tool_use_that_fires_in_two_hosts_files_is_known_as_one(self) -> None:
         said = "2 failed\n<shellId: 0 completed with exit code 3>"
         own = {

@@ -71,8 +71,8 @@ class HookCall:
 
     __slots__ = (
         "config_file", "config_source", "cwd", "event", "has_background_work", "host", "is_aborted",
-        "is_broken", "is_continued", "is_planning", "last_message", "moment", "prompt", "session", "subagent",
-        "subject", "tool", "transcript", "turn",
+        "is_broken", "is_continued", "is_planning", "is_timed", "last_message", "moment", "prompt", "session",
+        "subagent", "subject", "tool", "transcript", "turn",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +83,7 @@ class HookCall:
         session: str = "",
         turn: str = "",
         moment: str = "",
+        is_timed: bool = False,
         cwd: str = "",
         subagent: str = "",
         is_continued: bool = False,
@@ -107,6 +108,8 @@ class HookCall:
         """The prompt that the agent is working on, where the host names it."""
         self.moment = moment
         """Tells several stops of one turn apart, where the payload allows it."""
+        self.is_timed = is_timed
+        """The moment is the host's own time, which no two stops of a session have in common."""
         self.cwd = cwd
         self.subagent = subagent
         """The sub-agent that the event is about; empty for the agent itself."""
@@ -129,11 +132,6 @@ class HookCall:
         """What the user asked for."""
         self.is_planning = is_planning
         """The agent may only plan: it changes nothing yet."""
-
-    @property
-    def is_timed(self) -> bool:
-        """True when the moment is the host's own figure, which no two stops of a session have in common."""
-        return self.moment.isdigit()
 
     @property
     def firing_key(self) -> str:

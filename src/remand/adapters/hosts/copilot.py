@@ -57,6 +57,7 @@ def read(event: str, data: bytes) -> HookCall:
         known,
         session=given.identifier("sessionId", "session_id"),
         moment=host.stop_moment(given, "response"),
+        is_timed=host.has_time(given),
         cwd=given.path("cwd"),
         subagent=given.identifier("agentId", "agent_id"),
         is_continued=given.flag("stop_hook_active", "stopHookActive"),

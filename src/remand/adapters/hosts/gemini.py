@@ -47,6 +47,7 @@ def read(event: str, data: bytes) -> HookCall:
         known,
         session=given.identifier("session_id"),
         moment=host.stop_moment(given, "prompt_response"),
+        is_timed=host.has_time(given),
         cwd=given.path("cwd"),
         is_continued=given.flag("stop_hook_active"),
         tool=host.tool_use(

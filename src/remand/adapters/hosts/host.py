@@ -336,6 +336,7 @@ def read_claude_call(setup: Setup, event: str, data: bytes, *, tells_failures: b
         session=given.identifier("session_id"),
         turn=given.identifier("prompt_id", "turn_id"),
         moment=stop_moment(given),
+        is_timed=has_time(given),
         cwd=given.path("cwd"),
         subagent=given.identifier("agent_id"),
         is_continued=given.flag("stop_hook_active"),
@@ -354,6 +355,17 @@ def read_claude_call(setup: Setup, event: str, data: bytes, *, tells_failures: b
 
 def stop_moment(given: Payload, *names: str) -> str:
     """Tells the stops of one turn apart: by the host's time, or else by what the agent said last."""
+    said = given.text("last_assistant_message", *names)
+    return _stop_time(given) or f"{len(said)} {said[-ENOUGH:]}"
+
+
+def has_time(given: Payload) -> bool:
+    """True when the host tells the time of what it reports, so that a stop's moment is that time."""
+    return bool(_stop_time(given))
+
+
+def _stop_time(given: Payload) -> str:
+    """The host's time, as the milliseconds of its day; empty when it tells none."""
     milliseconds = given.number("timestamp")
     if milliseconds is not None:
         return str(int(milliseconds) % 86_400_000)
@@ -363,8 +375,7 @@ def stop_moment(given: Payload, *names: str) -> str:
         if all(part.isascii() and part.isdigit() for part in digits):
             hours, minutes, seconds, rest = map(int, digits)
             return str(((hours * 60 + minutes) * 60 + seconds) * 1000 + rest)
-    said = given.text("last_assistant_message", *names)
-    return f"{len(said)} {said[-ENOUGH:]}"
+    return ""
 
 
 def _has_background_work(given: Payload) -> bool:

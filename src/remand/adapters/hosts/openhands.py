@@ -35,6 +35,7 @@ def read(event: str, data: bytes) -> HookCall:
         known,
         session=given.identifier("session_id"),
         moment=host.stop_moment(given, "message"),
+        is_timed=host.has_time(given),
         cwd=given.path("working_dir", "cwd"),
         is_continued=given.flag("stop_hook_active"),
         tool=_tool(known, given),
