@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,19 @@ class Solo:
         self.answer("PreToolUse", tool_use_id="b", **tool)
         self.repository.git(*command[1:]) if command[0] == "git" else None
         self.answer("PostToolUse", tool_use_id="b", tool_response={"stdout": ""}, **tool)
+
+    def shell(self, script: str) -> None:
+        """Runs a script as the session's own shell does."""
+        tool = {"tool_name": "Bash", "tool_input": {"command": script}}
+        self.answer("PreToolUse", tool_use_id="b", **tool)
+        environment = self.repository.machine.environment
+        subprocess.run(["sh", "-c", script], cwd=self.path, env=environment, check=True, timeout=60)
+        self.answer("PostToolUse", tool_use_id="b", tool_response={"stdout": ""}, **tool)
+
+    def ask_for(self, script: str) -> None:
+        """A command that the user denies: the host asks, and never tells of an end."""
+        tool = {"tool_name": "Bash", "tool_input": {"command": script}}
+        self.answer("PreToolUse", tool_use_id="denied", **tool)
 
     def stop(self, **fields: Any) -> dict[str, Any]:
         return self.answer("Stop", **({"last_assistant_message": "Done."} | fields))
@@ -214,7 +228,6 @@ def test_after_a_pull_that_the_session_did_not_make_comparison_begins_anew(
     other.git("commit", "-q", "-am", "upstream breaks it")
     solo.begin()
     solo.edit("src/a.txt", "good\nmore\n")
-    time.sleep(2.2)  # git notes whole seconds
     solo.repository.git("pull", "-q", str(other.path), "main")
     assert solo.answer("UserPromptSubmit", prompt="go on") == {}
     solo.edit("src/a.txt", "good\nand more\n")
@@ -228,6 +241,68 @@ def test_a_checkout_that_the_session_made_keeps_its_start(solo: Solo) -> None:
     solo.run("git", "checkout", "-q", "-b", "feature")
     solo.edit("src/a.txt", "bad\n")
     solo.run("git", "commit", "-q", "-am", "work")
+    assert solo.stop()["decision"] == "block"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "GIT_COMMITTER_DATE=2020-01-01T00:00:00 git checkout -q -B topic",
+        "(sleep 2; git checkout -q -B topic) >/dev/null 2>&1 &",
+    ],
+    ids=["dated long ago", "in the background"],
+)
+def test_a_session_does_not_choose_its_start_anew_by_a_checkout(solo: Solo, script: str) -> None:
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    solo.shell(script)
+    wait_for(lambda: solo.repository.git("branch", "--list", "topic"), "the branch")
+    solo.edit("notes.md", "more\n")
+    assert solo.stop()["decision"] == "block"
+
+
+def test_after_a_command_that_was_denied_the_users_changes_stay_the_users(solo: Solo) -> None:
+    solo.begin()
+    solo.ask_for("make")
+    assert solo.stop() == {}
+    (solo.path / "src" / "b.txt").write_text("bad, by the user\n")
+    solo.answer("UserPromptSubmit", prompt="now write the other one")
+    solo.edit("src/a.txt", "good, by the session\n")
+    assert "not by what this session changed" in solo.stop()["systemMessage"]
+
+
+def test_after_a_command_that_was_denied_a_pull_of_the_user_begins_comparison_anew(solo: Solo) -> None:
+    solo.begin()
+    solo.ask_for("make")
+    assert solo.stop() == {}
+    solo.repository.git("checkout", "-q", "-b", "upstream")
+    solo.repository.commit("src/b.txt", "bad, from upstream\n")
+    solo.answer("UserPromptSubmit", prompt="now write the other one")
+    solo.edit("src/a.txt", "good, by the session\n")
+    assert solo.stop() == {}
+
+
+def test_a_file_that_a_command_deleted_is_the_sessions_whatever_is_written_beside_it(
+    machine: Machine,
+) -> None:
+    check = "if test -e src/b.txt; then echo ok 1 - b; else echo not ok 1 - b; fi; echo 1..1"
+    repository = machine.repository(config=GATES.replace(CHECK, check))
+    (repository.path / "src").mkdir()
+    repository.commit("src/b.txt", "good\n")
+    repository.ok("task", "list")
+    solo = Solo(repository)
+    solo.begin()
+    solo.shell("rm src/b.txt")
+    assert solo.stop(last_assistant_message="Shall I go on?") == {}
+    solo.answer("UserPromptSubmit", prompt="yes")
+    solo.edit("src/new.txt", "good\n")
+    assert solo.stop()["decision"] == "block"
+
+
+def test_what_a_command_left_in_the_background_writes_is_the_sessions(solo: Solo) -> None:
+    solo.begin()
+    solo.shell("(sleep 0.5; echo bad >src/a.txt) >/dev/null 2>&1 &")
+    wait_for(lambda: "bad" in (solo.path / "src" / "a.txt").read_text(), "the write")
     assert solo.stop()["decision"] == "block"
 
 
@@ -611,10 +686,11 @@ def test_what_a_host_does_not_show_its_user_the_agent_is_asked_to_pass_on(solo: 
         return solo.answer(name, **ids, **fields)
 
     call("prompt")
+    (solo.path / "src" / "b.txt").write_text("bad, by the user\n")
+    time.sleep(0.1)  # the clock of the file system lags
     call("pre")
     (solo.path / "src" / "a.txt").write_text("good, by the session\n")
     call("post")
-    (solo.path / "src" / "b.txt").write_text("bad, by the user\n")
     assert "reason" not in call("stop")
     said = [call("prompt"), call("pre"), call("post")]
     told = [text for text in map(json.dumps, said) if "not by what this session changed" in text]

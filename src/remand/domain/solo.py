@@ -16,8 +16,6 @@ from remand.domain.text.words import single_line
 MAX_TITLE = 80
 SLACK_SECONDS = 0.05
 """File systems date a change by a clock that lags a little."""
-WHOLE_SECOND = 1.0
-"""Git notes when a branch moved by whole seconds."""
 MAX_NAMED = 5
 
 
@@ -100,9 +98,9 @@ class TimeSpan(NamedTuple):
     begin: float
     end: float
 
-    def has(self, moment: float, slack: float = SLACK_SECONDS) -> bool:
+    def has(self, moment: float) -> bool:
         """True when it ran then; clocks that are coarser than ours lag behind, and never ahead."""
-        return self.begin - slack <= moment <= self.end
+        return self.begin - SLACK_SECONDS <= moment <= self.end
 
 
 class SessionTrace(NamedTuple):
@@ -114,11 +112,36 @@ class SessionTrace(NamedTuple):
     """When its commands ran, which may write anything."""
     turns: tuple[TimeSpan, ...] = ()
     """From each prompt to the stop after it."""
+    after_commands: tuple[TimeSpan, ...] = ()
+    """From the first command of each turn to the end of the turn: what a command left running may write so long."""
+    writes: tuple[TimeSpan, ...] = ()
+    """When its tools wrote the files that they named."""
+    is_running: bool = False
+    """A command has begun, and nobody saw its end."""
+    has_run_in_turn: bool = False
+    """It ran a command in the turn that goes on."""
 
-    def is_active(self, moment: float, slack: float = SLACK_SECONDS) -> bool:
+    def is_active(self, moment: float) -> bool:
         """True when the session was at it then. One whose host tells of no tool is taken to be so in all of its turns."""
-        spans = self.commands if self.paths or self.commands else self.turns
-        return any(span.has(moment, slack) for span in spans)
+        spans = self.turns if self.is_without_tools else self.commands
+        return any(span.has(moment) for span in spans)
+
+    @property
+    def is_without_tools(self) -> bool:
+        """True as long as its host told of no tool."""
+        return not self.paths and not self.commands
+
+    def may_have_written(self, file: TouchedFile) -> bool:
+        """True when a file may be the work of a process that a command left behind, or was removed by one unseen.
+
+        The folder of a file that is gone tells when it went, and only of the last change: a tool's write hides it.
+        """
+        if any(span.has(file.moment) for span in self.after_commands):
+            return True
+        return file.is_gone and any(
+            write.has(file.moment) and any(command.begin <= write.begin for command in self.commands)
+            for write in self.writes
+        )
 
 
 class TouchedFile(NamedTuple):
@@ -126,34 +149,122 @@ class TouchedFile(NamedTuple):
 
     path: str
     moment: float
+    is_gone: bool = False
 
 
 def own_paths(
     changed: Iterable[TouchedFile], own: SessionTrace, others: Sequence[SessionTrace]
 ) -> tuple[str, ...]:
-    """The files that a session has changed itself: it named them, or they changed while it ran a command.
+    """The files that a session has changed itself: it named them, or they changed while it ran a command or after one.
 
-    What another session named, and what nobody is known to have changed (the user, in an editor), is not its own.
+    What another session named, what changed after a command while another session was at it, and what nobody is known
+    to have changed (the user, in an editor), is not its own.
     """
     named = frozenset[str]().union(*(other.paths for other in others))
-    return tuple(
-        file.path
-        for file in changed
-        if file.path in own.paths or (file.path not in named and own.is_active(file.moment))
-    )
+
+    def is_own(file: TouchedFile) -> bool:
+        if file.path in own.paths or file.path in named:
+            return file.path in own.paths
+        is_others = any(other.is_active(file.moment) for other in others)
+        return own.is_active(file.moment) or (not is_others and own.may_have_written(file))
+
+    return tuple(file.path for file in changed if is_own(file))
 
 
-class HeadMove(NamedTuple):
-    """One line of git's own record of what was checked out."""
+def has_foreign_move(
+    moves: Iterable[str], own: SessionTrace, *, ends_command: bool = False, begins_turn: bool = False
+) -> bool:
+    """True when git's record tells of a checkout, pull, rebase or reset that the session did not make.
 
-    moment: float
-    what: str
+    Whose it is depends on the call that sees the record grown, and never on the dates in it, which a session can choose.
+    A commit changes no file.
+    """
+    is_at_it = own.has_run_in_turn or own.is_without_tools
+    if ends_command or own.is_running or (is_at_it and not begins_turn):
+        return False
+    return any(not what.startswith("commit") for what in moves)
 
 
-def has_foreign_move(moves: Iterable[HeadMove], own: SessionTrace) -> bool:
-    """True after a checkout, pull, rebase or reset that the session did not make. A commit changes no file."""
-    return any(
-        not move.what.startswith("commit") and not own.is_active(move.moment, WHOLE_SECOND) for move in moves
+class _TraceReader:
+    """Makes a trace of the notes of a session, one after the other."""
+
+    def __init__(self, since: float) -> None:
+        self._since = since
+        self.paths: set[str] = set()
+        self.commands: list[TimeSpan] = []
+        self.turns: list[TimeSpan] = []
+        self.after_commands: list[TimeSpan] = []
+        self.writes: list[TimeSpan] = []
+        self.open_commands: dict[str, float] = {}
+        self._cut_off: dict[str, float] = {}
+        self._open_writes: dict[str, float] = {}
+        self.first_command = 0.0
+        """When the first command of the turn began; 0 before it."""
+        self.turn = 0.0
+        self._before = 0.0
+
+    def add(self, kind: str, moment: float, value: str) -> None:
+        """Takes up one note."""
+        if kind == "path" and moment >= self._since:
+            self._add_path(moment, value)
+        elif kind in ("begin", "end"):
+            self._add_command(kind, moment, *value.partition(" ")[::2])
+        elif kind in ("turn", "resume", "stop"):
+            self._end_turn(kind, moment)
+        self._before = moment
+
+    def _add_path(self, moment: float, path: str) -> None:
+        """A tool's file is noted before it writes, and after."""
+        self.paths.add(path)
+        begin = self._open_writes.pop(path, None)
+        if begin is None:
+            self._open_writes[path] = moment
+        else:
+            self.writes.append(TimeSpan(begin, moment))
+
+    def _add_command(self, kind: str, moment: float, use: str, seconds: str) -> None:
+        begin = moment
+        if kind == "begin":
+            self._cut_off.pop(use, None)
+            self.open_commands[use] = moment
+        else:
+            known = self.open_commands.pop(use, 0.0) or self._cut_off.pop(use, 0.0)
+            begin = known or min(self._before or moment, moment - float(seconds or 0))
+            self.commands.append(TimeSpan(begin, moment))
+        self.first_command = self.first_command or begin
+
+    def _end_turn(self, kind: str, moment: float) -> None:
+        """What nobody saw the end of was cut off by then, unless its end comes after all. A stop may be refused."""
+        self.commands += [TimeSpan(begin, moment) for begin in self.open_commands.values()]
+        self._cut_off.update((use, begin) for use, begin in self.open_commands.items() if use != "-")
+        self.open_commands.clear()
+        self._open_writes.clear()
+        if self.first_command:
+            self.after_commands.append(
+                TimeSpan(self.first_command, moment if kind == "stop" else self._before)
+            )
+        if kind == "stop":
+            self.turns.append(TimeSpan(self.turn, moment))
+        else:
+            self.first_command = 0.0
+        self.turn = self.turn if kind == "resume" else moment
+
+
+def read_trace(notes: Iterable[tuple[str, float, str]], now: float, since: float = 0.0) -> SessionTrace:
+    """What a session did, out of what was noted of it. Files count that it named since a moment."""
+    reader = _TraceReader(since)
+    for kind, moment, value in notes:
+        reader.add(kind, moment, value)
+    running = [TimeSpan(begin, now) for begin in reader.open_commands.values()]
+    lasting = [TimeSpan(reader.first_command, now)] if reader.first_command else []
+    return SessionTrace(
+        paths=frozenset(reader.paths),
+        commands=(*reader.commands, *running),
+        turns=(*reader.turns, TimeSpan(reader.turn, now)),
+        after_commands=(*reader.after_commands, *lasting),
+        writes=tuple(reader.writes),
+        is_running=bool(running),
+        has_run_in_turn=bool(lasting),
     )
 
 

@@ -9,7 +9,6 @@ import pytest
 from remand.domain.gate.gate import Gate, GateFinding, GatePolicy
 from remand.domain.gate.verdict import GateStatus
 from remand.domain.solo import (
-    HeadMove,
     SessionTrace,
     SoloMeaning,
     SoloResult,
@@ -21,6 +20,7 @@ from remand.domain.solo import (
     is_question,
     own_paths,
     partly_measured,
+    read_trace,
     session_title,
     solo_stop_meaning,
     user_text,
@@ -97,18 +97,65 @@ class TestOwnPaths:
         own = SessionTrace(paths=frozenset({"a.py"}), turns=(TimeSpan(10.0, 12.0),))
         assert own_paths([TouchedFile("in the editor.py", 11.0)], own, []) == ()
 
+    def test_what_changed_after_a_command_of_the_turn_is_its_own_unless_another_session_was_at_it(
+        self,
+    ) -> None:
+        own = SessionTrace(commands=(TimeSpan(10.0, 11.0),), after_commands=(TimeSpan(10.0, 20.0),))
+        changed = [TouchedFile("in.py", 12.0), TouchedFile("theirs.py", 15.0), TouchedFile("later.py", 21.0)]
+        assert own_paths(changed, own, [SessionTrace(commands=(TimeSpan(14.0, 16.0),))]) == ("in.py",)
+
+    def test_a_file_that_is_gone_is_its_own_where_its_own_write_hides_when_it_went(self) -> None:
+        own = SessionTrace(commands=(TimeSpan(10.0, 11.0),), writes=(TimeSpan(30.0, 31.0),))
+        changed = [TouchedFile("gone.py", 30.5, is_gone=True), TouchedFile("there.py", 30.5)]
+        assert own_paths(changed, own, []) == ("gone.py",)
+        assert own_paths(changed, own._replace(commands=(TimeSpan(40.0, 41.0),)), []) == ()
+
 
 class TestForeignMoves:
-    OWN = SessionTrace(commands=(TimeSpan(10.0, 12.0),))
+    PULL = ("pull: Fast-forward",)
+    IDLE = SessionTrace(paths=frozenset({"a.py"}), commands=(TimeSpan(10.0, 12.0),))
 
     def test_a_pull_of_the_user_is_one(self) -> None:
-        assert has_foreign_move([HeadMove(20.0, "pull: Fast-forward")], self.OWN)
+        assert has_foreign_move(self.PULL, self.IDLE)
 
-    def test_a_checkout_that_the_session_made_is_none(self) -> None:
-        assert not has_foreign_move([HeadMove(11.0, "checkout: moving from a to b")], self.OWN)
+    def test_what_is_seen_at_the_end_of_a_command_or_while_one_runs_is_none(self) -> None:
+        assert not has_foreign_move(self.PULL, self.IDLE, ends_command=True)
+        assert not has_foreign_move(self.PULL, self.IDLE._replace(is_running=True), begins_turn=True)
+
+    def test_after_a_command_it_is_none_until_the_turn_is_over(self) -> None:
+        assert not has_foreign_move(self.PULL, self.IDLE._replace(has_run_in_turn=True))
+        assert has_foreign_move(self.PULL, self.IDLE._replace(has_run_in_turn=True), begins_turn=True)
+
+    def test_a_session_whose_host_tells_of_no_tool_made_it_unless_it_is_seen_with_a_prompt(self) -> None:
+        assert not has_foreign_move(self.PULL, SessionTrace())
+        assert has_foreign_move(self.PULL, SessionTrace(), begins_turn=True)
 
     def test_a_commit_is_none_whoever_made_it(self) -> None:
-        assert not has_foreign_move([HeadMove(20.0, "commit (amend): x")], self.OWN)
+        assert not has_foreign_move(["commit (amend): x"], self.IDLE)
+
+
+class TestTraces:
+    def test_a_command_without_an_end_runs_until_the_stop_after_it(self) -> None:
+        notes = [("turn", 1.0, ""), ("begin", 2.0, "x 0.000"), ("stop", 4.0, "")]
+        trace = read_trace(notes, 9.0)
+        assert trace.commands == (TimeSpan(2.0, 4.0),)
+        assert not trace.is_running
+        assert read_trace(notes[:2], 9.0).is_running
+
+    def test_a_command_that_ends_after_the_stop_of_a_sub_agent_ran_all_the_time(self) -> None:
+        notes = [("begin", 2.0, "x 0.000"), ("stop", 4.0, ""), ("end", 6.0, "x 0.000")]
+        assert read_trace(notes, 9.0).commands[-1] == TimeSpan(2.0, 6.0)
+
+    def test_what_comes_after_a_command_lasts_until_the_turn_ends_and_goes_on_after_a_stop_that_was_refused(
+        self,
+    ) -> None:
+        first = [("turn", 1.0, ""), ("begin", 2.0, "x 0"), ("end", 3.0, "x 0"), ("stop", 4.0, "")]
+        refused = [*first, ("path", 5.0, "a"), ("path", 6.0, "a")]
+        assert read_trace(refused, 9.0).after_commands[-1] == TimeSpan(2.0, 9.0)
+        assert read_trace(refused, 9.0).writes == (TimeSpan(5.0, 6.0),)
+        again = [*refused, ("turn", 7.0, "")]
+        assert read_trace(again, 9.0).after_commands[-1] == TimeSpan(2.0, 6.0)
+        assert not read_trace(again, 9.0).has_run_in_turn
 
 
 @pytest.mark.parametrize(

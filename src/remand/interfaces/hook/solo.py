@@ -55,6 +55,7 @@ class _SoloHook:
         """A prompt begins a turn: blocks are counted anew, and what was found meanwhile is told."""
         record = self._find_or_start()
         if self._call.event != hook_calls.PROMPT:
+            self._sessions.note(record, "resume")
             return self._relay(record)
         self._sessions.note(record, "turn")
         record.title = record.title or solo.session_title(self._call.prompt)
@@ -95,7 +96,14 @@ class _SoloHook:
         if size != record.head_log:
             moves = self._head_moves(record.head_log)
             record.head_log = size
-            if solo.has_foreign_move(moves, self._trace(record.name)):
+            tool, event = self._call.tool, self._call.event
+            is_foreign = solo.has_foreign_move(
+                moves,
+                self._trace(record.name),
+                ends_command=event in hook_calls.TOOL_RESULT_EVENTS and bool(tool and tool.command),
+                begins_turn=event in hook_calls.START_EVENTS,
+            )
+            if is_foreign:
                 return self._start(record)
             self._sessions.save(record)
         return record
@@ -126,21 +134,15 @@ class _SoloHook:
         except OSError:
             return ""
 
-    def _head_moves(self, begin: int) -> list[solo.HeadMove]:
-        """What git noted since then."""
+    def _head_moves(self, begin: int) -> list[str]:
+        """What git noted since then; nothing of a record that was cut."""
         try:
             with open(solo_notes.head_log(self._place), "rb") as file:
-                file.seek(begin if begin <= os.fstat(file.fileno()).st_size else 0)
+                file.seek(begin)
                 lines = file.read(1 << 20).decode("utf-8", "replace").splitlines()
         except OSError:
             return []
-        found = []
-        for line in lines:
-            facts, _, what = line.partition("\t")
-            words = facts.rsplit(" ", 2)
-            if len(words) == 3 and words[1].isdigit():
-                found.append(solo.HeadMove(float(words[1]), what))
-        return found
+        return [what for _, tab, what in (line.partition("\t") for line in lines) if tab]
 
     # --------------------------------------------------------------------------------------------- stop
 
@@ -276,44 +278,22 @@ class _SoloHook:
     def _own_paths(self, record: notes.SoloSession, changed: tuple[str, ...]) -> tuple[str, ...]:
         names = self._sessions.names(self._place.worktree)
         others = [self._trace(name, record.started) for name in names if name != record.name]
-        files = [solo.TouchedFile(path, self._changed_at(path)) for path in changed]
+        files = [self._touched_file(path) for path in changed]
         return solo.own_paths(files, self._trace(record.name), others)
 
-    def _changed_at(self, path: str) -> float:
+    def _touched_file(self, path: str) -> solo.TouchedFile:
         """When a file became what it is. Of one that is gone, its folder tells it."""
-        whole = os.path.join(self._place.worktree, path)
-        while len(whole) >= len(self._place.worktree):
+        top = self._place.worktree
+        file = whole = os.path.join(top, path)
+        while len(whole) >= len(top):
             try:
-                return os.lstat(whole).st_ctime
+                return solo.TouchedFile(path, os.lstat(whole).st_ctime, is_gone=whole != file)
             except OSError:
                 whole = os.path.dirname(whole)
-        return 0.0
+        return solo.TouchedFile(path, 0.0, is_gone=True)
 
     def _trace(self, name: str, since: float = 0.0) -> solo.SessionTrace:
-        """What a session did, out of what was noted of it."""
-        paths: set[str] = set()
-        commands: list[solo.TimeSpan] = []
-        turns: list[solo.TimeSpan] = []
-        open_commands: dict[str, float] = {}
-        turn, before = 0.0, 0.0
-        for kind, moment, value in self._sessions.notes(name):
-            if kind == "path" and moment >= since:
-                paths.add(value)
-            elif kind == "begin":
-                open_commands[value.partition(" ")[0]] = moment
-            elif kind == "end":
-                use, _, seconds = value.partition(" ")
-                begin = open_commands.pop(use, 0.0) or min(before or moment, moment - float(seconds or 0))
-                commands.append(solo.TimeSpan(begin, moment))
-            elif kind == "stop":
-                turns.append(solo.TimeSpan(turn, moment))
-            turn = moment if kind in ("turn", "stop") else turn
-            before = moment
-        now = self._sessions.now()
-        # A command that nobody saw the end of may still run, or was cut off.
-        commands += [solo.TimeSpan(begin, now) for begin in open_commands.values()]
-        turns.append(solo.TimeSpan(turn, now))
-        return solo.SessionTrace(frozenset(paths), tuple(commands), tuple(turns))
+        return solo.read_trace(self._sessions.notes(name), self._sessions.now(), since)
 
 
 def _last_message(transcript: str) -> str:
