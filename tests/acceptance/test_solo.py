@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +378,78 @@ def test_no_module_of_the_project_is_loaded_by_the_run(solo: Solo, module: str) 
     solo.edit("src/a.txt", "bad\n")
     assert solo.stop()["decision"] == "block"
     assert not mark.exists()
+
+
+class TestFaults:
+    """What keeps a session from being measured is told to its user, once."""
+
+    def test_a_machine_without_git_is_told_of_once(self, solo: Solo) -> None:
+        env = {"PATH": str(solo.repository.machine.folder / "nothing")}
+        solo.answer("UserPromptSubmit", env, prompt="go")
+        (solo.path / "src" / "a.txt").write_text("bad\n")
+        assert solo.answer("Stop", env, agent_id="sub-1") == {}
+        said = solo.answer("Stop", env, last_assistant_message="Done.")
+        assert "could not measure this session" in said["systemMessage"]
+        assert "git" in said["systemMessage"]
+        assert solo.answer("Stop", env, last_assistant_message="Done.") == {}
+
+    def test_a_place_that_is_not_measured_hears_nothing_of_it(self, machine: Machine) -> None:
+        repository = machine.repository(config=GATES.replace('sessions = "all"', 'lockout = "strict"'))
+        repository.ok("task", "list")
+        env = {"PATH": str(machine.folder / "nothing")}
+        assert Solo(repository).answer("Stop", env, last_assistant_message="Done.") == {}
+
+    @pytest.mark.parametrize("name", ["git", "ledger"])
+    def test_a_file_where_a_folder_of_ours_belongs_is_told_of_once(self, solo: Solo, name: str) -> None:
+        solo.begin()
+        solo.edit("src/a.txt", "bad\n")
+        (folder,) = solo.repository.machine.state.rglob("solo")
+        if (folder / name).exists():
+            (folder / name).rename(folder / "away")
+        (folder / name).write_text("")
+        said = solo.stop()
+        assert "decision" not in said
+        assert "could not measure this session" in said["systemMessage"]
+        assert solo.stop() == {}, "neither told nor tried again"
+
+    def test_a_run_that_was_killed_after_the_hook_is_told_of_with_the_next_prompt(
+        self, machine: Machine
+    ) -> None:
+        repository = machine.repository(config=GATES.replace("n=0;", "sleep 60; n=0;"))
+        (repository.path / "src").mkdir()
+        repository.commit("src/a.txt", "good\n")
+        repository.ok("task", "list")
+        solo = Solo(repository)
+        solo.begin()
+        solo.edit("src/a.txt", "bad\n")
+        assert solo.answer("Stop", {"REMAND_HOOK_DEADLINE": "1"}, last_assistant_message="Done.") == {}
+        for pid in runs_of(solo):
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not runs_of(solo), "the run's end")
+        said = solo.answer("UserPromptSubmit", prompt="and now?")
+        assert "could not measure this session" in said["systemMessage"]
+        assert solo.stop() == {}, "it is not started again for the same tree"
+        assert runs_of(solo) == []
+
+    def test_more_files_of_others_than_a_command_line_holds(self, solo: Solo) -> None:
+        solo.begin()
+        folder = solo.path / "src" / ("d" * 200)
+        folder.mkdir()
+        for number in range(11_000):
+            (folder / f"{number:0200d}").touch()
+        solo.edit("src/a.txt", "bad\n")
+        assert solo.stop()["decision"] == "block"
+
+
+def runs_of(solo: Solo) -> list[int]:
+    """The processes that measure a session of this worktree."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if b"remand.interfaces.hook.solo_run" in words and str(solo.path).encode() in words:
+                found.append(int(folder.name))
+    return found
 
 
 def test_in_a_merge_conflict_nothing_of_git_is_touched(solo: Solo) -> None:

@@ -17,6 +17,7 @@ MAX_TITLE = 80
 SLACK_SECONDS = 0.05
 """File systems date a change by a clock that lags a little."""
 MAX_NAMED = 5
+MAX_ERRORS = 600
 
 
 class SoloMeaning(StrEnum):
@@ -287,6 +288,13 @@ NO_GATES = (
     '`[gates.tests]` with `command = ["python", "-m", "pytest", "-q", "--junitxml={report}"]` and `parser = "junit"`, '
     "or run `remand solo off`."
 )
+
+
+def lost_run_text(errors: str) -> str:
+    """What is said of a run that ended without a result: the end of what it wrote."""
+    written = redact(errors).strip()[-MAX_ERRORS:].strip()
+    said = f"It wrote:\n{written}" if written else "It wrote nothing."
+    return f"Remand could not measure this session: the run of its gates ended without a result. {said}"
 
 
 def partly_measured(left_out: Sequence[str]) -> str:

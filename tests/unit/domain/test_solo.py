@@ -18,6 +18,7 @@ from remand.domain.solo import (
     agent_text,
     has_foreign_move,
     is_question,
+    lost_run_text,
     own_paths,
     partly_measured,
     read_trace,
@@ -178,6 +179,16 @@ def test_a_title_is_the_prompt_on_one_line_without_secrets() -> None:
     assert len(title) <= 80
     assert "\n" not in title
     assert token not in title
+
+
+def test_a_run_that_ended_without_a_result_is_told_with_the_end_of_what_it_wrote() -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    text = lost_run_text("x" * 5000 + f"\nOSError: no ledger, {token}\n")
+    assert "could not measure this session" in text
+    assert "\nOSError: no ledger, " in text
+    assert token not in text
+    assert len(text) < 1000
+    assert "wrote nothing" in lost_run_text("")
 
 
 def test_what_was_left_out_is_named() -> None:

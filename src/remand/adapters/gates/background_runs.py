@@ -12,6 +12,7 @@ from hashlib import sha256
 from remand.adapters.system.files import acquire_lock, lock_handle
 
 LOOK_AGAIN_SECONDS = 0.02
+MAX_ERRORS = 1200
 
 
 class BackgroundRuns:
@@ -20,20 +21,23 @@ class BackgroundRuns:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Starts a run in a session of its own, and in no folder of a project, unless one of that name is going on."""
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> bool:
+        """Starts a run in a session of its own, and in no folder of a project, unless one of that name is going on; False then."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         lock = acquire_lock(self._path(name, "lock"))
         if lock < 0:
-            return
+            return False
         os.set_inheritable(lock, True)
         try:
-            with open(self._path(name, "out"), "wb") as output:
+            with (
+                open(self._path(name, "out"), "wb") as output,
+                open(self._path(name, "errors"), "wb") as errors,
+            ):
                 subprocess.Popen(
                     list(command),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
-                    stderr=subprocess.DEVNULL,
+                    stderr=errors,
                     env=dict(environment),
                     cwd="/",
                     start_new_session=True,
@@ -41,6 +45,7 @@ class BackgroundRuns:
                 )
         finally:
             os.close(lock)
+        return True
 
     def is_running(self, name: str) -> bool:
         """True while a run of that name goes on."""
@@ -73,6 +78,15 @@ class BackgroundRuns:
         with suppress(OSError):
             os.unlink(path)
         return said or None
+
+    def errors(self, name: str, most: int = MAX_ERRORS) -> str:
+        """The end of what the last run of that name wrote to its standard error."""
+        try:
+            with open(self._path(name, "errors"), "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def _path(self, name: str, kind: str) -> str:
         return os.path.join(self._folder, f"{sha256(name.encode()).hexdigest()[:32]}.{kind}")

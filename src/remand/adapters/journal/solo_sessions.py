@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
 
@@ -22,7 +23,7 @@ class SoloSession:
     """One session in one worktree: where it began, and what has become of it."""
 
     __slots__ = (
-        "blocks", "commit", "config", "has_spoken", "head_log", "host", "last_commit", "last_tree", "left_out",
+        "attempted", "blocks", "commit", "config", "has_spoken", "head_log", "host", "last_commit", "last_tree", "left_out",
         "pending", "session", "started", "title", "told_tree", "tree", "worktree",
     )  # fmt: skip
 
@@ -45,6 +46,8 @@ class SoloSession:
         """How often it was sent back since the user's last prompt."""
         self.pending = ""
         """The tree whose gates outlasted the hook that started them."""
+        self.attempted = ""
+        """The tree that a run of the gates was last started for."""
         self.told_tree = ""
         """The tree of which the session, or its user, was told what the gates said."""
         self.has_spoken = False
@@ -114,6 +117,7 @@ class SoloSessions:
             "last_tree",
             "config",
             "pending",
+            "attempted",
             "told_tree",
         ):
             setattr(record, field, found.text(field))
@@ -187,6 +191,17 @@ class SoloSessions:
         found = parse(read_start(self._path(name, "result"), MAX_RECORD))
         names = ("tree", "status", "is_own", "agent", "user", "verdict")
         return {} if found.is_broken else {key: found.text(key) for key in names}
+
+    def write_foreign(self, name: str, paths: Iterable[str]) -> None:
+        """Notes which files others have changed: there may be more than a command line holds."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        atomic_write(self._path(name, "foreign"), b"\0".join(map(os.fsencode, paths)), mode=0o600)
+
+    def foreign(self, name: str) -> tuple[str, ...]:
+        """The files that others have changed."""
+        return tuple(
+            os.fsdecode(path) for path in read_start(self._path(name, "foreign")).split(b"\0") if path
+        )
 
     def add_notice(self, name: str, text: str) -> None:
         """Leaves a text for the user of a session, which its next call shows."""

@@ -254,7 +254,7 @@ class SessionRecords(Protocol):
 class BackgroundGateRuns(Protocol):
     """Gate runs that outlast whoever started them."""
 
-    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> bool:
         """Starts a run, unless one of that name is going on."""
 
     def wait(self, name: str, seconds: float) -> bool:

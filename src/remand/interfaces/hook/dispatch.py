@@ -19,6 +19,7 @@ SOLO_EVENTS = (
     *(hook_calls.STOP, hook_calls.PRE_TOOL),
     *(*hook_calls.TOOL_RESULT_EVENTS, *hook_calls.START_EVENTS),
 )
+NOT_MEASURED = "Remand could not measure this session: {why}"
 MIN_DEADLINE_SECONDS = 0.5
 """Seconds: whatever the environment says, there is time for an answer."""
 
@@ -56,6 +57,24 @@ def answer_solo(call: HookCall, place: LedgerLocation, environment: dict[str, st
         return HookAnswer.allow()
     load_msgspec()
     return solo.answer(call, place, _deadline(call.event, environment))
+
+
+def explain_solo_fault(call: HookCall, place: LedgerLocation, error: Exception) -> str:
+    """What the user of a session that is measured is told, once, when its stop cannot be; empty otherwise."""
+    is_over = call.event == hook_calls.STOP and not (call.subagent or call.is_aborted)
+    if not is_over or not is_solo(place, call.session):
+        return ""
+    sessions = startup.solo_sessions.SoloSessions(startup.folders_of(place).solo)
+    name = startup.solo_sessions.SoloSession(call.session, place.worktree).name
+    text = NOT_MEASURED.format(why=f"{type(error).__name__}: {error}"[:600])
+    try:
+        if not sessions.is_first(f"fault-{name}"):
+            return ""
+        if call.host in solo_notes.HOSTS_WITHOUT_NOTICES:
+            sessions.add_notice(name, text)
+    except OSError:
+        pass  # where nothing can be written, it is said each time
+    return text
 
 
 def is_solo(place: LedgerLocation, known_session: str = "") -> bool:

@@ -40,7 +40,8 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
     if environment.get("REMAND_HOOK_PROBE"):
         return _write_rendered(module.render(event, HookAnswer.block(PROBE)))
     project = environment.get(module.SETUP.project, "") if module.SETUP.project else ""
-    agent_socket, kind = find_agent_socket(environment), event
+    agent_socket, kind, call = find_agent_socket(environment), event, HookCall(host, event)
+    places: list[str] = []
     try:
         payload = sys.stdin.buffer.read(MAX_PAYLOAD + 1)
         call = module.read(event, payload)
@@ -49,14 +50,18 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
         _start_watchdog(hook_calls.deadline(kind) + WATCH_MARGIN, module.render(event, late))
         if agent_socket:
             return _forward_to_socket(agent_socket, arguments, call, payload, environment)
-        said = answer(call, [call.cwd, project, folder or os.getcwd()], environment)
+        places = [call.cwd, project, folder or os.getcwd()]
+        said = answer(call, places, environment)
         if said.kind not in hook_calls.KINDS:
             said = late
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
         why = HOOK_FAILED.format(why=f"{type(error).__name__}: {error}"[:600])
         is_ours = environment.get("REMAND_TASK", "") or agent_socket
         may_block = is_ours and kind in hook_calls.ENDINGS and startup.may_block_again("broken", is_ours)
-        said = HookAnswer.block(why) if may_block else HookAnswer.allow(why if is_ours else "")
+        if may_block:
+            said = HookAnswer.block(why)
+        else:
+            said = HookAnswer.allow(why if is_ours else _explain_solo_fault(call, places, error))
     return _write_rendered(module.render(event, said))
 
 
@@ -111,6 +116,15 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
     if call.is_broken and call.event not in hook_calls.ENDINGS:
         return HookAnswer.allow()
     return dispatch.answer_call(call, place, bound, environment)
+
+
+def _explain_solo_fault(call: HookCall, folders: list[str], error: Exception) -> str:
+    """What is said when the call of a session fails that holds no task: nothing, unless it should have been measured."""
+    try:
+        place = _place(folders)
+        return dispatch.explain_solo_fault(call, place, error) if place is not None else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def _place(folders: list[str]) -> startup.LedgerLocation | None:

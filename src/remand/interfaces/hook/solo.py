@@ -42,6 +42,7 @@ class _SoloHook:
         self._place = place
         self._folder = startup.folders_of(place).solo
         self._sessions = notes.SoloSessions(self._folder)
+        self._runs = startup.background_runs.BackgroundRuns(startup.folders_of(place).gate_runs)
 
     def note_tool(self) -> HookAnswer:
         """Notes which files a tool writes, or from when to when a command runs."""
@@ -61,7 +62,7 @@ class _SoloHook:
         record.title = record.title or solo.session_title(self._call.prompt)
         record.blocks = 0
         texts, agent = self._sessions.take_notices(record.name), ""
-        said = self._sessions.result(record.name)
+        said = self._last_result(record)
         if record.pending and said.get("tree") == record.pending:
             record.pending = ""
             is_news = said["status"] not in (GateStatus.PASSED, GateStatus.OVERRIDDEN, PAUSED)
@@ -118,7 +119,7 @@ class _SoloHook:
         record.left_out = taken.left_out
         record.config = self._config()
         record.head_log = solo_notes.head_log_size(self._place)
-        record.pending = ""
+        record.pending = record.attempted = ""
         self._sessions.note(record, "start", self._call.event)
         self._sessions.save(record)
         return record
@@ -237,7 +238,7 @@ class _SoloHook:
                 self._sessions.add_notice(name, f"Seen from another session in this folder:\n{text}")
 
     def _result(self, record: notes.SoloSession) -> solo.SoloResult | None:
-        said = self._sessions.result(record.name)
+        said = self._last_result(record)
         if not said.get("tree"):
             return None
         is_paused = said["status"] == PAUSED
@@ -252,26 +253,37 @@ class _SoloHook:
         self, record: notes.SoloSession, foreign: tuple[str, ...], until: float
     ) -> solo.SoloResult | None:
         """Runs the gates in a process that goes on should they outlast the host's patience."""
-        name = f"solo {record.name}"
-        runs = startup.background_runs.BackgroundRuns(startup.folders_of(self._place).gate_runs)
         record.title = record.title or "(a session without a prompt)"
         self._sessions.save(record)
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "remand.interfaces.hook.solo_run",
-            self._place.worktree,
-            record.name,
-        ]
+        self._sessions.write_foreign(record.name, foreign)
+        module = "remand.interfaces.hook.solo_run"
+        command = [sys.executable, "-P", "-m", module, self._place.worktree, record.name]
         for _ in range(2):  # a run for an earlier tree may be going on; then it takes a second one
-            runs.start(name, [*command, *foreign], inherited_environment("REMAND_"))
-            if not runs.wait(name, until - time.monotonic()):
+            if self._runs.start(_run_name(record), command, inherited_environment("REMAND_")):
+                record.attempted = record.last_tree
+                self._sessions.save(record)
+            if not self._runs.wait(_run_name(record), until - time.monotonic()):
                 return None
             found = self._result(record)
             if found is not None and found.tree == record.last_tree:
                 return found
         return None
+
+    def _last_result(self, record: notes.SoloSession) -> dict[str, str]:
+        """What was measured last. A run that ended without a result could not measure, and is not repeated."""
+        said = self._sessions.result(record.name)
+        if not record.attempted or said.get("tree") == record.attempted:
+            return said
+        if self._runs.is_running(_run_name(record)):
+            return said
+        said = self._sessions.result(record.name)  # it may have ended between the two
+        if said.get("tree") == record.attempted:
+            return said
+        text = solo.lost_run_text(self._runs.errors(_run_name(record)))
+        fields = {"tree": record.attempted, "status": GateStatus.ERRORED.value, "is_own": "yes"}
+        fields |= {"agent": text, "user": text}
+        self._sessions.write_result(record.name, dict(fields))
+        return self._sessions.result(record.name)
 
     # ------------------------------------------------------------------------------------- whose it is
 
@@ -294,6 +306,10 @@ class _SoloHook:
 
     def _trace(self, name: str, since: float = 0.0) -> solo.SessionTrace:
         return solo.read_trace(self._sessions.notes(name), self._sessions.now(), since)
+
+
+def _run_name(record: notes.SoloSession) -> str:
+    return f"solo {record.name}"
 
 
 def _last_message(transcript: str) -> str:

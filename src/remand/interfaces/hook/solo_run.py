@@ -1,4 +1,4 @@
-"""Measures one solo session, in a process that outlives the hook that started it: `python -m … WORKTREE SESSION [FOREIGN …]`."""
+"""Measures one solo session, in a process that outlives the hook that started it: `python -m … WORKTREE SESSION`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from remand.wiring.startup import solo_sessions as notes
 
 def main(arguments: list[str]) -> int:
     """Measures, records and leaves the result for the session's next call."""
-    worktree, name, *foreign = arguments
+    worktree, name = arguments
     place = find_place(worktree)
     folder = startup.folders_of(place).solo
     sessions = notes.SoloSessions(folder)
     record = sessions.load(name)
     if record is None:
+        sys.stderr.write("The session's record cannot be read.\n")
         return 1
+    foreign = sessions.foreign(name)
     own = gates.make_gates(open_at(place))
     if own.current_pause is not None:
         sessions.write_result(name, {"tree": record.last_tree, "status": PAUSED})
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> int:
         policy=policy,
         title=record.title,
         host=record.host,
-        foreign=tuple(foreign),
+        foreign=foreign,
         left_out=record.left_out,
     )
     found = SoloMeasurement(own, open_session_ledger(place).ledger).measure(work)
@@ -50,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _result_fields(
-    sessions: notes.SoloSessions, record: notes.SoloSession, found: SoloVerdict, foreign: list[str]
+    sessions: notes.SoloSessions, record: notes.SoloSession, found: SoloVerdict, foreign: tuple[str, ...]
 ) -> dict[str, object]:
     verdict, is_own = found
     earlier = sessions.result(record.name).get("verdict", "")
