@@ -115,6 +115,73 @@ def test_a_session_that_breaks_something_is_sent_back_and_the_fix_lets_it_stop(s
     assert solo.stop() == {}
 
 
+PREPARED = """
+[policy]
+sessions = "all"
+
+[gates.tests]
+command = ["sh", "{cache}/tool.sh"]
+parser = "tap"
+prepare = {command = ["sh", "-c", "cp tool.sh {cache}/tool.sh"], key = ["deps.txt"]}
+"""
+STRICT_TOOL = "echo 1..1; grep -q bad src/a.txt && echo not ok 1 - a || echo ok 1 - a\n"
+
+
+def test_what_a_session_left_uncommitted_has_no_part_in_the_environment_of_others(machine: Machine) -> None:
+    repository = machine.repository(config=PREPARED)
+    (repository.path / "src").mkdir()
+    for name, text in (("src/a.txt", "good\n"), ("tool.sh", STRICT_TOOL), ("deps.txt", "1\n")):
+        repository.commit(name, text)
+    repository.ok("task", "list")
+    first = Solo(repository)
+    first.begin()
+    first.edit("deps.txt", "2\n")
+    first.edit("tool.sh", "echo 1..1; echo ok 1 - a\n")
+    first.stop(last_assistant_message="Ok?")
+    second = first.other("s2")
+    second.begin()
+    second.edit("src/a.txt", "bad\n")
+    assert second.stop()["decision"] == "block", "the tool is the base's"
+
+    repository.git("checkout", "tool.sh")
+    repository.git("commit", "-qam", "only the dependencies, and what is bad")
+    assert repository.call("gate", "run").code == 1
+
+
+TELLING = """
+[policy]
+sessions = "all"
+
+[gates.tests]
+command = ["sh", "-c", "echo 1..1; echo ok 1 - a"]
+parser = "tap"
+prepare = {command = ["sh", "-c", "test -z $NPM_TOKEN"], key = ["deps.txt"]}
+"""
+"""Its prepare step fails where it is given a token."""
+
+
+@pytest.mark.parametrize(("measured", "is_given"), [("session", False), ("any base", False), ("base", True)])
+def test_only_rules_and_files_of_the_base_branch_are_given_passwords_for_registries(
+    machine: Machine, measured: str, *, is_given: bool
+) -> None:
+    repository = machine.repository(config=TELLING)
+    repository.commit("deps.txt", "1\n")
+    repository.ok("init", env={"NPM_TOKEN": "secret"})
+    if measured == "session":
+        session = Solo(repository)
+        session.begin()
+        session.edit("a.txt", "1\n")
+        session.stop()
+        (found,) = repository.ok("gate", "history", "--sessions")
+        assert found["status"] == "passed"
+        return
+    repository.git("checkout", "-qb", "work")
+    own = repository.commit("a.txt", "1\n")
+    repository.commit("b.txt", "1\n")
+    base = ["--base", own] if measured == "any base" else []
+    assert repository.call("gate", "run", *base).code == (3 if is_given else 0)
+
+
 def test_an_unchanged_tree_and_files_that_no_gate_is_about_are_not_measured(solo: Solo) -> None:
     solo.begin()
     assert solo.stop() == {}

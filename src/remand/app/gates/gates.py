@@ -30,6 +30,7 @@ from remand.app.gates.ports import (
     SessionRecords,
     ignore_progress,
 )
+from remand.app.gates.preparation import PreparationBase
 from remand.app.gates.stops import StopResponder
 from remand.app.ledger import Ledger
 from remand.app.requests import Answer, Request
@@ -170,8 +171,16 @@ class Gates:
             base=base.compared_with(commit),
             policy=policy,
             claimed_under=claimed.gate_policy if claimed and is_changed else None,
+            prepare_base=base.compared_with(commit) or self.prepare_base(commit),
+            # Rules that are in no commit of the base, and a commit that is measured by itself, may be an agent's.
+            may_have_secrets=bool(base.compared_with(commit)) and bool(known or settings.at_commit(base.tip)),
             has_base_rules=base.may_have_base_rules(commit) and settings.is_same(commit, base.tip),
         )
+
+    def prepare_base(self, commit: str) -> str:
+        """The last commit that one has in common with the base branch; empty when there is none."""
+        tip = self._settings.tip()
+        return self.merge_base(commit, tip) if tip else ""
 
     def _work_base(self, task: Task | None) -> WorkBase:
         claim_base = task.claim.base if task is not None and task.claim is not None else ""
@@ -198,12 +207,16 @@ class Gates:
         judged = measurement.CommitMeasurement(environment, terms.policy).verdict(terms)
         return _without_base_changes(judged, terms)
 
-    def trial(self, policy: GatePolicy, commit: str) -> list[measurement.GateTrial]:
+    def trial(
+        self, policy: GatePolicy, commit: str, *, may_have_secrets: bool = False
+    ) -> list[measurement.GateTrial]:
         """Runs each gate once on a commit, by rules that may not be on the base yet; nothing is judged or recorded."""
         fault = next(filter(None, map(self.gate_fault, policy.gates or ())), "")
         if fault:
             raise EnvironmentFault(f"remand.toml: {fault}")
-        return measurement.try_gates(self.environment, policy, self.tree(commit))
+        tree, trusted = self.tree(commit), self.prepare_base(commit)
+        base = PreparationBase(self.tree(trusted or commit), bool(trusted), may_have_secrets)
+        return measurement.try_gates(self.environment, policy, tree, base)
 
     def known_verdict(self, terms: MeasurementTerms) -> VerdictResult | None:
         """The verdict on a commit, if it needs no run."""
@@ -227,13 +240,22 @@ class Gates:
             )
         )
 
-    def readiness(self, policy: GatePolicy, commit: str) -> list[measurement.GateReadiness]:
-        """Whether each gate whose configuration holds could be run on a commit; without one, whether its programs are there."""
+    def readiness(
+        self, policy: GatePolicy, commit: str, *, may_have_secrets: bool = False
+    ) -> list[measurement.GateReadiness]:
+        """Whether each gate whose configuration holds could be run on a commit; without one, whether its programs are there.
+
+        Its prepare steps may be given secrets where the commit itself has the configuration.
+        """
+        may_have_secrets = may_have_secrets or self._settings.at_commit(commit) is not None
         policy = replace(
             policy, gates=tuple(gate for gate in policy.gates or () if not self.gate_fault(gate))
         )
         tree = self.tree(commit) if commit else ""
-        return measurement.check_gates(self.environment, policy, tree, self._tools.missing_program)
+        find = self._tools.missing_program
+        return measurement.check_gates(
+            self.environment, policy, tree, find, may_have_secrets=may_have_secrets
+        )
 
     def note_user(self, environment: Mapping[str, str]) -> None:
         """Notes, outside the repository, where the user has programs and how the user reaches registries."""

@@ -34,6 +34,10 @@ class MeasurementTerms(Record, kw_only=True):
     """The rules at the claim, where the base has others now."""
     is_base_lazy: bool = False
     """The base is measured only where a gate fails: integrity is judged by what changed alone, and no test of it is run."""
+    prepare_base: str = ""
+    """A commit that the base branch has, from which prepare steps take all but their key files; empty when there is none."""
+    may_have_secrets: bool = False
+    """The rules are those of the base branch, so that its prepare steps may be given the user's passwords for registries."""
     has_base_rules: bool = False
     """The commit has the configuration that the base has now, however it came to that."""
 
@@ -52,6 +56,7 @@ class VerdictQuery(NamedTuple):
     tree: str
     base_tree: str
     tools: str
+    prepare_tree: str
 
 
 class KnownVerdicts:
@@ -75,11 +80,12 @@ class KnownVerdicts:
         """What is asked about a commit."""
         tree = self._tree(terms.commit)
         base_tree = self._tree(terms.base) if terms.base else ""
+        prepare_tree = self._tree(terms.prepare_base) if terms.prepare_base else ""
         commands = [gate.command for gate in self._policy.gates or ()]
         tools = self._tools.digest(commands, self._path)
-        kind = "session" if terms.is_base_lazy else "verdict 3"
-        parts = (kind, tree, base_tree, policy_digest(self._policy), tools)
-        return VerdictQuery(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools)
+        kind = "session" if terms.is_base_lazy else "verdict 4"
+        parts = (kind, tree, base_tree, prepare_tree, policy_digest(self._policy), tools)
+        return VerdictQuery(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools, prepare_tree)
 
     def find(self, asked: VerdictQuery, terms: MeasurementTerms) -> VerdictResult | None:
         """The verdict, if there is one."""

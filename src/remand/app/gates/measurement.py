@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from remand.app.gates.known_results import KnownVerdicts, MeasurementTerms, VerdictQuery, VerdictResult
 from remand.app.gates.ports import GateEnvironment, TreeChange
-from remand.app.gates.preparation import SCRIPTS, Preparation
+from remand.app.gates.preparation import SCRIPTS, Preparation, PreparationBase
 from remand.app.gates.runner import CACHE, GateMeasurement, GateRun, GateRunner, fill_placeholders, find_cause
 from remand.domain.gate.gate import (
     Gate,
@@ -314,12 +314,12 @@ def _plain_line(text: str) -> str:
 _LONGER = "30m"
 _UNREACHED = re.compile(
     r"no such host|could not resolve|name resolution|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connection refused|network is unreachable"
-    r"|\b40[13] (?:Forbidden|Unauthorized)|UnknownIssuer|certificate",
+    r"|\b40[13] (?:Forbidden|Unauthorized|Client Error|Error)|\bE40[13]\b|UnknownIssuer|certificate",
     re.IGNORECASE,
 )
 _REMEDY = (
     "run `remand init` again in a shell in which your own installer works (proxy, certificates, registry), as it hands these"
-    " to `prepare`."
+    " to `prepare`. Passwords and tokens are handed to a trial only by `remand init --credentials`: its code gets to know them."
 )
 _MISSING_MODULE = re.compile(r"No module named '([A-Za-z_]\w*)")
 
@@ -348,13 +348,14 @@ class GateTrial(NamedTuple):
         return _trial_fix(self.gate, self.measured, self.fault)
 
 
-def try_gates(environment: GateEnvironment, policy: GatePolicy, tree: str) -> list[GateTrial]:
-    """Prepares and runs every gate once on a tree that is the user's own, and compares it with nothing."""
+def try_gates(
+    environment: GateEnvironment, policy: GatePolicy, tree: str, base: PreparationBase
+) -> list[GateTrial]:
+    """Prepares and runs every gate once on a tree, and compares it with nothing."""
     gates = policy.gates or ()
     run = GateRun(runner := GateRunner(environment, policy), "")
     with (
-        # Its own base: what is installed is what the user decided, so private registries may be reached.
-        Preparation(environment, policy, runner).folders(gates, tree, base_tree=tree) as run.prepared,
+        Preparation(environment, policy, runner).folders(gates, tree, base) as run.prepared,
         ThreadPoolExecutor(len(gates) + 1) as pool,
     ):
         found = [pool.submit(run.measure, gate, tree) for gate in gates]
@@ -428,6 +429,8 @@ def check_gates(
     policy: GatePolicy,
     tree: str,
     missing_program: Callable[[Sequence[str], Sequence[str]], str],
+    *,
+    may_have_secrets: bool = False,
 ) -> list[GateReadiness]:
     """Whether each gate could be run on a tree, as `try_gates` does: prepare steps are made, and no gate is run.
 
@@ -440,7 +443,8 @@ def check_gates(
         if gate.prepare is not None
     }
     startable = [gate for gate in gates if not lost.get(gate.name)] if tree else []
-    with Preparation(environment, policy, runner).folders(startable, tree, base_tree=tree) as prepared:
+    base = PreparationBase(tree, is_shared=True, may_have_secrets=may_have_secrets)
+    with Preparation(environment, policy, runner).folders(startable, tree, base) as prepared:
 
         def check(gate: Gate) -> GateReadiness:
             table, folder = f"[gates.{gate.name}] of remand.toml", prepared.get(gate.name, "")
@@ -517,7 +521,7 @@ class CommitMeasurement:
 
     def _measure(self, asked: VerdictQuery, terms: MeasurementTerms) -> Verdict:
         run = GateRun(self._runner, asked.base_tree)
-        gates = self._gate_results(run, asked, is_base_lazy=terms.is_base_lazy)
+        gates = self._gate_results(run, asked, terms)
         verdict = Verdict(
             status=overall_status(gates),
             commit=terms.commit,
@@ -541,7 +545,7 @@ class CommitMeasurement:
         return gate if gate.require or parser is None else replace(gate, require=dict(parser.defaults))
 
     def _gate_results(
-        self, run: GateRun, asked: VerdictQuery, *, is_base_lazy: bool
+        self, run: GateRun, asked: VerdictQuery, terms: MeasurementTerms
     ) -> tuple[GateResult, ...]:
         """Every gate's result, all of them run at once."""
         tree, base_tree = asked.tree, asked.base_tree
@@ -549,13 +553,18 @@ class CommitMeasurement:
         judged_tree = examination.judged_tree
         touched = [gate for gate in self._gates if examination.touches(_patterns(gate))]
         preparing = Preparation(self._environment, self._policy, self._runner)
+        prepare_base = PreparationBase(
+            asked.prepare_tree or base_tree,
+            is_shared=bool(asked.prepare_tree),
+            may_have_secrets=terms.may_have_secrets and bool(asked.prepare_tree),
+        )
         with (
-            preparing.folders(touched, judged_tree, base_tree) as run.prepared,
+            preparing.folders(touched, judged_tree, prepare_base) as run.prepared,
             ThreadPoolExecutor(6 * len(touched) + 1) as pool,
         ):
             found = {gate.name: pool.submit(run.measure, gate, judged_tree) for gate in touched}
             integrity = (
-                pool.submit(examination.result, run, () if is_base_lazy else touched, found, pool)
+                pool.submit(examination.result, run, () if terms.is_base_lazy else touched, found, pool)
                 if self._policy.integrity and self._gates and base_tree
                 else None
             )

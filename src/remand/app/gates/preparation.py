@@ -16,6 +16,7 @@ import msgspec
 from remand.app.gates.ports import MIB, GateEnvironment, Job, JobLimits
 from remand.app.gates.runner import CACHE, GateRunner, fill_placeholders, keep_output, render_output
 from remand.domain.gate.gate import Gate, GatePolicy, GatePreparation
+from remand.domain.record import NamedTuple
 
 MAX_FOLDERS = 8
 """How many stay: those of the base and of a few branches with lock files of their own. One may take a gigabyte."""
@@ -144,6 +145,17 @@ class PreparationFault(Exception):  # noqa: N818 - a state of the dependencies
     """The dependencies could not be made ready."""
 
 
+class PreparationBase(NamedTuple):
+    """The tree from which prepare steps take all but their key files."""
+
+    tree: str = ""
+    """Empty where there is none: then a step sees the tree that is measured."""
+    is_shared: bool = False
+    """The base branch has it, so that other commits may find the folder again by the key files alone."""
+    may_have_secrets: bool = False
+    """The user decided what the step does; it still gets no secret where the key files are not those of the base."""
+
+
 class Preparation:
     """Runs prepare steps, and finds again what they left."""
 
@@ -153,11 +165,12 @@ class Preparation:
         self._path = runner.path
 
     @contextmanager
-    def folders(self, gates: Iterable[Gate], tree: str, base_tree: str) -> Iterator[dict[str, str]]:
+    def folders(self, gates: Iterable[Gate], tree: str, base: PreparationBase) -> Iterator[dict[str, str]]:
         """The prepared folder of each gate that has one; a text that begins with `!` says why there is none.
 
         A step sees the base with the key files of the head: what else a branch changes has no part in a folder
-        that other commits will find again. Without a base, all of the tree may be a branch's: no step gets secrets.
+        that other commits will find again. A base that the base branch does not have, and a tree without a base, may
+        be an agent's: their folders are found again by the very same files alone.
         """
         found: dict[str, str] = {}
         users: dict[bytes, tuple[GatePreparation, list[str]]] = {}
@@ -167,31 +180,33 @@ class Preparation:
         with ExitStack() as lent:
             for prepare, names in users.values():
                 try:
-                    folder = lent.enter_context(self._prepared_folder(prepare, tree, base_tree, names))
+                    folder = lent.enter_context(self._prepared_folder(prepare, tree, base, names))
                 except PreparationFault as why:
                     folder = f"!{why}"
                 found.update(dict.fromkeys(names, folder))
             yield found
 
     def _prepared_folder(
-        self, prepare: GatePreparation, tree: str, base_tree: str, gates: Sequence[str]
+        self, prepare: GatePreparation, tree: str, base: PreparationBase, gates: Sequence[str]
     ) -> AbstractContextManager[str]:
-        files = [self._environment.mirror.file(tree, path) for path in prepare.key]
+        mirror = self._environment.mirror
+        files = [mirror.file(tree, path) for path in prepare.key]
         content = [b"-" if content is None else sha256(content).digest() for content in files]
+        seen = mirror.compose(base.tree, tree, prepare.key) if base.tree else tree
         # Its words alone: an encoded record tells a default from the same value that was read from a file.
         parts = (prepare.command, prepare.key, content, self._path, self._scripts_digest(prepare))
-        name = sha256(_encode_step(parts)).hexdigest()[:24]
-        base = [self._environment.mirror.file(base_tree, path) for path in prepare.key] if base_tree else None
+        own = () if base.is_shared else (seen,)
+        name = sha256(_encode_step((*parts, *own))).hexdigest()[:24]
+        # Whoever changed what is installed could have it read the user's passwords and send them away.
+        has_secrets = base.may_have_secrets and seen == base.tree
 
         def make(folder: str) -> None:
-            seen = self._environment.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree
             label, begun = ", ".join(gates), time.monotonic()
             self._environment.progress(label, "prepare")
             pins = os.path.join(f"{self._environment.prepared}-{PINS}", name)
             try:
                 copy_pins(pins, os.path.join(folder, PINS))
-                # Whoever changed what is installed could have it read the user's passwords and send them away.
-                self._run_step(prepare, seen, folder, has_secrets=files == base)
+                self._run_step(prepare, seen, folder, has_secrets=has_secrets)
                 copy_pins(os.path.join(folder, PINS), pins)
             finally:
                 self._environment.progress(label, "prepare", time.monotonic() - begun)

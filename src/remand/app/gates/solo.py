@@ -60,7 +60,12 @@ class SoloMeasurement:
     def _verdict(self, work: SoloWork) -> SoloVerdict:
         """Measured against the start. A failure counts that is not there as well with others' changes alone."""
         terms = MeasurementTerms(
-            commit=work.end, base=work.start, policy=_without_strict_gates(work.policy), is_base_lazy=True
+            commit=work.end,
+            base=work.start,
+            policy=_without_strict_gates(work.policy),
+            is_base_lazy=True,
+            # What an earlier session left uncommitted, rules included, is in the start: no step gets secrets here.
+            prepare_base=self._gates.prepare_base(work.start),
         )
         verdict = self._gates.verdict(terms).verdict
         if verdict.status is not GateStatus.FAILED or not work.foreign:

@@ -126,7 +126,8 @@ def gate_checks(context: Context) -> Iterator[Check]:
 def _gates(context: Context, policy: GatePolicy) -> Iterator[Check]:
     """Whether each gate could be run on the base: prepare step, program, and the module behind `python -m`."""
     with context.gate_progress():
-        ready = context.gates.readiness(policy, context.opened_ledger.settings.tip())
+        tip, is_trusted = context.opened_ledger.settings.tip(), context.arguments.credentials
+        ready = context.gates.readiness(policy, tip, may_have_secrets=is_trusted)
     found = {one.gate.name: one for one in ready}
     for gate in policy.gates or ():
         name, fault = f"gate {gate.name}", context.gates.gate_fault(gate)
@@ -193,7 +194,15 @@ TRUST_INSTRUCTIONS = (
 )
 
 
-@command("doctor", argument("--verbose", action="store_true", help="name every attack that was tried"))
+@command(
+    "doctor",
+    argument("--verbose", action="store_true", help="name every attack that was tried"),
+    argument(
+        "--credentials",
+        action="store_true",
+        help="hand your passwords for package registries to prepare steps that are not on the base branch, too",
+    ),
+)
 def _doctor(context: Context) -> Result:
     context.progress.show("trying the sandbox of agents")
     agents = setup.self_test.report_on_agents()

@@ -75,6 +75,11 @@ lease = "30m"{director}
     ),
     argument("--solo", action="store_true", help="measure every session here; nothing has to be committed"),
     argument("--no-trial", action="store_true", help="do not run the proposed gates once"),
+    argument(
+        "--credentials",
+        action="store_true",
+        help="hand your passwords for package registries to what the trial installs and runs",
+    ),
     argument("--remove", action="store_true", help="remove the hooks; the ledger stays"),
 )
 def _init(context: Context) -> Result:
@@ -297,8 +302,9 @@ def _try_gates(context: Context, proposed: GateProposals) -> tuple[GateProposals
     head = context.gateway.repository.commit("HEAD")
     if head is None:
         return proposed, []
+    is_trusted = context.arguments.credentials
     with context.gate_progress():
-        trials = context.gates.trial(_policy(proposed), head.sha)
+        trials = context.gates.trial(_policy(proposed), head.sha, may_have_secrets=is_trusted)
         unprepared = {one.gate.name: one for one in trials if one.is_unprepared}
         paths = context.gateway.repository.tracked_files()
         free = setup.detection.propose_gates(context.place.root, paths, uses_lock=False)
@@ -306,7 +312,8 @@ def _try_gates(context: Context, proposed: GateProposals) -> tuple[GateProposals
         others = tuple(one for one in free.gates if one.name in unprepared and one.gate not in known)
         if not others:
             return proposed, trials
-        again = context.gates.trial(_policy(GateProposals(gates=others, path=free.path)), head.sha)
+        policy = _policy(GateProposals(gates=others, path=free.path))
+        again = context.gates.trial(policy, head.sha, may_have_secrets=is_trusted)
     working = {one.gate.name: one for one in again if not one.fault}
     changed = {
         one.name: replace(one, why=f"{one.why}; without the lock file, as it cannot be installed here")

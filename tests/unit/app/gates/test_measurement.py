@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from remand.app.gates.known_results import MeasurementTerms
-from remand.app.gates.measurement import CommitMeasurement, check_gates, try_gates
-from remand.app.gates.ports import Job, JobResult, RegistrySettings, ReportParser
+from remand.app.gates.measurement import CommitMeasurement, GateTrial, check_gates, try_gates
+from remand.app.gates.ports import GateEnvironment, Job, JobResult, RegistrySettings, ReportParser
+from remand.app.gates.preparation import PreparationBase
 from remand.app.gates.runner import find_cause
 from remand.domain.gate.gate import Gate, GateFinding, GateMode, GatePolicy, GatePreparation, Measurement
 from remand.domain.gate.message import render_report
@@ -44,7 +45,7 @@ class Stage:
 
     def verdict(self, base: str = "base"):
         return CommitMeasurement(self.environment, self.policy).verdict(
-            MeasurementTerms(commit="head", base=base)
+            MeasurementTerms(commit="head", base=base, prepare_base=base, may_have_secrets=bool(base))
         )
 
     @property
@@ -52,6 +53,14 @@ class Stage:
         sandbox = self.environment.sandbox
         assert isinstance(sandbox, FakeSandbox)
         return sandbox.jobs
+
+
+def trial(
+    stage: Stage, environment: GateEnvironment | None = None, *, may_have_secrets: bool = False
+) -> list[GateTrial]:
+    tree = stage.mirror.commits["base"]
+    base = PreparationBase(tree, is_shared=True, may_have_secrets=may_have_secrets)
+    return try_gates(environment or stage.environment, stage.policy, tree, base)
 
 
 def clean(command: str, side: str) -> JobResult:
@@ -307,19 +316,43 @@ def test_a_branch_that_changes_what_is_installed_is_given_no_secret_of_the_users
     assert registries.asked == [False]
 
 
-def test_without_a_base_only_a_trial_of_the_users_own_head_is_given_secrets(tmp_path: Path) -> None:
+def test_without_a_base_no_secrets_are_given_nor_to_a_trial_unless_the_user_asks(tmp_path: Path) -> None:
     stage, registries = prepared_stage(tmp_path / "commit", JobResult("exited", 0))
     stage.verdict("")
     assert registries.asked == [False]
 
-    stage, registries = prepared_stage(tmp_path / "trial", JobResult("exited", 0))
-    try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
-    assert registries.asked == [True]
+    for is_asked in (False, True):
+        stage, registries = prepared_stage(tmp_path / f"trial-{is_asked}", JobResult("exited", 0))
+        trial(stage, may_have_secrets=is_asked)
+        assert registries.asked == [is_asked]
+
+
+def test_a_start_that_the_base_branch_does_not_have_gives_no_secrets_and_no_folder_to_others(
+    tmp_path: Path,
+) -> None:
+    stage, registries = prepared_stage(tmp_path / "prepared", JobResult("exited", 0))
+
+    def measure(prepare_base: str, base: str = "start", **more: bool) -> str:
+        terms = MeasurementTerms(commit="head", base=base, prepare_base=prepare_base, **more)
+        stage.environment.cache.kept.clear()  # type: ignore[attr-defined] - the fake one
+        CommitMeasurement(stage.environment, stage.policy).verdict(terms)
+        return stage.jobs[-1].cache
+
+    stage.mirror.commit("start", {"a.py": b"1", "lock": b"1", "setup.py": b"forged"}, parent="base")
+    apart = measure("", may_have_secrets=True)
+    (seen,) = [job.folder for job in stage.jobs if job.command[0] == "install"]
+    assert stage.mirror.trees[seen]["setup.py"] == b"forged"
+    assert measure("") == apart, "it is made once for each start"
+    shared = measure("base")
+    assert shared != apart
+    assert stage.mirror.trees[stage.jobs[-3].folder] == {"a.py": b"1", "lock": b"1"}
+    assert measure("base", "base", may_have_secrets=True) == shared
+    assert registries.asked == [False, False]
 
 
 def test_what_init_prepared_and_measured_is_found_again_by_the_rules_that_it_wrote(tmp_path: Path) -> None:
     stage, _ = prepared_stage(tmp_path / "prepared", JobResult("exited", 0))
-    try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+    trial(stage)
     read = replace(
         PREPARED_LINT, timeout=float("600"), prepare=replace(PREPARED_LINT.prepare, timeout=float("900"))
     )
@@ -440,7 +473,7 @@ def test_each_step_is_told_while_it_runs_and_when_it_has_ended(tmp_path: Path) -
 
 def test_a_trial_tells_what_a_gate_measures_or_why_it_cannot() -> None:
     stage = Stage(lambda command, side: said("garbage") if command == "lint" else clean(command, side))
-    lint, tests = try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+    lint, tests = trial(stage)
 
     assert lint.fault.startswith("the output is no report")
     assert (tests.fault, tests.measured.found and tests.measured.found.figures["tests"]) == ("", 2)
@@ -451,7 +484,7 @@ def test_a_trial_takes_no_figures_from_tests_of_which_most_cannot_be_loaded() ->
         return said("error a\nerror b\npass c\n") if command == "tests" else clean(command, side)
 
     stage = Stage(script)
-    _, tests = try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+    _, tests = trial(stage)
 
     assert tests.fault.startswith("2 of 3 tests cannot be loaded or set up here: ")
 
@@ -462,7 +495,7 @@ def test_a_trial_names_the_line_to_change_for_a_module_that_nothing_declares(tmp
     done = JobResult("exited", 0)
     sandbox = FakeSandbox(lambda job: done if job.command[0] == "install" else lost)
     environment = stage.environment._replace(sandbox=sandbox)
-    lint, _ = try_gates(environment, stage.policy, stage.mirror.commits["base"])
+    lint, _ = trial(stage, environment)
 
     assert lint.fault.endswith('add "--with", "trio" to `prepare` in remand.toml.')
 
@@ -523,9 +556,9 @@ def test_a_trial_says_what_to_do_where_a_registry_refuses_or_a_gate_takes_too_lo
         "exited", 2, b"", b"error: Failed to fetch\ncause: HTTP status client error (403 Forbidden)"
     )
     stage, _ = prepared_stage(tmp_path, step)
-    lint, _ = try_gates(stage.environment, stage.policy, stage.mirror.commits["base"])
+    lint, _ = trial(stage)
     slow = Stage(lambda command, side: JobResult("timed_out", 0))
-    late, _ = try_gates(slow.environment, slow.policy, slow.mirror.commits["base"])
+    late, _ = trial(slow)
 
     assert (lint.is_unprepared, "run `remand init` again in a shell" in lint.fault) == (True, True)
     assert late.fault.endswith('set `timeout = "30m"` in `[gates.lint]`.')
@@ -538,7 +571,7 @@ def test_a_trial_names_the_fault_of_tests_that_do_not_compile() -> None:
     )
     parser = ReportParser(lambda ran: unbuilt, ("errors", "failures", "tests"), {})
     environment = stage.environment._replace(parser={"lines": parser}.get)
-    _, tests = try_gates(environment, stage.policy, stage.mirror.commits["base"])
+    _, tests = trial(stage, environment)
 
     assert tests.fault.startswith("The tests could not be built: a.go:1: no.")
 

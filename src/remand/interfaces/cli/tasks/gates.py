@@ -58,7 +58,7 @@ def _run(context: Context) -> Result:
         base = require_commit(repository.commit(options.base), options.base).sha
         known = settings.at_commit(base)
         policy = known.gate_policy if known else terms.policy
-        terms = MeasurementTerms(commit=commit, base=base, policy=policy)
+        terms = MeasurementTerms(commit=commit, base=base, policy=policy, prepare_base=terms.prepare_base)
     require_gates_table(terms.policy.gates)
     with context.gate_progress():
         judged = context.gates.verdict(terms, is_fresh=options.fresh)
