@@ -129,6 +129,8 @@ class Scheduler:
         """When it was first seen that the agent of a run has handed in its work."""
         self._gates = BrokenGates()
         self._last_assigned = ""
+        self._refused: set[tuple[str, str]] = set()
+        """Each task that the rules did not let be assigned to a member since it was last given to anybody."""
         self._max_new = 0
         """How many more tasks may start that nobody has worked on before too much is on its way to review."""
         self._reason = ""
@@ -348,13 +350,11 @@ class Scheduler:
     def _assign_first(self, member: Member, candidates: d.CandidateTasks) -> None:
         """Gives a member the first task that it may have: the queue does not know all that the rules do."""
         actor = self._ledger.rules.team.actor(member.name)
-        may_have = partial(self._may_have, member)
-        while (task := candidates.take(actor, has_team=True, may_have=may_have)) is not None:
-            if self._assign_task(member, task):
-                return
-        first = self._ledger.first_for(actor, has_team=True) if candidates.has_more else None
-        if first is not None and self._may_assign(first, self._ledger.now()) and may_have(first):
-            self._assign_task(member, first)
+        assign = partial(self._assign_task, member)
+        if candidates.take(actor, has_team=True, may_have=assign) is None and candidates.has_more:
+            first = self._ledger.first_for(actor, has_team=True)
+            if first is not None and self._may_assign(first, self._ledger.now()):
+                assign(first)
 
     def _may_have(self, member: Member, task: Task) -> bool:
         """False for a task that the member's run has failed, as long as it is left to others who may start."""
@@ -368,20 +368,23 @@ class Scheduler:
             one
             for one in startable_workers(rules.team)
             if one.name not in failed
+            and (task.id, one.name) not in self._refused
             and is_suitable(pool, rules.team.actor(one.name), has_team=True)
             and self._is_allowed(one)
         ]
         return not d.is_left_to_others(task.spent.faults, rules.policy.max_faults, others, self.load)
 
     def _assign_task(self, member: Member, task: Task) -> bool:
-        if self._max_new <= 0 and task.status == Status.INCOMING:
+        if (self._max_new <= 0 and task.status == Status.INCOMING) or not self._may_have(member, task):
             return False
         run_id = self._ledger.new_run_id()
         answer = self._ledger.ask(
             c.AssignTask(agent=member.name, run_id=run_id, task_id=task.id, tier=self._runs.tier)
         )
         if isinstance(answer, Refused):
+            self._refused.add((task.id, member.name))
             return False
+        self._refused = {one for one in self._refused if one[0] != task.id}
         self._last_assigned, self._has_started = member.name, True
         self._max_new -= 1
         self._start_process(run_id, answer.task, member, Purpose.WORK)

@@ -13,6 +13,7 @@ from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.reviews import Finding
 from remand.domain.events.work import How, RunEnded
 from remand.domain.instant import add_seconds, seconds_between
+from remand.domain.refusals import Refused
 from remand.domain.run import Budget
 from remand.domain.task import Status, update_task
 from remand.testing.builders import a_lockout, a_task
@@ -393,6 +394,24 @@ def test_a_task_that_failed_goes_to_another_who_is_free() -> None:
 
     assert names(shop) == ["Crash", "Bob"]
     assert shop.world.task(task_id).status == Status.PROVISIONAL
+
+
+def test_a_task_that_failed_is_not_left_to_another_who_is_refused_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue does not know all that the rules do, such as lockouts from above a task."""
+    shop = FakeScheduler(agent("Crash"), agent("Bob"))
+    shop.scripts["Crash"] = ending_agent(CRASHED)
+    task_id, client = shop.world.add(), shop.scheduler._ledger
+    ask = client.ask
+
+    def refuse_bob(command: c.Command) -> object:
+        is_bobs = isinstance(command, c.AssignTask) and command.agent == "Bob"
+        return Refused("locked_out", "Bob is locked out above.") if is_bobs else ask(command)
+
+    monkeypatch.setattr(client, "ask", refuse_bob)
+    shop.tick(2000)
+
+    assert names(shop) == ["Crash"] * shop.world.rules.policy.max_faults
+    assert shop.world.task(task_id).status == Status.ESCALATED
 
 
 def test_a_program_that_no_member_uses_any_more_is_forgotten() -> None:
