@@ -124,6 +124,33 @@ def test_no_agent_and_no_continuous_integration_starts_one(
     assert has_started_none(repository)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("coordinator", "stop"),
+        ("serve", "--no-http"),
+        ("serve", "--no-http", "--background"),
+        ("serve", "--webhooks"),
+    ],
+)
+def test_an_agent_can_neither_serve_nor_stop_the_coordinator(
+    repository: Repository, arguments: tuple[str, ...]
+) -> None:
+    said = repository.call(*arguments, env={"REMAND_TASK": "T-20260101-000000-00000000"})
+
+    assert "Only the user may" in said.out + said.err
+    assert said.code == 1
+    assert not status(repository)["running"]
+
+
+def test_one_that_detaches_is_refused_where_no_command_would_start_one(repository: Repository) -> None:
+    said = repository.call("serve", "--no-http", "--background", env={"CLAUDECODE": "1"})
+
+    assert "CLAUDECODE says that an agent calls" in said.out + said.err
+    assert said.code != 0
+    assert not status(repository)["running"]
+
+
 def test_neither_a_hook_nor_an_agents_own_command_starts_one(repository: Repository) -> None:
     task = repository.ok("task", "add", "Claimed", env={"REMAND_COORDINATOR": "off"})["task_id"]
     repository.ok("task", "claim", task, "--agent", "Alice")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from remand import startup
 from remand.domain import refusals
 from remand.domain.access import agent_calls
 from remand.domain.refusals import Refused
@@ -57,6 +60,16 @@ def test_what_stands_for_nothing_is_refused(call: Call, code: str, message: str)
         call()
 
     assert (refusal.value.code, refusal.value.message) == (code, message)
+
+
+def test_each_command_that_is_kept_from_agents_says_why() -> None:
+    sources = [path.read_text() for path in Path(startup.__file__).parent.rglob("*.py")]
+    named = {name for text in sources for name in re.findall(r'require_outside_agent\(\s*"([^"]+)"', text)}
+
+    assert {"run", "serve", "coordinator stop"} <= named
+    for name in named:
+        with pytest.raises(Refused):
+            agent_calls.require_outside_agent(name, is_confined=True)
 
 
 @pytest.mark.parametrize("number", [0, -1, 3])

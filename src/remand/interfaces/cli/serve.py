@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
 from remand.app.forge.poll import PollResult
@@ -20,7 +21,8 @@ from remand.app.forge.ports import ForgeFault
 from remand.app.forge.sync import NO_FORGE, ForgeSync, SyncResult
 from remand.config import inherited_environment
 from remand.domain.access.agent_calls import require_outside_agent
-from remand.domain.access.coordinator_start import start_obstacle
+from remand.domain.access.coordinator_start import ON, start_obstacle
+from remand.domain.access.team import USER
 from remand.domain.events.event import KnownBy
 from remand.domain.text.words import format_count
 from remand.interfaces.cli import main
@@ -120,6 +122,7 @@ def render_poll(polled: PollResult) -> str:
     argument("--port", type=int, default=8787, help="the port for webhooks"),
 )
 def _serve(context: Context) -> Result:
+    require_outside_agent("serve", is_confined=context.is_confined)
     if context.arguments.webhooks:
         return _serve_webhooks(context)
     if not context.arguments.no_http:
@@ -128,6 +131,7 @@ def _serve(context: Context) -> Result:
             "or `remand serve --webhooks` for the forge's webhooks."
         )
     if context.arguments.background:
+        _require_background_start(context)
         background_start.detach()
     opened, max_idle = context.opened_ledger, MAX_IDLE_SECONDS if context.arguments.background else 0.0
     coordinator = make_coordinator(opened, lambda *call: _run_forwarded_call(opened, *call), max_idle)
@@ -139,6 +143,19 @@ def _serve(context: Context) -> Result:
     coordinator.serve()
     opened.store.close()
     return Result({"stopped": True}, "Stopped.")
+
+
+def _require_background_start(context: Context) -> None:
+    """Refuses to stay behind where no command may leave one behind. The ledger is not opened yet: this process forks.
+
+    Whoever started it has looked at the surroundings, with variables that were not handed on.
+    """
+    facts = background_start.collect_facts(
+        inherited_environment(), context.place.got, actor="" if context.actor() == USER else context.actor()
+    )
+    why = start_obstacle(facts if facts.variable else replace(facts, variable=ON))
+    if why:
+        raise EnvironmentFault(f"No coordinator is started in the background: {why}.")
 
 
 @command("coordinator status")
