@@ -11,6 +11,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ class TestHttp:
 def test_a_server_speaks_for_who_was_named_and_at_a_socket_for_whose_it_is(
     named: str, environment: dict[str, str], speaks: str
 ) -> None:
-    around = CallOrigin("/", environment, None, None)
+    around = CallOrigin("/", environment, StringIO(), StringIO())
     context = Context(CommandCall("mcp", [], actor=named), Namespace(), around)
     assert _actor(context, environment) == speaks
 
