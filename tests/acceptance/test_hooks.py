@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -242,8 +241,9 @@ def test_feedback_is_there_when_a_session_starts_and_once_for_each_piece_of_news
     assert session.hook("prompt", prompt="go on").out == ""
 
 
+@pytest.mark.parametrize("next_prompt", ["slow", "later"])
 def test_gates_that_outlast_the_host_go_on_and_are_not_counted_twice(
-    machine: Machine, tmp_path: Path
+    machine: Machine, next_prompt: str
 ) -> None:
     slow = CONFIG.replace(
         '["grep", "-q", "good", "work.txt"]', '["sh", "-c", "sleep 3; grep -q good work.txt"]'
@@ -259,9 +259,12 @@ def test_gates_that_outlast_the_host_go_on_and_are_not_counted_twice(
     waited = session.repository.call("gate", "wait", session.task)
     assert waited.data["status"] == "failed"
     assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 1
-    again = machine.remand(session.repository.path, *words, stdin=given, env=ours)
+    later = given.replace('"slow"', f'"{next_prompt}"')
+    again = machine.remand(session.repository.path, *words, stdin=later, env=ours)
     assert json.loads(again.out)["reason"].startswith("REJECTED")
     assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 1
+    assert session.blocked().startswith("REJECTED")
+    assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 2
 
 
 def test_the_probe_of_the_doctor_is_blocked_without_a_ledger(session: Session) -> None:

@@ -445,3 +445,23 @@ def test_stops_that_another_version_has_noted_keep_nobody_from_counting(tmp_path
 
     assert sessions.occurrence(TASK, "s1 stop", "codex") == 1
     assert file.read_text().splitlines()[1].startswith("1 codex ")
+
+
+def test_who_was_told_to_wait_for_the_gates_gets_their_answer_at_the_next_stop_and_once(
+    tmp_path: Path,
+) -> None:
+    """However long the gates took, and whatever the host tells the two stops apart by."""
+    sessions = writing.Sessions(str(tmp_path))
+    assert sessions.awaited_key(TASK, "s1", "hook-a-1-c0ffee") == "hook-a-1-c0ffee"
+    sessions.note_waiting(TASK, "s1", "hook-a-1-c0ffee")
+
+    assert sessions.awaited_key(TASK, "s1", "hook-a-1-c0ffee") == "hook-a-1-c0ffee", (
+        "another hook of that stop"
+    )
+    assert sessions.awaited_key(TASK, "s2", "hook-z-1-c0ffee") == "hook-z-1-c0ffee", "another session"
+    assert sessions.awaited_key(TASK, "s1", "hook-b-1-decade") == "hook-b-1-decade", "another commit"
+    assert sessions.awaited_key(TASK, "s1", "hook-b-1-c0ffee") == "hook-a-1-c0ffee"
+    assert sessions.awaited_key(TASK, "s1", "hook-b-1-c0ffee") == "hook-a-1-c0ffee", (
+        "another hook of the next stop"
+    )
+    assert sessions.awaited_key(TASK, "s1", "hook-c-1-c0ffee") == "hook-c-1-c0ffee", "a stop after the answer"

@@ -236,6 +236,11 @@ def _is_same_stop(calls: dict[str, list[float]], host: str, now: float, answered
     return bool(calls) and now - min(min(times) for times in calls.values()) <= ONE_STOP_SECONDS
 
 
+def _commit_of(key: str) -> str:
+    """The commit that a stop's key ends with."""
+    return key.rpartition("-")[2]
+
+
 class Sessions:
     """Counts and marks by task and session. What cannot be written counts as the first time."""
 
@@ -277,6 +282,27 @@ class Sessions:
         """Notes that a stop was answered just now: a hook may take minutes, and the next one of its host starts then."""
         with suppress(OSError):
             os.utime(self._path("firing", task_id, firing), (time.time(), time.time()))
+
+    def note_waiting(self, task_id: str, session: str, key: str) -> None:
+        """Notes that a stop was told to wait for its gates: whoever stops next at that commit gets the answer to it."""
+        with suppress(OSError):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(self._path("awaited", task_id, session), "w", encoding="utf-8") as file:
+                file.write(key)
+
+    def awaited_key(self, task_id: str, session: str, key: str) -> str:
+        """The key under which a stop is answered: its own, or that of the one before it that was told to wait."""
+        path = self._path("awaited", task_id, session)
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                awaited, _, taken_by = file.read(600).partition("\n")
+            if awaited == key or taken_by not in ("", key) or _commit_of(awaited) != _commit_of(key):
+                return key
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"{awaited}\n{key}")
+        except OSError:
+            return key
+        return awaited
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
         path = self._path(kind, task_id, session)

@@ -232,17 +232,27 @@ def no_registry_settings(folder: str, *, has_secrets: bool) -> RegistrySettings:
     return RegistrySettings()
 
 
-class SessionRecords(Protocol):
-    """What is remembered of host sessions."""
-
-    def count(self, task_id: str, session: str, key: str = "") -> int:
-        """One more stop that was sent back, and how many that makes."""
+class StopRecords(Protocol):
+    """Which calls of hooks are about one stop, and which stop was told to wait."""
 
     def occurrence(self, task_id: str, firing: str, host: str) -> int:
         """The how-manieth stop this is of those that look alike. One may fire the hooks of two hosts."""
 
     def note_answer(self, task_id: str, firing: str) -> None:
         """Notes that such a stop was answered just now."""
+
+    def note_waiting(self, task_id: str, session: str, key: str) -> None:
+        """Notes that a stop was told to wait for its gates: whoever stops next gets the answer to it."""
+
+    def awaited_key(self, task_id: str, session: str, key: str) -> str:
+        """The key under which a stop is answered: its own, or that of the one before it that was told to wait."""
+
+
+class SessionRecords(StopRecords, Protocol):
+    """What is remembered of host sessions."""
+
+    def count(self, task_id: str, session: str, key: str = "") -> int:
+        """One more stop that was sent back, and how many that makes."""
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
         """True for the first stop of a kind, and whenever that very stop is told again."""

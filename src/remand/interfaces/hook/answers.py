@@ -249,10 +249,11 @@ class _Session:
         commit, call = self._head, self._call
         sessions = self._gates.sessions
         number = 1 if call.is_timed else sessions.occurrence(task.id, call.firing, call.host)
+        key = f"hook-{sha256(call.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}"
         stop = Stop(
             task_id=task.id,
             session=call.session or "unnamed",
-            key=f"hook-{sha256(call.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}",
+            key=sessions.awaited_key(task.id, call.session, key),
             agent=self._agent(task),
             commit=commit,
             branch=call.branch if call.worktree.folder else current_branch(self._place.git_dir),
@@ -267,7 +268,7 @@ class _Session:
         if reply is None and not deadline:
             return HookAnswer(MEASURE)
         reply = reply or self._run_gates(task, stop, stopping, deadline)
-        self._gates.sessions.note_answer(task.id, call.firing)
+        sessions.note_answer(task.id, call.firing)
         return _render_reply(reply)
 
     def _uncommitted_paths(self) -> tuple[str, ...]:
@@ -286,6 +287,7 @@ class _Session:
         for _ in range(2):
             runs.start(stop.task_id, self._submit_command(stop), _environment(stop.task_id))
             if not runs.wait(stop.task_id, until - monotonic()):
+                self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
                 return StopReply(may_stop=False, text=WAIT.format(task=stop.task_id, commit=stop.commit[:12]))
             reply = stopping.reply(stop)
             if reply is not None:
