@@ -102,7 +102,10 @@ class Terminal:
                 os.close(handle)
 
     def _read(self) -> None:
-        while self._master >= 0 and select.select([self._master], [], [], 0)[0]:
+        waiting = select.poll()
+        if self._master >= 0:
+            waiting.register(self._master, select.POLLIN)
+        while waiting.poll(0):
             self.sent += os.read(self._master, 65536).decode(errors="replace")
 
     def _wait(self, condition: Callable[[], Any]) -> Any:

@@ -1,7 +1,9 @@
 """Holds the protocol's example flow for Python programs: on the ledger of a repository, and in memory."""
 
+import gc
 import io
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -456,3 +458,20 @@ def test_a_folder_without_a_repository_is_said(tmp_path: Path) -> None:
     for make in (ProjectManager, DirectorRejectionHandler, HandoffManager):
         with pytest.raises(Exception, match="git"):
             make(tmp_path)
+
+
+def test_the_files_of_a_ledger_are_closed_with_the_last_use_of_its_manager(place: Repository) -> None:
+    """Also where the garbage collector seldom looks: a program with many objects ran out of files."""
+    ProjectManager(place.path).create_task("One")
+    before = len(os.listdir("/proc/self/fd"))
+    gc.disable()
+    try:
+        for number in range(5):
+            manager = ProjectManager(place.path)
+            handoffs = HandoffManager(manager)
+            manager.create_task(f"Task {number}")
+            assert manager.graph
+            del manager, handoffs
+        assert len(os.listdir("/proc/self/fd")) <= before
+    finally:
+        gc.enable()

@@ -106,11 +106,16 @@ class Gateway:
         try:
             self.opened_ledger.store.require_same_file()
         except LedgerReplaced:
-            self.opened_ledger.store.close()
-            self.opened_ledger.ledger.close()
-            self.already_open_ledger = None
+            self.close()
         self.opened_ledger.ledger.refresh()
         return self.opened_ledger
+
+    def close(self) -> None:
+        """Lets go of the ledger's files, where they are open; the next use opens them again."""
+        if self.already_open_ledger is not None:
+            self.already_open_ledger.store.close()
+            self.already_open_ledger.ledger.close()
+            self.already_open_ledger = None
 
     @property
     def has_written(self) -> bool:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, TypeVar
+from weakref import finalize
 
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import task_events
@@ -54,6 +55,8 @@ class ProjectManager:
 
     def __init__(self, folder: str | os.PathLike[str] = ".") -> None:
         self._gateway = Gateway(find_place(os.fspath(folder)))
+        # An open ledger refers to itself: left to the garbage collector, its files would stay open for long.
+        finalize(self, self._gateway.close).atexit = False
 
     @property
     def graph(self) -> LedgerGraph:
