@@ -23,7 +23,7 @@ from remand.domain.evolve import evolve
 from remand.domain.task import Status, Task
 
 OWNER = "owner"
-OWN_WORD, INHERITED = "somebody's own word", "a task above"
+OWN_WORD, INHERITED, OWN_REJECTION = "somebody's own word", "a task above", "its own rejection "
 
 
 class Broken(AssertionError):  # noqa: N818 - what was to be shown is broken
@@ -80,7 +80,8 @@ class Account:
                 self._retracted(event.review_id)
                 self._looked_at_again(event, before, after)
             case LockoutSet() if not self._is_taken_back(event.review_id):
-                reason = event.review_id or (INHERITED if event.inherited_from else OWN_WORD)
+                own = f"{OWN_REJECTION}{event.rejection_id}" if event.rejection_id else OWN_WORD
+                reason = event.review_id or (INHERITED if event.inherited_from else own)
                 self.reasons.setdefault(event.agent, set()).add(reason)
             case LockoutCleared():
                 self._cleared(event)
@@ -147,8 +148,10 @@ class Account:
         left = self.reasons.get(event.agent, set())
         if event.inherited_from:
             left.discard(INHERITED)
+        elif event.rejection_id:
+            left.discard(f"{OWN_REJECTION}{event.rejection_id}")
         elif event.review_id:
-            left &= {OWN_WORD, INHERITED}
+            left -= {one for one in left if not one.startswith((OWN_WORD, INHERITED, OWN_REJECTION))}
         else:
             left.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from remand.app.errors import EnvironmentFault
@@ -24,7 +25,13 @@ from remand.app.tasks.similarity import are_related
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.decisions.director import MAX_SUBTASKS, may_wait_for
-from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, RejectionAnswered
+from remand.domain.events.tasks import (
+    HandoffCompleted,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    RejectionAnswered,
+    TaskSubmitted,
+)
 from remand.domain.evidence import probes as ev
 from remand.domain.evidence.probes import Grade
 from remand.domain.gate.gate import GatePolicy
@@ -468,12 +475,18 @@ class RejectionLookup:
         return tuple(one.task_id for one in known if may_wait_for(one))
 
     def appeal_facts(self, task: Task) -> dict[str, Any]:
-        """Whether the last rejection only lacked a part, and who answered it last."""
+        """Whether the last rejection only lacked a part, who answered it last, and whether work came after it."""
         filed, answer = self._last_filing(task)
         return {
             "is_formal": isinstance(filed, HandoffRejectionInvalid) and filed.is_formal,
             "decided_by": (answer.director or answer.meta.actor) if answer else "",
+            "is_before_submission": filed is not None and self._has_submission_after(task, filed),
         }
+
+    def _has_submission_after(self, task: Task, filed: HandoffRejected | HandoffRejectionInvalid) -> bool:
+        events = map(codec.decode_stored_line, reversed(self._tx.events.of_task(task.id)))
+        later = takewhile(lambda event: event.meta.id != filed.meta.id, events)
+        return any(isinstance(event, TaskSubmitted | HandoffCompleted) for event in later)
 
     def answer_facts(self, command: c.AnswerRejection, task: Task) -> dict[str, Any]:
         """The rejection that is answered, and what the answer names."""

@@ -122,6 +122,8 @@ class FilingFacts(Record, kw_only=True):
     """It only lacks a part, and was sent back for that."""
     decided_by: str = ""
     """Who answered it last; `auto` for the rules."""
+    is_before_submission: bool = False
+    """Work was submitted after it."""
     human_reason: str = ""
     """Why someone else than the automatic director has to answer a valid rejection; empty when it may."""
     distrust: str = ""

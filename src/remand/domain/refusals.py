@@ -92,7 +92,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Commit the work, and give the id that `git rev-parse HEAD` prints."),
     "nothing_held": ("The task has no such held finding.",
         "`remand task show TASK` lists the held findings, if there are any."),
-    "nothing_to_appeal": ("The rules have not turned down a rejection of that handoff, or only asked for a missing part of it.",
+    "nothing_to_appeal": ("The rules have not turned down a rejection of that handoff as invalid, only asked for a missing part of it, or work was submitted since.",
         "See `remand handoff status H`: add the missing part, or wait for the director's answer."),
     "nothing_to_answer": ("No rejection of that handoff awaits a director's answer, or the task has no open question.",
         "See `remand handoff status H` or `remand inbox`: there was no question, or it was already answered."),

@@ -212,10 +212,11 @@ class Submission(Record, kw_only=True):
 
 
 class LockoutCause(Record, kw_only=True):
-    """Why an agent is locked out: a rejection, a lockout of the task this one was split from, or somebody's own word."""
+    """Why an agent is locked out: a review, its own rejection of the task, the task above, or somebody's own word."""
 
     review_id: str = ""
     inherited_from: str = ""
+    rejection_id: str = ""
 
 
 class Lockout(Record, kw_only=True):
@@ -233,11 +234,16 @@ class Lockout(Record, kw_only=True):
     """Further causes."""
     team: tuple[str, ...] = ()
     """Who else was on the team when the lockout was set."""
+    rejection_id: str = ""
+    """The agent's own rejection of the task that it follows from."""
 
     @property
     def causes(self) -> tuple[LockoutCause, ...]:
         """Every cause of it, the first one first."""
-        return (LockoutCause(review_id=self.review_id, inherited_from=self.inherited_from), *self.also)
+        first = LockoutCause(
+            review_id=self.review_id, inherited_from=self.inherited_from, rejection_id=self.rejection_id
+        )
+        return (first, *self.also)
 
 
 class Review(Record, kw_only=True):
@@ -486,6 +492,11 @@ class Task(Record, kw_only=True):
     def is_locked_out(self, agent: str) -> bool:
         """True when the agent may not work on this task."""
         return any(lockout.agent == agent for lockout in self.people.lockouts)
+
+    def is_locked_out_for(self, agent: str, rejection_id: str) -> bool:
+        """True when the agent's own rejection of the task, that very one, is among the causes of its lockout."""
+        own = (lockout for lockout in self.people.lockouts if lockout.agent == agent)
+        return any(cause.rejection_id == rejection_id != "" for lockout in own for cause in lockout.causes)
 
     def find_offer(self, handoff_id: str) -> Offer | None:
         """The open offer with that id."""

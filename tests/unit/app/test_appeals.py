@@ -10,6 +10,7 @@ from remand.app.events.task_folds import rebuild_tables, task_events
 from remand.app.history.rejections import RejectionView, director_brief, task_rejections
 from remand.app.history.task_history import task_handoffs
 from remand.app.inbox.decisions import DecisionQuestion, open_questions
+from remand.app.rejection_facts import MAX_TWINS
 from remand.app.requests import Rules
 from remand.app.scheduler.review_runs import direct_prompt
 from remand.app.tasks.staff import Load, choose_director
@@ -17,7 +18,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.policy import Policy
 from remand.domain.task import Status
-from tests.support.builders import FakeLedger, member
+from tests.support.builders import LEAKS, FakeLedger, member
 from tests.support.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 TEAM = Team((member("Alice"), member("Bob"), member("Boss", Role.DIRECTOR)))
@@ -138,6 +139,21 @@ def test_a_valid_rejection_is_not_appealed() -> None:
     assert world.refusal(appeal(taken), "Alice").code == "nothing_to_appeal"
 
 
+@pytest.mark.parametrize("is_distrusted", [True, False])
+def test_the_refusal_of_an_appeal_says_what_the_rules_did_with_a_valid_rejection(is_distrusted: bool) -> None:
+    world = a_world()
+    for _ in range(MAX_TWINS * is_distrusted):
+        overridden(world, a_rejection("SCOPE_CREEP"))
+    _, taken = overridden(world, a_rejection("SCOPE_CREEP"))
+
+    refusal = world.refusal(appeal(taken), "Alice")
+
+    assert (refusal.code, "auto" in refusal.message) == ("nothing_to_appeal", False)
+    assert (
+        "The rejection is not acted upon: the same was filed" if is_distrusted else "The rules accepted"
+    ) in refusal.message
+
+
 def test_a_formal_slip_is_completed_and_not_appealed() -> None:
     world = a_world()
     task, taken = overridden(world, {**a_rejection("SCOPE_CREEP"), "task_original_scope": "Something else"})
@@ -161,6 +177,9 @@ def test_an_agent_does_not_appeal_when_the_user_is_asked_already() -> None:
     world = a_world(Team((member("Alice"),)), max_invalid_rejections=1)
     task, taken = overridden(world)
     assert world.task(task).status == Status.ESCALATED
+    decision = last(world, task).decision
+    assert decision is not None
+    assert "appeal" not in decision.override_message
 
     assert world.refusal(appeal(taken), "Alice").code == "handoff_closed"
 
@@ -195,6 +214,60 @@ def test_accepting_it_lifts_the_lockout_here_and_on_the_parts() -> None:
     assert len(parts) > 1
     assert not any(world.task(name).is_locked_out("Alice") for name in (task, *parts))
     assert world.task(task).rejections.invalid_by == ()
+
+
+def test_an_appeal_ends_no_lockout_by_a_review() -> None:
+    world = a_world(Team((*TEAM.members, member("Lead", Role.LEAD))))
+    task, taken = overridden(world)
+    world.submit(task, "Alice")
+    world.ask(c.RejectReview(task_id=task, commit="work", findings=(LEAKS,)), "Lead")
+    assert world.task(task).is_locked_out("Alice")
+
+    refusal = world.refusal(appeal(taken), "Alice")
+
+    assert refusal.code == "nothing_to_appeal"
+    assert "submitted after that rejection" in refusal.message
+
+
+def test_an_appeal_does_not_stop_a_task_that_another_has_worked_on_since() -> None:
+    world = a_world(
+        Team((*TEAM.members, member("Lead", Role.LEAD))), max_invalid_rejections=1, lockout_after=2
+    )
+    task, taken = overridden(world)
+    world.claim(task, "Bob")
+    world.submit(task, "Bob")
+    world.ask(c.RejectReview(task_id=task, commit="work", findings=(LEAKS,)), "Lead")
+    assert world.task(task).claim is None
+
+    assert world.refusal(appeal(taken), "Alice").code == "nothing_to_appeal"
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_accepting_it_ends_no_lockout_that_the_user_has_set(limit: int) -> None:
+    record = {**a_rejection("SCOPE_CREEP"), "what_attempted": LAZY["what_attempted"]}
+    world = a_world(max_invalid_rejections=limit)
+    task, taken = overridden(world, record)
+    world.ask(appeal(taken), "Alice")
+    world.ask(c.LockOut(task_id=task, agent="Alice", reason="I do not want her on this"))
+
+    world.ask(answer(taken, "ACCEPT_AND_DECOMPOSE"), "Boss")
+
+    parts = world.task(task).links.children
+    assert len(parts) > 1
+    assert all(world.task(name).is_locked_out("Alice") for name in (task, *parts))
+    assert world.task(task).people.unlocked == ()
+
+
+def test_accepting_it_leaves_what_the_user_may_still_lift() -> None:
+    world = a_world(max_invalid_rejections=1)
+    task, taken = overridden(world)
+    world.ask(appeal(taken), "Alice")
+    world.ask(answer(taken, "ACCEPT", rationale="True"), "Boss")
+
+    assert (world.task(task).is_locked_out("Alice"), world.task(task).people.unlocked) == (False, ())
+    world.ask(c.ReopenTask(task_id=task, reason="go on"))
+    claim = world.claim(task, "Alice").claim
+    assert claim is not None
 
 
 def test_overriding_it_leaves_the_task_to_others() -> None:

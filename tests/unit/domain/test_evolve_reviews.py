@@ -490,6 +490,29 @@ def test_a_lockout_that_ends_with_its_cause_lets_nobody_past_those_above(fields:
     assert (task.people.lockouts, task.people.unlocked) == ((), ())
 
 
+def test_an_accepted_appeal_ends_the_lockout_for_that_rejection_alone() -> None:
+    own = lockout_set(review_id="", rejection_id="R-1")
+    others = (
+        lockout_set(review_id=V1),
+        lockout_set(review_id=""),
+        lockout_set(review_id="", inherited_from=T2),
+        lockout_set(review_id="", rejection_id="R-2"),
+    )
+    cleared = LockoutCleared(task_id=T1, agent="Alice", rejection_id="R-1")
+
+    task = task_after(task_added(), own, cleared)
+    assert (task.people.lockouts, task.people.unlocked) == ((), ())
+    for other in others:
+        for order in ((own, other), (other, own)):
+            (left,) = task_after(task_added(), *order, cleared).people.lockouts
+            (alone,) = task_after(task_added(), other).people.lockouts
+            assert left.causes == alone.causes
+    assert not then(task_after(task_added(), own), LockoutCleared(task_id=T1, agent="Alice")).people.lockouts
+    assert then(
+        task_after(task_added(), own), replace(cleared, rejection_id="", review_id=V1)
+    ).people.lockouts
+
+
 def test_a_lockout_for_several_causes_ends_with_the_last_of_them() -> None:
     own, above = lockout_set(review_id=V1), lockout_set(review_id="", inherited_from=T2)
     by_hand = lockout_set(review_id="")

@@ -180,7 +180,9 @@ def _branch_advice(task: Task, command: c.SubmitTask, facts: Facts) -> str:
     return "Move it to that branch, or name the branch that contains it with `--branch`."
 
 
-def lock_out_after_giving_up(task: Task, agent: str, context: c.CommandContext) -> Events:
+def lock_out_after_giving_up(
+    task: Task, agent: str, context: c.CommandContext, rejection_id: str = ""
+) -> Events:
     """What follows when an agent has rejected a task without earning it, or given it up, once too often."""
     if task.rejections.invalid_by.count(agent) + 1 < context.facts.policy.max_invalid_rejections:
         return ()
@@ -188,7 +190,7 @@ def lock_out_after_giving_up(task: Task, agent: str, context: c.CommandContext) 
         return ()
     times = task.rejections.invalid_by.count(agent) + 1
     reason = f"it rejected this task {times} times without justification"
-    return (LockoutSet(task_id=task.id, agent=agent, reason=reason),)
+    return (LockoutSet(task_id=task.id, agent=agent, reason=reason, rejection_id=rejection_id),)
 
 
 def make_offer(

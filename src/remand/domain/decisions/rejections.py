@@ -21,7 +21,7 @@ from remand.domain.instant import add_seconds
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type
 from remand.domain.refusals import Refused
 from remand.domain.rejection import TaskRejection
-from remand.domain.task import CLAIMABLE, LastRejection, Status, Task
+from remand.domain.task import CLAIMABLE, LastRejection, Lockout, LockoutCause, Status, Task
 from remand.domain.text.redaction import redact, redact_values
 from remand.domain.validation import validator
 from remand.domain.validation.assessment import Assessment
@@ -54,16 +54,22 @@ def answer_rejection(task: Task, command: c.AnswerRejection, context: c.CommandC
     if decision is DecisionType.OVERRIDE:
         return _override_by_director(task, filed, record, command, context)
     answer, *rest = accept_rejection(task, record, decision, command, context)
-    if not is_lockout_lifted(task, filed.agent):
+    if not filed.is_appealed or not task.is_locked_out_for(filed.agent, filed.rejection_id):
         return (answer, *rest)
-    lifted = LockoutCleared(task_id=task.id, agent=filed.agent, reason="its appeal was accepted")
+    lifted = LockoutCleared(
+        task_id=task.id,
+        agent=filed.agent,
+        reason="its appeal was accepted",
+        rejection_id=filed.rejection_id,
+    )
     return (answer, lifted, *rest)
 
 
-def is_lockout_lifted(task: Task, agent: str) -> bool:
-    """True for an agent whose appeal is accepted: it is locked out no longer for having rejected the task."""
+def _ends_with_appeal(task: Task, lockout: Lockout) -> bool:
+    """True for a lockout that an accepted appeal lifts: its only cause is the rejection that was appealed about."""
     filed = task.rejections.last_rejection
-    return filed is not None and filed.is_appealed and filed.agent == agent and task.is_locked_out(agent)
+    cause = LockoutCause(rejection_id=filed.rejection_id) if filed and filed.is_appealed else None
+    return all(other == cause for other in lockout.causes)
 
 
 def _require_answerable(task: Task, command: c.AnswerRejection, context: c.CommandContext) -> LastRejection:
@@ -263,7 +269,7 @@ def _inherit_lockouts(task: Task, name: str) -> list[Event]:
             team=lockout.team,
         )
         for lockout in task.inheritable_lockouts
-        if not is_lockout_lifted(task, lockout.agent)
+        if not _ends_with_appeal(task, lockout)
     ]
 
 
@@ -357,12 +363,13 @@ def appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandC
             "nothing_to_appeal",
             "That rejection only lacks a part, and does not count. Add what is missing and reject the task again.",
         )
-    if filed.is_valid or filed.decision != DecisionType.OVERRIDE.name or known.decided_by != director.AUTO:
+    _require_overridden_by_rules(filed, known.decided_by)
+    if known.is_before_submission:
         raise Refused(
             "nothing_to_appeal",
-            f"The rules did not override that rejection; {known.decided_by or 'a director'} decides.",
+            f"Work on task {task.id} was submitted after that rejection, and is what counts now.",
         )
-    if not has_lost_task(task, filed.agent):
+    if not has_lost_task(task, filed):
         _require_open_handoff(task, command, context)
     appeal = task_events.RejectionAppealed(
         task_id=task.id,
@@ -375,9 +382,24 @@ def appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandC
     return (appeal, task_events.TaskBlocked(task_id=task.id, reason=why))
 
 
-def has_lost_task(task: Task, agent: str) -> bool:
-    """True when an agent's last rejection cost it the task, and nobody has taken the task over yet."""
-    return task.claim is None and task.status in CLAIMABLE and task.is_locked_out(agent)
+def _require_overridden_by_rules(filed: LastRejection, decided_by: str) -> None:
+    """Refuses an appeal about what a director decides or has decided, and about a valid rejection."""
+    is_by_rules, is_override = decided_by == director.AUTO, filed.decision == DecisionType.OVERRIDE.name
+    if is_by_rules and is_override and not filed.is_valid:
+        return
+    if is_by_rules and is_override:
+        text = f"That rejection is valid, and an appeal is about one that the rules found invalid. {filed.message}"
+    elif is_by_rules:
+        text = f"The rules accepted that rejection: {filed.decision}."
+    else:
+        text = f"The rules did not override that rejection; {decided_by or 'a director'} decides."
+    raise Refused("nothing_to_appeal", text)
+
+
+def has_lost_task(task: Task, filed: LastRejection) -> bool:
+    """True when that rejection cost its agent the task, and nobody has taken the task over yet."""
+    is_free = task.claim is None and task.status in CLAIMABLE
+    return is_free and task.is_locked_out_for(filed.agent, filed.rejection_id)
 
 
 def has_appealed(task: Task, agent: str) -> bool:
@@ -488,7 +510,7 @@ def _override_invalid(
     """An invalid rejection: the work continues, with the same agent until it has tried that too often."""
     facts, agent = context.facts, context.actor.name
     is_formal = director.is_formal_slip(found.issues, task.slips_by(agent))
-    ended = () if is_formal else h.lock_out_after_giving_up(task, agent, context)
+    ended = () if is_formal else h.lock_out_after_giving_up(task, agent, context, facts.fresh.rejection_id)
     invalid = task_events.HandoffRejectionInvalid(
         task_id=task.id,
         handoff_id=record.handoff_id,
@@ -502,7 +524,9 @@ def _override_invalid(
         attempts=facts.rejection.validation.attempts,
         is_formal=is_formal,
     )
-    appeal = "" if has_appealed(task, agent) else f"remand handoff appeal {record.handoff_id} --agent {agent}"
+    is_user_asked = bool(ended) and facts.team.has_team and not facts.team.next_agent
+    may_appeal = not is_user_asked and not has_appealed(task, agent)
+    appeal = f"remand handoff appeal {record.handoff_id} --agent {agent}" if may_appeal else ""
     message = director.override_message(found.issues, is_last=bool(ended), appeal=appeal)
     answer = task_events.RejectionAnswered(
         task_id=task.id,

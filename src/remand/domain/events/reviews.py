@@ -20,6 +20,8 @@ class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
     """On whose word, when that is not who asked."""
     team: tuple[str, ...] = ()
     """The other members of the team then: none of them is the agent, whatever it may be called later."""
+    rejection_id: str = ""
+    """The agent's own rejection of the task that cost it the task; empty when it follows from none."""
 
 
 class LockoutCleared(OverridingEvent, tag="lockout.clear", kw_only=True):
@@ -33,6 +35,8 @@ class LockoutCleared(OverridingEvent, tag="lockout.clear", kw_only=True):
     """The rejection whose retraction it follows from; empty when the user unlocked the agent."""
     inherited_from: str = ""
     """The task it was cleared on, when this one was split from that."""
+    rejection_id: str = ""
+    """The agent's own rejection of the task, when its appeal about that was accepted: nothing else is cleared."""
 
 
 class Finding(Record, kw_only=True):

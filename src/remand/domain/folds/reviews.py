@@ -291,7 +291,9 @@ def apply_lockout_set(task: Task, event: review_events.LockoutSet) -> Task:
     """
     if _is_retracted(task, event.review_id):
         return task
-    cause = LockoutCause(review_id=event.review_id, inherited_from=event.inherited_from)
+    cause = LockoutCause(
+        review_id=event.review_id, inherited_from=event.inherited_from, rejection_id=event.rejection_id
+    )
     known = next((lockout for lockout in task.people.lockouts if lockout.agent == event.agent), None)
     if known is not None:
         more = replace(
@@ -309,6 +311,7 @@ def apply_lockout_set(task: Task, event: review_events.LockoutSet) -> Task:
         since=event.ts,
         review_id=event.review_id,
         inherited_from=event.inherited_from,
+        rejection_id=event.rejection_id,
         team=event.team,
     )
     offers = tuple(offer for offer in task.claims.offers if offer.target != event.agent)
@@ -325,18 +328,24 @@ def _without_causes(
     """The lockouts that are left when some causes have ended; each goes with its last one."""
     left = ((one, tuple(cause for cause in one.causes if not has_ended(cause))) for one in lockouts)
     return tuple(
-        replace(one, review_id=causes[0].review_id, inherited_from=causes[0].inherited_from, also=causes[1:])
+        replace(
+            one,
+            review_id=causes[0].review_id,
+            inherited_from=causes[0].inherited_from,
+            rejection_id=causes[0].rejection_id,
+            also=causes[1:],
+        )
         for one, causes in left
         if causes
     )
 
 
 def apply_lockout_cleared(task: Task, event: review_events.LockoutCleared) -> Task:
-    """Lets an agent work again. What follows from another task or a retraction ends that cause alone."""
+    """Lets an agent work again. What follows from another task, a retraction or an appeal ends that cause alone."""
     others = tuple(item for item in task.people.lockouts if item.agent != event.agent)
     own = tuple(item for item in task.people.lockouts if item.agent == event.agent)
     left = (*others, *_without_causes(own, lambda cause: _is_lifted(cause, event)))
-    is_for_this = not event.review_id and not event.inherited_from
+    is_for_this = not (event.review_id or event.inherited_from or event.rejection_id)
     names = with_name(task.people.unlocked, event.agent) if is_for_this else task.people.unlocked
     return update_task(
         task, lockouts=left, unlocked=names, feedback=task.reviews.feedback + bool(event.guidance)
@@ -346,6 +355,8 @@ def apply_lockout_cleared(task: Task, event: review_events.LockoutCleared) -> Ta
 def _is_lifted(cause: LockoutCause, event: review_events.LockoutCleared) -> bool:
     if event.inherited_from:
         return bool(cause.inherited_from)
+    if event.rejection_id:
+        return cause.rejection_id == event.rejection_id
     return bool(cause.review_id) or not event.review_id
 
 

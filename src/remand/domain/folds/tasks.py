@@ -29,6 +29,7 @@ from remand.domain.task import (
     Claim,
     ClaimHistory,
     LastRejection,
+    LockoutCause,
     Offer,
     Priority,
     RejectionSlip,
@@ -341,13 +342,21 @@ def apply_rejection_appealed(task: Task, event: RejectionAppealed) -> Task:
         return record_conflict(
             task, event, "it was not overridden by the rules, or the agent had appealed before"
         )
-    is_out = task.claim is None and task.is_locked_out(event.agent)
+    is_out = task.claim is None and _may_have_lost_task(task, event)
     if not is_out and not task.is_held_under(event.handoff_id, event.agent):
         return record_conflict(
             task, event, f"{event.agent} did not hold the handoff {event.handoff_id} any more"
         )
     pending = replace(filed, is_appealed=True, decision="", message="", answer=("", 0))
     return update_task(task, last_rejection=pending, exits=_with_exit(task, event))
+
+
+def _may_have_lost_task(task: Task, event: RejectionAppealed) -> bool:
+    """True for an agent that its rejection locked out. Earlier versions did not write down which one it was."""
+    own = (lockout for lockout in task.people.lockouts if lockout.agent == event.agent)
+    return task.is_locked_out_for(event.agent, event.rejection_id) or any(
+        LockoutCause() in lockout.causes for lockout in own
+    )
 
 
 def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
