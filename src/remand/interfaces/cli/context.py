@@ -388,7 +388,13 @@ def parse_usual(arguments: tuple[Argument, ...], words: list[str]) -> SimpleName
         if found is None or value == "--":
             return None
         taken = [value] if equals else []
-        while number < len(words) and not words[number].startswith("-") and found.takes_more(len(taken)):
+        # What follows `--option=value` is no value of that option, even where it takes several.
+        while (
+            not equals
+            and number < len(words)
+            and not words[number].startswith("-")
+            and found.takes_more(len(taken))
+        ):
             taken.append(words[number])
             number += 1
         if not found.store(values, taken):

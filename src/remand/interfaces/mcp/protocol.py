@@ -131,6 +131,12 @@ def _as_object(value: object) -> Message:
     return value if isinstance(value, dict) else {}
 
 
+def optional_object(holder: Message, key: str) -> Message | None:
+    """An object that may be left out: none and `null` are an empty one; None when it is something else."""
+    value = holder.get(key)
+    return {} if value is None else value if isinstance(value, dict) else None
+
+
 class McpHandler(Protocol):
     """What answers the requests of all clients."""
 
@@ -195,7 +201,7 @@ class ClientConnection:
     def _take(self, message: object, reply: Send, notify: Send) -> asyncio.Task[Any] | None:
         """Takes one message; the task is that of a request which is still being answered."""
         found = _as_object(message)
-        number, method, params = found.get("id"), found.get("method"), found.get("params", {})
+        number, method, params = found.get("id"), found.get("method"), optional_object(found, "params")
         if (
             found.get("jsonrpc") == "2.0"
             and "method" not in found
@@ -203,13 +209,13 @@ class ClientConnection:
         ):
             self._settle(found)
             return None
-        if found.get("jsonrpc") == "2.0" and isinstance(method, str) and isinstance(params, dict):
-            if isinstance(number, str | int) and not isinstance(number, bool):
-                return self._take_request(number, method, params, reply, notify)
-            if "id" not in found:
-                if method == "notifications/cancelled":
-                    self.cancel(params.get("requestId"))
-                return None
+        if isinstance(method, str) and "id" not in found:  # a notification: nobody waits for an answer
+            if method == "notifications/cancelled":
+                self.cancel((params or {}).get("requestId"))
+            return None
+        is_whole = found.get("jsonrpc") == "2.0" and not isinstance(number, bool) and params is not None
+        if is_whole and isinstance(number, str | int) and isinstance(method, str):
+            return self._take_request(number, method, params or {}, reply, notify)
         known = number if isinstance(number, str | int) else None
         reply(_error(known, ProtocolError(INVALID_REQUEST, "This is not a message of JSON-RPC 2.0.")))
         return None
@@ -236,11 +242,11 @@ class ClientConnection:
         return task
 
     def _initialize(self, params: Message) -> Message:
-        wanted = params.get("protocolVersion")
-        if not isinstance(wanted, str) or not isinstance(params.get("capabilities", {}), dict):
+        wanted, capabilities = params.get("protocolVersion"), optional_object(params, "capabilities")
+        if not isinstance(wanted, str) or capabilities is None:
             raise ProtocolError(INVALID_PARAMS, "initialize needs `protocolVersion` and `capabilities`.")
         self._version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        self._capabilities = params.get("capabilities", {})
+        self._capabilities = capabilities
         return {"protocolVersion": self._version, **self._handler.introduction}
 
     def _answer(self, method: str, params: Message, notify: Send) -> Any:

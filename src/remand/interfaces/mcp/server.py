@@ -27,6 +27,7 @@ from remand.interfaces.mcp.protocol import (
     ClientRequest,
     ProtocolError,
     encode,
+    optional_object,
 )
 from remand.interfaces.mcp.task_tools import AgentTools, ReviewTools
 from remand.interfaces.mcp.tools import Audience, ServerIdentity, ToolError, ToolOffer
@@ -286,8 +287,8 @@ class RemandServer:
         return {"tools": [offer.list_entry for offer in self._tools.values() if own.may_see(offer.whom)]}
 
     async def _call_tool(self, request: ClientRequest) -> dict[str, Any]:
-        name, arguments = request.params.get("name"), request.params.get("arguments", {})
-        if not isinstance(name, str) or not isinstance(arguments, dict):
+        name, arguments = request.params.get("name"), optional_object(request.params, "arguments")
+        if not isinstance(name, str) or arguments is None:
             raise ProtocolError(
                 INVALID_PARAMS, "tools/call needs `name`, a text, and `arguments`, an object."
             )
@@ -309,9 +310,9 @@ class RemandServer:
         return {"prompts": [offer.list_entry for offer in PROMPTS if own.may_see(offer.whom)]}
 
     async def _get_prompt(self, request: ClientRequest) -> dict[str, Any]:
-        name, arguments = request.params.get("name"), request.params.get("arguments", {})
+        name, arguments = request.params.get("name"), optional_object(request.params, "arguments")
         offer = next((one for one in PROMPTS if one.name == name), None)
-        if offer is None or not isinstance(arguments, dict):
+        if offer is None or arguments is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {str(name)[:100]}")
         content = {"type": "text", "text": offer.render(arguments)}
         return {"description": inspect.getdoc(offer.say), "messages": [{"role": "user", "content": content}]}

@@ -10,7 +10,7 @@ import pytest
 from remand.app.errors import UsageError
 from remand.domain.access.agent_calls import PERMITTED_COMMANDS
 from remand.domain.hosts import HOSTS
-from remand.interfaces.cli.context import SPECS, parse_usual
+from remand.interfaces.cli.context import SPECS, Argument, parse_usual
 from remand.interfaces.cli.main import command_parser, help_text
 from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, parse_call
 
@@ -122,6 +122,8 @@ def test_the_usual_way_to_parse_arguments_finds_what_the_parser_finds(name: str)
     for _ in range(400):
         named = [f"{option}={random.choice(WORDS)}" for option in options]
         words = random.choices([*WORDS, *options, *options, *named], k=random.randint(0, 6))
+        if random.random() < 0.5:  # a call that is wrong in no more than one place
+            words = _nearly_right(random, spec.arguments)
         try:
             found = parse_usual(spec.arguments, words)
         except UsageError:
@@ -130,6 +132,26 @@ def test_the_usual_way_to_parse_arguments_finds_what_the_parser_finds(name: str)
             continue
         if found is not None:
             assert vars(found) == vars(parser.parse_args(words)), words
+
+
+def _nearly_right(random: Random, arguments: tuple[Argument, ...]) -> list[str]:
+    """Every word and option that a command needs, with values that it takes, and one option more, in each way to write it."""
+
+    def value(one: Argument) -> str:
+        return str(random.choice([*one.options.get("choices", ()), "5"]))
+
+    options = [one for one in arguments if one.names[0].startswith("-")]
+    named = [one for one in arguments if one not in options]
+    words = [value(one) for one in named if one.options.get("nargs") != "?"]
+    chosen = [one for one in options if one.options.get("required")]
+    chosen += random.sample(options, k=min(1, len(options)))
+    written = []
+    for one in chosen:
+        name, first = random.choice(one.names), value(one)
+        head = random.choice([[name], [name, first], [f"{name}={first}"]])
+        written.append([*head, *(value(one) for _ in range(random.choice([0, 0, 1, 2])))])
+    parts = random.choice([[words, *written], [*written, words]])
+    return [word for part in parts for word in part]
 
 
 def test_a_usual_call_loads_no_parser() -> None:

@@ -135,6 +135,32 @@ def test_a_request_that_cannot_be_answered_says_why_under_its_own_number() -> No
     )
 
 
+def test_null_is_the_same_as_nothing_where_an_object_may_be_left_out() -> None:
+    sent = exchanged(
+        request("hello", "initialize", protocolVersion="2025-06-18", capabilities=None),
+        {"jsonrpc": "2.0", "id": 1, "method": "echo", "params": None},
+        {"jsonrpc": "2.0", "id": 2, "method": "ping", "params": None},
+        request(3, "ask"),
+    )
+    assert sorted(codes(sent), key=str) == [("hello", None), (1, None), (2, None), (3, -32602)]
+
+
+@pytest.mark.parametrize(
+    "notification",
+    [
+        {"jsonrpc": "2.0", "method": "notifications/initialized", "params": None},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": None},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": [1]},
+        {"jsonrpc": "1.0", "method": "echo", "params": "text"},
+        {"method": "tools/call"},
+    ],
+)
+def test_a_notification_is_never_answered_whatever_is_wrong_with_it(notification: object) -> None:
+    assert exchanged(notification) == []
+    together = exchanged(hello("2025-03-26"), [notification, notification])
+    assert codes(together) == [("hello", None)]
+
+
 def test_notifications_and_answers_that_nobody_waits_for_are_ignored() -> None:
     notification = {"jsonrpc": "2.0", "method": "notifications/no-such"}
     answer = {"jsonrpc": "2.0", "id": "remand-9", "result": {}}

@@ -10,6 +10,7 @@ from mcp import Client
 
 from remand.interfaces.mcp import task_tools
 from remand.interfaces.mcp.command_runner import CommandError, CommandResult
+from remand.interfaces.mcp.protocol import ClientConnection, encode
 from remand.interfaces.mcp.server import RemandServer
 from remand.interfaces.mcp.tools import without_titles
 from tests.support.mcp_client import in_memory
@@ -88,6 +89,25 @@ def test_an_argument_that_is_not_there_is_an_error_and_nothing_is_done(
     assert result.is_error
     assert said in result.content[0].text
     assert "Nothing was done" in result.content[0].text
+
+
+@pytest.mark.parametrize(("method", "name"), [("tools/call", "inbox"), ("prompts/get", "inbox")])
+def test_null_arguments_are_none(method: str, name: str) -> None:
+    sent: list[Any] = []
+
+    async def scene() -> None:
+        connection = ClientConnection(RemandServer(HeldDesk()))
+        hello = {"protocolVersion": "2025-06-18", "capabilities": None}
+        for number, (one, params) in enumerate(
+            [("initialize", hello), (method, {"name": name, "arguments": None})]
+        ):
+            message = {"jsonrpc": "2.0", "id": number, "method": one, "params": params}
+            connection.receive(encode(message), sent.append)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    asyncio.run(scene())
+    assert "error" not in sent[1], sent[1]
 
 
 def test_a_schema_keeps_a_field_that_is_called_title() -> None:
