@@ -88,11 +88,11 @@ class TestStandardStreams:
         answers = {}
         while not answers.keys() >= {1, 2, 3, 4}:
             message = json.loads(process.stdout.readline())
-            answers[message.get("id")] = message.get("result")
+            answers[message.get("id")] = message.get("result") or message["error"]
         out, err = process.communicate(timeout=PATIENCE)
         assert answers[1]["serverInfo"]["name"] == "remand"
         assert answers[2]["structuredContent"]["task_id"] == task
-        assert answers[3]["isError"] is True
+        assert (answers[3]["code"], answers[3]["message"]) == (-32602, "Unknown tool: no_such_tool")
         assert answers[4]["structuredContent"]["refused"] == "user_only"
         assert repository.ok("task", "show", task)["agent"] == "agent"
         assert (process.returncode, out, "Traceback" in err) == (0, "", False)

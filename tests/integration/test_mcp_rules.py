@@ -467,7 +467,8 @@ class TestHostileArguments:
                     await fenster.reads(uri)
             with pytest.raises(MCPError):
                 await fenster.client.get_prompt("no-such-prompt")
-            assert "Unknown tool" in await fenster.fails("no_such_tool")
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await fenster.client.call_tool("no_such_tool", {})
 
         played(repository, scene)
 

@@ -7,11 +7,13 @@ import hmac
 import secrets
 import signal
 import socket
+import sys
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -19,6 +21,7 @@ import msgspec
 from remand.app.errors import EnvironmentFault
 from remand.interfaces.mcp.command_runner import CommandLineRunner
 from remand.interfaces.mcp.protocol import (
+    HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -33,12 +36,14 @@ from remand.interfaces.mcp.server import RemandServer
 
 PATH = "/mcp"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-MAX_BODY = 32 << 20
+MAX_BODY, MAX_LENGTH_DIGITS = 32 << 20, 10
 MAX_SESSIONS = 100
 SILENT_SECONDS = 15.0
 """After this long without a word, a client is told that its request is still being answered."""
 IDLE_SECONDS = 300.0
 """How long a connection stays open on which nothing is asked."""
+BODY_SECONDS = 60.0
+"""How long a request's body may take to come in."""
 SESSION, VERSION = "Mcp-Session-Id", "MCP-Protocol-Version"
 HEADER_MISMATCH = -32020
 _NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -46,6 +51,8 @@ _STATUSES = {
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, UNSUPPORTED_VERSION), 400),
     METHOD_NOT_FOUND: 404,
 }
+_END = object()
+"""Stands in a queue after all that is sent about a request."""
 
 
 def is_loopback(host: str) -> bool:
@@ -145,6 +152,11 @@ class HttpServer(ThreadingHTTPServer):
         self.own_names = [f"{name}:{port}" for name in (host, *LOOPBACK_NAMES)] if is_loopback(host) else []
         """The names of this machine that a request may have been sent to; none: any. Another is that of a page that was led here."""
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has gone is no fault of this program, and is not told to the user."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
 
 class _RequestHandler(BaseHTTPRequestHandler):
     """Takes the requests of one client."""
@@ -159,29 +171,55 @@ class _RequestHandler(BaseHTTPRequestHandler):
         """Writes nothing: standard output and error are the user's."""
 
     def do_POST(self) -> None:
-        body = self._body()
-        if self._is_allowed() and body is not None:
+        body = self._body() if self._is_allowed() else None
+        if body is not None:
             self._take(body)
 
     def do_DELETE(self) -> None:
-        if self._is_allowed():
+        if self._is_allowed() and self._body("0") is not None:
             self._respond(200 if self.server.clients.close(self.headers.get(SESSION, "")) else 404)
 
     def do_GET(self) -> None:
-        if self._is_allowed():
+        if self._is_allowed() and self._body("0") is not None:
             self._respond(405, headers={"Allow": "POST, DELETE"})
 
-    def _body(self) -> bytes | None:
-        """The whole body: what is left unread would be taken for the next request."""
-        length = self.headers.get("Content-Length", "")
-        if length.isdecimal() and int(length) <= MAX_BODY:
-            return self.rfile.read(int(length))
-        self.close_connection = True
-        self._respond(413 if length.isdecimal() else 411)
+    def _body(self, usual_length: str = "") -> bytes | None:
+        """The whole body: what is left unread would be taken for the next request. None when the request is refused for it."""
+        lengths = self.headers.get_all("Content-Length", [usual_length])
+        length = lengths[0] if len(lengths) == 1 and "Transfer-Encoding" not in self.headers else ""
+        if not length.isdecimal():
+            self._refuse(411)
+        elif len(length) > MAX_LENGTH_DIGITS or int(length) > MAX_BODY:
+            self._refuse(413)
+        else:
+            return self._read(int(length))
         return None
 
+    def _read(self, length: int) -> bytes | None:
+        """So many bytes; None when they do not come in time, or the client has gone."""
+        found, ends = bytearray(), monotonic() + BODY_SECONDS
+        try:
+            while len(found) < length:
+                self.connection.settimeout(max(ends - monotonic(), 0.001))
+                part = self.rfile.read1(length - len(found))
+                if not part:
+                    self.close_connection = True
+                    return None
+                found += part
+        except TimeoutError:
+            self._refuse(408)
+            return None
+        finally:
+            self.connection.settimeout(self.timeout)
+        return bytes(found)
+
+    def _refuse(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        """Answers a request whose body is not read, and ends the connection."""
+        self.close_connection = True
+        self._respond(status, body, headers)
+
     def _is_allowed(self) -> bool:
-        """True when the request has the token and comes from no page; answers it otherwise."""
+        """True when the request has the token and comes from no page; answers it otherwise. Goes by the headers alone."""
         kind, _, given = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(
             given.strip().encode("latin-1", "replace"), self.server.token
@@ -190,20 +228,21 @@ class _RequestHandler(BaseHTTPRequestHandler):
                 "error": "invalid_token",
                 "error_description": "Send the token: Authorization: Bearer TOKEN.",
             }
-            self._respond(401, encode(refusal), {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+            self._refuse(401, encode(refusal), {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         elif "Origin" in self.headers:
             refusal = {"error": "forbidden", "error_description": "This is not for web pages."}
-            self._respond(403, encode(refusal))
+            self._refuse(403, encode(refusal))
         elif self.server.own_names and self.headers.get("Host", "") not in self.server.own_names:
-            self._respond(421)
+            self._refuse(421)
         elif self.path.partition("?")[0] != PATH:
-            self._respond(404)
+            self._refuse(404)
         else:
             return True
         return False
 
     def _take(self, body: bytes) -> None:
-        message = _decode(body)
+        sent = _decode(body)
+        message = sent if isinstance(sent, dict) else {}
         if self.headers.get(VERSION) == STATELESS_VERSION or message.get("method") == "server/discover":
             mismatch = self._header_mismatch(message)
             if mismatch:
@@ -211,7 +250,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
                 self._respond(400, encode({"jsonrpc": "2.0", "id": message.get("id"), "error": error}))
             else:
                 connection = self.server.clients.stateless()
-                self._answer(connection, body, message, gone=connection.close)
+                self._answer(connection, body, _numbers(sent))
             return
         number, opened = self.headers.get(SESSION, ""), {}
         if message.get("method") == "initialize":
@@ -223,7 +262,10 @@ class _RequestHandler(BaseHTTPRequestHandler):
                 self._respond(404 if number else 400)
                 return
             connection = known
-        self._answer(connection, body, message, opened, lambda: connection.cancel(message.get("id")))
+            if self.headers.get(VERSION, HANDSHAKE_VERSIONS[0]) not in HANDSHAKE_VERSIONS:
+                self._respond(400)
+                return
+        self._answer(connection, body, _numbers(sent), opened)
 
     def _header_mismatch(self, message: dict[str, Any]) -> str:
         """The header that says something else than the body; others on the way may have gone by it."""
@@ -244,32 +286,28 @@ class _RequestHandler(BaseHTTPRequestHandler):
         self,
         connection: ClientConnection,
         body: bytes,
-        message: dict[str, Any],
+        numbers: list[object],
         headers: dict[str, str] | None = None,
-        gone: Callable[[], None] = lambda: None,
     ) -> None:
-        """Has a message answered: at once as JSON; as a stream of events when something is sent before, or it takes long."""
-        sent: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        self.server.clients.run(connection.receive, body, sent.put)
-        if message and ("method" in message) != (
-            "id" in message
-        ):  # a notification, or an answer of the client
-            self._respond(202, headers=headers)
-            return
+        """Has a message answered: at once as JSON; as a stream of events when something is sent before, or it takes long.
+
+        The stream is empty when its requests are cancelled; `numbers` are theirs.
+        """
+        sent: SimpleQueue[Any] = SimpleQueue()
+        self.server.clients.run(connection.receive, body, sent.put, lambda: sent.put(_END))
         try:
             first = _next(sent)
-            if first is not None and "method" not in first:
-                status = _STATUSES.get(first.get("error", {}).get("code"), 200) if not headers else 200
-                self._respond(status, encode(first), headers)
+            if first is _END and not numbers:
+                self._respond(202, headers=headers)
+            elif isinstance(first, list) or (isinstance(first, dict) and "method" not in first):
+                self._respond(200 if headers else _status(first), encode(first), headers)
             else:
                 self._stream(first, sent, headers or {})
         except OSError:
             self.close_connection = True
-            self.server.clients.run(gone)
+            self.server.clients.run(connection.cancel, *numbers)
 
-    def _stream(
-        self, first: dict[str, Any] | None, sent: SimpleQueue[dict[str, Any]], headers: dict[str, str]
-    ) -> None:
+    def _stream(self, first: object, sent: SimpleQueue[Any], headers: dict[str, str]) -> None:
         self.send_response(200)
         for name, value in (
             headers | {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
@@ -277,10 +315,12 @@ class _RequestHandler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Connection", "close")
         self.end_headers()
-        for message in _until_answer(first, sent):
+        message = first
+        while message is not _END:
             event = b"event: message\r\ndata: " + encode(message) if message else b": still at work"
             self.wfile.write(event + b"\r\n\r\n")
             self.wfile.flush()
+            message = _next(sent)
         self.close_connection = True
 
     def _respond(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
@@ -289,18 +329,30 @@ class _RequestHandler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if body:
             self.send_header("Content-Type", "application/json")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
 
-def _decode(body: bytes) -> dict[str, Any]:
-    """The message of a request; nothing when it is none, which the protocol answers."""
+def _decode(body: bytes) -> object:
+    """What a request brings; nothing when it is no JSON, which the protocol answers."""
     try:
-        message = msgspec.json.decode(body)
+        return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
+        return None
+
+
+def _numbers(message: object) -> list[object]:
+    """The numbers of the requests among what a client has sent."""
+    messages = message if isinstance(message, list) else [message]
+    return [one["id"] for one in messages if isinstance(one, dict) and "method" in one and "id" in one]
+
+
+def _status(answer: object) -> int:
+    """The status that goes with an answer, or with the answers to several messages."""
+    return _STATUSES.get(answer.get("error", {}).get("code"), 200) if isinstance(answer, dict) else 200
 
 
 def _header_text(value: str) -> str:
@@ -313,20 +365,9 @@ def _header_text(value: str) -> str:
         return ""
 
 
-def _next(sent: SimpleQueue[dict[str, Any]]) -> dict[str, Any] | None:
+def _next(sent: SimpleQueue[Any]) -> object:
     """What is sent next; None when nothing was for a while."""
     try:
         return sent.get(timeout=SILENT_SECONDS)
     except Empty:
         return None
-
-
-def _until_answer(
-    first: dict[str, Any] | None, sent: SimpleQueue[dict[str, Any]]
-) -> Iterator[dict[str, Any] | None]:
-    """All that is sent, to the answer, which is the last."""
-    message = first
-    while message is None or "method" in message:
-        yield message
-        message = _next(sent)
-    yield message

@@ -161,32 +161,43 @@ class ClientConnection:
         self._asked: dict[str, asyncio.Future[Message]] = {}
         self._count = 0
 
-    def receive(self, text: bytes, send: Send) -> None:
-        """Takes what a client has sent: a message, or a list of them. Answers are sent when they are known."""
+    def receive(self, text: bytes, send: Send, end: Callable[[], None] = lambda: None) -> None:
+        """Takes what a client has sent: a message, or a list of them. Answers are sent when they are known.
+
+        `end` is called when no more will be sent about it: after the answer, or without one when nobody waits for any.
+        """
+        task = self._take_text(text, send)
+        if task is None:
+            end()
+        else:
+            task.add_done_callback(lambda _: end())
+
+    def _take_text(self, text: bytes, send: Send) -> asyncio.Task[Any] | None:
         try:
             message = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             send(_error(None, ProtocolError(PARSE_ERROR, "The message is not JSON.")))
-            return
+            return None
         if not isinstance(message, list):
-            self._take(message, send, send)
-        elif self._version == BATCH_VERSION and message:
-            self._take_batch(message, send)
-        else:
-            send(_error(None, ProtocolError(INVALID_REQUEST, "Send one message at a time.")))
+            return self._take(message, send, send)
+        if self._version == BATCH_VERSION and message:
+            return self._take_batch(message, send)
+        send(_error(None, ProtocolError(INVALID_REQUEST, "Send one message at a time.")))
+        return None
 
-    def cancel(self, number: object) -> None:
-        """Ends the wait for the answer to a request."""
-        running = self._running.get(number) if isinstance(number, str | int) else None
-        if running is not None:
-            running.cancel()
+    def cancel(self, *numbers: object) -> None:
+        """Ends the wait for the answers to requests."""
+        for number in numbers:
+            running = self._running.get(number) if isinstance(number, str | int) else None
+            if running is not None:
+                running.cancel()
 
     def close(self) -> None:
         """Ends the wait for all that is under way."""
         for running in list(self._running.values()):
             running.cancel()
 
-    def _take_batch(self, messages: list[object], send: Send) -> None:
+    def _take_batch(self, messages: list[object], send: Send) -> asyncio.Task[Any]:
         answers: list[Message] = []
         under_way = [task for one in messages if (task := self._take(one, answers.append, send))]
 
@@ -196,7 +207,7 @@ class ClientConnection:
                 send(answers)
 
         self._count += 1
-        self._start(f"batch {self._count}", send_all())
+        return self._start(f"batch {self._count}", send_all())
 
     def _take(self, message: object, reply: Send, notify: Send) -> asyncio.Task[Any] | None:
         """Takes one message; the task is that of a request which is still being answered."""

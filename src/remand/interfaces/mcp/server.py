@@ -301,7 +301,7 @@ class RemandServer:
 
     def _tool(self, name: str) -> ToolOffer:
         if name not in self._tools:
-            raise ToolError(f"Unknown tool: {name[:100]}")
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name[:100]}")
         return self._tools[name]
 
     async def _list_prompts(self, _: ClientRequest) -> dict[str, Any]:
