@@ -17,13 +17,12 @@ from remand.app.gates.measurement import GateTrial
 from remand.app.log.keys import missing_lines, request_for_trust
 from remand.app.ports import Installation
 from remand.app.settings import SettingsSource
-from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.access.coordinator_start import AGENT_VARIABLES
 from remand.domain.gate.gate import GatePolicy, GateProposals, gate_title, render_figures
 from remand.domain.hosts import DIRECTOR_COMMANDS, HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.output import Result, one_line
-from remand.interfaces.cli.solo import solo_state
+from remand.interfaces.cli.solo import require_user, solo_state
 from remand.wiring import setup
 from remand.wiring.ledger import machine_keys
 from remand.wiring.startup import LedgerLocation, folders_of
@@ -448,7 +447,7 @@ def _to_commit(place: LedgerLocation, done: Installation) -> str:
 
 
 def _remove(context: Context) -> Result:
-    require_outside_agent("init --remove", is_confined=context.is_confined)
+    require_user(context, "init --remove")
     place = context.place
     done = setup.host_files.remove_hosts(setup.host_worktrees(place))
     shown = [f"  removed Remand's hooks from {path}" for path in done.hooks] or [

@@ -29,7 +29,7 @@ def solo_state(context: Context) -> tuple[str, float]:
 
 @command("solo on")
 def _on(context: Context) -> Result:
-    _require_user(context)
+    require_user(context, "solo")
     _sessions(context).set_switch(notes.ON)
     return Result({"sessions": "on", "until": None}, "Every session here is measured when it stops.")
 
@@ -41,7 +41,7 @@ def _on(context: Context) -> Result:
     ),
 )
 def _off(context: Context) -> Result:
-    _require_user(context)
+    require_user(context, "solo")
     own = _sessions(context)
     until = own.now() + parse_duration(context.arguments.lasts) if context.arguments.lasts else 0.0
     own.set_switch(notes.OFF, until)
@@ -74,10 +74,11 @@ def _status(context: Context) -> Result:
     return Result(data, show)
 
 
-def _require_user(context: Context) -> None:
+def require_user(context: Context, what: str) -> None:
+    """Refuses a command that is the user's where an agent's shell calls it."""
     environment = config.inherited_environment()
     is_agent = context.is_confined or any(environment.get(name) for name in AGENT_VARIABLES)
-    require_outside_agent("solo", is_confined=is_agent)
+    require_outside_agent(what, is_confined=is_agent)
 
 
 def _instant(seconds: float) -> Instant:

@@ -93,9 +93,9 @@ def is_solo(place: LedgerLocation, known_session: str = "") -> bool:
     return startup.solo_sessions.asks_for_all(os.path.join(place.root, CONFIG))
 
 
-def is_free_branch(place: LedgerLocation, bound: SessionTask) -> bool:
+def is_free_branch(place: LedgerLocation, bound: SessionTask, known_session: str = "") -> bool:
     """True where every session is measured, and no task is held on the branch of a linked worktree."""
-    return is_solo(place) and session.resolve_session_task(place, bound) is None
+    return is_solo(place, known_session) and session.resolve_session_task(place, bound) is None
 
 
 def _deadline(event: str, environment: dict[str, str]) -> float:

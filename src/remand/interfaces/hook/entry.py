@@ -111,7 +111,7 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
         bound = find_session_task(place, call.session)
     if bound is None and not _may_have_claimed(call):
         return dispatch.answer_solo(call, place, environment)
-    if bound is not None and not bound.task_id and dispatch.is_free_branch(place, bound):
+    if bound is not None and not bound.task_id and dispatch.is_free_branch(place, bound, call.session):
         return dispatch.answer_solo(call, place, environment)
     if call.is_broken and call.event not in hook_calls.ENDINGS:
         return HookAnswer.allow()
