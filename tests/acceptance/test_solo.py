@@ -194,6 +194,9 @@ def test_a_tree_that_was_measured_is_not_measured_again(solo: Solo) -> None:
     solo.begin()
     solo.edit("src/a.txt", "bad\n")
     assert solo.stop()["decision"] == "block"
+    said = solo.stop()
+    assert "decision" not in said, "it is sent back once for each tree"
+    assert "- Tests: 1 failure" in said["systemMessage"], "and its user sees what it leaves behind"
     assert solo.stop() == {}
     assert len(solo.repository.ok("gate", "history", "--sessions")) == 1
 
@@ -229,18 +232,29 @@ def test_a_session_does_not_end_its_own_measurement_by_editing_the_configuration
 @pytest.mark.parametrize(
     "fields",
     [
-        {"last_assistant_message": "Shall I go on with the other file?"},
         {"permission_mode": "plan"},
         {"agent_id": "sub-1"},
         {"background_tasks": [{"id": "1", "status": "running"}]},
     ],
-    ids=["question", "plan", "subagent", "background"],
+    ids=["plan", "subagent", "background"],
 )
 def test_a_turn_that_is_not_over_is_never_blocked(solo: Solo, fields: dict[str, Any]) -> None:
     solo.begin()
     solo.edit("src/a.txt", "bad\n")
     assert solo.stop(**fields) == {}
     assert solo.stop()["decision"] == "block", "the next stop is"
+
+
+def test_a_question_is_measured_and_shown_to_the_user_and_never_blocked(solo: Solo) -> None:
+    question = {"last_assistant_message": "Shall I go on with the other file?"}
+    solo.begin()
+    solo.edit("src/a.txt", "bad\n")
+    said = solo.stop(**question)
+    assert "decision" not in said
+    assert "- Tests: 1 failure" in said["systemMessage"]
+    assert solo.stop(**question) == {}, "it is shown once"
+    assert solo.stop()["decision"] == "block", "the agent has not been told yet"
+    assert solo.stop() == {}, "its user has seen it"
 
 
 def test_a_subagents_own_stop_is_never_blocked(solo: Solo) -> None:
@@ -363,7 +377,7 @@ def test_a_file_that_a_command_deleted_is_the_sessions_whatever_is_written_besid
     solo = Solo(repository)
     solo.begin()
     solo.shell("rm src/b.txt")
-    assert solo.stop(last_assistant_message="Shall I go on?") == {}
+    assert "decision" not in solo.stop(last_assistant_message="Shall I go on?")
     solo.answer("UserPromptSubmit", prompt="yes")
     solo.edit("src/new.txt", "good\n")
     assert solo.stop()["decision"] == "block"
@@ -624,6 +638,29 @@ class TestSwitch:
         time.sleep(2.1)
         assert solo.stop()["decision"] == "block"
 
+    def test_what_was_off_before_is_off_after_a_while(self, machine: Machine) -> None:
+        repository = machine.repository(config=GATES.replace('sessions = "all"', 'lockout = "strict"'))
+        repository.ok("solo", "off", "--for", "1s")
+        repository.ok("solo", "off", "--for", "1s")
+        time.sleep(1.1)
+        assert repository.ok("solo", "status")["sessions"] == "off"
+        repository.ok("solo", "on")
+        repository.ok("solo", "off", "--for", "1s")
+        repository.ok("solo", "off", "--for", "1s")
+        time.sleep(1.1)
+        assert repository.ok("solo", "status")["sessions"] == "on"
+
+    def test_off_for_good_stays_so_after_a_while(self, solo: Solo) -> None:
+        solo.repository.ok("solo", "off")
+        solo.repository.ok("solo", "off", "--for", "1s")
+        time.sleep(1.1)
+        assert solo.repository.ok("solo", "status")["sessions"] == "off"
+
+    def test_an_agent_cannot_remove_the_hooks(self, solo: Solo) -> None:
+        solo.repository.ok("init", "--solo", "--hosts", "claude")
+        said = solo.repository.call("init", "--remove", env={"CLAUDECODE": "1"})
+        assert said.data["refused"] == "user_only"
+
     def test_an_agent_cannot_switch_it_off(self, solo: Solo) -> None:
         said = solo.repository.call("solo", "off", env={"CLAUDECODE": "1"})
         assert said.data["refused"] == "user_only"
@@ -651,7 +688,23 @@ def test_it_works_in_a_linked_worktree(solo: Solo) -> None:
     linked = Solo(Repository(solo.repository.machine, folder))
     linked.begin()
     linked.edit("src/a.txt", "bad\n")
-    assert linked.stop()["decision"] == "block"
+    linked.edit("remand.toml", GATES.replace('"all"', '"tasks"'))
+    (solo.path / "remand.toml").write_text(GATES.replace('"all"', '"tasks"'))
+    assert linked.stop()["decision"] == "block", (
+        "no session ends its measurement by editing the configuration"
+    )
+
+
+def test_sessions_that_are_never_measured_are_forgotten_after_a_week(solo: Solo) -> None:
+    solo.begin()
+    (folder,) = solo.repository.machine.state.rglob("solo")
+    long_ago = time.time() - 8 * 86_400
+    old = list((folder / "sessions").iterdir())
+    for path in [*old, *folder.rglob("pruned")]:
+        os.utime(path, (long_ago, long_ago))
+    solo.other("s2").begin()
+    assert not [path for path in old if path.exists()]
+    assert len(list((folder / "git" / "refs" / "sessions").iterdir())) == 1
 
 
 class TestInit:

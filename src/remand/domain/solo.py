@@ -42,7 +42,9 @@ class SoloResult(NamedTuple):
     is_own: bool = True
     """False when a failure does not involve what this session has changed."""
     is_told: bool = False
-    """The session, or the user, has been told of it."""
+    """The agent has been told of it."""
+    is_shown: bool = False
+    """The user has been shown it."""
 
 
 class SoloStop(NamedTuple):
@@ -60,7 +62,9 @@ class SoloStop(NamedTuple):
     """How often it was sent back since the user's last prompt."""
     most_blocks: int = 3
     is_excused: bool = False
-    """A question, a plan, an interrupt, a sub-agent, work in the background, or switched off: nobody is sent back."""
+    """A plan, an interrupt, a sub-agent or work in the background: the turn is not over."""
+    is_question: bool = False
+    """The turn ends with a question: the user is shown what was found, and the agent is not sent back."""
     has_hinted: bool = False
 
 
@@ -75,10 +79,13 @@ def solo_stop_meaning(stop: SoloStop) -> SoloMeaning:
     result = stop.result
     if result is None or result.tree != stop.tree:
         return SoloMeaning.MEASURE
-    if result.is_told or result.status in (GateStatus.PASSED, GateStatus.OVERRIDDEN):
+    if result.status in (GateStatus.PASSED, GateStatus.OVERRIDDEN):
         return SoloMeaning.SILENT
-    may_block = result.status is GateStatus.FAILED and result.is_own and stop.policy.enforce
-    return SoloMeaning.SEND_BACK if may_block and stop.blocks < stop.most_blocks else SoloMeaning.SHOW
+    is_agents = result.status is GateStatus.FAILED and result.is_own and stop.policy.enforce
+    may_block = not stop.is_question and not result.is_told and stop.blocks < stop.most_blocks
+    if is_agents and may_block:
+        return SoloMeaning.SEND_BACK
+    return SoloMeaning.SILENT if result.is_shown else SoloMeaning.SHOW
 
 
 def touches_gates(policy: GatePolicy, paths: Iterable[str]) -> bool:

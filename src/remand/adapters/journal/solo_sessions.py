@@ -17,6 +17,8 @@ MAX_RECORD = 8 << 20
 MAX_TRACE = 16 << 20
 ON, OFF = "on", "off"
 _SWITCH = "switch"
+_NOTHING = "-"
+"""The user had said nothing before: the configuration decides."""
 
 
 class SoloSession:
@@ -24,7 +26,7 @@ class SoloSession:
 
     __slots__ = (
         "attempted", "blocks", "commit", "config", "has_spoken", "head_log", "host", "last_commit", "last_tree", "left_out",
-        "pending", "session", "started", "title", "told_tree", "tree", "worktree",
+        "pending", "session", "shown_tree", "started", "title", "told_tree", "tree", "worktree",
     )  # fmt: skip
 
     def __init__(self, session: str, worktree: str, host: str = "") -> None:
@@ -49,7 +51,9 @@ class SoloSession:
         self.attempted = ""
         """The tree that a run of the gates was last started for."""
         self.told_tree = ""
-        """The tree of which the session, or its user, was told what the gates said."""
+        """The tree of which the agent was told what the gates said."""
+        self.shown_tree = ""
+        """The tree of which its user was."""
         self.has_spoken = False
         """The user has seen a message of ours in this session."""
         self.left_out: tuple[str, ...] = ()
@@ -72,18 +76,27 @@ class SoloSessions:
 
     def switch(self) -> tuple[str, float]:
         """What the user has said: `on`, `off` (until when; 0 for good), or nothing."""
-        word, _, until = read_start(self._switch, 100).decode("ascii", "replace").partition(" ")
-        try:
-            end = float(until or 0)
-        except ValueError:
-            end = 0.0
+        word, end, before = self._read_switch()
         if word == OFF and end and end <= time.time():
-            return ON, 0.0
+            word, end = before, 0.0
         return (word, end) if word in (ON, OFF) else ("", 0.0)
 
     def set_switch(self, word: str, until: float = 0.0) -> None:
+        """Notes what the user says; what they said before holds again after `until`."""
+        said, end, before = self._read_switch()
+        if not (said == OFF and end):
+            before = said or _NOTHING
         os.makedirs(os.path.dirname(self._switch), mode=0o700, exist_ok=True)
-        atomic_write(self._switch, f"{word} {until:.0f}".encode(), mode=0o600)
+        atomic_write(self._switch, f"{word} {until:.0f} {before}".encode(), mode=0o600)
+
+    def _read_switch(self) -> tuple[str, float, str]:
+        """The word, until when it holds, and the word before it."""
+        words = read_start(self._switch, 100).decode("ascii", "replace").split()
+        word, until, before = [*words, *("", "0", ON)[len(words) :]][:3]
+        try:
+            return word, float(until), before
+        except ValueError:
+            return word, 0.0, before
 
     def is_first(self, what: str) -> bool:
         """True once for each thing that is said only once."""
@@ -119,6 +132,7 @@ class SoloSessions:
             "pending",
             "attempted",
             "told_tree",
+            "shown_tree",
         ):
             setattr(record, field, found.text(field))
         record.started = found.number("started") or 0.0

@@ -34,6 +34,12 @@ def answer(call: HookCall, place: LedgerLocation, deadline: float) -> HookAnswer
     return session.stop(deadline) if call.event == hook_calls.STOP else HookAnswer.allow()
 
 
+def forget_old(sessions: notes.SoloSessions, store: startup.snapshots.SnapshotStore) -> None:
+    """Removes what nobody used for a week, the snapshots with it."""
+    kept = sessions.forget_old()
+    store.prune([*kept, *(f"{one}-end" for one in kept)])
+
+
 class _SoloHook:
     """One call of a solo session."""
 
@@ -66,8 +72,8 @@ class _SoloHook:
         if record.pending and said.get("tree") == record.pending:
             record.pending = ""
             is_news = said["status"] not in (GateStatus.PASSED, GateStatus.OVERRIDDEN, PAUSED)
-            if is_news and record.told_tree != said["tree"]:
-                record.told_tree = said["tree"]
+            if is_news and record.shown_tree != said["tree"]:
+                record.told_tree = record.shown_tree = said["tree"]
                 agent = said["agent"]
                 texts.append(said["user"])
         notice = self._speak(record, "\n\n".join(texts)) if texts else ""
@@ -122,6 +128,7 @@ class _SoloHook:
         record.pending = record.attempted = ""
         self._sessions.note(record, "start", self._call.event)
         self._sessions.save(record)
+        forget_old(self._sessions, store)
         return record
 
     @property
@@ -157,7 +164,6 @@ class _SoloHook:
             or call.is_planning
             or call.has_background_work
             or bool(call.is_broken)
-            or solo.is_question(call.last_message or _last_message(call.transcript))
         )
         texts = self._sessions.take_notices(record.name)
         said = HookAnswer.allow() if is_excused else self._judge(record, until)
@@ -192,6 +198,7 @@ class _SoloHook:
             result=self._result(record),
             blocks=record.blocks,
             most_blocks=settings.policy.solo.blocks,
+            is_question=solo.is_question(self._call.last_message or _last_message(self._call.transcript)),
         )
         meaning = solo.solo_stop_meaning(stop)
         if meaning is SoloMeaning.HINT:
@@ -202,9 +209,9 @@ class _SoloHook:
             foreign = tuple(path for path in changed if path not in own)
             stop = stop._replace(result=self._measure(record, foreign, until))
             meaning = solo.solo_stop_meaning(stop)
-        return self._act(record, meaning)
+        return self._act(record, meaning, is_question=stop.is_question)
 
-    def _act(self, record: notes.SoloSession, meaning: SoloMeaning) -> HookAnswer:
+    def _act(self, record: notes.SoloSession, meaning: SoloMeaning, *, is_question: bool) -> HookAnswer:
         """Turns what a stop means into an answer."""
         if meaning is SoloMeaning.MEASURE:
             record.pending = record.last_tree
@@ -213,10 +220,12 @@ class _SoloHook:
         if meaning not in (SoloMeaning.SEND_BACK, SoloMeaning.SHOW):
             return HookAnswer.allow()
         said = self._sessions.result(record.name)
-        record.told_tree = record.last_tree
         if said["is_own"] == "no":
             self._tell_others(record, said["user"])
+        if not is_question:  # the agent has it to mend when its question is answered
+            record.told_tree = record.last_tree
         if meaning is SoloMeaning.SHOW:
+            record.shown_tree = record.last_tree
             return HookAnswer.allow(self._speak(record, said["user"]))
         record.blocks += 1
         is_first = not record.has_spoken
@@ -247,6 +256,7 @@ class _SoloHook:
             status=GateStatus.PASSED if is_paused else GateStatus(said["status"]),
             is_own=said["is_own"] != "no",
             is_told=record.told_tree == said["tree"],
+            is_shown=record.shown_tree == said["tree"],
         )
 
     def _measure(

@@ -11,7 +11,7 @@ from remand.config import parse
 from remand.domain import solo
 from remand.domain.gate.verdict import Verdict
 from remand.interfaces.hook.session import open_session_ledger
-from remand.interfaces.hook.solo import PAUSED
+from remand.interfaces.hook.solo import PAUSED, forget_old
 from remand.wiring import gates, startup
 from remand.wiring.ledger import find_place, open_at
 from remand.wiring.startup import solo_sessions as notes
@@ -45,9 +45,7 @@ def main(arguments: list[str]) -> int:
     )
     found = SoloMeasurement(own, open_session_ledger(place).ledger).measure(work)
     sessions.write_result(name, _result_fields(sessions, record, found, foreign))
-    store = startup.snapshots.SnapshotStore(folder, place)
-    kept = sessions.forget_old()
-    store.prune([*kept, *(f"{one}-end" for one in kept)])
+    forget_old(sessions, startup.snapshots.SnapshotStore(folder, place))
     return 0
 
 
