@@ -227,3 +227,17 @@ def test_what_is_kept_is_private_and_goes_after_a_week(repo: Path) -> None:
     store.prune([])
     assert not (folder / "git").exists()
     assert content(store, store.take(), "changed.py") == "changed = 9\n", "it is made again"
+
+
+def test_a_file_that_is_ignored_and_was_added_by_force_is_in_the_next_snapshot(repo: Path) -> None:
+    store = store_of(repo)
+    (repo / "made.log").write_text("one\n")
+    first = store.take()
+    assert content(store, first, "made.log") is None
+    git(repo, "add", "-f", "made.log")
+    before = fingerprint(repo / ".git")
+    second = store.take(first)
+    assert content(store, second, "made.log") == "one\n"
+    (repo / "made.log").write_text("two\n")
+    assert content(store, store.take(second), "made.log") == "two\n"
+    assert fingerprint(repo / ".git") == before

@@ -214,7 +214,8 @@ class SnapshotStore:
     def _list_changes(self) -> _IndexChanges:
         """The files that differ from the index; what is too large, and all beyond the bound, is left out, largest last."""
         answer = self._git("ls-files", "-z", "-m", "-d", "-o", "--exclude-standard")
-        names = sorted({os.fsdecode(name) for name in answer.split(b"\0") if name})
+        found = {*answer.split(b"\0"), *self._added_by_force()} - {b""}
+        names = sorted(map(os.fsdecode, found))
         listed = _IndexChanges([], [], [])
         sizes: list[tuple[int, str]] = []
         for name in names:
@@ -233,6 +234,17 @@ class SnapshotStore:
         if any(os.path.basename(name) == ".gitignore" for name in names):
             self._remove_newly_ignored()
         return listed
+
+    def _added_by_force(self) -> set[bytes]:
+        """What the user's index has although it is ignored, and ours has not."""
+        theirs = os.path.join(self._place.git_dir, "index")
+        ignored = ("ls-files", "-z", "-i", "-c", "--exclude-standard")
+        if not os.path.exists(theirs):
+            return set()
+        answer = self._run(*ignored, index=theirs)  # one that is split cannot be read from here
+        if answer.returncode or not answer.stdout:
+            return set()
+        return set(answer.stdout.split(b"\0")) - set(self._git(*ignored).split(b"\0"))
 
     def _file_size(self, name: str, listed: _IndexChanges) -> int | None:
         """The size of a file that can be added; None for anything else, which is noted where it belongs."""
