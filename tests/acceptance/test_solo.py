@@ -732,6 +732,32 @@ class TestInit:
         assert "remand" in (machine.home / ".gemini" / "settings.json").read_text()
         assert repository.git("status", "--porcelain") == ""
 
+    def test_it_can_be_undone(self, machine: Machine) -> None:
+        repository = machine.repository(config=None)
+        (repository.path / ".gemini").mkdir()
+        repository.commit(".gemini/settings.json", '{"theme": "dark"}\n')
+        user = machine.home / ".gemini" / "settings.json"
+        user.parent.mkdir(exist_ok=True)
+        user.write_text('{"theme": "light"}\n')
+        exclude = repository.path / ".git" / "info" / "exclude"
+        before = exclude.read_text()
+        repository.ok("init", "--solo", "--hosts", "gemini")
+        said = repository.ok("init", "--remove")
+        assert str(user) in said["hooks"]
+        assert "remand" not in user.read_text()
+        assert "light" in user.read_text()
+        assert exclude.read_text() == before
+        (repository.path / "remand.toml").unlink()
+        assert repository.ok("solo", "status")["sessions"] == "off", "the switch is cleared"
+
+    def test_a_plain_init_after_it_has_files_that_can_be_committed(self, machine: Machine) -> None:
+        repository = machine.repository(config=None)
+        repository.commit("src.py", "x = 1\n")
+        repository.ok("init", "--solo", "--hosts", "claude")
+        repository.ok("init")
+        repository.git("add", "remand.toml", ".got")
+        assert "remand.toml" in repository.git("diff", "--cached", "--name-only")
+
     def test_a_projects_own_rules_are_kept_and_sessions_measured_by_them(self, machine: Machine) -> None:
         config = GATES.replace('sessions = "all"', 'lockout = "strict"')
         repository = machine.repository(config=config)

@@ -16,6 +16,8 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.ports import Installation
 
 MAX_SETTINGS = 8 << 20
+PRIVATE_FILES = ("remand.toml", ".got/")
+"""What git ignores, besides hooks, where one person's sessions are measured."""
 
 
 class WorktreeFiles(Protocol):
@@ -322,7 +324,7 @@ def present_hosts() -> list[str]:
 
 
 def remove_hosts(worktrees: Worktrees) -> Installation:
-    """Takes our hooks and our MCP server out of every host's files in some worktrees."""
+    """Takes our hooks and our MCP server out of every host's files in some worktrees, and our hooks out of the user's own."""
     changes = SettingsChanges()
     found = Installation([], [], [], [])
     for worktree in (HostWorktree(root, tracking, changes) for root, tracking in worktrees.items()):
@@ -334,9 +336,26 @@ def remove_hosts(worktrees: Worktrees) -> Installation:
         exclude = worktree.tracking.exclude
         listed = changes.text(exclude) if exclude else None
         if listed is not None:
-            changes.plan(os.path.dirname(exclude), exclude, without_excluded(listed, worktree.names))
+            names = [*worktree.names, *PRIVATE_FILES]
+            changes.plan(os.path.dirname(exclude), exclude, without_excluded(listed, names))
+    for name in HOSTS:
+        hooks, user = HostHooks(name), os.path.expanduser(find_setup(name).paths[-1])
+        text = changes.text(user)
+        with naming_settings_file(user):
+            if text is not None and text.strip() and hooks.commands(text):
+                changes.plan(os.path.dirname(user), user, hooks.uninstall(text))
+                found.hooks.append(user)
     changes.carry_out()
     return Installation(*(list(dict.fromkeys(files)) for files in found))
+
+
+def stop_ignoring(worktrees: Worktrees) -> None:
+    """Has git see the files again that `init --solo` kept out of commits."""
+    for path in dict.fromkeys(tracking.exclude for tracking in worktrees.values() if tracking.exclude):
+        text = read_settings(path)
+        changed = without_excluded(text, PRIVATE_FILES) if text is not None else None
+        if changed is not None and changed != text:
+            write_settings(path, changed)
 
 
 def outdated_hosts(worktrees: Worktrees) -> list[str]:

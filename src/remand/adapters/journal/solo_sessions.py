@@ -98,6 +98,11 @@ class SoloSessions:
         except ValueError:
             return word, 0.0, before
 
+    def clear_switch(self) -> None:
+        """Forgets what the user has said: the configuration says it then."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._switch)
+
     def is_first(self, what: str) -> bool:
         """True once for each thing that is said only once."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)

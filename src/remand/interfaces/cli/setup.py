@@ -100,6 +100,7 @@ def _init(context: Context) -> Result:
     setup.prepare_got(place)
     if options.solo:
         return _set_up_solo(context)
+    setup.host_files.stop_ignoring(setup.host_worktrees(place))
     path = os.path.join(place.root, config.NAME)
     is_new = not os.path.exists(path)
     trials: list[GateTrial] = []
@@ -450,6 +451,7 @@ def _remove(context: Context) -> Result:
     require_user(context, "init --remove")
     place = context.place
     done = setup.host_files.remove_hosts(setup.host_worktrees(place))
+    notes.SoloSessions(folders_of(place).solo).clear_switch()
     shown = [f"  removed Remand's hooks from {path}" for path in done.hooks] or [
         "  there were no Remand hooks"
     ]
