@@ -221,13 +221,22 @@ def unknown_option_refusal(option: str, offered: Collection[str], more: str = ""
     )
 
 
-def option_at(offered: Mapping[int, T], number: int) -> T:
-    """The option with a number; refuses a number that none has."""
-    if number not in offered:
-        raise Refused(
-            "bad_value", f"There is no option {number}; choose one from 1 to {max(offered, default=0)}."
+def option_at(offered: Mapping[int, T] | Sequence[T], number: int) -> T:
+    """The option with a number, or at a place counted from one; refuses a number that none has."""
+    numbered = offered if isinstance(offered, Mapping) else dict(enumerate(offered, start=1))
+    if number not in numbered:
+        choice = (
+            f"from 1 to {len(numbered)}"
+            if are_consecutive(numbered)
+            else f"of {', '.join(map(str, sorted(numbered)))}"
         )
-    return offered[number]
+        raise Refused("bad_value", f"There is no option {number}; choose one {choice}.")
+    return numbered[number]
+
+
+def are_consecutive(numbers: Collection[int]) -> bool:
+    """True when options are numbered from one without a gap."""
+    return sorted(numbers) == list(range(1, len(numbers) + 1))
 
 
 def unencodable_refusal(error: Exception) -> Refused:

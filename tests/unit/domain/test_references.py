@@ -80,6 +80,12 @@ def test_options_are_counted_from_one(number: int) -> None:
         refusals.option_at(("a", "b"), number)
 
 
+def test_only_numbers_that_there_are_can_be_chosen() -> None:
+    assert refusals.option_at({1: "a", 3: "b"}, 3) == "b"
+    with pytest.raises(Refused, match="There is no option 2; choose one of 1, 3."):
+        refusals.option_at({1: "a", 3: "b"}, 2)
+
+
 def test_what_is_there_is_passed_on() -> None:
     assert refusals.require_task("task", "T-1") == "task"
     assert refusals.require_text("agent", "Alice") == "Alice"

@@ -26,7 +26,7 @@ from remand.domain.decisions.findings import open_findings
 from remand.domain.decisions.notices import open_alert
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL, parse_question_id
 from remand.domain.events.tasks import HandoffInitiated
-from remand.domain.refusals import Refused, option_at, require_question
+from remand.domain.refusals import Refused, are_consecutive, option_at, require_question
 from remand.domain.task import Task
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command
@@ -187,11 +187,10 @@ def _write_prompt(context: Context, text: str) -> None:
 
 def _read_choice(context: Context, found: Question) -> str | None:
     """The key of the option that was typed, as a number or as itself; empty to leave it, None at the end of input."""
+    numbers = sorted(dict(number_options(found.options)))
+    shown = f"1-{len(numbers)}" if are_consecutive(numbers) else ", ".join(map(str, numbers))
     while True:
-        _write_prompt(
-            context,
-            f"Answer {found.escalation_id} with [1-{max(dict(number_options(found.options)))}], enter to skip: ",
-        )
+        _write_prompt(context, f"Answer {found.escalation_id} with [{shown}], enter to skip: ")
         typed = sys.stdin.readline()
         if not typed:
             return None
