@@ -465,3 +465,11 @@ def test_who_was_told_to_wait_for_the_gates_gets_their_answer_at_the_next_stop_a
         "another hook of the next stop"
     )
     assert sessions.awaited_key(TASK, "s1", "hook-c-1-c0ffee") == "hook-c-1-c0ffee", "a stop after the answer"
+
+
+@pytest.mark.parametrize(
+    "text", ["0 claude 1.0", "\u00b2 claude 1.0", "1 claude \u00b2", "9" * 5000 + " claude 1.0", "x", "1"]
+)
+def test_a_stop_that_was_noted_wrongly_is_left_out(text: str) -> None:
+    assert writing._parse_stops(text) == []
+    assert writing._parse_stops(f"{text}\n1 claude 2.5\n") == [{"claude": [2.5]}]

@@ -82,7 +82,7 @@ def test_options_are_counted_from_one(number: int) -> None:
 
 def test_only_numbers_that_there_are_can_be_chosen() -> None:
     assert refusals.option_at({1: "a", 3: "b"}, 3) == "b"
-    with pytest.raises(Refused, match="There is no option 2; choose one of 1, 3."):
+    with pytest.raises(Refused, match="There is no option 2; choose one of 1, 3"):
         refusals.option_at({1: "a", 3: "b"}, 2)
 
 

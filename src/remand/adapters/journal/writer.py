@@ -215,6 +215,9 @@ SAME_HOST_SECONDS = 2.0
 MAX_CALLS = 4
 """How many calls of one host may be about one stop: its hook may stand in two files, and each may ask twice."""
 
+MAX_FIGURE = 40
+"""How many digits a number of our own can have at most."""
+
 
 def _parse_stops(text: str) -> list[dict[str, list[float]]]:
     """The stops that were noted, each with the hosts that reported it and when; what cannot be read is left out."""
@@ -222,10 +225,14 @@ def _parse_stops(text: str) -> list[dict[str, list[float]]]:
     for line in text.splitlines():
         number, _, called = line.partition(" ")
         host, _, at = called.partition(" ")
-        if number.isdigit() and at.replace(".", "", 1).isdigit():
+        if _is_figure(number) and number.strip("0") and _is_figure(at.replace(".", "", 1)):
             stops += [{}] if int(number) > len(stops) else []
             stops[-1].setdefault(host, []).append(float(at))
     return stops
+
+
+def _is_figure(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= MAX_FIGURE
 
 
 def _is_same_stop(calls: dict[str, list[float]], host: str, now: float, answered: float) -> bool:
