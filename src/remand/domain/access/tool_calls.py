@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from itertools import dropwhile
 
 from remand.domain.text.path_patterns import matches_name
 from remand.domain.text.words import word_set
@@ -134,7 +135,8 @@ _WRITERS = re.compile(
     r"git\s+(?:-\S+\s+\S+\s+)*(?:checkout|restore|rm|mv|apply|am|update-index|clean))\b"
     r"|\bopen\([^)]*['\"][wax+]|write_text|write_bytes|writeFile|appendFile|unlinkSync|rmSync"
 )
-_STAGERS = re.compile(r"^\s*git\s+(?:-\S+\s+\S+\s+)*(?:add|stage|stash)\b")
+_STAGERS = frozenset(["add", "commit", "stage", "stash"])
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _REDIRECTED = re.compile(r"(?<![0-9&])(?:>>?|>\|)\s*['\"]?([^\s'\";&|]+)")
 _GIT = r"\bgit\s+(?:-\S+\s+\S+\s+)*"
 _MOVES = re.compile(
@@ -176,9 +178,15 @@ def may_write_files(text: str) -> bool:
     return _WRITERS.search(text) is not None
 
 
-def may_stage_files(text: str) -> bool:
-    """True for a command that commits or takes back the changes of the files it names, later or at once."""
-    return _STAGERS.search(text) is not None
+def may_stage_files(words: Sequence[str]) -> bool:
+    """True for a simple command that commits or takes back the changes of the files it names, later or at once."""
+    called = [*dropwhile(_ASSIGNMENT.match, words)]
+    if not called or called[0].rpartition("/")[2] != "git":
+        return False
+    rest = called[1:]
+    while rest and rest[0].startswith("-"):
+        rest = rest[2 if rest[0] in _WITH_VALUE else 1 :]
+    return rest[:1] != [] and rest[0] in _STAGERS
 
 
 def redirect_targets(text: str) -> tuple[str, ...]:

@@ -162,7 +162,7 @@ def _find_touched(command: SimpleCommand, place: LedgerLocation, base: str) -> l
 def _find_written(command: SimpleCommand, place: LedgerLocation) -> list[str]:
     """The guarded things that a simple command may write: by their names, from where it runs, or by a pattern."""
     # By the very file: folders of settings hold what an agent may commit, too.
-    words = command.words[:MANY_WORDS] if may_stage_files(command.text) else ()
+    words = command.words[:MANY_WORDS] if may_stage_files(command.words) else ()
     staged = [word for word in words if _is_setting(word, command.folder, place)]
     text = _with_relative_paths(f"{command.text}\n{' '.join(command.words)}", place)
     named = [mark for mark in _guarded_names() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", text)]
