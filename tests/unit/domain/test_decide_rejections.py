@@ -377,6 +377,9 @@ def test_the_policy_says_how_often(limit: int, before: int, is_last: bool) -> No
     found = follows(LAZY, update_task(HELD, invalid_by=("Alice",) * before), max_invalid_rejections=limit)
 
     assert ("lockout.set" in names(found)) is is_last
+    reasons = [event.reason for event in found if isinstance(event, LockoutSet)]
+    often = {0: "once", 2: "3 times"}.get(before)
+    assert reasons == ([f"it rejected this task {often} without justification"] if is_last else [])
 
 
 def test_giving_up_counts_as_an_invalid_rejection() -> None:

@@ -19,7 +19,7 @@ from remand.domain.gate.state import find_outages
 from remand.domain.ids import parse_task_id
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.text.words import format_count, single_line
+from remand.domain.text.words import format_count, single_line, times_text
 from remand.ledger import codec
 from remand.ledger.event_tables import EventEntry
 from remand.ledger.order import order_key
@@ -97,7 +97,6 @@ _TEMPLATES: dict[type[Event], str] = {
     work.GatePassed: "the gates let {0.agent}'s work through",
     work.GateHeld: "findings in {0.agent}'s work wait for a reviewer",
     work.IdleStopCounted: "{0.agent} stopped with nothing to measure ({0.number} in a row)",
-    work.GateAlerted: "the gates rejected {0.agent}'s work {0.number} times",
     work.FindingAccepted: "{0.reviewer} accepted the finding {0.finding}",
     work.FindingRefused: "{0.reviewer} refused the finding {0.finding}",
     work.GateOverridden: "the user let the gate {0.gate} pass",
@@ -160,6 +159,10 @@ def _longer_text(event: Event) -> str | None:  # noqa: C901, PLR0912 - one case 
             count = len(event.events)
             events = "1 event was" if count == 1 else f"{count} events were"
             return f"{events} voided and written again with the right time{_reason_suffix(event.reason)}"
+        case work.GateAlerted():
+            return f"the gates rejected {event.agent}'s work {times_text(event.number)}"
+        case work.IdleStopCounted(commit=commit) if commit:
+            return f"{event.agent} submitted the rejected commit {commit:.12} again ({event.number} in a row)"
         case _:
             return None
 

@@ -18,6 +18,7 @@ from remand.domain.instant import add_seconds
 from remand.domain.preconditions import is_eligible
 from remand.domain.refusals import Refused, unknown_commit_refusal
 from remand.domain.task import TERMINAL, Claim, Offer, Task
+from remand.domain.text.words import times_text
 
 
 def accept_offer(
@@ -189,7 +190,7 @@ def lock_out_after_giving_up(
     if task.is_locked_out(agent):
         return ()
     times = task.rejections.invalid_by.count(agent) + 1
-    reason = f"it rejected this task {times} times without justification"
+    reason = f"it rejected this task {times_text(times)} without justification"
     return (LockoutSet(task_id=task.id, agent=agent, reason=reason, rejection_id=rejection_id),)
 
 

@@ -15,7 +15,7 @@ from remand.domain.events.catalogue import NATIVE, Unknown
 from remand.domain.events.event import Event
 from remand.domain.events.log import LinesImported
 from remand.domain.events.tasks import EdgeCreated, EdgeDeleted, TaskFailed
-from remand.domain.events.work import RunEnded
+from remand.domain.events.work import GateAlerted, IdleStopCounted, RunEnded
 from remand.ledger.signatures import Doubt
 from remand.testing.builders import H1, T1, T2, Session, task_added, task_claimed
 from tests.support.builders import (
@@ -59,6 +59,16 @@ def test_every_kind_of_event_has_words_of_its_own(kind: type[Event]) -> None:
         (
             RunEnded(task_id=T1, run_id="R", agent="Alice", how="exited", is_fault=True, detail="no key"),
             "Alice's run failed after 0 s: no key",
+        ),
+        (GateAlerted(task_id=T1, agent="Alice", number=1), "the gates rejected Alice's work once"),
+        (GateAlerted(task_id=T1, agent="Alice", number=3), "the gates rejected Alice's work 3 times"),
+        (
+            IdleStopCounted(task_id=T1, handoff_id=H1, agent="Alice", number=2),
+            "Alice stopped with nothing to measure (2 in a row)",
+        ),
+        (
+            IdleStopCounted(task_id=T1, handoff_id=H1, agent="Alice", number=2, commit="c0ffee00" * 5),
+            "Alice submitted the rejected commit c0ffee00c0ff again (2 in a row)",
         ),
         (LinesImported(file="old.jsonl", sha256="0", count=1), "1 line was imported from old.jsonl"),
         (LinesImported(file="old.jsonl", sha256="0", count=2), "2 lines were imported from old.jsonl"),
