@@ -20,6 +20,7 @@ from remand.adapters.sandbox import connections, job_setup, launcher, supervisor
 from remand.adapters.sandbox.limits import ResourceLimits, is_full
 from remand.adapters.sandbox.processes import memory_file
 from remand.adapters.sandbox.sandboxes import HOME, TEMPORARY, BubblewrapArguments
+from remand.adapters.system.files import program_folders
 from remand.app.gates.ports import MIB, Job, JobLimits
 from remand.app.scheduler.agent_socket import AGENT_SOCKET_PATH
 from remand.app.scheduler.ports import AgentLaunch, CannotRun, RunEnd, RunningAgent
@@ -324,11 +325,7 @@ def _search_path(order: AgentLaunch) -> Iterator[str]:
     """Where an agent finds programs: the project's own, the user's as the scheduler was started with, and ours."""
     common = order.worktree.common_dir
     root = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
-    if root and os.path.isfile(os.path.join(root, ".venv", "pyvenv.cfg")):
-        yield os.path.join(root, ".venv", "bin")
-    packages = os.path.join(root, "node_modules")
-    if root and os.path.isdir(os.path.join(packages, ".bin")) and not os.path.islink(packages):
-        yield os.path.join(packages, ".bin")
+    yield from program_folders(root) if root else ()
     masked = [
         os.path.realpath(path)
         for path in (*job_setup.hidden_paths(), *job_setup.shared_folders(), tempfile.gettempdir())

@@ -158,3 +158,14 @@ def try_lock(path: str) -> Iterator[bool]:
     finally:
         if handle >= 0:
             os.close(handle)
+
+
+def program_folders(root: str) -> list[str]:
+    """The folders of a repository's own programs, as far as they are there: of its Python environment and packages."""
+    packages, environment = os.path.join(root, "node_modules"), os.path.join(root, ".venv")
+    has_environment = os.path.isfile(os.path.join(environment, "pyvenv.cfg"))
+    has_packages = os.path.isdir(os.path.join(packages, ".bin")) and not os.path.islink(packages)
+    return [
+        *([os.path.join(environment, "bin")] if has_environment else ()),
+        *([os.path.join(packages, ".bin")] if has_packages else ()),
+    ]

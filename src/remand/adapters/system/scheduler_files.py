@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from remand.adapters.system.files import atomic_write
+from remand.adapters.system.files import atomic_write, program_folders
 from remand.app.scheduler.status import decode_status, unstartable_by_status
 from remand.domain.access.team import Member
 from remand.domain.instant import Instant, format_instant
@@ -69,12 +70,21 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def unstartable(status_path: str, members: Iterable[Member]) -> dict[str, str]:
-    """The members that cannot be started now, and why: by the scheduler that runs, and the programs that are not there."""
+def unstartable(status_path: str, members: Iterable[Member], root: str) -> dict[str, str]:
+    """The members that cannot be started now, and why: by the scheduler that runs, and the programs that are not there.
+
+    A program is looked for where agents find it that are started for the repository in `root`, wherever the caller is.
+    """
     status = decode_status(StatusFile(status_path).read() or b"")
     able = [one for one in members if one.command]
-    missing = {one.command[0] for one in able if shutil.which(one.command[0]) is None}
+    missing = {one.command[0] for one in able if not _is_program(one.command[0], root)}
     return unstartable_by_status(status if status and is_alive(status.pid) else None, able, missing)
+
+
+def _is_program(name: str, root: str) -> bool:
+    own = os.path.dirname(os.path.abspath(sys.executable))
+    path = os.pathsep.join((*program_folders(root), os.environ.get("PATH", ""), own))
+    return shutil.which(os.path.join(root, name) if "/" in name else name, path=path) is not None
 
 
 MANY = 1000

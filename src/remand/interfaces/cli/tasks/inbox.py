@@ -92,7 +92,9 @@ def _inbox(context: Context) -> Result:
             rules,
             lambda task_id: task_events(view, task_id),
             verdicts.acting_member(context),
-            after_call.scheduler_files.unstartable(context.opened_ledger.folders.status, rules.team.members),
+            after_call.scheduler_files.unstartable(
+                context.opened_ledger.folders.status, rules.team.members, context.opened_ledger.place.root
+            ),
         )
     data = msgspec.to_builtins(questions)
     is_interactive = origin.opened is None and origin.is_terminal and sys.stdin.isatty()
