@@ -6,6 +6,7 @@ says, a compiled file that is missing or not that of the source, an archive, cod
 
 from __future__ import annotations
 
+import _imp
 import marshal
 import os
 import sys
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     from importlib.machinery import BuiltinImporter, ModuleSpec, SourceFileLoader
     from importlib.util import MAGIC_NUMBER
     from types import CodeType
+
+    def fix_co_filename(code: CodeType, path: str) -> None:
+        """Says in all of the code where its source is."""
 else:
     from _frozen_importlib import BuiltinImporter
     from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
+    from _imp import _fix_co_filename as fix_co_filename
 
     ModuleSpec = type(__spec__)
 
@@ -26,6 +31,9 @@ FOLDER = os.path.dirname(__file__)
 PREFIX = "remand."
 _SUFFIX = f".{sys.implementation.cache_tag}.pyc"
 _MAX_CODE = 1 << 20
+_EXTENSIONS = tuple(_imp.extension_suffixes())
+_listed: dict[str, frozenset[str]] = {}
+"""The names in the folders that were looked into."""
 
 
 class OwnLoader(SourceFileLoader):
@@ -47,6 +55,7 @@ class OwnLoader(SourceFileLoader):
         if data[:16] != head or len(data) == _MAX_CODE:
             return super().get_code(fullname)
         code: CodeType = marshal.loads(memoryview(data)[16:])  # noqa: S302 - as Python itself does
+        fix_co_filename(code, self.path)  # it may have been compiled in another place
         return code
 
 
@@ -59,16 +68,30 @@ class OwnFinder:
         if not name.startswith(PREFIX):
             return None
         path = f"{FOLDER}/{name.removeprefix(PREFIX).replace('.', '/')}"
-        is_package = not os.path.exists(f"{path}.py")
-        file = f"{path}/__init__.py" if is_package else f"{path}.py"
-        if is_package and not os.path.exists(file):
+        folder, _, own = path.rpartition("/")
+        beside = _names_in(folder)
+        inside = _names_in(path) if own in beside else frozenset()
+        is_package = any(one.startswith("__init__.") for one in inside)
+        names, stem = (inside, "__init__") if is_package else (beside, own)
+        if f"{stem}.py" not in names or any(f"{stem}{suffix}" in names for suffix in _EXTENSIONS):
             return None
+        file = f"{path}/__init__.py" if is_package else f"{path}.py"
         spec = ModuleSpec(name, OwnLoader(name, file), origin=file, is_package=is_package)
         spec.has_location = True
         spec.cached = _compiled_file(file)
         if is_package:
             spec.submodule_search_locations = [path]
         return spec
+
+
+def _names_in(folder: str) -> frozenset[str]:
+    """The names in a folder, read once: what comes later is left to Python."""
+    if folder not in _listed:
+        try:
+            _listed[folder] = frozenset(os.listdir(folder))
+        except OSError:
+            return frozenset()
+    return _listed[folder]
 
 
 def _compiled_file(path: str) -> str:

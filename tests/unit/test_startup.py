@@ -4,9 +4,13 @@ import os
 import py_compile
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 
-from remand.loader import OwnLoader
+import pytest
+
+from remand import loader
+from remand.loader import OwnFinder, OwnLoader
 
 FRESH = "import sys; from remand.app import prompts; from remand.startup import LazyModule; "
 
@@ -126,3 +130,43 @@ def test_who_rewrites_modules_on_import_still_sees_ours_though_it_came_before() 
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout.split() == ["True", "OwnLoader"]
+
+
+def test_a_module_is_found_where_python_itself_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package goes before a module of its name, and a compiled extension before its source."""
+    monkeypatch.setattr(loader, "FOLDER", str(tmp_path))
+    for name in ("both", "empty", "sourceless", "built", "native"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "native").rmdir()
+    (tmp_path / "Plain.py").touch()
+    suffix = EXTENSION_SUFFIXES[0]
+    for file in ("both/__init__.py", "sourceless/__init__.pyc", "built/__init__.py"):
+        (tmp_path / file).touch()
+    for file in (f"built/__init__{suffix}", f"native{suffix}"):
+        (tmp_path / file).touch()
+    for name, own in (
+        ("both", True),
+        ("empty", True),
+        ("Plain", True),
+        ("plain", False),
+        ("sourceless", False),
+        ("built", False),
+        ("native", False),
+    ):
+        usual = PathFinder.find_spec(name, [str(tmp_path)])
+        found = OwnFinder.find_spec(f"remand.{name}")
+        assert (found is not None) == own, name
+        assert found is None or (usual is not None and found.origin == usual.origin), name
+
+
+def test_code_knows_its_file_though_it_was_compiled_elsewhere(tmp_path: Path) -> None:
+    source = tmp_path / "one.py"
+    source.write_text("def inner(): pass\n")
+    py_compile.compile(str(source), dfile="/elsewhere/one.py")
+    code = OwnLoader("one", str(source)).get_code("one")
+    assert code is not None
+    inner = next(one for one in code.co_consts if hasattr(one, "co_filename"))
+    assert (code.co_filename, inner.co_filename) == (str(source), str(source))
