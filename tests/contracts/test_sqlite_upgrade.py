@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import msgspec
+import pytest
 
 from remand.adapters.stores.sqlite import SqliteStore
+from remand.adapters.stores.sqlite_views import VERSION
+from remand.app.errors import LedgerReplaced
 from remand.domain import commands as c
 from remand.domain.access.team import look_keys, name_key
 from remand.domain.events.reviews import Finding, ReviewApproved, ReviewRejected
@@ -21,7 +25,7 @@ from tests.support.builders import FakeLedger
 
 VERSION_17 = """
 DROP INDEX task_running; DROP INDEX task_sent_back; DROP INDEX task_outages; DROP INDEX task_commit; DROP INDEX task_pr;
-ALTER TABLE task DROP COLUMN marks;
+ALTER TABLE task DROP COLUMN marks; ALTER TABLE task RENAME COLUMN due_at TO due;
 CREATE INDEX task_running ON task(id) WHERE instr(state, '"runs":[') > 0;
 CREATE INDEX task_sent_back ON task(id) WHERE instr(state, '"rounds":[') > 0;
 CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
@@ -256,4 +260,61 @@ def test_a_ledger_of_version_13_remembers_how_far_it_had_come(tmp_path: Path) ->
     store = opened(tmp_path / "ledger.db")
     with store.read() as view:
         assert (view.head.clock, view.head.bounded_from) == (clock, clock)
+    store.close()
+
+
+OLD_WRITES = (
+    "INSERT INTO task(id, status, due, rank, line, barred, state) VALUES ('T-9', 'ready', NULL, NULL, NULL, '', '{}')",
+    "UPDATE task SET status = 'ready', due = NULL, rank = NULL, line = NULL, barred = '', state = '{}'",
+)
+
+
+def test_a_process_of_version_17_cannot_write_once_the_tables_are_newer(tmp_path: Path) -> None:
+    store = opened(tmp_path / "ledger.db")
+    with store.write() as tx:
+        tx.tasks.put(a_task(numbered(1)))
+    store.connection.execute(VERSION_17).fetchall()
+    store.close()
+    older = apsw.Connection(str(tmp_path / "ledger.db"))
+    for statement in OLD_WRITES:
+        older.execute(f"BEGIN; {statement}; ROLLBACK").fetchall()
+
+    store = opened(tmp_path / "ledger.db")
+    for statement in OLD_WRITES:
+        with pytest.raises(apsw.SQLError, match="due"):
+            older.execute(statement).fetchall()
+    older.close()
+    store.close()
+
+
+def test_marks_that_an_older_process_left_out_of_version_18_are_made_up_for(tmp_path: Path) -> None:
+    store = opened(tmp_path / "ledger.db")
+    with store.write() as tx:
+        work = Submission(commit="a" * 40, agent="Alice", handoff_id="H-1", at=NOW)
+        tx.tasks.put(a_task(numbered(1), status=Status.DONE, submission=work))
+    marks = store.connection.execute("SELECT marks FROM task").fetchall()
+    store.connection.execute(
+        "ALTER TABLE task RENAME COLUMN due_at TO due; UPDATE task SET marks = 0; PRAGMA user_version = 18"
+    ).fetchall()
+    store.close()
+
+    store = opened(tmp_path / "ledger.db")
+    assert store.connection.execute("SELECT marks FROM task").fetchall() == marks != [(0,)]
+    store.close()
+
+
+def test_nothing_is_written_to_tables_that_another_version_has_changed_meanwhile(tmp_path: Path) -> None:
+    store = opened(tmp_path / "ledger.db")
+    with store.write() as tx:
+        tx.tasks.put(a_task(numbered(1)))
+    newer = apsw.Connection(str(tmp_path / "ledger.db"))
+    newer.pragma("user_version", VERSION + 1)
+
+    for _ in range(2):
+        with pytest.raises(LedgerReplaced, match="Another version"), store.write() as tx:
+            tx.tasks.put(a_task(numbered(2)))
+    newer.pragma("user_version", VERSION)
+    with store.write() as tx:
+        assert [task.id for task in tx.tasks.every()] == [numbered(1)]
+    newer.close()
     store.close()

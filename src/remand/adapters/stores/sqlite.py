@@ -431,10 +431,21 @@ class SqliteStore:
         self._db.run("BEGIN IMMEDIATE")
         # What was read for the last change holds as long as nobody else, and no other part of this process, writes.
         last, self._last = self._last, None
-        self._others = self._db.value(sql.DATA_VERSION)
+        others, self._others = self._others, self._db.value(sql.DATA_VERSION)
+        if others != self._others:
+            self._require_same_tables()
         if last is not None and last[1] == (self._others, self.connection.total_changes()):
             return last[0]
         return SqliteTransaction(self._db)
+
+    def _require_same_tables(self) -> None:
+        """Refuses to write to tables that a newer version has changed since they were opened."""
+        if self._db.value(sql.TABLES_VERSION) != VERSION:
+            self._others = 0
+            self._db.run("ROLLBACK")
+            raise LedgerReplaced(
+                f"Another version of remand has changed the ledger {self.path}. Repeat the command."
+            )
 
     def commit(self, transaction: SqliteTransaction) -> None:
         """Makes a change so."""

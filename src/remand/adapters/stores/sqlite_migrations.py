@@ -165,7 +165,7 @@ def _index_groups(connection: apsw.Connection) -> None:
 
 
 def _do_nothing(connection: apsw.Connection) -> None:
-    """Versions 8 and 9 have indexes that version 18 makes; version 16 has what is done before the steps."""
+    """Versions 8, 9 and 18 have indexes that version 19 makes; version 16 has what is done before the steps."""
 
 
 def _stand_in_lines(connection: apsw.Connection) -> None:
@@ -196,13 +196,20 @@ def _stand_in_lines(connection: apsw.Connection) -> None:
 
 
 def _mark_states(connection: apsw.Connection) -> None:
-    """Version 18 finds tasks by marks beside their states, which are not searched for each write any more."""
+    """Version 19 finds tasks by marks beside their states, which are not searched for each write any more.
+
+    A process of an older version that still runs would write states without marks: it knows no column of the new name, so
+    that its writes fail. Version 18 had the marks without that name, and so all are made anew.
+    """
     for name in ("running", "sent_back", "outages", "commit", "pr"):
         connection.execute(f"DROP INDEX IF EXISTS task_{name}").fetchall()
     columns = {row[1] for row in connection.execute("PRAGMA table_info(task)").fetchall()}
     if "marks" not in columns:
         connection.execute("ALTER TABLE task ADD COLUMN marks INTEGER NOT NULL DEFAULT 0").fetchall()
+    if "due" in columns:
+        connection.execute("ALTER TABLE task RENAME COLUMN due TO due_at").fetchall()
     statements = Statements(connection)
+    statements.run("UPDATE task SET marks = 0 WHERE marks")
     marks = ((n, state_marks(_decode(state))) for n, state in statements.all(sql.NUMBERED_TASKS))
     statements.run_many("UPDATE task SET marks = ?2 WHERE n = ?1", [row for row in marks if row[1]])
     connection.execute(sql.MARK_INDEXES).fetchall()
@@ -225,6 +232,7 @@ _STEPS = (
     _index_groups,
     _do_nothing,
     _stand_in_lines,
+    _do_nothing,
     _mark_states,
 )
 """The step from version n stands at place n - 1."""

@@ -128,10 +128,10 @@ CREATE INDEX event_subject ON event(subject) WHERE subject != '';
 CREATE INDEX event_key ON event(key) WHERE key != '';
 CREATE TABLE unnumbered(id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE task(
-    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, due TEXT,
+    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, due_at TEXT,
     rank TEXT, line TEXT, barred TEXT NOT NULL DEFAULT '', state TEXT NOT NULL, marks INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX task_due ON task(due) WHERE due IS NOT NULL;
+CREATE INDEX task_due ON task(due_at) WHERE due_at IS NOT NULL;
 CREATE TABLE alias(alias TEXT, task TEXT, PRIMARY KEY (alias, task)) WITHOUT ROWID;
 CREATE TABLE handoff(id TEXT PRIMARY KEY, task TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE file(
@@ -314,12 +314,12 @@ ADD_ERRAND = "INSERT OR IGNORE INTO errand VALUES (?, ?)"
 DROP_ERRAND = "DELETE FROM errand WHERE errand = ? AND task = ?"
 STATUSES = "SELECT id, status FROM task WHERE id IN (SELECT value FROM json_each(?))"
 ADD_TASK = """
-INSERT INTO task(id, status, due, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+INSERT INTO task(id, status, due_at, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 """
 CHANGE_TASK = """
-UPDATE task SET status = ?2, due = ?3, rank = ?4, line = ?5, barred = ?6, state = ?7, marks = ?8 WHERE id = ?1
+UPDATE task SET status = ?2, due_at = ?3, rank = ?4, line = ?5, barred = ?6, state = ?7, marks = ?8 WHERE id = ?1
 """
-TASK_ROWS = "SELECT id, status, due, rank, line, barred, state, marks FROM task"
+TASK_ROWS = "SELECT id, status, due_at, rank, line, barred, state, marks FROM task"
 EVERY_ALIAS = "SELECT task, alias FROM alias"
 EVERY_HANDOFF = "SELECT id, task FROM handoff"
 EVERY_ERRAND = "SELECT task, errand FROM errand"
@@ -331,7 +331,7 @@ EVERY_NODE = "SELECT task, position IS NULL FROM node"
 MISPLACED = f"SELECT waiter.task {_NAMED_BLOCKERS} WHERE NOT is_void AND waiter.position <= other.position"
 EVERY_TRACE = "SELECT * FROM trace NOT INDEXED"
 BULK_TASK = """
-INSERT INTO task(n, id, status, due, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+INSERT INTO task(n, id, status, due_at, rank, line, barred, state, marks) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 """
 NAMED = "SELECT min(task) FROM alias WHERE alias = ?"
 HANDED = "SELECT task FROM handoff WHERE id = ?"
@@ -370,7 +370,7 @@ ADD_OPENING = "INSERT OR IGNORE INTO opening VALUES (?, ?, ?)"
 DROP_OPENING = "DELETE FROM opening WHERE agent = ? AND line = ? AND rank = ?"
 EVERY_OPENING = "SELECT rank, agent, line FROM opening"
 READY = "SELECT rank FROM task WHERE rank IS NOT NULL ORDER BY rank"
-DUE = "SELECT id FROM task WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT 100"
+DUE = "SELECT id FROM task WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at LIMIT 100"
 
 OPEN_BLOCKERS = """
 SELECT other.task FROM node JOIN blocker ON blocker.task = node.n JOIN node AS other ON other.n = blocker.blocker
@@ -438,6 +438,7 @@ EARLIEST_HELD = "SELECT min(ts) FROM quarantine"
 HELD_IDS = "SELECT id FROM quarantine"
 RIPE = "DELETE FROM quarantine WHERE ts <= ? RETURNING line"
 DATA_VERSION = "PRAGMA data_version"
+TABLES_VERSION = "PRAGMA user_version"
 GET_VALUE = "SELECT value FROM ledger WHERE key = ?"
 PUT_VALUE = "REPLACE INTO ledger VALUES (?, ?)"
 

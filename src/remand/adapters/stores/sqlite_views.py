@@ -10,7 +10,7 @@ import apsw
 from remand.app.errors import EnvironmentFault
 from remand.app.reminders import UnseenCounts
 
-VERSION = 18
+VERSION = 19
 """The version of the tables. Older ones are brought up to it when the ledger is opened for writing."""
 
 _HELD = """
@@ -52,8 +52,8 @@ _UNSEEN = """
 SELECT count(*), count(*) FILTER (WHERE kind = 'question' AND times = 0), count(*) FILTER (WHERE due <= ?1),
     ifnull(min(times), 0)
 FROM (
-    SELECT 'question' AS kind, due, ifnull(json_array_length(state, '$.inbox.escalation.notified'), 0) AS times
-    FROM task INDEXED BY task_escalated WHERE status = 'escalated' AND due IS NOT NULL
+    SELECT 'question' AS kind, due_at AS due, ifnull(json_array_length(state, '$.inbox.escalation.notified'), 0) AS times
+    FROM task INDEXED BY task_escalated WHERE status = 'escalated' AND due_at IS NOT NULL
     UNION ALL
     SELECT 'alert', NULL, ifnull(json_array_length(state, '$.gates.progress.alert.notified'), 0)
     FROM task INDEXED BY task_active
