@@ -265,3 +265,25 @@ def test_it_ends_when_its_repository_is_deleted(machine: Machine, repository: Re
     subprocess.run(["rm", "-rf", str(machine.folder / "gone")], check=True, timeout=PATIENCE)
 
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the end of the coordinator")
+
+
+def test_one_that_the_user_starts_takes_the_place_of_one_behind_a_command(repository: Repository) -> None:
+    repository.add("Starts it")
+    before = started(repository)["pid"]
+    with repository.coordinator() as own:
+        wait_for(lambda: status(repository).get("pid") == own.pid, "the user's own coordinator")
+        assert status(repository)["ends_when_idle"] is False
+        wait_for(lambda: not Path(f"/proc/{before}").exists(), "the end of the other")
+        assert "already running" in repository.call("serve", "--no-http").out
+        assert status(repository)["pid"] == own.pid
+
+
+def test_one_that_does_not_end_is_not_said_to_have_ended(repository: Repository) -> None:
+    with repository.coordinator() as own:
+        os.kill(own.pid, signal.SIGSTOP)
+        try:
+            said = repository.call("coordinator", "stop")
+        finally:
+            os.kill(own.pid, signal.SIGCONT)
+        assert said.code != 0
+        assert "still at work" in said.out + said.err

@@ -12,6 +12,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from remand.adapters.system.files import acquire_lock, read_start
+from remand.app.errors import EnvironmentFault
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.domain.access.coordinator_start import (
     AGENT_VARIABLES,
@@ -27,6 +28,7 @@ PROCESS_NAME = b"remand-serve"
 RETRY_SECONDS = 60.0
 """How long a start that failed keeps the next commands from trying again."""
 LOG_BYTES = 4096
+END_SECONDS = 10.0
 
 _KEPT = frozenset(
     (
@@ -151,10 +153,8 @@ def start_in_background(socket: str, log: str, root: str, environment: Mapping[s
 
     if _has_just_failed(log):
         return False
-    running = acquire_lock(f"{socket}.lock")
-    if running < 0:
+    if _is_locked(f"{socket}.lock"):
         return False
-    os.close(running)
     start = acquire_lock(f"{socket}.start")
     if start < 0:
         return False
@@ -189,6 +189,39 @@ def start_if_missing(socket: str, log: str, root: str, facts: StartFacts) -> Non
     if not start_obstacle(facts):
         with suppress(OSError):
             start_in_background(socket, log, root, os.environ)
+
+
+def stop_coordinator(socket: str) -> tuple[bool, int]:
+    """Ends the coordinator at a socket: whether there was one, and its process, 0 when it did not say so.
+
+    Raises `EnvironmentFault` when it goes on.
+    """
+    from remand.adapters.coordinator.remote_ledger import ask_status  # most commands stop none
+
+    lock = f"{socket}.lock"
+    if not os.path.exists(lock) or not _is_locked(lock):
+        return False, 0
+    found, until = ask_status(socket, stops=True), time.monotonic() + END_SECONDS
+    pid = found.pid if found else 0
+    while _is_locked(lock):
+        if time.monotonic() > until:
+            now = ask_status(socket)
+            if pid and now is not None and now.pid != pid:
+                break  # another has taken its place
+            name = f" (pid {pid})" if pid else ""
+            raise EnvironmentFault(
+                f"The coordinator{name} was asked to end and is still at work after {END_SECONDS:.0f} s."
+            )
+        time.sleep(0.01)
+    return True, pid
+
+
+def _is_locked(path: str) -> bool:
+    """True when somebody holds a lock. It is held here for a moment, which a coordinator that starts waits for."""
+    handle = acquire_lock(path)
+    if handle >= 0:
+        os.close(handle)
+    return handle < 0
 
 
 def detach() -> None:

@@ -22,7 +22,7 @@ from remand import startup
 from remand.adapters.coordinator import protocol, remote_ledger
 from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
 from remand.adapters.coordinator.remote_ledger import CoordinatorStatus, encode_status
-from remand.adapters.system.files import require_lock
+from remand.adapters.system.files import acquire_lock
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger, UnsyncedAnswers
 from remand.app.requests import Acceptance, Answer, Request
@@ -207,7 +207,7 @@ class Coordinator:
         self._selector = selectors.DefaultSelector()
         self._path = path
         self._stopping = False
-        self._listener, self._lock = _listen_alone(self._path)
+        self._listener, self._lock = _listen_alone(self._path, takes_over=not max_idle_seconds)
         self._wakeup = socket.socketpair()
         for end in self._wakeup:
             end.setblocking(False)
@@ -425,9 +425,21 @@ class Coordinator:
         os.close(self._lock)
 
 
-def _listen_alone(path: str) -> tuple[socket.socket, int]:
-    """The socket, and the lock that keeps a second coordinator of the same ledger away."""
-    lock = require_lock(f"{path}.lock", "A coordinator of this ledger is already running.")
+def _listen_alone(path: str, *, takes_over: bool) -> tuple[socket.socket, int]:
+    """The socket, and the lock that keeps a second coordinator of the same ledger away.
+
+    Commands hold the lock for a moment to see whether it is free. One that the user starts, with an environment of the
+    user's own, ends one that was started behind a command.
+    """
+    until = time.monotonic() + LOOK_SECONDS
+    while (lock := acquire_lock(f"{path}.lock")) < 0:
+        found = remote_ledger.ask_status(path) if takes_over else None
+        if found is not None and found.ends_when_idle:
+            remote_ledger.ask_status(path, stops=True)
+            until, takes_over = time.monotonic() + END_SECONDS, False
+        if time.monotonic() > until:
+            raise EnvironmentFault("A coordinator of this ledger is already running.")
+        time.sleep(0.01)
     return listen(path, BACKLOG), lock
 
 
@@ -442,6 +454,8 @@ def _installation_mark() -> tuple[int, int, int] | None:
 
 START_SECONDS = 60.0
 END_SECONDS = 10.0
+LOOK_SECONDS = 0.1
+"""How long a lock may be held by those who only look whether it is free."""
 
 
 def is_listening(path: str) -> bool:
@@ -451,6 +465,12 @@ def is_listening(path: str) -> bool:
     except CoordinatorUnavailable:
         return False
     return True
+
+
+def _has_lasting_coordinator(path: str) -> bool:
+    """True when one listens, busy or not, that was not started behind a command."""
+    found = remote_ledger.ask_status(path)
+    return is_listening(path) if found is None else not found.ends_when_idle
 
 
 class CoordinatorProcess:
@@ -473,7 +493,7 @@ class CoordinatorProcess:
     def wait_for(self, path: str) -> bool:
         """Waits for its socket; False when it ended first, or takes too long."""
         until = time.monotonic() + START_SECONDS
-        while not is_listening(path):
+        while not _has_lasting_coordinator(path):
             if not self.is_alive or time.monotonic() > until:
                 return False
             time.sleep(0.01)
@@ -500,8 +520,11 @@ class SchedulerCoordinator:
         self._own: CoordinatorProcess | None = None
 
     def ensure(self) -> None:
-        """Starts one where none answers, and keeps one that does from being idle; raises `EnvironmentFault` when none starts."""
-        if not self._path or remote_ledger.ask_status(self._path) is not None or is_listening(self._path):
+        """Starts one where none answers, or only one without the user's environment, in whose place it comes.
+
+        Raises `EnvironmentFault` when none starts.
+        """
+        if not self._path or _has_lasting_coordinator(self._path):
             return
         self.close()
         self._own = self._process()

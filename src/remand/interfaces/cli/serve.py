@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -39,7 +38,6 @@ from remand.wiring.startup import find_socket, folders_of
 SHOWN = 20
 MAX_IDLE_SECONDS = 900.0
 """How long a coordinator that was started behind a command waits for the next."""
-END_SECONDS = 10.0
 
 
 @command("sync", argument("--again", action="store_true", help="retry the forge actions that were given up"))
@@ -186,12 +184,9 @@ def describe_coordinator(context: Context) -> tuple[dict[str, Any], str]:
 @command("coordinator stop")
 def _stop(context: Context) -> Result:
     require_outside_agent("coordinator stop", is_confined=context.is_confined)
-    socket = folders_of(context.place).socket
-    found, until = ask_status(socket, stops=True), time.monotonic() + END_SECONDS
-    while found is not None and os.path.exists(socket) and time.monotonic() < until:
-        time.sleep(0.01)
-    text = f"The coordinator (pid {found.pid}) has ended." if found else "No coordinator runs."
-    return Result({"stopped": found is not None, "pid": found.pid if found else None}, text)
+    is_stopped, pid = background_start.stop_coordinator(folders_of(context.place).socket)
+    text = f"The coordinator{f' (pid {pid})' if pid else ''} has ended."
+    return Result({"stopped": is_stopped, "pid": pid or None}, text if is_stopped else "No coordinator runs.")
 
 
 def _wait_until_stdin_closes(stop: Callable[[], None]) -> None:

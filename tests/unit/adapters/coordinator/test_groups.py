@@ -14,6 +14,7 @@ import pytest
 
 from remand.adapters.coordinator import protocol, remote_ledger, server
 from remand.adapters.coordinator.server import Coordinator, SchedulerCoordinator
+from remand.adapters.system.files import acquire_lock
 from remand.app.errors import EnvironmentFault
 from remand.app.ledger import Ledger, UnsyncedAnswers
 from remand.app.requests import Request
@@ -257,6 +258,18 @@ def test_who_is_asked_to_stop_says_who_it_is_answers_what_came_before_and_ends(
     assert remote_ledger.ask_status(path) is None
 
 
+def test_one_starts_although_a_command_is_just_looking_whether_its_lock_is_free(
+    ledger: SlowLedger, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "socket")
+    handle = acquire_lock(f"{path}.lock")
+    threading.Timer(0.03, os.close, (handle,)).start()
+
+    coordinator = Coordinator(cast(Ledger, ledger), path, lambda *_: (0, b"", b""))
+    coordinator.stop()
+    coordinator.serve()
+
+
 class StartedProcess:
     """A coordinator's process that listens at once, or never."""
 
@@ -282,13 +295,27 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SchedulerCoord
     return lambda path: SchedulerCoordinator(path, "module", "/", {})
 
 
+def test_a_scheduler_starts_its_own_in_place_of_one_behind_a_command(
+    scheduler: Callable[[str], SchedulerCoordinator],
+    behind: Callable[[float], threading.Thread],
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "socket")
+    serving = behind(3600.0)
+    scheduler(path).ensure()
+
+    assert len(StartedProcess.started) == 1
+    assert remote_ledger.ask_status(path, stops=True)
+    serving.join(PATIENCE)
+
+
 def test_a_scheduler_uses_the_coordinator_that_is_there_and_starts_its_own_once_that_has_ended(
     scheduler: Callable[[str], SchedulerCoordinator],
     behind: Callable[[float], threading.Thread],
     tmp_path: Path,
 ) -> None:
     path = str(tmp_path / "socket")
-    serving, found = behind(3600.0), scheduler(path)
+    serving, found = behind(0.0), scheduler(path)
     found.ensure()
     assert StartedProcess.started == []
 
