@@ -355,7 +355,7 @@ def test_an_event_that_was_put_into_the_tables_with_a_group_of_a_stranger_settle
     waiting = place.world.add("Waits for the part", depends_on=(T2,))
     forge(place, TaskCancelled(task_id=T2, reason="Done elsewhere"))
     place.edit("UPDATE task SET status = 'cancelled' WHERE id = ?", T2)
-    place.edit("UPDATE task SET due = '2020-01-01T00:00:00.000000Z' WHERE id = ?", T1)
+    place.edit("UPDATE task SET due_at = '2020-01-01T00:00:00.000000Z' WHERE id = ?", T1)
 
     place.world.add("Whatever comes next")
 
@@ -476,7 +476,7 @@ def test_a_task_that_only_a_row_has_is_none(place: Place) -> None:
     ((n, state),) = place.rows("SELECT n, state FROM task")
     other = json.loads(state) | {"id": "T-20261115-080000-000000ff"}
     place.edit(
-        "INSERT INTO task SELECT 99, ?, status, due, rank, line, barred, ?, marks FROM task WHERE n = ?",
+        "INSERT INTO task SELECT 99, ?, status, due_at, rank, line, barred, ?, marks FROM task WHERE n = ?",
         *(other["id"], json.dumps(other, separators=(",", ":")), n),
     )
 

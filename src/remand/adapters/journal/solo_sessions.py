@@ -87,7 +87,7 @@ class SoloSessions:
         if not (said == OFF and end):
             before = said or _NOTHING
         os.makedirs(os.path.dirname(self._switch), mode=0o700, exist_ok=True)
-        atomic_write(self._switch, f"{word} {until:.0f} {before}".encode(), mode=0o600)
+        atomic_write(self._switch, f"{word} {until:.3f} {before}".encode(), mode=0o600)
 
     def _read_switch(self) -> tuple[str, float, str]:
         """The word, until when it holds, and the word before it."""
