@@ -24,6 +24,7 @@ from remand.app.events.signatures import Signer, confirmed_events
 from remand.app.events.task_folds import rebuild_tables
 from remand.app.handler import RequestHandler
 from remand.app.ledger import Ledger
+from remand.app.log.verification import VerificationReport, verify_log
 from remand.domain.access.team import Actor
 from remand.domain.events.catalogue import Unknown, event_task_id
 from remand.domain.events.event import Event
@@ -314,6 +315,21 @@ def compare_with_base(ledger: Ledger) -> None:
     """Reads in what is new, and compares every event file with what the base has of it."""
     with ledger.change() as tx:
         ledger.read_published(tx, ledger.verifier(tx), list(ledger.event_files().values()))
+
+
+def verify_ledger(ledger: Ledger) -> VerificationReport:
+    """Checks the whole log, after every event file was compared with the base."""
+    compare_with_base(ledger)
+    with ledger.store.read() as tx:
+        return verify_log(
+            tx,
+            ledger.exchange,
+            ledger.marks,
+            ledger.clock,
+            ledger.verifier(tx),
+            skew=ledger.clock_skew,
+            note_progress=ledger.store.note_progress,
+        )
 
 
 def rebuild_from_files(ledger: Ledger) -> int:

@@ -13,8 +13,7 @@ import apsw
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import read_broken_gates
 from remand.app.gates.ports import SandboxReport
-from remand.app.log.repair import compare_with_base, find_events_ahead
-from remand.app.log.verification import verify_log
+from remand.app.log.repair import find_events_ahead, verify_ledger
 from remand.app.tasks.lookup import lost_names
 from remand.domain.access.team import Member
 from remand.domain.gate.gate import GatePolicy
@@ -254,18 +253,8 @@ def _checks(context: Context) -> Iterator[Check]:
     yield _configuration(context)
     with suppress(EnvironmentFault):
         yield from command_checks(opened.settings.settings().team)
-    compare_with_base(opened.ledger)
+    found = verify_ledger(opened.ledger)
     with opened.store.read() as tx:
-        ledger = opened.ledger
-        found = verify_log(
-            tx,
-            ledger.exchange,
-            ledger.marks,
-            ledger.clock,
-            ledger.verifier(tx),
-            skew=ledger.clock_skew,
-            note_progress=ledger.store.note_progress,
-        )
         conflicts = sum(len(task.inbox.conflicts) for task in tx.tasks.every())
     count = len(found.problems)
     yield Check(

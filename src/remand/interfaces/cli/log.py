@@ -14,7 +14,7 @@ from remand.app.events.missing_lines import Repair
 from remand.app.history.activity import REJECTION_EVENTS, event_text
 from remand.app.log import repair
 from remand.app.log.exchange import import_folder, publish_all, publish_task
-from remand.app.log.verification import state_digest, verify_log
+from remand.app.log.verification import state_digest
 from remand.domain.events.event import Event
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command
@@ -153,18 +153,8 @@ def _gist(event: Event) -> str:
 @command("log verify")
 def _verify(context: Context) -> Result:
     opened = context.opened_ledger
-    repair.compare_with_base(opened.ledger)
-    with opened.store.read() as tx:
-        ledger = opened.ledger
-        found = verify_log(
-            tx,
-            ledger.exchange,
-            ledger.marks,
-            ledger.clock,
-            ledger.verifier(tx),
-            skew=ledger.clock_skew,
-            note_progress=ledger.store.note_progress,
-        )
+    ledger = opened.ledger
+    found = repair.verify_ledger(ledger)
     if found.is_ledger_wrong:
         repair.restore_tables(ledger)
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
