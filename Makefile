@@ -3,7 +3,7 @@
 VENV := .venv
 STAMP := $(VENV)/.setup-stamp
 PYTHON := $(VENV)/bin/python
-TEST_PACKAGES := bubblewrap fish zsh
+TEST_PACKAGES := bubblewrap fish postgresql zsh
 LOCKS := requirements/bench.txt requirements/build.txt requirements/test.txt requirements/uv.txt
 
 # Where it is set, as in many container images, each start of Python compiles everything anew, and tests start thousands.

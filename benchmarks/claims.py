@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from statistics import median
 
-from benchmarks import postgres
 from benchmarks import queues as q
 from benchmarks.history import added, task_name, write_file
 from benchmarks.measure import Operation, Quiet, Times, interleaved, timed
@@ -24,6 +23,7 @@ from remand.app.requests import Request
 from remand.domain import commands as c
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutSet
+from remand.testing import postgres
 from remand.wiring.ledger import open_ledger
 
 LOCKED_OUT = 10_000

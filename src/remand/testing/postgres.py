@@ -1,4 +1,4 @@
-"""A PostgreSQL server for the peers that need one: thrown away afterwards, durable while it runs."""
+"""A private PostgreSQL server for tests, demonstrations and benchmarks: thrown away afterwards, durable while it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def server() -> Iterator[str]:
     """Runs a server on a private socket; gives what a client needs to connect, or nothing when there is none."""
     programs = _programs()
     if not programs:
-        print("PostgreSQL is not installed: its peers are left out (apt-get install postgresql).")
         yield ""
         return
     user = _user()
