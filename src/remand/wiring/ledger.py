@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from remand.adapters.coordinator import background_start, remote_ledger
 from remand.adapters.git import event_files, event_publisher
@@ -19,14 +21,22 @@ from remand.app.errors import LedgerReplaced
 from remand.app.events.control_files import ControlChanges
 from remand.app.ledger import Ledger
 from remand.app.requests import Acceptance, Answer, Request, is_valid_request
-from remand.app.settings import SettingsSource
+from remand.app.settings import DEFAULT_BASES, SettingsSource
 from remand.config import inherited_environment
 from remand.domain.ids import make_session_name
 from remand.wiring import after_call, gates
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
 
-__all__ = ["Gateway", "background_start", "find_place", "machine_keys", "open_at", "open_ledger"]
+__all__ = [
+    "Gateway",
+    "background_start",
+    "find_place",
+    "machine_keys",
+    "open_at",
+    "open_ledger",
+    "open_log_copy",
+]
 
 
 def open_ledger(folder: str = ".") -> OpenLedger:
@@ -34,8 +44,12 @@ def open_ledger(folder: str = ".") -> OpenLedger:
     return open_at(find_place(folder))
 
 
-def open_at(place: LedgerLocation) -> OpenLedger:
-    """Opens the ledger of a place. What it seldom needs is loaded and built when it does."""
+def open_at(place: LedgerLocation, state: str = "") -> OpenLedger:
+    """Opens the ledger of a place. What it seldom needs is loaded and built when it does.
+
+    `state` is the folder of the machine's key and marks, where it is not the usual one.
+    """
+    state = state or state_folder()
     clock, ids, repository = SystemClock(), RandomIds(), GitRepository(place)
     with event_files.say_what_cannot_be_written(place):
         event_files.prepare_got(place)
@@ -55,8 +69,8 @@ def open_at(place: LedgerLocation) -> OpenLedger:
             clock=clock,
             ids=ids,
             repository=repository,
-            marks=FileMarks(state_folder(), ledger_id, place.root),
-            keys=machine_keys(),
+            marks=FileMarks(state, ledger_id, place.root),
+            keys=machine_keys(state),
             rules=settings.rules,
             look_up=lambda rejection, task: gates.evidence_lookup(opened).look_up(rejection, task),
             gate_terms=lambda task, commit: (
@@ -77,9 +91,32 @@ def open_at(place: LedgerLocation) -> OpenLedger:
     return opened
 
 
-def machine_keys() -> FileKeys:
+def machine_keys(state: str = "") -> FileKeys:
     """The machine's key, kept outside every repository."""
-    return FileKeys(os.path.join(state_folder(), "keys"))
+    return FileKeys(os.path.join(state or state_folder(), "keys"))
+
+
+@contextmanager
+def open_log_copy(repository: GitRepository, base: str, commit: str) -> Iterator[OpenLedger]:
+    """Opens, for a while, what the event files of a base and of a commit say by the rules and keys of that base alone.
+
+    No key of this machine counts there, and nothing that the commit's branch has in the work tree is read.
+    """
+    from tempfile import TemporaryDirectory
+
+    place = repository.place
+    settings = SettingsSource(repository, place.root, place.common_dir).at_commit(base)
+    with TemporaryDirectory(prefix="remand-check-") as folder:
+        copy, state = os.path.join(folder, "copy"), os.path.join(folder, "state")
+        os.mkdir(copy)
+        branch = (settings.base if settings else "") or DEFAULT_BASES[0]
+        opened = open_at(event_files.make_log_copy(place, copy, branch, base, commit), state)
+        try:
+            opened.ledger.refresh()
+            yield opened
+        finally:
+            opened.store.close()
+            opened.ledger.close()
 
 
 class Gateway:

@@ -7,13 +7,15 @@ from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Actor
-from remand.domain.decisions.gates import has_progress
+from remand.domain.decisions.gates import MergeFacts, has_progress, require_release
 from remand.domain.events.reviews import EscalationOpened
 from remand.domain.events.tasks import LeaseExpired
 from remand.domain.events.work import GateAlerted, GateErrored, GatePassed, GateRejected
+from remand.domain.gate.control_files import ControlChange
 from remand.domain.gate.state import ANY_CAUSE, GateState, find_outages, update_gates
 from remand.domain.gate.verdict import GateStatus, Verdict
-from remand.domain.task import Status
+from remand.domain.refusals import Refused
+from remand.domain.task import Status, Task
 from remand.testing.builders import ALICE, BOB, H1, H2, LATER, SHA, T1, TREE, a_claim, a_task, task_claimed
 from tests.support.builders import LEAD, OTHER_SHA, THE_USER, a_result, a_verdict, decide_events, refusal_code
 from tests.unit.domain.done_claims import (
@@ -376,3 +378,59 @@ def test_a_rejection_that_shows_a_gate_to_be_broken_asks_the_user_about_that_gat
     asked = events[-1]
     assert isinstance(asked, EscalationOpened)
     assert asked.gates == ("lint",)
+
+
+# What may be merged.
+
+MERGE = MergeFacts(commit=SHA, tree=TREE, base="origin/main", gates_digest="p1")
+
+
+def released(**fields: Any) -> Task:
+    gates = GateState(status=GateStatus.PASSED, commit=SHA, tree=TREE, policy="p1", is_released=True)
+    return a_task(gates=update_gates(gates, **fields))
+
+
+def merge_refusal(*tasks: Task, facts: MergeFacts = MERGE) -> Refused:
+    with pytest.raises(Refused) as refused:
+        require_release(tasks, facts)
+    return refused.value
+
+
+def test_code_whose_gates_passed_may_be_merged_whatever_other_tasks_have_it() -> None:
+    unreleased = released(status=GateStatus.FAILED, is_released=False)
+
+    assert require_release([unreleased, released()], MERGE) == released()
+
+
+def test_code_without_a_verdict_that_counts_may_not_be_merged_and_the_reason_is_told() -> None:
+    assert merge_refusal().code == "not_measured"
+    doubted = merge_refusal(facts=replace(MERGE, doubts=("no key has signed it",)))
+    assert "in the log, but no key has signed it" in doubted.message
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (GateStatus.FAILED, "gate_rejected"),
+        (GateStatus.HELD, "gate_held"),
+        (GateStatus.ERRORED, "gate_errored"),
+        (GateStatus.PASSED, "gate_rejected"),
+    ],
+)
+def test_code_that_its_gates_did_not_release_may_not_be_merged(status: GateStatus, code: str) -> None:
+    """Also a verdict that passed by a finding's acceptance, which a reviewer has taken back since."""
+    assert merge_refusal(released(status=status, is_released=False)).code == code
+
+
+def test_code_that_was_measured_by_other_rules_than_the_bases_may_not_be_merged() -> None:
+    assert merge_refusal(released(policy="p0")).code == "not_measured"
+
+
+def test_code_beside_changes_of_the_ledgers_own_files_may_not_be_merged_until_they_are_accepted() -> None:
+    change = ControlChange(
+        commit=OTHER_SHA, paths=(".got/x",), name="got-1", text="the branch changes .got/x"
+    )
+    facts = replace(MERGE, commit=OTHER_SHA, control=change)
+
+    assert merge_refusal(released(), facts=facts).code == "control_changed"
+    assert require_release([released(accepted=("got-1",))], facts) == released(accepted=("got-1",))

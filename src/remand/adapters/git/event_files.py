@@ -18,6 +18,7 @@ from remand.adapters.git.command import (
 from remand.adapters.git.location import ROOT_NOTE, LedgerLocation
 from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
+from remand.app.events.control_files import MAX_FILE, MAX_READ
 from remand.app.ports import Rewrite
 from remand.domain.gate.control_files import ControlFile, is_control_path, is_event_file
 from remand.startup import TYPE_CHECKING
@@ -253,3 +254,36 @@ def _rows(text: str) -> Iterable[tuple[str, str, str, str]]:
             if row.endswith(".jsonl") and len(facts[2]) in _HASHES:
                 yield commit.strip(), os.path.basename(row), facts[2], facts[3]
             facts = []
+
+
+def make_log_copy(place: LedgerLocation, folder: str, branch: str, base: str, commit: str) -> LedgerLocation:
+    """A repository in an empty folder, with the base as its only branch and the event files of the base and of a commit.
+
+    It shares the place's objects and nothing else: no work tree, configuration or ledger that lies there is read.
+    """
+    failure = f"The log of {commit[:12]} cannot be read"
+    object_format = "sha256" if len(base) > 40 else "sha1"
+    query_git(
+        folder, "init", "-q", "--template=", f"--object-format={object_format}", folder, failure=failure
+    )
+    git_dir = os.path.join(folder, ".git")
+    os.makedirs(os.path.join(git_dir, "objects", "info"), exist_ok=True)
+    atomic_write(
+        os.path.join(git_dir, "objects", "info", "alternates"),
+        os.fsencode(os.path.join(place.common_dir, "objects")) + b"\n",
+    )
+    shallow = os.path.join(place.common_dir, "shallow")
+    if os.path.exists(shallow):
+        with open(shallow, "rb") as kept:
+            atomic_write(os.path.join(git_dir, "shallow"), kept.read())
+    query_git(folder, "update-ref", f"refs/heads/{branch}", base, failure=failure)
+    query_git(folder, "symbolic-ref", "HEAD", f"refs/heads/{branch}", failure=failure)
+    made = LedgerLocation(root=folder, worktree=folder, git_dir=git_dir, common_dir=git_dir)
+    os.makedirs(made.events)
+    control = GitControl(made)
+    files = {file.after: file for name in (base, commit) for file in control.event_files(name)}
+    for file, content in control.contents(files.values(), MAX_FILE, MAX_READ):
+        if content is None:
+            raise EnvironmentFault(f"{failure}: {file.path} is too large.")
+        atomic_write(os.path.join(made.events, f"{file.after.partition(' ')[2]}.jsonl"), content)
+    return made

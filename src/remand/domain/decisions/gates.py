@@ -36,7 +36,7 @@ from remand.domain.events.work import (
     SessionMeasured,
 )
 from remand.domain.facts import Facts
-from remand.domain.gate.control_files import ControlChange, is_control_finding
+from remand.domain.gate.control_files import NO_CHANGE, ControlChange, is_control_finding
 from remand.domain.gate.gate import gate_title
 from remand.domain.gate.state import (
     GATE_QUESTION,
@@ -58,6 +58,7 @@ from remand.domain.gate.verdict import (
     overall_status,
 )
 from remand.domain.instant import add_seconds
+from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.task import MAX_LEASE_SECONDS, Claim, Task, update_task
 from remand.domain.text.words import format_count
@@ -109,6 +110,51 @@ def verdict_refusal(verdict: Verdict, text: str) -> Refused:
     if verdict.status is GateStatus.HELD:
         return Refused("gate_held", text)
     return Refused("gate_errored" if verdict.status in UNMEASURED else "gate_rejected", text)
+
+
+class MergeFacts(Record, kw_only=True):
+    """What is known of a commit that is to be merged, by the rules and keys of the branch it goes to."""
+
+    commit: str
+    tree: str
+    base: str
+    """The branch it goes to, as the caller names it."""
+    gates_digest: str
+    doubts: tuple[str, ...] = ()
+    """Why each verdict on this code tree that no trusted key covers does not count."""
+    control: ControlChange = NO_CHANGE
+    """What the commit changes below `.got`."""
+
+
+def require_release(tasks: Sequence[Task], facts: MergeFacts) -> Task:
+    """The task whose gates have passed on the code tree of a commit; refuses to merge a commit that has none.
+
+    `remand gate check` asks this. The tasks are those whose last verdict that counts is on that code tree.
+    """
+    name = f"{facts.commit[:12]} (code tree {facts.tree[:12]})"
+    if not tasks:
+        why = f" A verdict on it is in the log, but {facts.doubts[0]}." if facts.doubts else ""
+        raise Refused(
+            "not_measured",
+            f"No verdict that a key trusted by {facts.base} signed is on {name}.{why} Submit this commit with"
+            " `remand task submit`, then `remand log publish --task ID` and push the branch.",
+        )
+    released = [task for task in tasks if task.gates.is_released]
+    if not released:
+        task, status = tasks[0], tasks[0].gates.status or GateStatus.STALE
+        blocking = ", ".join(task.gates.blocking) or "a reviewer's decision"
+        verdict = Verdict(status=status, commit=facts.commit, tree=facts.tree)
+        raise verdict_refusal(verdict, f"The gates of {task.id} have not passed on {name}: {blocking}.")
+    current = [task for task in released if task.gates.policy == facts.gates_digest]
+    if not current:
+        raise Refused(
+            "not_measured",
+            f"{facts.base} has other gate rules than those that {name} was measured by. Submit it again.",
+        )
+    settled = [task for task in current if not unsettled_control_changes(task, [facts.control])]
+    if not settled:
+        raise Refused("control_changed", f"{facts.commit[:12]} cannot be merged: {facts.control.text}.")
+    return settled[0]
 
 
 def require_new_change(task: Task, facts: Facts) -> None:

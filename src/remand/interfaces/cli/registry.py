@@ -54,6 +54,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "handoff rejection-response": CommandEntry("tasks.handoffs", "answer a rejection as the director", False),
     "handoff status": CommandEntry("tasks.handoffs", "show a handoff, its last rejection and the decision"),
     "gate run": CommandEntry("tasks.gates", "run the gates on a commit", False),
+    "gate check": CommandEntry(
+        "tasks.gates", "check that a trusted key signed a passing verdict on a commit's code", False
+    ),
     "gate history": CommandEntry("tasks.gates", "show gate results and the decisions on them", False),
     "gate report": CommandEntry("tasks.gates", "show the full report of a verdict", False),
     "gate wait": CommandEntry("tasks.gates", "wait for gates that are running in the background", False),

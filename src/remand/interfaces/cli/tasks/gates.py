@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from remand.app.events.signatures import confirmed_events
 from remand.app.gates.known_results import MeasurementTerms, note_measured_gates
 from remand.domain import commands as c
 from remand.domain.decisions import findings
-from remand.domain.decisions.gates import require_gates_table
+from remand.domain.decisions.gates import MergeFacts, require_gates_table, require_release
 from remand.domain.events import work
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import event_names
@@ -24,7 +25,10 @@ from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.tasks import sessions, verdicts
 from remand.interfaces.cli.tasks.views import find_task
+from remand.ledger.codec import decode_stored_line
 from remand.ledger.order import order_key
+from remand.ledger.signatures import Doubt
+from remand.wiring.ledger import open_log_copy
 
 VERDICT_EVENTS = (work.GatePassed, work.GateRejected, work.GateHeld, work.GateErrored)
 EVENTS = (*VERDICT_EVENTS, work.GateAlerted, work.FindingAccepted, work.FindingRefused, work.GateOverridden)
@@ -148,6 +152,68 @@ def _history_row(event: Any) -> dict[str, Any]:
         ],
         "says": text,
     }
+
+
+@command(
+    "gate check",
+    argument("commit", nargs="?", default="HEAD", help="the commit that is to be merged; HEAD by default"),
+    argument(
+        "--base", required=True, metavar="REF", help="the branch it goes to, whose rules and keys count"
+    ),
+)
+def _check(context: Context) -> Result:
+    """Says whether a commit may be merged, from the log that its branch carries and by the base alone."""
+    options, repository = context.arguments, context.gateway.repository
+    commit = require_commit(repository.commit(options.commit), options.commit)
+    base = require_commit(repository.commit(options.base), options.base)
+    with open_log_copy(repository, base.sha, commit.sha) as opened:
+        rules = opened.settings.rules()
+        require_gates_table(rules.gates)
+        with opened.store.read() as view:
+            measured = [task for task in view.tasks.every() if task.gates.tree == commit.tree]
+            doubts = tuple(
+                _DOUBTS[one.doubt].format(base=options.base, signer=one.signer)
+                for one in view.unconfirmed.every()
+                if _is_verdict_on(one.line, commit.tree)
+            )
+        control = opened.ledger.control.find_change(measured[0] if measured else None, commit.sha)
+        facts = MergeFacts(
+            commit=commit.sha,
+            tree=commit.tree,
+            base=options.base,
+            gates_digest=rules.gates_digest,
+            doubts=doubts,
+            control=control,
+        )
+        task = require_release(measured, facts)
+    data = {
+        "task_id": task.id,
+        "status": task.gates.status,
+        "commit": commit.sha,
+        "tree": commit.tree,
+        "base": base.sha,
+        "policy": task.gates.policy,
+        "tier": task.gates.tier,
+    }
+    return Result(data, f"{commit.sha[:12]} may be merged: the gates of {task.id} have passed on its code.")
+
+
+_DOUBTS = defaultdict(
+    lambda: "it does not count",
+    {
+        Doubt.UNSIGNED: "no key has signed it",
+        Doubt.UNKNOWN_SIGNER: "{base} does not trust the key {signer}, which has signed it",
+        Doubt.WRONG_SIGNATURE: "its signature by the key {signer} is wrong",
+        Doubt.REVOKED: "{base} no longer trusts the key {signer}, which has signed it",
+        Doubt.VOID: "it was declared void",
+    },
+)
+"""Why a verdict does not count, as people read it."""
+
+
+def _is_verdict_on(line: bytes, tree: str) -> bool:
+    event = decode_stored_line(line)
+    return isinstance(event, VERDICT_EVENTS) and event.verdict.tree == tree
 
 
 @command("gate report", argument("name", help="the report's name, as shown in a verdict"))
