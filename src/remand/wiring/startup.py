@@ -6,11 +6,12 @@ import os
 
 from remand.adapters.coordinator.protocol import MAX_CALL, CoordinatorUnavailable, forward_call
 from remand.adapters.gates import background_runs
-from remand.adapters.git import repository, snapshots
+from remand.adapters.git import repository, snapshots, submissions
 from remand.adapters.git.location import LedgerLocation, current_branch, ledger_id, locate
 from remand.adapters.journal import session_tasks, solo_sessions
 from remand.adapters.journal import writer as journal
 from remand.adapters.journal.session_tasks import SessionTask
+from remand.adapters.server import client as server
 from remand.adapters.stores import sqlite_views as views
 from remand.adapters.system.files import limit_lock_wait
 from remand.adapters.system.folders import LedgerFolders, socket_folder, state_folder
@@ -18,7 +19,7 @@ from remand.adapters.system.folders import LedgerFolders, socket_folder, state_f
 __all__ = ["MAX_CALL", "CoordinatorUnavailable", "LedgerLocation", "SessionTask", "background_runs"]
 __all__ += ["current_branch", "forward_call", "journal", "ledger_id", "limit_lock_wait", "locate"]
 __all__ += ["repository", "session_tasks", "snapshots", "socket_folder", "solo_sessions", "state_folder"]
-__all__ += ["views"]
+__all__ += ["LedgerFolders", "server", "submissions", "views"]
 
 
 def folders_of(place: LedgerLocation) -> LedgerFolders:

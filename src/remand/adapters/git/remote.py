@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from remand.adapters.git import command
+from remand.adapters.git.bare_repository import COSMETIC
 from remand.adapters.git.location import LedgerLocation
 from remand.app.errors import EnvironmentFault
 from remand.app.forge.ports import ForgeFault, ForgeFaultKind
@@ -95,6 +96,15 @@ INHERITED_VARIABLES = (
 """What git and ssh are told of the environment."""
 SSH = "ssh -oBatchMode=yes -oConnectTimeout=20"
 NOTHING = "0" * 40
+_PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules")
+_FETCH = (
+    "fetch",
+    "-q",
+    "--no-tags",
+    "--no-recurse-submodules",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+)
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DENIED = (
     "authentication failed",
@@ -167,11 +177,23 @@ class GitRemote:
             raise ForgeFault(ForgeFaultKind.REFUSED, f"{commit[:12]!r} or {over[:12]!r} is not a commit id.")
         done = self._run(
             commit,
-            *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules"),
+            *_PUSH,
             f"--force-with-lease={ref}:{over}",
             self._address.url,
             f"{commit}:{ref}",
         )
+        if done.returncode:
+            raise self._fault(done)
+
+    def push_ref(self, commit: str, ref: str) -> None:
+        """Sets a ref of our own there, whatever it was at."""
+        done = self._run(commit, *_PUSH, self._address.url, f"+{commit}:{ref}")
+        if done.returncode:
+            raise self._fault(done)
+
+    def fetch(self, ref: str, into: str) -> None:
+        """Takes what a ref there leads to into a ref of the repository. Raises ForgeFault; every object is checked."""
+        done = self._run(NOTHING, *_FETCH, self._address.url, f"+{ref}:{into}")
         if done.returncode:
             raise self._fault(done)
 
@@ -201,7 +223,9 @@ class GitRemote:
             kept = {
                 name: self._environment[name] for name in INHERITED_VARIABLES if name in self._environment
             }
-            is_far = arguments[0] in ("ls-remote", "push")
+            if arguments[0] == "fetch":  # what the repository has, and where it ends, is not fetched again
+                own["GIT_DIR"] = self._place.common_dir
+            is_far = arguments[0] in ("ls-remote", "push", "fetch")
             given = self._settings() if is_far else {}
             whole = kept | command.SAFE | own | given
             try:
@@ -220,6 +244,9 @@ class GitRemote:
             ("http.lowSpeedLimit", "1000"),
             ("http.lowSpeedTime", "30"),
             ("credential.helper", ""),
+            ("core.hooksPath", os.devnull),
+            ("fetch.fsckObjects", "true"),
+            *((f"fetch.fsck.{name}", "ignore") for name in COSMETIC),
         ]
         if access.token and address.origin and address.origin == access.origin:
             word = b64encode(f"{access.user}:{access.token}".encode()).decode()

@@ -9,7 +9,7 @@ import sys
 from remand.app import errors
 from remand.app.reminders import log_warning, reminder
 from remand.app.scheduler.agent_socket import find_agent_socket
-from remand.interfaces.cli import context
+from remand.interfaces.cli import context, server_calls
 from remand.interfaces.cli import main as cli
 from remand.interfaces.cli.agent_socket import client
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
@@ -59,6 +59,8 @@ def run(arguments: list[str]) -> int:
     agent_socket = find_agent_socket(os.environ)
     if agent_socket and not client.is_local(call):
         return client.run(agent_socket, call, arguments, _forwarded_settings())
+    if os.environ.get("REMAND_SERVER") and not server_calls.is_local(call):
+        return server_calls.run(call, _forwarded_settings(), os.environ)
     forwarded = _forward_to_coordinator(call, arguments)
     if forwarded is not None:
         return forwarded

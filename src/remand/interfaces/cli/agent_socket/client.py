@@ -8,7 +8,11 @@ from importlib import import_module
 from itertools import islice
 
 from remand.interfaces.cli.registry import COMMANDS, CommandCall
+from remand.startup import TYPE_CHECKING
 from remand.wiring import startup
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 LOCAL = ("", "help", "--version", "completion", "mcp")
 """What needs no ledger, or has each of its calls come by here."""
@@ -18,6 +22,8 @@ LONGEST = 7200.0
 SHORT = 120.0
 USAGE, ENVIRONMENT = 2, 3
 _VALUED = ("-C", "--as", "--key")
+_FILES = (("handoff reject", "--from"), ("simulate", "--policy"))
+"""Options that name a file, which is sent whole."""
 SOCKET_CLOSED = "The agent socket of this run is closed ({why}): {socket}. The run has ended, or its scheduler has stopped, so calls have no effect any more. Stop; commits are kept."
 
 
@@ -35,14 +41,14 @@ def run(socket: str, call: CommandCall, arguments: list[str], settings: list[str
     entry = COMMANDS.get(call.command)
     patience = SHORT if entry is None or entry.may_be_forwarded else LONGEST
     try:
-        arguments, given = _resolve_arguments(call, arguments)
+        arguments, given = resolve_arguments(call, arguments)
         code, output, errors = startup.forward_call(
             socket, _working_folder(), settings, arguments, given=given, patience=patience
         )
     except UnusableValue as error:
-        return _report_failure(call, "usage", str(error), USAGE)
+        return report_failure(call, "usage", str(error), USAGE)
     except startup.CoordinatorUnavailable as error:
-        return _report_failure(
+        return report_failure(
             call, "environment", SOCKET_CLOSED.format(why=error, socket=socket), ENVIRONMENT
         )
     sys.stdout.buffer.write(output)
@@ -51,7 +57,7 @@ def run(socket: str, call: CommandCall, arguments: list[str], settings: list[str
     return code
 
 
-def _resolve_arguments(call: CommandCall, arguments: list[str]) -> tuple[list[str], bytes]:
+def resolve_arguments(call: CommandCall, arguments: list[str]) -> tuple[list[str], bytes]:
     """The arguments with texts in place of files and standard input, which only the agent can read, and a whole record."""
     found: list[str] = []
     given = b""
@@ -62,22 +68,34 @@ def _resolve_arguments(call: CommandCall, arguments: list[str]) -> tuple[list[st
             found += [item, *map(_text, items)]
         elif item in _VALUED:
             found += [item, *islice(items, 1)]
-        elif name == "--from" and call.command == "handoff reject":
+        elif (call.command, name) in _FILES:
             sources = [value] if is_joined else list(islice(items, 1))
             given = "".join(_text(source, is_file=True) for source in sources).encode("utf-8", "replace")
-            found += ["--from", *("-" for _ in sources)]
+            found += [name, *("-" for _ in sources)]
         elif is_joined and name.startswith("--"):
             found.append(f"{name}={_text(value)}")
         else:
             found.append(_text(item))
     size = len(given) + sum(len(text.encode("utf-8", "surrogateescape")) + 1 for text in found)
     if size > startup.MAX_CALL:
-        raise UnusableValue(
-            f"The call has {size} bytes; the agent socket takes at most {startup.MAX_CALL}. Shorten it."
-        )
+        raise UnusableValue(f"The call has {size} bytes; at most {startup.MAX_CALL} are taken. Shorten it.")
     if any("\0" in text for text in found):
         raise UnusableValue("A text contains a NUL character. Remove it.")
     return found, given
+
+
+def without_options(words: Sequence[str], options: Collection[str]) -> list[str]:
+    """The words of a call without some options and their values."""
+    kept: list[str] = []
+    items = iter(words)
+    for item in items:
+        if item == "--":
+            return [*kept, item, *items]
+        if item in options:
+            next(items, None)
+        elif item.partition("=")[0] not in options:
+            kept.append(item)
+    return kept
 
 
 def _text(value: str, *, is_file: bool = False) -> str:
@@ -108,7 +126,8 @@ def _require_length(text: str, where: str) -> str:
     return text
 
 
-def _report_failure(call: CommandCall, kind: str, message: str, code: int) -> int:
+def report_failure(call: CommandCall, kind: str, message: str, code: int) -> int:
+    """Prints why a call was not sent or answered, and returns its exit code."""
     if call.is_json:
         json = import_module("json")  # loaded only when something fails
         sys.stdout.write(json.dumps({"error": kind, "message": message}) + "\n")

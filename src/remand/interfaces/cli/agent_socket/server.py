@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from remand.domain.access import agent_calls
 from remand.domain.events.event import KnownBy
 from remand.domain.refusals import Refused, restore_refusal
 from remand.interfaces.cli import main
+from remand.interfaces.cli.agent_socket import client
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import command_parser, unknown_command_message
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
@@ -114,21 +115,7 @@ def build_arguments(caller: AgentCaller, call: CommandCall, settled: Mapping[str
             f"agent-{sha256(f'{caller.run_id} {call.key}'.encode('utf-8', 'replace')).hexdigest()[:40]}",
         ]
     own = [f"{name}={value}" for name, value in settled.items()]
-    return [*common, *call.command.split(" "), *own, *_without_options(call.rest, settled)]
-
-
-def _without_options(words: Sequence[str], options: Mapping[str, str]) -> list[str]:
-    """The words of a call without some options and their values."""
-    kept: list[str] = []
-    items = iter(words)
-    for item in items:
-        if item == "--":
-            return [*kept, item, *items]
-        if item in options:
-            next(items, None)
-        elif item.partition("=")[0] not in options:
-            kept.append(item)
-    return kept
+    return [*common, *call.command.split(" "), *own, *client.without_options(call.rest, settled)]
 
 
 def is_hook(arguments: list[str]) -> bool:

@@ -1,0 +1,348 @@
+"""Calls of the command line over HTTP: where the server is, by which token, and what a lost answer means. Every command starts here, so it loads almost nothing."""
+
+from __future__ import annotations
+
+import os
+from _socket import (
+    AF_INET6,
+    IPPROTO_TCP,
+    SO_KEEPALIVE,
+    SOCK_STREAM,
+    SOL_SOCKET,
+    TCP_KEEPCNT,
+    TCP_KEEPIDLE,
+    TCP_KEEPINTVL,
+    TCP_NODELAY,
+    getaddrinfo,
+    socket,
+)
+from binascii import crc32
+from importlib import import_module
+from time import monotonic, sleep
+
+from remand.app import hook_calls
+from remand.startup import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+SERVER, TOKEN, TOKEN_FILE, CA, WAIT = (
+    *("REMAND_SERVER", "REMAND_TOKEN", "REMAND_TOKEN_FILE", "REMAND_CA", "REMAND_SERVER_WAIT"),
+)
+VARIABLES = (SERVER, TOKEN, TOKEN_FILE, CA, WAIT)
+"""What a process that speaks to the server is given of its environment."""
+CALLS = "/api/calls"
+CONNECT_SECONDS = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
+"""Seconds between two tries: the first, then twice as long each time, up to the longest."""
+MAX_ANSWER = hook_calls.MAX_PAYLOAD
+MAX_TOKEN = 4096
+OK = 200
+AWAY = (429, 502, 503, 504)
+"""Answers of a server, or of a proxy before it, that is not ready: the same call may be carried out later."""
+_PORTS = {"http": 80, "https": 443}
+
+
+class ServerUnavailable(Exception):  # noqa: N818 - it is the server that is away
+    """The server cannot be reached, or went away before it answered. Nobody knows whether the call was carried out."""
+
+
+class UnusableServer(Exception):  # noqa: N818 - what is wrong is the setting
+    """The address, token or certificate in the environment cannot be used, with what to do about it."""
+
+
+class CallDenied(Exception):  # noqa: N818 - the server's word
+    """The server did not carry a call out: because of the token, or of the call's form. Has a refusal's code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ServerAddress:
+    """Where the server is."""
+
+    __slots__ = ("host", "is_secure", "port", "prefix", "url")
+
+    def __init__(self, url: str) -> None:
+        """Reads an address strictly; plain HTTP is for this machine alone, since a token goes along."""
+        scheme, _, rest = url.partition("://")
+        where, _, prefix = rest.partition("/")
+        host, port = _split_port(where)
+        is_plain = url.isascii() and url.isprintable() and not set("@?#\\ ") & set(url)
+        if scheme not in _PORTS or not host or not is_plain or not (port == "" or port.isdecimal()):
+            raise UnusableServer(f"{SERVER} is not an address. Write it as https://HOST[:PORT].")
+        if scheme == "http" and not _is_loopback(host):
+            raise UnusableServer(
+                f"{SERVER} is plain HTTP to another machine, over which no token is sent. Use https://{where}."
+            )
+        self.url = url.rstrip("/")
+        self.host = host
+        self.port = int(port or _PORTS[scheme])
+        self.is_secure = scheme == "https"
+        self.prefix = f"/{prefix.rstrip('/')}" if prefix.rstrip("/") else ""
+
+    @property
+    def ledger_id(self) -> str:
+        """What names the folders in which this machine notes things about the server's ledger."""
+        return f"server-{crc32(self.url.encode('ascii')):08x}"
+
+    @property
+    def authority(self) -> str:
+        named = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{named}:{self.port}"
+
+
+def _split_port(where: str) -> tuple[str, str]:
+    if where.startswith("["):
+        host, _, port = where[1:].partition("]")
+        return host, port.removeprefix(":")
+    host, _, port = where.partition(":")
+    return host, port
+
+
+def _is_loopback(host: str) -> bool:
+    parts = host.split(".")
+    is_ipv4 = len(parts) == 4 and all(part.isdecimal() for part in parts) and parts[0] == "127"
+    return is_ipv4 or host in ("localhost", "::1")
+
+
+class ServerAnswer:
+    """An answer over HTTP."""
+
+    __slots__ = ("body", "status")
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status = status
+        self.body = body
+
+
+class ServerClient:
+    """The way to a server. Raises UnusableServer when the environment does not describe one that can be used."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.address = ServerAddress(environment.get(SERVER, ""))
+        self._token = _read_token(environment)
+        self._ca = environment.get(CA, "")
+        self._tls: Any = None
+
+    def call(self, fields: dict[str, object], key: str, *, patience: float) -> tuple[int, bytes, bytes]:
+        """Has the server run a call of the command line once; gives exit code, output and errors.
+
+        Raises ServerUnavailable or CallDenied. Under one key a call may be sent again: it is carried out once.
+        """
+        answered = self.request(
+            "POST",
+            CALLS,
+            hook_calls.compose(fields).encode("ascii"),
+            patience=patience,
+            headers=(("Content-Type", "application/json"), ("Idempotency-Key", key)),
+        )
+        found = hook_calls.parse(answered.body)
+        code, output, errors = found.first("code"), found.first("output"), found.first("errors")
+        if not isinstance(code, int) or not isinstance(output, str) or not isinstance(errors, str):
+            raise ServerUnavailable(
+                f"{self.address.url} gave no valid answer ({found.is_broken or 'no output'})"
+            )
+        return code, _encode(output), _encode(errors)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        patience: float,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> ServerAnswer:
+        """One request; what is no success is raised, as ServerUnavailable or CallDenied."""
+        rows = [
+            f"{method} {self.address.prefix}{path} HTTP/1.1",
+            f"Host: {self.address.authority}",
+            f"Authorization: Bearer {self._token}",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
+            *(f"{name}: {value}" for name, value in headers),
+        ]
+        try:
+            answered = self._exchange("\r\n".join([*rows, "", ""]).encode("ascii") + body, patience)
+        except TimeoutError:
+            raise ServerUnavailable(f"{self.address.url} did not answer in time") from None
+        except (OSError, ValueError) as error:
+            if type(error).__name__ == "SSLCertVerificationError":
+                raise UnusableServer(
+                    f"The certificate of {self.address.url} is not trusted ({error}). {CA} names a file with that of its authority."
+                ) from None
+            raise ServerUnavailable(f"{self.address.url}: {error}") from None
+        if not OK <= answered.status < OK + 100:
+            raise _failure(answered, self.address.url)
+        return answered
+
+    def _exchange(self, request: bytes, patience: float) -> ServerAnswer:
+        connection = self._connect()
+        try:
+            connection.settimeout(patience)
+            connection.sendall(request)
+            return read_answer(connection.recv)
+        finally:
+            connection.close()
+
+    def _connect(self) -> Any:
+        """A connection to the first address of the host that takes one."""
+        fault: OSError | None = None
+        for family, _, _, _, where in getaddrinfo(self.address.host, self.address.port, 0, SOCK_STREAM):
+            connection: Any = self._new_socket(family)
+            connection.settimeout(CONNECT_SECONDS)
+            try:
+                connection.connect(where)
+                _keep_alive(connection)
+                if not self.address.is_secure:
+                    _require_loopback(connection, family)
+                    return connection
+                return self._tls_context().wrap_socket(connection, server_hostname=self.address.host)
+            except OSError as error:
+                connection.close()
+                fault = error
+        raise fault or OSError("the host has no address")
+
+    def _new_socket(self, family: int) -> Any:
+        """A socket. The plain one of the C module is enough without TLS, and loads nothing."""
+        return (
+            import_module("socket").socket(family, SOCK_STREAM)
+            if self.address.is_secure
+            else socket(family, SOCK_STREAM)
+        )
+
+    def _tls_context(self) -> Any:
+        if self._tls is None:
+            try:
+                self._tls = import_module("ssl").create_default_context(cafile=self._ca or None)
+            except OSError as error:
+                raise UnusableServer(f"{CA} names no file of certificates ({error}).") from None
+        return self._tls
+
+
+def retry_while_away(call: Callable[[], T], seconds: float, report: Callable[[ServerUnavailable], None]) -> T:
+    """Makes a call, and again while the server is away, for so long at most; raises ServerUnavailable after that.
+
+    Whoever waits is told once. The call is the same each time, with its key, so that an answer that was lost is given again.
+    """
+    until, pause, is_told = monotonic() + seconds, FIRST_PAUSE, False
+    while True:
+        try:
+            return call()
+        except ServerUnavailable as away:
+            if monotonic() + pause > until:
+                raise
+            if not is_told:
+                report(away)
+            is_told = True
+        sleep(pause * (0.5 + os.urandom(1)[0] / 512))  # spread, so that hosts do not come back all at once
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def wait_seconds(environment: Mapping[str, str], usual: float) -> float:
+    """How long a command waits for a server that is away: as the environment says, else the usual time."""
+    try:
+        return max(0.0, float(environment.get(WAIT, "") or usual))
+    except ValueError:
+        raise UnusableServer(f"{WAIT} is not a number of seconds.") from None
+
+
+def _read_token(environment: Mapping[str, str]) -> str:
+    """The token: from the environment, else from a file that only this user may read."""
+    token, path = environment.get(TOKEN, ""), environment.get(TOKEN_FILE, "")
+    if not token and path:
+        try:
+            with open(path, encoding="ascii") as file:
+                status = os.fstat(file.fileno())
+                token = file.read(MAX_TOKEN).strip()
+        except (OSError, ValueError) as error:
+            raise UnusableServer(f"The token file {path} cannot be read: {error}.") from None
+        if status.st_mode & 0o077 or status.st_uid != os.getuid():
+            raise UnusableServer(f"The token file {path} can be read by others. Run `chmod 600 {path}`.")
+    if not token:
+        raise UnusableServer(
+            f"{SERVER} is set, but neither {TOKEN} nor {TOKEN_FILE} is. `remand token create` on the server makes one."
+        )
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise UnusableServer(f"{TOKEN} is not a token.")
+    return token
+
+
+def _keep_alive(connection: Any) -> None:
+    """Has a link that was cut noticed within a minute, however long the call may take."""
+    connection.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+    connection.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+    for option, value in ((TCP_KEEPIDLE, 20), (TCP_KEEPINTVL, 5), (TCP_KEEPCNT, 6)):
+        connection.setsockopt(IPPROTO_TCP, option, value)
+
+
+def _require_loopback(connection: Any, family: int) -> None:
+    """Refuses a name such as localhost that leads elsewhere: a token is about to be sent in the clear."""
+    peer = connection.getpeername()[0]
+    if not (peer == "::1" if family == AF_INET6 else peer.startswith("127.")):
+        raise OSError(f"{peer} is another machine")
+
+
+def read_answer(receive: Callable[[int], bytes]) -> ServerAnswer:
+    """Reads a whole answer from a connection; raises OSError or ValueError when it is cut off or is none."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += _part(receive, len(data))
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *rows = head.decode("latin-1").split("\r\n")
+    headers = {name.strip().lower(): value.strip() for name, _, value in (row.partition(":") for row in rows)}
+    status = int(first.split(" ")[1]) if first.startswith("HTTP/1.") and " " in first else 0
+    if not status:
+        raise ValueError("it does not speak HTTP")
+    chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+    length = int(headers["content-length"]) if "content-length" in headers else -1
+    parts, size = [body], len(body)
+    while True:
+        if chunked and (whole := _join_chunks(b"".join(parts))) is not None:
+            return ServerAnswer(status, whole)
+        if not chunked and 0 <= length <= size:
+            return ServerAnswer(status, b"".join(parts)[:length])
+        if length < 0 and not chunked:
+            raise ValueError("the answer does not say how long it is")
+        parts.append(_part(receive, size))
+        size += len(parts[-1])
+
+
+def _part(receive: Callable[[int], bytes], size: int) -> bytes:
+    if size > MAX_ANSWER:
+        raise ValueError(f"the answer has more than {MAX_ANSWER} bytes")
+    part = receive(1 << 18)
+    if not part:
+        raise ValueError("it went away before it had answered")
+    return part
+
+
+def _join_chunks(data: bytes) -> bytes | None:
+    """The body of an answer that came in chunks; None while the last one is missing."""
+    found: list[bytes] = []
+    at = 0
+    while (end := data.find(b"\r\n", at)) >= 0:
+        size = int(data[at:end].split(b";")[0], 16)
+        if not size:
+            return b"".join(found)
+        found.append(data[end + 2 : end + 2 + size])
+        at = end + 2 + size + 2
+    return None
+
+
+def _failure(answered: ServerAnswer, url: str) -> CallDenied | ServerUnavailable:
+    """What a server said instead of carrying a call out, from its problem details."""
+    found = hook_calls.parse(answered.body)
+    text = found.text("detail", "message", "title")
+    if answered.status in AWAY:
+        return ServerUnavailable(f"{url} answered {answered.status}{f', {text}' if text else ''}")
+    return CallDenied(found.text("code") or "not_authorised", text or f"{url} answered {answered.status}.")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
