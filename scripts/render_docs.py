@@ -1,10 +1,11 @@
-"""Writes the pages of docs/ that follow from the code: lifecycle, commands and refusals."""
+"""Writes the pages of docs/ that follow from the code: lifecycle, commands, refusals, and who may call what of a server."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from remand.domain.access.tokens import CALLS, TokenRole
 from remand.domain.refusals import MEANINGS
 from remand.domain.registry import RULES
 from remand.domain.task import TERMINAL, TRANSITIONS, Status
@@ -84,7 +85,24 @@ def refusals() -> str:
     return "\n".join(rows) + "\n"
 
 
-PAGES = {"lifecycle.md": lifecycle, "commands.md": commands, "refusals.md": refusals}
+_TABLE_START, _TABLE_END = "<!-- table of calls -->\n", "<!-- end of the table -->\n"
+
+
+def tokens() -> str:
+    """The page about tokens, its table made anew."""
+    before, _, rest = _text(DOCS / "tokens.md").partition(_TABLE_START)
+    after = rest.partition(_TABLE_END)[2]
+    roles = [role.value for role in TokenRole]
+    rows = ["", f"| call | {' | '.join(roles)} |", f"|---|{'---|' * len(roles)}"]
+    for name in sorted(name for name, allowed in CALLS.items() if allowed):
+        marks = " | ".join("yes" if role in CALLS[name] else "" for role in TokenRole)
+        rows.append(f"| `{name}` | {marks} |")
+    alone = ", ".join(f"`{name}`" for name in sorted(CALLS) if not CALLS[name])
+    rows += ["", f"On the machine itself alone, and by no token: {alone}.", ""]
+    return f"{before}{_TABLE_START}{chr(10).join(rows)}{_TABLE_END}{after}"
+
+
+PAGES = {"lifecycle.md": lifecycle, "commands.md": commands, "refusals.md": refusals, "tokens.md": tokens}
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from remand.ledger.legacy import _READERS
 PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
 KINDS = tuple(str(kind.__struct_config__.tag) for kind in NATIVE)
 ASKS: dict[str, type[c.Command]] = {ask.__name__: ask for ask in RULES}
-NO_ASK = {"log.import": "user", "node.delete": "nobody"}
+NO_ASK = {"log.import": "user", "node.delete": "nobody", "token.revoke": "user, the member that it is for"}
 """Kinds that no ask leads to, and who writes them all the same."""
 OF_THE_AGENT = (
     c.ClaimTask,

@@ -121,6 +121,7 @@ class RequestHandler:
         task = self._task(request.command, said, actor)
         team, people, lookup = self._team_lookup(task)
         actor = actor or team.actor(people.recorded_name(said), confined=request.confined)
+        actor = actor if request.roles is None else actor.limit(request.roles)
         command = self._with_canonical_names(request.command, actor, people)
         now = self._clock.now()
         facts = lookup.facts(command, task, now, seen)
@@ -155,9 +156,9 @@ class RequestHandler:
             self._teams_by_names[names] = found
         return found
 
-    def record_events(self, events: Sequence[Event], actor: Actor) -> None:
+    def record_events(self, events: Sequence[Event], actor: Actor, known_by: KnownBy = KnownBy.WORD) -> None:
         """Keeps events that belong to no task."""
-        known_by = KnownBy.UNSAID if actor is THE_COORDINATOR else KnownBy.WORD
+        known_by = KnownBy.UNSAID if actor is THE_COORDINATOR else known_by
         self._record(None, events, actor, RequestOrigin(known_by=known_by))
 
     def settle_due(self) -> None:

@@ -129,6 +129,8 @@ class Ledger(LogFiles):
         self._sync_lock = threading.Lock()
         self.written = 0
         """How many events were written through this object."""
+        self.log_changes = 0
+        """How many changes were made through this object to what belongs to no task."""
 
     def close(self) -> None:
         """Lets go of the files that are held open. The store is closed by who opened it."""
@@ -469,11 +471,18 @@ class Ledger(LogFiles):
     ) -> None:
         """Makes a change to the log that only the user may ask for: `prepare` gathers its events in the handler."""
         require_user(actor)
+        self.change_log(prepare, follow)
+
+    def change_log(
+        self, prepare: Callable[[RequestHandler, Signer], object], follow: FollowUp = do_nothing
+    ) -> None:
+        """Makes a change to the log of events that belong to no task: `prepare` decides and gathers them in the handler."""
         self._file_stamp = None
         with self._write_transaction(follow) as (_, signer, handler):
             prepare(handler, signer)
         if handler.entries:
             self.sync(handler.end)
+        self.log_changes += 1
 
     @contextmanager
     def change(self) -> Iterator[Transaction]:

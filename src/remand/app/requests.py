@@ -9,7 +9,7 @@ import msgspec
 
 from remand.domain.access.agent_calls import require_environment_name
 from remand.domain.access.keys import PublicKey, Trust, is_untrusted
-from remand.domain.access.team import USER, Team
+from remand.domain.access.team import USER, Role, Team
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import Policy
 from remand.domain.record import Record
@@ -29,6 +29,8 @@ class Request(Record, kw_only=True):
     """The branch checked out where it was given."""
     known_by: KnownBy = KnownBy.UNSAID
     """How it is known who gives it; empty: by their own word."""
+    roles: tuple[Role, ...] | None = None
+    """Which of the actor's roles the caller's token lets it use; None: all."""
 
 
 class Acceptance(Record, kw_only=True):

@@ -8,12 +8,15 @@ from remand.domain.events import reviews, tasks, work
 from remand.domain.events.catalogue import Unknown, event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.log import (
+    TOKENS,
     EventsVoided,
     LinesGivenUp,
     LinesImported,
     PauseBegun,
     PauseEnded,
     SessionAdopted,
+    TokenCreated,
+    TokenRevoked,
 )
 from remand.domain.gate.state import find_outages
 from remand.domain.ids import parse_task_id
@@ -54,6 +57,8 @@ _TEMPLATES: dict[type[Event], str] = {
     tasks.TaskAdded: "was added: {0.data.title}",
     PauseBegun: "sessions may stop unmeasured until {0.until}",
     PauseEnded: "the pause was ended",
+    TokenCreated: "{0.member} was given the token {0.token_id} as {0.role}",
+    TokenRevoked: "the token {0.token_id} was revoked",
     tasks.TaskEdited: "was edited",
     tasks.TaskDeleted: "was removed by a GoT tool",
     tasks.TaskClaimed: "{0.agent} took it, attempt {0.attempt}",
@@ -186,7 +191,7 @@ def _reason_suffix(reason: object) -> str:
 
 
 def activity_entry(event: Event, label: str = "", *, is_unconfirmed: bool = False) -> ActivityEntry:
-    task = event_task_id(event)
+    task = event_task_id(event).removeprefix(TOKENS)
     return ActivityEntry(
         at=event.ts,
         event=event.name,

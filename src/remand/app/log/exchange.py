@@ -17,7 +17,7 @@ from remand.app.ledger import Ledger
 from remand.app.ports import Exchange
 from remand.domain.access.team import Actor
 from remand.domain.events.catalogue import event_task_id
-from remand.domain.events.log import VOIDS, EventsVoided, LinesImported
+from remand.domain.events.log import TOKENS, VOIDS, EventsVoided, LinesImported
 from remand.domain.ids import make_session_name
 from remand.domain.instant import Instant
 from remand.domain.task import Task
@@ -162,12 +162,16 @@ def _adoption_groups(tx: Transaction, session: str, ids: Collection[str]) -> Ite
             yield kept
 
 
+_EVERYBODYS = ("", TOKENS)
+"""What stands in place of a task for events that concern every reader: a revoked token counts nowhere."""
+
+
 def _session_lines_up_to(
     tx: Transaction, session: str, end: int, events: dict[str, bytes], present: Collection[bytes]
 ) -> Iterator[bytes]:
     found = (*tx.groups.of_session(session, 1, end), *_adoption_groups(tx, session, events))
     groups = [kept for kept in found if not kept.doubt]
-    if any(not name.task for kept in groups for name in kept.group.events):
+    if any(name.task in _EVERYBODYS for kept in groups for name in kept.group.events):
         events = events | _lines_without_task(tx, session)
     for kept in groups:
         lines = (kept.line, *(events[name.id] for name in kept.group.events if name.id in events))
@@ -177,7 +181,7 @@ def _session_lines_up_to(
 
 def _lines_without_task(tx: Transaction, session: str) -> dict[str, bytes]:
     found = ((codec.decode_stored_line(line), line) for line in tx.events.lines(session))
-    return {event.meta.id: line for event, line in found if not event_task_id(event)}
+    return {event.meta.id: line for event, line in found if event_task_id(event) in _EVERYBODYS}
 
 
 def _legacy_lines(tx: Transaction) -> Iterator[bytes]:

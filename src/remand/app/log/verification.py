@@ -23,7 +23,7 @@ from remand.app.events.task_folds import Fold, without_garbage_collection
 from remand.app.ports import Clock, Exchange, SessionMarks
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
-from remand.domain.events.log import VOIDS, MissingLines
+from remand.domain.events.log import NO_TASKS, MissingLines
 from remand.domain.instant import Instant, is_clock_ahead, latest_event_time
 from remand.domain.policy import Policy
 from remand.domain.record import Record
@@ -59,7 +59,7 @@ def state_digest(tx: Transaction) -> tuple[str, int]:
         if doubt not in (Doubt.NONE, Doubt.VOID):
             continue
         count += 1
-        if doubt or event_task_id(event) in ("", VOIDS):
+        if doubt or event_task_id(event) in NO_TASKS:
             loose.append(event.meta.id)
     whole.update("".join(sorted(loose)).encode())
     return whole.hexdigest(), count

@@ -163,6 +163,10 @@ class Actor(Record, kw_only=True):
         """True when the actor has one of the roles."""
         return any(role in self.roles for role in roles)
 
+    def limit(self, roles: Iterable[Role]) -> Actor:
+        """The same with no other roles than these."""
+        return replace(self, roles=self.roles.intersection(roles))
+
 
 class Member(Record, kw_only=True):
     """One member of the team, as `remand.toml` names it."""

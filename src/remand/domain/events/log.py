@@ -115,3 +115,30 @@ class PauseBegun(Event, tag="pause.begin", kw_only=True):
 
 class PauseEnded(Event, tag="pause.end", kw_only=True):
     """The user ended the pause."""
+
+
+class TokenCreated(Event, tag="token.create", kw_only=True):
+    """The user gave out a token by which a member, a worker or a host is known to the server."""
+
+    token_id: str
+    sha256: str
+    """The hash of the whole token, which is written nowhere."""
+    member: str
+    """Whose it is: the member's name; for a worker or a host, the machine's."""
+    role: str
+    starts: tuple[str, ...] = ()
+    """For a host: the members that it may start and speak for."""
+    expires_at: Instant
+
+
+class TokenRevoked(Event, tag="token.revoke", kw_only=True):
+    """A token no longer counts, and never will again."""
+
+    token_id: str
+    reason: str = ""
+
+
+TOKENS = "log.token"
+"""Stands in place of a task for the events of tokens, so that they are found and their signatures verified."""
+NO_TASKS = ("", VOIDS, TOKENS)
+"""What stands in place of a task for events that belong to none."""

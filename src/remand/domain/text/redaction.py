@@ -20,6 +20,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "private key",
         r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:(?!-----)[\s\S]){0,20000}(?:-----END [A-Z0-9 ]{0,40}-----)?",
     ),
+    ("Remand token", r"\brmd_[0-9]{8}-[0-9]{6}-[0-9a-f]{8}_[A-Za-z0-9_\-]{20,}"),
     ("GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{22,255})"),
     ("GitLab token", r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_\-]{16,}"),
     ("AWS key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
@@ -38,7 +39,7 @@ _SECRET_KEY = rf"(?i).*(?:{_NAME})"
 _ID = lazy_pattern(r"[A-Z]-[0-9]{8}-")
 _HINTS = word_list("""
 key token secret passw bearer basic ghp_ gho_ ghu_ ghs_ ghr_ github_pat glpat- gldt- glrt- glcbt- glptt- glft- glsoat-
-akia asia abia acca aiza xox hooks.slack sk_ sk- rk_ npm_ pypi- eyj ://
+akia asia abia acca aiza xox hooks.slack sk_ sk- rk_ npm_ pypi- eyj rmd_ ://
 """)
 _HINT = rf"(?i){'|'.join(map(re.escape, _HINTS))}"
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from remand.app.gates.done_claims import ClaimOutcome
     from remand.app.gates.gates import Gates
+    from remand.domain.access.tokens import Caller
 
 MAX_VALUE = 4 << 20
 
@@ -165,6 +166,8 @@ class CallOrigin(NamedTuple):
     """How it is known who makes the call."""
     is_own_process: bool = False
     """True when the process was started for this call, by whoever makes it."""
+    caller: Caller | None = None
+    """Whom the server takes the caller for; None elsewhere. Then nothing else says who acts, and with which roles."""
 
     @classmethod
     def of_this_process(cls, environment: Mapping[str, str]) -> CallOrigin:
@@ -214,18 +217,30 @@ class Context:
 
     @property
     def is_confined(self) -> bool:
-        """True inside an agent's environment."""
-        return is_agent_environment(self.origin.environment)
+        """True inside an agent's environment, and for a caller that has no more rights than that."""
+        caller = self.origin.caller
+        return is_agent_environment(self.origin.environment) or (caller is not None and caller.is_confined)
 
     def actor(self, *, option: str = "") -> str:
         """Who acts: the command's own option, `--as`, the environment, or the user."""
-        named = option and getattr(self.arguments, option, "")
-        return actor_name(named or self.call.actor, self.origin.environment)
+        named = (option and getattr(self.arguments, option, "")) or self.call.actor
+        if self.origin.caller is not None:
+            return self.origin.caller.acting_name(named)
+        return actor_name(named, self.origin.environment)
+
+    def limit(self, actor: Actor) -> Actor:
+        """Somebody in whose name the caller acts, with no more roles than the caller's token lets it use."""
+        roles = self.origin.caller.roles_as(actor.name) if self.origin.caller else None
+        return actor if roles is None else actor.limit(roles)
+
+    def known_by(self, actor: str) -> KnownBy:
+        """How it is known that the actor is who it is said to be."""
+        return self.origin.caller.known_by(actor) if self.origin.caller else self.origin.known_by
 
     def user(self) -> Actor:
         """Who acts, in a command that only the user may give."""
         team = self.opened_ledger.settings.rules().team
-        actor = team.actor(self.actor(), confined=self.is_confined)
+        actor = self.limit(team.actor(self.actor(), confined=self.is_confined))
         require_user(actor)
         return actor
 
@@ -297,13 +312,17 @@ class Context:
                 )
 
     def _request(self, command: c.Command, actor: str) -> Request:
+        caller = self.origin.caller
+        if caller is not None:
+            actor = caller.acting_name(actor)
         return Request(
             command=command,
             actor=actor,
             confined=self.is_confined,
             key=self.call.key,
             branch=current_branch(self.place.git_dir),
-            known_by=self.origin.known_by,
+            known_by=self.known_by(actor),
+            roles=caller.roles_as(actor) if caller else None,
         )
 
     def commit(self, name: str) -> str:

@@ -47,7 +47,7 @@ def _whoami(context: Context) -> Result:
     team = context.opened_ledger.settings.rules().team
     with context.opened_ledger.store.read() as view:
         name = People(view, team).recorded_name(context.actor())
-    actor = team.actor(name, confined=context.is_confined)
+    actor = context.limit(team.actor(name, confined=context.is_confined))
     roles = sorted(role.value for role in actor.roles)
     data = {
         "name": actor.name,
@@ -157,7 +157,7 @@ def _quote(text: str) -> str:
 def _run_text(context: Context) -> Result:
     actor = context.actor()
     team = context.opened_ledger.settings.rules().team
-    speaker = team.actor(actor, confined=context.is_confined)
+    speaker = context.limit(team.actor(actor, confined=context.is_confined))
 
     def ask(command: c.Command) -> Answer:
         try:

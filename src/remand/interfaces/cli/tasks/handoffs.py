@@ -401,7 +401,8 @@ def _consult(context: Context) -> Result:
         name = resolve_handoff_id(view, context.arguments.handoff)
         found = view.tasks.get(view.names.find_task_id(name)) if name else None
     task = rejections.require_filed_rejection(found, name, context.arguments.handoff)
-    actor = context.opened_ledger.settings.rules().team.actor(context.actor(), confined=context.is_confined)
+    team = context.opened_ledger.settings.rules().team
+    actor = context.limit(team.actor(context.actor(), confined=context.is_confined))
     require_permission(c.AnswerRejection, actor)
     rejections.require_not_filer(task, actor)
     note = _ask_consultants(context, task.id, name, is_users_own=True)

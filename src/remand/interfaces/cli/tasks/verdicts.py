@@ -28,7 +28,7 @@ MOST_SHOWN = 100
 def acting_member(context: Context, name: str = "", task: Task | None = None) -> Actor:
     """Who acts, or the member of that name, with the roles of the team and the name that a task knows it by."""
     team = team_for_task(context, task) if task else context.opened_ledger.settings.rules().team
-    return team.actor(name or context.actor(), confined=context.is_confined)
+    return context.limit(team.actor(name or context.actor(), confined=context.is_confined))
 
 
 def team_for_task(context: Context, task: Task) -> Team:

@@ -282,7 +282,7 @@ def _prompt(context: Context) -> Result:
         if task.claim is not None:
             # The user reads what the agent reads, to hand it on; anybody else is told whose task it is.
             team = settings.rules().team.with_task_names(Lineage(view).participant_names(task))
-            reader = team.actor(actor, confined=context.is_confined)
+            reader = context.limit(team.actor(actor, confined=context.is_confined))
             is_for_another = reader.name != task.claim.agent and not reader.is_user
     home = settings.settings().forge.home
     text = render_prompt(task, events, earlier_rejections, home, is_for_another=is_for_another)

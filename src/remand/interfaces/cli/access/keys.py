@@ -40,7 +40,7 @@ _WHERE = {
 
 def _require_user(context: Context) -> None:
     team = context.opened_ledger.settings.rules().team
-    require_key_manager(team.actor(context.actor(), confined=context.is_confined))
+    require_key_manager(context.limit(team.actor(context.actor(), confined=context.is_confined)))
 
 
 @command("keys")
