@@ -126,7 +126,7 @@ def in_any_order(data: Any) -> Any:
     return sorted(map(json.dumps, data)) if isinstance(data, list) else data
 
 
-@pytest.mark.parametrize("form", ["json", "people"])
+@pytest.mark.parametrize("form", ["json", pytest.param("people", marks=pytest.mark.more)])
 def test_the_same_calls_have_the_same_answers(machine: Machine, form: str) -> None:
     alone, led = machine.repository("a/repo"), machine.repository("b/repo")
     without = tell(alone, form)

@@ -278,6 +278,7 @@ def test_one_that_the_user_starts_takes_the_place_of_one_behind_a_command(reposi
         assert status(repository)["pid"] == own.pid
 
 
+@pytest.mark.more
 def test_one_that_does_not_end_is_not_said_to_have_ended(repository: Repository) -> None:
     with repository.coordinator() as own:
         os.kill(own.pid, signal.SIGSTOP)

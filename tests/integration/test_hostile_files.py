@@ -474,7 +474,7 @@ def test_a_tail_torn_at_any_byte_of_the_last_records_loses_nothing(
         inside.call("task", "add", "after")
         check_torn(inside, f"{distance} bytes torn off")
         reached = len(content) - distance <= len(content.split(b"\n")[0]) + 1
-        distance += campaign(7, 1)
+        distance += campaign(31, 1)
 
 
 def check_torn(inside: Inside, what: str) -> None:
