@@ -1,0 +1,283 @@
+"""The A2A endpoint as an ASGI application: the agent card, and tasks that are handed in, shown, answered and cancelled.
+
+It runs the commands of the command line, in the name of whoever the request's token is for, so its rules are theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+from a2a.helpers.proto_helpers import get_data_parts, get_text_parts
+from a2a.server.context import ServerCallContext
+from a2a.server.events.event_queue import Event
+from a2a.server.request_handlers.request_handler import RequestHandler, validate_request_params
+from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+from a2a.server.routes import create_jsonrpc_routes
+from a2a.server.routes.common import DefaultServerCallContextBuilder
+from a2a.types import a2a_pb2 as wire
+from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH, PROTOCOL_VERSION_1_0, TransportProtocol
+from a2a.utils.errors import (
+    ExtendedAgentCardNotConfiguredError,
+    InternalError,
+    InvalidParamsError,
+    PushNotificationNotSupportedError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from remand.interfaces.a2a.task_states import (
+    REASONS,
+    make_wire_task,
+    refusal_task,
+    task_state,
+)
+
+PATH = "/a2a"
+CARD_PATH = AGENT_CARD_WELL_KNOWN_PATH
+CALLER = "remand.caller"
+"""Where a request's scope has whose it is: whoever mounts the endpoint has looked at the token before."""
+PAGE_SIZE = 50
+MAX_PAGE_SIZE = 100
+MAX_TITLE = 200
+REFUSED, USAGE = 1, 2
+UNKNOWN = ("ambiguous_id", "unknown_task")
+_SINGLE = ("title", "scope", "priority", "branch")
+_LISTS = ("skills", "alias", "depends_on")
+
+CommandRunner = Callable[[Any, list[str]], Awaitable[tuple[int, Any]]]
+"""Runs a command line for a caller, and gives its exit code and what it answers with `--json`."""
+
+
+def agent_card(address: str) -> dict[str, Any]:
+    """What the endpoint says of itself; `address` is how the client reaches the server (`https://host:port`)."""
+    card = wire.AgentCard(
+        name="Remand",
+        description="A team of coding agents. Work counts as done when its gates have passed and a reviewer has approved it.",
+        version=version("remand"),
+        supported_interfaces=[
+            wire.AgentInterface(
+                url=f"{address}{PATH}",
+                protocol_binding=TransportProtocol.JSONRPC,
+                protocol_version=PROTOCOL_VERSION_1_0,
+            )
+        ],
+        capabilities=wire.AgentCapabilities(
+            streaming=False,
+            push_notifications=False,
+            extensions=[
+                wire.AgentExtension(
+                    uri=REASONS,
+                    description="Status messages have a data part: `reasons` (kind, code, message and what they rest on)"
+                    " and, when input is required, `questions` with their options.",
+                )
+            ],
+        ),
+        security_schemes={
+            "token": wire.SecurityScheme(
+                http_auth_security_scheme=wire.HTTPAuthSecurityScheme(
+                    scheme="bearer", description="A token of `remand token create`."
+                )
+            )
+        },
+        security_requirements=[wire.SecurityRequirement(schemes={"token": wire.StringList()})],
+        default_input_modes=["text/plain", "application/json"],
+        default_output_modes=["text/plain", "application/json"],
+        skills=[
+            wire.AgentSkill(
+                id="task",
+                name="Take in a task",
+                description="The first line of the text is the title, all of it the scope; or a data part with title, scope,"
+                " priority, branch, skills, alias and depends_on.",
+                tags=["code", "tasks", "review"],
+                examples=["Fix the parser\nIt drops the last line of a file without a newline."],
+            )
+        ],
+    )
+    return agent_card_to_dict(card)
+
+
+def make_endpoint(run: CommandRunner) -> Starlette:
+    """The application that serves `PATH`, for requests whose scope says whose they are."""
+    return Starlette(routes=create_jsonrpc_routes(TaskEndpoint(run), PATH, _ContextBuilder()))
+
+
+class _ContextBuilder(DefaultServerCallContextBuilder):
+    def build(self, request: Request) -> ServerCallContext:
+        context = super().build(request)
+        context.state[CALLER] = request.scope[CALLER]
+        return context
+
+
+class TaskEndpoint(RequestHandler):
+    """Answers the methods of A2A with commands of the ledger, which is where tasks are kept."""
+
+    def __init__(self, run: CommandRunner) -> None:
+        self._run = run
+
+    @validate_request_params
+    async def on_message_send(
+        self, params: wire.SendMessageRequest, context: ServerCallContext
+    ) -> wire.Task | wire.Message:
+        """Takes in a task, or the answer to what a task asks. The message's id is its idempotency key."""
+        message = params.message
+        key = f"a2a-{sha256(message.message_id.encode()).hexdigest()[:40]}"
+        if message.task_id:
+            return await self._answer_question(message, key, context)
+        words = task_words(message)
+        code, said = await self._run(context.state[CALLER], ["--json", "--key", key, *words])
+        if code == REFUSED:
+            reason = {"kind": "refusal", "code": said["refused"], "message": said["message"]}
+            return refusal_task(message, reason)
+        _require_done(code, said)
+        return await self._task(said["task_id"], context)
+
+    @validate_request_params
+    async def on_get_task(self, params: wire.GetTaskRequest, context: ServerCallContext) -> wire.Task:
+        """Shows a task."""
+        return await self._task(params.id, context)
+
+    @validate_request_params
+    async def on_list_tasks(
+        self, params: wire.ListTasksRequest, context: ServerCallContext
+    ) -> wire.ListTasksResponse:
+        """Lists tasks by state, newest first, in pages."""
+        if params.context_id:
+            raise UnsupportedOperationError("Tasks are not listed by context. List them by status, or all.")
+        rows, questions = await self._ask(context, "task", "list"), await self._ask(context, "inbox")
+        found = sorted(
+            row["task_id"] for row in rows if not params.status or task_state(row, questions) == params.status
+        )[::-1]
+        size = min(params.page_size or PAGE_SIZE, MAX_PAGE_SIZE)
+        start = int(params.page_token) if params.page_token.isascii() and params.page_token.isdigit() else 0
+        page = found[start : start + size]
+        return wire.ListTasksResponse(
+            tasks=[
+                make_wire_task(await self._ask(context, "task", "show", name), questions) for name in page
+            ],
+            next_page_token=str(start + size) if start + size < len(found) else "",
+            page_size=size,
+            total_size=len(found),
+        )
+
+    @validate_request_params
+    async def on_cancel_task(self, params: wire.CancelTaskRequest, context: ServerCallContext) -> wire.Task:
+        """Cancels a task, if whoever asks may do that."""
+        before = await self._task(params.id, context)
+        words = ["--json", "task", "cancel", "--reason=cancelled by A2A", before.id]
+        code, said = await self._run(context.state[CALLER], words)
+        if code == REFUSED:
+            raise TaskNotCancelableError(said["message"], {"code": said["refused"]})
+        _require_done(code, said)
+        return await self._task(before.id, context)
+
+    async def _answer_question(
+        self, message: wire.Message, key: str, context: ServerCallContext
+    ) -> wire.Task:
+        """Answers the open question about a task with one of its options."""
+        task = await self._task(message.task_id, context)
+        if task.status.state != wire.TASK_STATE_INPUT_REQUIRED:
+            raise UnsupportedOperationError(
+                f"{task.id} asks nothing. A message for it is taken when its state is input-required."
+            )
+        questions = [
+            one for one in await self._ask(context, "inbox") if one["task_id"] == task.id and one["options"]
+        ]
+        given: dict[str, Any] = next(iter(get_data_parts(message.parts)), {})
+        option = str(given.get("option") or " ".join(get_text_parts(message.parts)).strip())
+        for question in questions:
+            if option in {one["key"] for one in question["options"]}:
+                words = ["inbox", "answer", *_option("guidance", given.get("guidance"))]
+                asked = ["--json", "--key", key, *words, "--", question["escalation_id"], option]
+                code, said = await self._run(context.state[CALLER], asked)
+                _require_done(code, said)
+                return await self._task(task.id, context)
+        known = [one for question in questions for one in question["options"]]
+        raise InvalidParamsError("That is none of the options.", {"options": known})
+
+    async def _task(self, name: str, context: ServerCallContext) -> wire.Task:
+        row = await self._ask(context, "task", "show", "--", name)
+        return make_wire_task(row, await self._ask(context, "inbox"))
+
+    async def _ask(self, context: ServerCallContext, *words: str) -> Any:
+        code, said = await self._run(context.state[CALLER], ["--json", *words])
+        _require_done(code, said)
+        return said
+
+    # What it does not do, as its card says.
+
+    async def _refuse_stream(self, params: Any, context: ServerCallContext) -> AsyncGenerator[Event]:  # noqa: ARG002
+        raise UnsupportedOperationError("Nothing is streamed. Ask for the task again instead.")
+        yield  # type: ignore[unreachable]  # makes it a generator, as the methods are that it stands for
+
+    async def _refuse_notices(self, params: Any, context: ServerCallContext) -> NoReturn:  # noqa: ARG002
+        raise PushNotificationNotSupportedError
+
+    on_message_send_stream = _refuse_stream
+    on_subscribe_to_task = _refuse_stream
+    on_create_task_push_notification_config = _refuse_notices
+    on_get_task_push_notification_config = _refuse_notices
+    on_list_task_push_notification_configs = _refuse_notices
+    on_delete_task_push_notification_config = _refuse_notices
+
+    async def on_get_extended_agent_card(
+        self,
+        params: wire.GetExtendedAgentCardRequest,  # noqa: ARG002
+        context: ServerCallContext,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuses: there is one card for all."""
+        raise ExtendedAgentCardNotConfiguredError
+
+
+def task_words(message: wire.Message) -> list[str]:
+    """The command that takes in a message as a task. Raises `InvalidParamsError`."""
+    given: Any = next(iter(get_data_parts(message.parts)), {})
+    unknown = (
+        [name for name in given if name not in (*_SINGLE, *_LISTS)] if isinstance(given, dict) else ["it"]
+    )
+    if unknown:
+        raise InvalidParamsError(f"The data part has no place for {', '.join(unknown)}.")
+    text = "\n".join(get_text_parts(message.parts)).strip()
+    title = str(given.get("title") or text.partition("\n")[0].strip()[:MAX_TITLE])
+    if not title:
+        raise InvalidParamsError("The message has neither a text nor a title.")
+    scope = given.get("scope") or (text if text != title else "")
+    words = ["task", "add", *_option("scope", scope), *_option("category", message.context_id)]
+    for name in ("priority", "branch"):
+        words += _option(name, given.get(name))
+    words += _option("skills", ",".join(_texts(given, "skills")))
+    for alias in _texts(given, "alias"):
+        words += _option("alias", alias)
+    for other in _texts(given, "depends_on"):
+        words += _option("depends-on", other)
+    return [*words, "--", title]
+
+
+def _texts(given: Mapping[str, Any], name: str) -> Sequence[str]:
+    found = given.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise InvalidParamsError(f"{name} is a list of texts.")
+    return found
+
+
+def _option(name: str, value: object) -> list[str]:
+    return [f"--{name}={value}"] if value else []
+
+
+def _require_done(code: int, said: Any) -> None:
+    """Raises what A2A has for a command that was not done."""
+    if not code:
+        return
+    detail = {"code": said.get("refused", ""), "message": said.get("message", "")} if said else {}
+    if detail.get("code") in UNKNOWN:
+        raise TaskNotFoundError(detail["message"], detail)
+    if code == REFUSED:
+        raise UnsupportedOperationError(detail["message"], detail)
+    if code == USAGE:
+        raise InvalidParamsError(detail.get("message") or "The request does not fit.", detail)
+    raise InternalError("The ledger cannot be used now. See the server's log.")
