@@ -43,6 +43,7 @@ LAZY_MODULES = frozenset(
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "sessions verdicts",
         "interfaces.hook": "activity answers dispatch entry session solo solo_notes tool_guard",
+        "interfaces.http": "server",
         "interfaces.mcp": "command_runner http server",
         "wiring": "after_call forges gates",
     }.items()

@@ -160,10 +160,12 @@ class CallOrigin(NamedTuple):
     opened: OpenLedger | None = None
     """The ledger, where it is open already: in the coordinator."""
     given: str | None = None
-    """What came through an agent's socket in place of standard input. Then no file is read: a value is plain text."""
+    """What came through an agent's socket or over HTTP in place of standard input. Then no file is read: a value is plain text."""
 
     known_by: KnownBy = KnownBy.WORD
     """How it is known who makes the call."""
+    branch: str | None = None
+    """The branch that is checked out where the call comes from; None: that of the folder here."""
     is_own_process: bool = False
     """True when the process was started for this call, by whoever makes it."""
     caller: Caller | None = None
@@ -320,7 +322,7 @@ class Context:
             actor=actor,
             confined=self.is_confined,
             key=self.call.key,
-            branch=current_branch(self.place.git_dir),
+            branch=current_branch(self.place.git_dir) if self.origin.branch is None else self.origin.branch,
             known_by=self.known_by(actor),
             roles=caller.roles_as(actor) if caller else None,
         )
@@ -364,7 +366,7 @@ class Context:
         if given is not None and name != "-":
             raise UsageError("The agent socket does not read files. Give the text itself.")
         if name == "-":
-            if self.origin.opened is not None:
+            if self.origin.opened is not None and given is None:
                 raise UsageError("Standard input cannot be read here. Give the text itself, or @file.")
             text = sys.stdin.read(MAX_VALUE + 1) if given is None else given
             return _require_length(text, "standard input")

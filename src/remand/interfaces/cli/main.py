@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
 
 from remand.app.errors import LedgerReplaced, RemandError, UsageError
 from remand.app.reminders import UnseenCounts, held_events_warning, key_warning, log_warning, reminder
@@ -25,8 +27,12 @@ from remand.interfaces.cli.output import (
 )
 from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, GROUPS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
+from remand.startup import TYPE_CHECKING
 from remand.wiring.after_call import after_call, unseen_counts
 from remand.wiring.startup import limit_lock_wait, locate, views
+
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
 LOCK_TIMEOUT_SECONDS = 60
@@ -91,8 +97,7 @@ def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
             warnings.fault = ""
         return report_failure(call, origin, error, warnings.data)
     if call.is_json:
-        is_marked = bool(warnings.data) and type(result.data) is dict
-        origin.stdout.write(as_json(result.data | warnings.data if is_marked else result.data) + "\n")
+        origin.stdout.write(as_json(_marked_data(result, warnings)) + "\n")
     elif isinstance(result.show, str) or (isinstance(result.show, NamedValues) and not origin.is_terminal):
         origin.stdout.write(f"{text}\n" if (text := clean(result.show)) else "")
     else:
@@ -103,6 +108,28 @@ def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
     return result.code
 
 
+def answer(call: CommandCall, values: SimpleNamespace, origin: CallOrigin) -> tuple[int, Any]:
+    """Runs a call whose arguments were given by name; returns its exit code and what it prints with `--json`.
+
+    Raises `LedgerReplaced` alone: whoever holds the ledger open opens it again.
+    """
+    warnings = _Warnings()
+    try:
+        result = _carry_out(call, values, origin, warnings, ProgressLines(origin.stderr))
+    except (Refused, BadLine, RemandError, OSError) as error:
+        if isinstance(error, LedgerReplaced):
+            raise
+        code, data, _ = _describe_failure(error, warnings.data)
+        return code, data
+    return result.code, _marked_data(result, warnings)
+
+
+def _marked_data(result: Result, warnings: _Warnings) -> Any:
+    """What a program reads, with the warning of a damaged log where there is room for it."""
+    is_marked = bool(warnings.data) and type(result.data) is dict
+    return result.data | warnings.data if is_marked else result.data
+
+
 def report_failure(
     call: CommandCall,
     origin: CallOrigin,
@@ -110,22 +137,28 @@ def report_failure(
     more: Mapping[str, str] | None = None,
 ) -> int:
     """Prints why a call was not carried out, and returns its exit code."""
-    if isinstance(error, Refused):
-        code = ENVIRONMENT if error.code in refusals.ENVIRONMENT else REFUSED
-        remedy = MEANINGS.get(error.code, ("", ""))[1]
-        data = {"refused": error.code, "message": error.message, **(more or {})}
-        text = f"refused ({error.code}): {clean(error.message)}" + (f"\n  {remedy}" if remedy else "")
-    else:
-        kind, code = ("usage", USAGE) if isinstance(error, UsageError) else ("environment", ENVIRONMENT)
-        message = str(error)
-        if isinstance(error, BadLine):
-            message = f"The ledger is damaged: a line in it {error}. `remand log verify` shows details."
-        data, text = {"error": kind, "message": message}, f"remand: {clean(message)}"
+    code, data, text = _describe_failure(error, more or {})
     if call.is_json:
         origin.stdout.write(as_json(data) + "\n")
     else:
         origin.stderr.write(f"{text}\n")
     return code
+
+
+def _describe_failure(
+    error: Refused | BadLine | RemandError | OSError, more: Mapping[str, str]
+) -> tuple[int, dict[str, str], str]:
+    """The exit code of a call that was not carried out, and why: for programs, and for people."""
+    if isinstance(error, Refused):
+        code = ENVIRONMENT if error.code in refusals.ENVIRONMENT else REFUSED
+        remedy = MEANINGS.get(error.code, ("", ""))[1]
+        text = f"refused ({error.code}): {clean(error.message)}" + (f"\n  {remedy}" if remedy else "")
+        return code, {"refused": error.code, "message": error.message, **more}, text
+    kind, code = ("usage", USAGE) if isinstance(error, UsageError) else ("environment", ENVIRONMENT)
+    message = str(error)
+    if isinstance(error, BadLine):
+        message = f"The ledger is damaged: a line in it {error}. `remand log verify` shows details."
+    return code, {"error": kind, "message": message}, f"remand: {clean(message)}"
 
 
 def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings, progress: ProgressLines) -> Result:
@@ -146,12 +179,26 @@ def _result(call: CommandCall, origin: CallOrigin, warnings: _Warnings, progress
         return Result({"help": text}, text.rstrip())
     if origin.is_terminal and not call.is_json and call.command not in _WITH_WHOLE_IDS:
         short_names.set(_ShortNames(call, origin))
-    command = _command_spec(call.command)
-    usual = parse_usual(command.arguments, call.rest)
-    arguments = usual if usual is not None else command_parser(call.command)[1].parse_args(call.rest)
+    return _carry_out(call, parse_values(call), origin, warnings, progress)
+
+
+def parse_values(call: CommandCall) -> Namespace | SimpleNamespace:
+    """The values of a call's arguments. Raises `UsageError`."""
+    usual = parse_usual(command_spec(call.command).arguments, call.rest)
+    return usual if usual is not None else command_parser(call.command)[1].parse_args(call.rest)
+
+
+def _carry_out(
+    call: CommandCall,
+    arguments: Namespace | SimpleNamespace,
+    origin: CallOrigin,
+    warnings: _Warnings,
+    progress: ProgressLines,
+) -> Result:
+    """Runs a command with the values of its arguments, and what follows every call."""
     context = warnings.context = Context(call, arguments, origin, progress)
     try:
-        result = command.run(context)
+        result = command_spec(call.command).run(context)
     finally:
         if call.command not in _WITHOUT_WARNINGS:
             _finish(context, warnings)
@@ -201,12 +248,13 @@ def _finish(context: Context, warnings: _Warnings) -> None:
 
 def command_parser(name: str) -> tuple[CommandSpec, argument_parser.CommandParser]:
     """A command, and the parser of its arguments."""
-    spec = _command_spec(name)
+    spec = command_spec(name)
     return spec, argument_parser.build_parser(name, COMMANDS[name].help, spec)
 
 
-def _command_spec(name: str) -> CommandSpec:
-    import_module(f"remand.interfaces.cli.{COMMANDS[name].module}")
+def command_spec(name: str) -> CommandSpec:
+    """The declaration of a command, whose module is loaded now."""
+    import_module(COMMANDS[name].module_name)
     return SPECS[name]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class CommandEntry:
-    """One command: its module under `interfaces.cli`, and its line of help."""
+    """One command: its module, by its name under `interfaces.cli` or its whole name, and its line of help."""
 
     __slots__ = ("help", "may_be_forwarded", "module")
 
@@ -12,6 +12,11 @@ class CommandEntry:
         self.module = module
         self.help = help_line
         self.may_be_forwarded = may_be_forwarded
+
+    @property
+    def module_name(self) -> str:
+        """The whole name of its module."""
+        return self.module if self.module.startswith("remand.") else f"remand.interfaces.cli.{self.module}"
 
 
 COMMANDS: dict[str, CommandEntry] = {
@@ -146,7 +151,11 @@ COMMANDS: dict[str, CommandEntry] = {
         "serve", "show the coordinator of this ledger, or why none starts", False
     ),
     "coordinator stop": CommandEntry("serve", "end the coordinator of this ledger", False),
-    "serve": CommandEntry("serve", "run the coordinator of this ledger, or listen for webhooks", False),
+    "serve": CommandEntry(
+        "remand.interfaces.http.serve",
+        "serve the ledger over HTTP; or only its coordinator, or webhooks",
+        False,
+    ),
 }
 
 COMMON_COMMANDS = (

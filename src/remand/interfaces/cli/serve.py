@@ -1,4 +1,4 @@
-"""`remand serve`: the coordinator, or a listener for the forge's webhooks; and the commands that poll the forge once."""
+"""The coordinator and the listener for the forge's webhooks, as `remand serve` runs them; and the commands that poll the forge once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
+from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError
 from remand.app.forge.poll import PollResult
 from remand.app.forge.ports import ForgeFault
 from remand.app.forge.sync import NO_FORGE, ForgeSync, SyncResult
@@ -106,33 +106,13 @@ def render_poll(polled: PollResult) -> str:
     return "\n".join([*rows, *waits[:SHOWN], *([f"  and {more} more"] if more > 0 else [])])
 
 
-@command(
-    "serve",
-    argument("--no-http", action="store_true", help="serve only the coordinator's socket"),
-    argument("--until-closed", action="store_true", help="exit when stdin closes (used by `remand run`)"),
-    argument(
-        "--background",
-        action="store_true",
-        help="detach, and exit after 15 idle minutes (used by other commands)",
-    ),
-    argument("--webhooks", action="store_true", help="listen for the forge's webhooks, and poll it"),
-    argument("--host", default="127.0.0.1", help="the address to listen on for webhooks"),
-    argument("--port", type=int, default=8787, help="the port for webhooks"),
-)
-def _serve(context: Context) -> Result:
-    require_outside_agent("serve", is_confined=context.is_confined)
-    if context.arguments.webhooks:
-        return _serve_webhooks(context)
-    if not context.arguments.no_http:
-        raise UsageError(
-            "This version has no HTTP interface yet. Use `remand serve --no-http` for the coordinator, "
-            "or `remand serve --webhooks` for the forge's webhooks."
-        )
+def serve_coordinator(context: Context) -> Result:
+    """Runs the coordinator until it is told to stop."""
     if context.arguments.background:
         _require_background_start(context)
         background_start.detach()
     opened, max_idle = context.opened_ledger, MAX_IDLE_SECONDS if context.arguments.background else 0.0
-    coordinator = make_coordinator(opened, lambda *call: _run_forwarded_call(opened, *call), max_idle)
+    coordinator = make_coordinator(opened, lambda *call: run_forwarded_call(opened, *call), max_idle)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: coordinator.stop())
     if context.arguments.until_closed:
@@ -196,7 +176,7 @@ def _wait_until_stdin_closes(stop: Callable[[], None]) -> None:
     stop()
 
 
-def _serve_webhooks(context: Context) -> Result:
+def serve_webhooks(context: Context) -> Result:
     """Polls the forge at its interval, and at once when a webhook says that something has changed."""
     polling = _ForgePoller(context)
     woken: SimpleQueue[int] = SimpleQueue()
@@ -260,9 +240,10 @@ def _next_pull_requests(woken: SimpleQueue[int], seconds: float) -> set[int]:
     return {first, *(woken.get_nowait() for _ in range(woken.qsize()))}
 
 
-def _run_forwarded_call(
+def run_forwarded_call(
     opened: OpenLedger, folder: str, settings: list[str], arguments: list[str]
 ) -> tuple[int, bytes, bytes]:
+    """Runs a call that another process has sent to the coordinator; raises `LedgerReplaced` alone."""
     call = parse_call(arguments)
     entry = COMMANDS_BY_NAME.get(call.command)
     if entry is None or not entry.may_be_forwarded or not call.is_self_contained:

@@ -24,7 +24,7 @@ CORE = {"argument_parser", "context", "main", "output", "registry"}
 def test_every_row_is_declared_in_the_module_that_it_names_and_every_declaration_has_a_row() -> None:
     for name, entry in COMMANDS.items():
         spec, _ = command_parser(name)
-        assert spec.run.__module__ == f"remand.interfaces.cli.{entry.module}", name
+        assert spec.run.__module__ == entry.module_name, name
 
     assert set(SPECS) == set(COMMANDS)
 
@@ -156,8 +156,8 @@ def _nearly_right(random: Random, arguments: tuple[Argument, ...]) -> list[str]:
 
 def test_a_usual_call_loads_no_parser() -> None:
     code = (
-        "import sys; from remand.interfaces.cli.main import _command_spec, parse_usual; "
-        "found = parse_usual(_command_spec('task add').arguments, ['Roof', '--priority', 'high', '--depends-on', 'A', 'B']); "
+        "import sys; from remand.interfaces.cli.main import command_spec, parse_usual; "
+        "found = parse_usual(command_spec('task add').arguments, ['Roof', '--priority', 'high', '--depends-on', 'A', 'B']); "
         "print(found.title, found.priority, found.depends_on, found.alias, 'argparse' in sys.modules)"
     )
     done = subprocess.run(

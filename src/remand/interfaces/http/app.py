@@ -1,0 +1,97 @@
+"""The HTTP application: its routes, and how errors of its own are answered."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from urllib.parse import parse_qs
+
+from litestar import Litestar, Request, Response
+from litestar.exceptions import HTTPException
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Receive, Scope
+
+from remand.app.errors import RemandError
+from remand.domain.refusals import Refused
+from remand.interfaces.cli.output import as_json
+from remand.interfaces.http.authentication import COOKIE
+from remand.interfaces.http.openapi import document
+from remand.interfaces.http.problems import MEDIA_TYPE, HttpProblem, problem_document
+from remand.interfaces.http.routes import (
+    HttpAnswer,
+    ServerContext,
+    answer_of_error,
+    call_route,
+    command_routes,
+    make_route,
+)
+
+_log = logging.getLogger("remand.http")
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+FAILED = 500
+
+
+def make_app(context: ServerContext) -> Litestar:
+    """The application with every route. A module that brings more of them is named here."""
+    routes = [*command_routes(context), call_route(context), *own_routes(context)]
+    return Litestar(
+        route_handlers=routes,
+        exception_handlers={Exception: _answer_error},
+        openapi_config=None,
+        logging_config=None,
+        debug=False,
+        on_shutdown=[context.runner.close],
+    )
+
+
+def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
+    """The routes of the server itself: its description, log-in and health."""
+    described = as_json(document()).encode()
+
+    async def describe(_scope: Scope, _receive: Receive) -> HttpAnswer:
+        return HttpAnswer(200, described)
+
+    async def health(_scope: Scope, _receive: Receive) -> HttpAnswer:
+        return HttpAnswer(200, b'{"status": "ok"}')
+
+    async def readiness(_scope: Scope, _receive: Receive) -> HttpAnswer:
+        await context.runner.require_ready()
+        return HttpAnswer(200, b'{"status": "ready"}')
+
+    async def log_in(scope: Scope, _receive: Receive) -> HttpAnswer:
+        code = parse_qs(scope["query_string"].decode("latin-1")).get("code", [""])[0]
+        session = context.authenticator.log_in(code)
+        is_secure = "; Secure" if scope.get("scheme") == "https" else ""
+        cookie = f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict{is_secure}"
+        return HttpAnswer(303, b"", {"location": "/", "set-cookie": cookie, "referrer-policy": "no-referrer"})
+
+    return [
+        make_route("/api/openapi.json", "GET", describe),
+        make_route("/healthz", "GET", health),
+        make_route("/readyz", "GET", readiness),
+        make_route("/login", "GET", log_in),
+    ]
+
+
+def _answer_error(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """What is answered where no route is, and where one fails."""
+    if isinstance(error, HttpProblem | Refused | RemandError):
+        answer = answer_of_error(error)
+    else:
+        status = error.status_code if isinstance(error, HTTPException) else FAILED
+        if status >= FAILED:
+            # A request may hold a secret: only where it failed is written down.
+            _log.error("a request failed: %s", type(error).__name__, exc_info=error)
+        code = _CODES.get(status, "failed" if status >= FAILED else "bad_request")
+        detail = (
+            str(error.detail)
+            if isinstance(error, HTTPException) and status < FAILED
+            else "See the server's log."
+        )
+        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        answer = HttpAnswer(
+            status, as_json(problem_document(status, code, detail)).encode(), headers, MEDIA_TYPE
+        )
+    return Response(
+        answer.body, status_code=answer.status, media_type=answer.media_type, headers=dict(answer.headers)
+    )

@@ -1,0 +1,178 @@
+"""Runs the commands of requests in threads, each in its caller's name, on the ledger that the server holds open."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any, Protocol, TypeVar
+
+from remand.app.errors import LedgerReplaced, UsageError
+from remand.domain.access.team import USER
+from remand.domain.access.tokens import Caller
+from remand.domain.record import NamedTuple
+from remand.interfaces.cli import main
+from remand.interfaces.cli.context import CallOrigin
+from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
+from remand.interfaces.http import commands
+from remand.interfaces.http.authentication import acting_name
+from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
+from remand.wiring.open_ledger import OpenLedger
+
+MAX_WAITING = 1000
+"""How many calls wait for a thread at most; more are turned away at once."""
+SHORT_SECONDS, LONG_SECONDS = 60.0, 7200.0
+"""After how long a request is told that its answer takes too long. The command goes on; its key tells what came of it."""
+LONG_THREADS = 8
+
+Answer = TypeVar("Answer")
+
+
+class ServedLedger(Protocol):
+    """The ledger of a server."""
+
+    @property
+    def threads(self) -> int:
+        """How many short calls it answers at a time."""
+
+    def use(self, *, is_long: bool) -> AbstractContextManager[OpenLedger]:
+        """The open ledger, for one call."""
+
+    def close(self) -> None:
+        """Lets go of it."""
+
+
+class CallResult(NamedTuple):
+    """What a call of the command line has printed, and its exit code."""
+
+    code: int
+    output: str
+    errors: str
+
+
+class CallRunner:
+    """Runs calls. Short ones do not wait for long ones."""
+
+    def __init__(self, ledger: ServedLedger) -> None:
+        self._ledger = ledger
+        self._short = ThreadPoolExecutor(ledger.threads, "short-call")
+        self._long = ThreadPoolExecutor(LONG_THREADS, "long-call")
+        self.running = 0
+        """How many calls run or wait."""
+
+    def close(self) -> None:
+        """Waits for the calls that run; those that wait for a thread are not begun."""
+        for pool in (self._short, self._long):
+            pool.shutdown(wait=True, cancel_futures=True)
+        self._ledger.close()
+
+    async def answer(
+        self, command: commands.RemoteCommand, values: SimpleNamespace, text: str, caller: Caller, key: str
+    ) -> tuple[int, Any]:
+        """The exit code of a command and its answer, as `--json` prints it."""
+        call = CommandCall(command.name, [], key=own_key(caller, key), is_json=True)
+        name = acting_name(caller, call, values)
+
+        def run(opened: OpenLedger) -> tuple[int, Any]:
+            return main.answer(call, values, _origin(opened, caller, name, {}, text))
+
+        return await self._in_thread(run, is_long=command.is_long)
+
+    async def run(
+        self, arguments: list[str], settings: Mapping[str, str], given: str, caller: Caller, key: str
+    ) -> CallResult:
+        """Runs a whole command line, as somebody gave it on another machine."""
+        call = parse_call(arguments)
+        reason = commands.LOCAL.get(call.command, "") if call.command not in commands.BY_CALLS else ""
+        if reason:
+            raise UsageError(f"`remand {call.command}` is not run by a server: {reason}.")
+        name, words = caller.member, arguments
+        if call.command in COMMANDS and not (call.usage_error or call.wants_help):
+            name = acting_name(caller, call, main.parse_values(call))
+            words = _own_words(call, own_key(caller, key or call.key))
+
+        def run(opened: OpenLedger) -> CallResult:
+            origin = _origin(opened, caller, name, settings, given)
+            code = main.run(words, origin)
+            return CallResult(code, _text(origin.stdout), _text(origin.stderr))
+
+        return await self._in_thread(run, is_long=call.command in commands.LONG)
+
+    async def require_ready(self) -> None:
+        """Raises what keeps the ledger from being read now."""
+        await self._in_thread(_look, is_long=False)
+
+    async def _in_thread(self, run: Callable[[OpenLedger], Answer], *, is_long: bool) -> Answer:
+        if self.running >= MAX_WAITING:
+            raise HttpProblem(UNAVAILABLE, "unavailable", "Too many requests wait.", {"retry-after": "1"})
+        pool, seconds = (self._long, LONG_SECONDS) if is_long else (self._short, SHORT_SECONDS)
+        self.running += 1
+        future = asyncio.get_running_loop().run_in_executor(pool, self._run, run, is_long)
+        future.add_done_callback(self._note_end)
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), seconds)
+        except TimeoutError:
+            detail = "The answer takes too long. Repeat the request with the same Idempotency-Key to learn what came of it."
+            raise HttpProblem(UNAVAILABLE, "too_slow", detail, {"retry-after": "5"}) from None
+
+    def _note_end(self, future: asyncio.Future[Any]) -> None:
+        self.running -= 1
+        if not future.cancelled():
+            future.exception()  # whoever waited for it may be gone
+
+    def _run(self, run: Callable[[OpenLedger], Answer], is_long: bool) -> Answer:
+        try:
+            with self._ledger.use(is_long=is_long) as opened:
+                return run(opened)
+        except LedgerReplaced:
+            # It was opened anew by whoever found that out; what was not answered has not been done.
+            with self._ledger.use(is_long=is_long) as opened:
+                return run(opened)
+
+
+def _look(opened: OpenLedger) -> None:
+    opened.store.changes()
+
+
+def own_key(caller: Caller, key: str) -> str:
+    """The idempotency key of a caller: nobody can use up another's."""
+    if not key:
+        return ""
+    return f"http-{sha256(f'{caller.token_id or caller.member} {key}'.encode('utf-8', 'replace')).hexdigest()[:40]}"
+
+
+def _own_words(call: CommandCall, key: str) -> list[str]:
+    """The words of a call under another key, in the server's own folder."""
+    common = ["--json"] if call.is_json else []
+    common += ["--as", call.actor] if call.actor else []
+    common += ["--key", key] if key else []
+    return [*common, *call.command.split(" "), *call.rest]
+
+
+def _origin(
+    opened: OpenLedger, caller: Caller, name: str, settings: Mapping[str, str], given: str
+) -> CallOrigin:
+    """Where a request's command runs: nothing of the server's own surroundings is in it."""
+    width = settings.get("width", "")
+    own = {variable: settings.get(variable, "") for variable in FORWARDED_VARIABLES}
+    return CallOrigin(
+        folder=opened.place.root,
+        environment=own | {"REMAND_ACTOR": "" if caller.member == USER else caller.member},
+        stdout=io.StringIO(),
+        stderr=io.StringIO(),
+        is_terminal=bool(settings.get("is_terminal")),
+        width=int(width) if width.isascii() and width.isdigit() and len(width) <= 4 else 0,
+        opened=opened,
+        given=given,
+        known_by=caller.known_by(name),
+        branch=settings.get("branch", ""),
+    )
+
+
+def _text(stream: io.StringIO) -> str:
+    """What was written, in whole characters."""
+    return stream.getvalue().encode("utf-8", "backslashreplace").decode("utf-8")

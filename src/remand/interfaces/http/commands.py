@@ -1,0 +1,314 @@
+"""Which commands are served over HTTP, how, and by which names their arguments are given: all from the command line's declarations."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any, Literal
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from remand.app.errors import UsageError
+from remand.domain.record import NamedTuple
+from remand.interfaces.cli.context import Argument, split_commas
+from remand.interfaces.cli.main import command_spec
+from remand.interfaces.cli.output import RawJson
+from remand.interfaces.cli.registry import COMMANDS
+
+_MACHINE = "it is about the machine that it runs on"
+_LASTS = "it goes on until somebody ends it, on the machine that it runs on"
+_KEYS = "it is about the key of the machine that it runs on, or writes the configuration in its working tree"
+_MAINTENANCE = "it repairs or moves the log where that is kept: run it on the server's machine"
+
+LOCAL: Mapping[str, str] = {
+    "init": "it sets up the repository that it runs in",
+    "demo": "it makes a repository of its own in a temporary folder",
+    "doctor": _MACHINE,
+    "completion": "it prints a script for the shell that it runs in",
+    "top": _LASTS,
+    "run": _LASTS,
+    "mcp": _LASTS,
+    "serve": _LASTS,
+    "coordinator status": _MACHINE,
+    "coordinator stop": _MACHINE,
+    "hook": "an agent's host calls it, and it looks at the worktree there",
+    "hook relay": "only the client of a hook knows its words: it comes through /api/calls",
+    "pause": "it is about the sessions of agent hosts on the machine that it runs on",
+    "resume": "it is about the sessions of agent hosts on the machine that it runs on",
+    "solo on": "it is about the sessions of agent hosts on the machine that it runs on",
+    "solo off": "it is about the sessions of agent hosts on the machine that it runs on",
+    "solo status": "it is about the sessions of agent hosts on the machine that it runs on",
+    "journal": "it reads what the hooks on an agent's machine wrote down there",
+    "gate check": "it reads the log that a commit's branch carries, where that is checked out",
+    "notify": "it sends through the channels of the user on the machine that it runs on",
+    "keys": _KEYS,
+    "keys trust": _KEYS,
+    "keys revoke": _KEYS,
+    "keys request": _KEYS,
+    "keys adopt": _KEYS,
+    "log rebuild": _MAINTENANCE,
+    "log repair": _MAINTENANCE,
+    "log import": _MAINTENANCE,
+    "handoff consult": "it runs the user's own commands, which the server does by itself after a rejection",
+}
+"""Commands that have no route, and why. `/api/calls` takes those of `BY_CALLS` besides the others."""
+BY_CALLS = frozenset({"hook relay"})
+
+QUERIES = frozenset(
+    {
+        *(
+            "task list",
+            "task show",
+            "task ready",
+            "handoff status",
+            "gate history",
+            "gate report",
+            "gate wait",
+        ),
+        *("review list", "review diff", "lockout list", "why", "inbox", "explain", "whoami"),
+        *("log tail", "log verify", "log digest", "graph stats", "graph export"),
+        *("analyze rejections", "analyze rework", "analyze runs", "token list"),
+    }
+)
+"""Commands that change nothing: their method is GET, and their answer has an ETag."""
+CHANGES = frozenset(
+    {
+        *("task add", "task import", "task claim", "task prompt", "task submit", "task heartbeat"),
+        *("task release", "task continue", "task wait", "task fail", "task edit", "task cancel"),
+        *("task reopen", "task defer", "handoff initiate", "handoff accept", "handoff complete"),
+        *("handoff reject", "handoff appeal", "handoff rejection-response"),
+        *("gate run", "gate accept", "gate refuse", "gate override"),
+        *("review request", "review approve", "review reject", "review retract", "reject-task"),
+        *("reassign", "escalate", "unlock", "say", "inbox answer", "inbox ack"),
+        *("log publish", "simulate", "sync", "token create", "token revoke"),
+    }
+)
+"""Commands that change something, or take a text that no address holds: their method is POST."""
+LONG = frozenset(
+    {
+        *("task import", "task submit", "handoff complete", "handoff reject", "gate run", "gate wait"),
+        *("review diff", "log verify", "log digest", "log publish", "graph stats", "graph export"),
+        *("analyze rejections", "analyze rework", "analyze runs", "simulate", "sync"),
+    }
+)
+"""Commands that run other programs or read the whole log: others do not wait for them."""
+
+TEXTS = {("handoff reject", "source"): "record", ("simulate", "policy"): "policy"}
+"""Arguments that name a file on the command line, and by which name its text is given here."""
+LEFT_OUT = {("graph export", "output"), ("analyze rejections", "plot"), ("log tail", "follow")}
+"""Arguments that have a file written, or go on for good."""
+_OBJECTS = "JSON"
+"""What arguments are called that take an object as JSON: here they take the object."""
+_LIST_LIMIT = ("limit", "all")
+"""How much of a list people see. Here a list has pages instead."""
+
+
+MAX_ROWS = 10_000
+"""How long a page may be."""
+
+
+class Parameter(NamedTuple):
+    """One argument as it is given over HTTP."""
+
+    name: str
+    argument: Argument
+    type: Any
+    is_text: bool = False
+    """True when it is the text of what would be a file."""
+
+    @property
+    def is_required(self) -> bool:
+        options = self.argument.options
+        is_positional = not self.argument.names[0].startswith("-")
+        return bool(options.get("required")) or (is_positional and options.get("nargs") != "?")
+
+
+class RemoteCommand:
+    """A command that is served: its address, and what it takes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.path = f"/api/{name.replace(' ', '/')}"
+        self.is_query = name in QUERIES
+        self.is_long = name in LONG
+        self.help = COMMANDS[name].help
+        spec = command_spec(name)
+        self.parameters = tuple(_parameter(name, one) for one in spec.arguments if _is_offered(name, one))
+        self.has_pages = any(one.dest in _LIST_LIMIT for one in spec.arguments) and self.is_query
+        self.record = msgspec.defstruct(
+            "".join(word.capitalize() for word in name.replace("-", " ").split()) + "Arguments",
+            [
+                (one.argument.dest, one.type)
+                if one.is_required
+                else (one.argument.dest, one.type | msgspec.UnsetType, msgspec.UNSET)
+                for one in self.parameters
+            ],
+            kw_only=True,
+            frozen=True,
+            forbid_unknown_fields=True,
+            rename={one.argument.dest: one.name for one in self.parameters},
+        )
+        self._defaults = {one.dest: one.default for one in spec.arguments}
+        self._decode = msgspec.json.Decoder(self.record).decode
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.is_query else "POST"
+
+    def read_body(self, body: bytes) -> tuple[SimpleNamespace, str]:
+        """The values of the arguments in a JSON body, and the text in place of a file. Raises `UsageError`."""
+        try:
+            return self._values(self._decode(body or b"{}"))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageError(f"The body does not fit: {error}.") from None
+
+    def read_query(self, query: bytes) -> tuple[SimpleNamespace, str, Mapping[str, str]]:
+        """The same from a query, and what it says about pages."""
+        try:
+            pairs = parse_qsl(
+                query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=200
+            )
+        except ValueError as error:
+            raise UsageError(f"The query cannot be read: {error}.") from None
+        page = {name: value for name, value in pairs if self.has_pages and name in PAGE_NAMES}
+        given = self._gather(pair for pair in pairs if pair[0] not in page)
+        try:
+            record = msgspec.convert(given, self.record, strict=False)
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"The query does not fit: {error}.") from None
+        return *self._values(record), page
+
+    def _gather(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+        """A query's values by name; what is given several times for one value is refused."""
+        lists = {one.name for one in self.parameters if _is_list(one.argument)}
+        given: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in lists:
+                given.setdefault(name, []).append(value)
+            elif name in given:
+                raise UsageError(f"{name} is given more than once.")
+            else:
+                given[name] = value
+        return given
+
+    def _values(self, record: Any) -> tuple[SimpleNamespace, str]:
+        values, text = dict(self._defaults), ""
+        for one in self.parameters:
+            value = getattr(record, one.argument.dest)
+            if value is msgspec.UNSET:
+                continue
+            _require_whole_texts(value)
+            if one.is_text:
+                text, value = value if isinstance(value, str) else json.dumps(value), "-"
+            values[one.argument.dest] = _as_on_the_command_line(one.argument, value)
+        return SimpleNamespace(**values), text
+
+
+PAGE_NAMES = ("limit", "after")
+_PLACE = re.compile(r"(\d{1,9})-([0-9a-f]{16})")
+
+
+def cut_page(data: Any, page: Mapping[str, str]) -> tuple[Any, str]:
+    """A part of a list, and where the next part begins; empty after the last one. Raises `UsageError`.
+
+    A place is the number of the row before it and that row's hash: rows that came or went before it do not matter, as long
+    as the row itself is as it was.
+    """
+    rows = json.loads(data) if isinstance(data, RawJson) else data
+    if not isinstance(rows, list):
+        return data, ""
+    limit, after = page.get("limit", ""), page.get("after", "")
+    if limit and not (limit.isascii() and limit.isdigit() and 0 < int(limit[:10]) <= MAX_ROWS):
+        raise UsageError(f"limit is a number from 1 to {MAX_ROWS}.")
+    start = _find_place(rows, after) if after else 0
+    end = min(start + int(limit), len(rows)) if limit else len(rows)
+    return rows[start:end], f"{end}-{_row_hash(rows[end - 1])}" if start < end < len(rows) else ""
+
+
+def _find_place(rows: list[Any], after: str) -> int:
+    found = _PLACE.fullmatch(after)
+    if found is None:
+        raise UsageError("after is not a place in the list. Take it from the Link header of the page before.")
+    number, mark = int(found[1]), found[2]
+    if 0 < number <= len(rows) and _row_hash(rows[number - 1]) == mark:
+        return number
+    moved = (place for place, row in enumerate(rows, start=1) if _row_hash(row) == mark)
+    return next(moved, min(number, len(rows)))
+
+
+def _row_hash(row: Any) -> str:
+    return sha256(json.dumps(row).encode()).hexdigest()[:16]
+
+
+@cache
+def remote_commands() -> dict[str, RemoteCommand]:
+    """Every command that is served, by name."""
+    return {name: RemoteCommand(name) for name in COMMANDS if name not in LOCAL}
+
+
+def _is_offered(command: str, argument: Argument) -> bool:
+    return (command, argument.dest) not in LEFT_OUT and argument.dest not in _LIST_LIMIT
+
+
+def _is_list(argument: Argument) -> bool:
+    options = argument.options
+    return options.get("action") in ("append", "extend") or options.get("nargs") == "+"
+
+
+def _parameter(command: str, argument: Argument) -> Parameter:
+    if (command, argument.dest) in TEXTS:
+        kind = dict[str, Any] if command == "handoff reject" else str
+        return Parameter(TEXTS[command, argument.dest], argument, kind, is_text=True)
+    long = next((name for name in argument.names if name.startswith("--")), "")
+    name = long.removeprefix("--").replace("-", "_") or argument.dest
+    return Parameter(name, argument, _type(argument))
+
+
+def _type(argument: Argument) -> Any:
+    """What an argument takes, as a type that msgspec checks."""
+    options = argument.options
+    if options.get("action") == "store_true":
+        return bool
+    convert = options.get("type", str)
+    one: Any = convert if convert in (int, float) else str
+    if "choices" in options:
+        one = Literal[tuple(map(str, options["choices"]))]
+    elif options.get("metavar") == _OBJECTS:
+        one = dict[str, Any]
+    elif convert not in (int, float, str, split_commas):
+        one = str | float
+    return list[one] if _is_list(argument) or convert is split_commas else one
+
+
+def _as_on_the_command_line(argument: Argument, value: Any) -> Any:
+    """A value as the command finds it when it was given in words. Raises `UsageError`."""
+    convert = argument.options.get("type", str)
+    if isinstance(value, list):
+        return (
+            tuple(value)
+            if convert is split_commas
+            else [_as_on_the_command_line(argument, one) for one in value]
+        )
+    if isinstance(value, dict):
+        return json.dumps(value)
+    if convert in (str, int, float, split_commas) or isinstance(value, bool):
+        return value
+    try:
+        return convert(str(value))
+    except (TypeError, ValueError):
+        raise UsageError(f"{argument.dest} does not take {str(value)[:80]!r}.") from None
+
+
+def _require_whole_texts(value: Any) -> None:
+    """Refuses a text with a NUL character, which no program takes, at any depth."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise UsageError("A text contains a NUL character. Remove it.")
+    elif isinstance(value, dict | list):
+        for one in (*value, *value.values()) if isinstance(value, dict) else value:
+            _require_whole_texts(one)

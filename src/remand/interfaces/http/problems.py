@@ -1,0 +1,83 @@
+"""What is answered when a request is not carried out: problem details (RFC 9457) with the command line's refusal codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from remand.domain.refusals import MEANINGS
+
+BAD_REQUEST, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 401, 403, 404, 409
+UNPROCESSABLE, UNAVAILABLE = 422, 503
+MEDIA_TYPE = "application/problem+json"
+
+_STATUSES = {
+    FORBIDDEN: "locked_out not_authorised not_eligible not_yours out_of_scope own_work policy_off user_only",
+    NOT_FOUND: "unknown_commit unknown_handoff unknown_rejection unknown_task",
+    UNPROCESSABLE: (
+        "ambiguous_id bad_value closes_cycle gate_rejected invalid_rejection not_understood unsure vacuous_approval"
+    ),
+    UNAVAILABLE: "clock_ahead key_not_trusted",
+}
+STATUS_OF_REFUSAL: Mapping[str, int] = {
+    code: status for status, codes in _STATUSES.items() for code in codes.split()
+}
+"""The status of each refusal; those that are not here are conflicts with how things are."""
+TITLES = {
+    "bad_request": "The request does not fit the command.",
+    "not_authenticated": "The request does not say who makes it, or not in a way that holds.",
+    "not_found": "There is nothing at this address.",
+    "method_not_allowed": "This address takes another method.",
+    "too_large": "The request is too large.",
+    "too_slow": "The request, or its answer, took too long.",
+    "unavailable": "The server cannot carry the command out now.",
+    "failed": "The server failed. Its log says how.",
+}
+"""Problems that are not refusals of a command."""
+
+
+class HttpProblem(Exception):  # noqa: N818 - what RFC 9457 calls it
+    """A request that is not carried out, and the status that says so."""
+
+    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = headers or {}
+
+
+def problem_document(
+    status: int, code: str, detail: str, more: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The members of a problem; `more` is what a refusal has to say besides."""
+    meaning, remedy = MEANINGS.get(code, (TITLES.get(code, code), ""))
+    document = {
+        "type": f"/api/explain?code={code}",
+        "title": meaning,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    return document | ({"remedy": remedy} if remedy else {}) | dict(more or {})
+
+
+def refusal_document(code: str, message: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The problem that a refusal is."""
+    return problem_document(STATUS_OF_REFUSAL.get(code, CONFLICT), code, message, more)
+
+
+def problem_of_answer(data: Any) -> dict[str, Any] | None:
+    """The problem that a command's answer is; None when it was carried out."""
+    if not isinstance(data, dict):
+        return None
+    if "refused" in data:
+        code = str(data["refused"])
+        more = {name: value for name, value in data.items() if name not in ("refused", "message")}
+        return refusal_document(code, str(data.get("message", "")), more)
+    if "error" in data:
+        is_usage = data["error"] == "usage"
+        status, code = (BAD_REQUEST, "bad_request") if is_usage else (UNAVAILABLE, "unavailable")
+        more = {name: value for name, value in data.items() if name not in ("error", "message")}
+        return problem_document(status, code, str(data.get("message", "")), more)
+    return None

@@ -1,0 +1,207 @@
+"""One route for each command that is served, and `/api/calls` for whole command lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from litestar import asgi
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Receive, Scope, Send
+
+from remand.app.errors import RemandError, UsageError
+from remand.domain.record import NamedTuple
+from remand.domain.refusals import Refused
+from remand.interfaces.cli.output import as_json
+from remand.interfaces.http.authentication import Authenticator
+from remand.interfaces.http.calls import CallRunner
+from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands
+from remand.interfaces.http.problems import (
+    BAD_REQUEST,
+    MEDIA_TYPE,
+    UNAVAILABLE,
+    HttpProblem,
+    problem_document,
+    problem_of_answer,
+    refusal_document,
+)
+
+MAX_BODY = 4 << 20
+"""How many bytes a request may have: as many as a value of the command line."""
+BODY_SECONDS = 30.0
+"""How long a request may take to arrive."""
+JSON_TYPE = "application/json"
+
+
+class ServerContext(NamedTuple):
+    """What the routes work with."""
+
+    runner: CallRunner
+    authenticator: Authenticator
+
+
+class RemoteCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole command line that somebody gave on another machine."""
+
+    arguments: list[str]
+    settings: dict[str, str] = {}
+    """The variables of `FORWARDED_VARIABLES`, `is_terminal`, `width`, and the `branch` that is checked out there."""
+    given: str = ""
+    """What stood on standard input."""
+
+
+class HttpAnswer(NamedTuple):
+    """What goes back."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+    media_type: str = JSON_TYPE
+
+
+Handle = Callable[[Scope, Receive], Awaitable[HttpAnswer]]
+
+
+def make_route(path: str, method: str, handle: Handle) -> ASGIRouteHandler:
+    """A route whose refusals and faults are answered as problems."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            _require_method(scope, method)
+            answer = await handle(scope, receive)
+        except (HttpProblem, Refused, RemandError) as error:
+            answer = answer_of_error(error)
+        await send_answer(send, answer)
+
+    return asgi(path)(serve)
+
+
+def _require_method(scope: Scope, method: str) -> None:
+    if scope.get("method") != method:
+        raise HttpProblem(405, "method_not_allowed", f"This address takes {method}.", {"allow": method})
+
+
+def command_routes(context: ServerContext) -> list[ASGIRouteHandler]:
+    """A route for every command that is served."""
+    return [_command_route(context, command) for command in remote_commands().values()]
+
+
+def _command_route(context: ServerContext, command: RemoteCommand) -> ASGIRouteHandler:
+    async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
+        headers = read_headers(scope)
+        caller = context.authenticator.caller(headers)
+        if command.is_query:
+            values, text, page = command.read_query(scope["query_string"])
+        else:
+            (values, text), page = command.read_body(await read_body(receive, headers)), {}
+        key = headers.get("idempotency-key", "")
+        code, data = await context.runner.answer(command, values, text, caller, key)
+        problem = problem_of_answer(data)
+        if problem is not None:
+            return HttpAnswer(problem["status"], as_json(problem).encode(), media_type=MEDIA_TYPE)
+        more = {"remand-exit-code": str(code)} if code else {}
+        if page:
+            data, after = cut_page(data, page)
+            more |= {"link": f'<{_next_page(scope, after)}>; rel="next"'} if after else {}
+        return _with_entity_tag(command, headers, as_json(data).encode(), more)
+
+    return make_route(command.path, command.method, answer)
+
+
+def _next_page(scope: Scope, after: str) -> str:
+    """The address of the next page."""
+    pairs = parse_qsl(scope["query_string"].decode("ascii"), keep_blank_values=True)
+    return f"{scope['path']}?{urlencode([*(pair for pair in pairs if pair[0] != 'after'), ('after', after)])}"
+
+
+def _with_entity_tag(
+    command: RemoteCommand, headers: Mapping[str, str], body: bytes, more: dict[str, str]
+) -> HttpAnswer:
+    """The answer to a query, or that whoever asks has it already."""
+    if not command.is_query:
+        return HttpAnswer(200, body, more)
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    more |= {"etag": tag, "cache-control": "private, no-cache"}
+    known = {one.strip().removeprefix("W/") for one in headers.get("if-none-match", "").split(",")}
+    return HttpAnswer(304, b"", more) if known & {tag, "*"} else HttpAnswer(200, body, more)
+
+
+_decode_call = msgspec.json.Decoder(RemoteCall).decode
+
+
+def call_route(context: ServerContext) -> ASGIRouteHandler:
+    """The route for whole command lines, which the clients of Remand itself use."""
+
+    async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
+        headers = read_headers(scope)
+        caller = context.authenticator.caller(headers)
+        try:
+            call = _decode_call(await read_body(receive, headers))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise UsageError(f"The body does not fit: {error}.") from None
+        if any("\0" in text for text in (*call.arguments, *call.settings.values())):
+            raise UsageError("A text contains a NUL character. Remove it.")
+        key = headers.get("idempotency-key", "")
+        result = await context.runner.run(call.arguments, call.settings, call.given, caller, key)
+        return HttpAnswer(200, msgspec.json.encode(result._asdict()))
+
+    return make_route("/api/calls", "POST", answer)
+
+
+def read_headers(scope: Scope) -> dict[str, str]:
+    """The headers of a request by their names in lower case; what is given twice counts once."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+async def read_body(receive: Receive, headers: Mapping[str, str], limit: int = MAX_BODY) -> bytes:
+    """The body of a request. Raises `HttpProblem` when it is too large, takes too long, or its sender is gone."""
+    too_large = HttpProblem(413, "too_large", f"A request may have {limit} bytes.")
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length) > limit:
+        raise too_large
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message: Any = await receive()
+                if message["type"] == "http.disconnect":
+                    raise HttpProblem(BAD_REQUEST, "bad_request", "The request ended before its body did.")
+                part = message.get("body", b"")
+                size += len(part)
+                if size > limit:
+                    raise too_large
+                parts.append(part)
+                if not message.get("more_body"):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise HttpProblem(408, "too_slow", f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
+
+
+async def send_answer(send: Send, answer: HttpAnswer) -> None:
+    """Sends an answer, whole."""
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()]
+    if answer.status != 304:
+        headers += [
+            (b"content-type", answer.media_type.encode()),
+            (b"content-length", b"%d" % len(answer.body)),
+        ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+
+def answer_of_error(error: HttpProblem | Refused | RemandError) -> HttpAnswer:
+    """The answer to a request that was not carried out."""
+    headers: Mapping[str, str] = {}
+    if isinstance(error, HttpProblem):
+        document, headers = problem_document(error.status, error.code, error.detail), error.headers
+    elif isinstance(error, Refused):
+        document = refusal_document(error.code, error.message)
+    elif isinstance(error, UsageError):
+        document = problem_document(BAD_REQUEST, "bad_request", str(error))
+    else:
+        document = problem_document(UNAVAILABLE, "unavailable", str(error))
+    return HttpAnswer(document["status"], as_json(document).encode(), headers, MEDIA_TYPE)

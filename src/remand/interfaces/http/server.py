@@ -1,0 +1,100 @@
+"""Runs the HTTP server of a ledger until it is told to stop. Loaded by `remand serve` alone."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from types import FrameType
+
+from remand.app.errors import EnvironmentFault
+from remand.domain.record import NamedTuple
+
+try:
+    import uvicorn
+
+    from remand.interfaces.http.app import make_app
+except ImportError as error:  # the message is for people, who may not know what is missing for what
+    raise EnvironmentFault(
+        f"The HTTP server needs packages that are not installed ({error.name}). Install remand[server]."
+    ) from None
+from remand.interfaces.http.authentication import Authenticator
+from remand.interfaces.http.calls import CallRunner, ServedLedger
+from remand.interfaces.http.routes import ServerContext
+
+KEEP_ALIVE_SECONDS = 75
+"""How long a connection stays open between requests: longer than the time between two heartbeats of an agent."""
+GRACE_SECONDS = 30
+"""How long requests under way may take when the server is told to stop."""
+BACKLOG = 2048
+
+
+class ServerOptions(NamedTuple):
+    """How the server is reached."""
+
+    host: str
+    port: int
+    certificate: str = ""
+    private_key: str = ""
+    is_behind_proxy: bool = False
+    shares_port: bool = False
+    """True when several servers take requests at one port: for a restart without a gap."""
+
+
+class ApiServer:
+    """A server that listens; its requests wait until it serves."""
+
+    def __init__(self, options: ServerOptions, ledger: ServedLedger) -> None:
+        """Raises `EnvironmentFault` when the address cannot be listened on."""
+        self._socket = _listen(options)
+        host, port = self._socket.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if options.certificate else 'http'}://{shown}:{port}"
+        authenticator = Authenticator()
+        self.login_url = f"{self.url}{authenticator.login_path}"
+        app = make_app(ServerContext(CallRunner(ledger), authenticator))
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                access_log=False,  # addresses may hold what nobody else should read
+                log_level="warning",
+                server_header=False,
+                proxy_headers=options.is_behind_proxy,
+                forwarded_allow_ips="*" if options.is_behind_proxy else "",
+                ssl_certfile=options.certificate or None,
+                ssl_keyfile=options.private_key or None,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+                backlog=BACKLOG,
+                lifespan="on",
+            )
+        )
+
+    def serve(self) -> None:
+        """Answers requests until the process is told to stop; those under way are answered before it returns."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note_signal)  # uvicorn raises it again when it has stopped
+        self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Has `serve` return; may be called from another thread."""
+        self._server.should_exit = True
+
+    def _note_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._server.should_exit = True
+
+
+def _listen(options: ServerOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if options.shares_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((options.host, options.port))
+        listener.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise EnvironmentFault(
+            f"Cannot listen on {options.host}:{options.port}: {error}. Choose another --port, or --port 0 for a free one."
+        ) from None
+    return listener

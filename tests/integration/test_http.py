@@ -1,0 +1,193 @@
+"""The HTTP server as a real process: the command line's answers and refusals, for who may have them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.integration.http_client import RunningServer, run_server
+from tests.integration.machine import Machine, Repository
+
+TEAM = """
+[team]
+members = [{name = "Alice", role = "agent"}, {name = "Bob", role = "agent"}, {name = "Lead", role = "lead"}]
+[gates]
+"""
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Repository]:
+    machine = Machine()
+    yield machine.repository(config=TEAM)
+    machine.close()
+
+
+@pytest.fixture(scope="module")
+def server(place: Repository) -> Iterator[RunningServer]:
+    with run_server(place) as started:
+        yield started
+
+
+def add(server: RunningServer, **values: object) -> str:
+    reply = server.post("/api/task/add", **{"title": "Mend the roof", **values})
+    assert reply.status == 200, reply
+    return str(reply.data["task_id"])
+
+
+def test_answers_are_those_of_the_command_line(server: RunningServer, place: Repository) -> None:
+    task = add(server, priority="high")
+
+    assert server.get("/api/task/show", id=task).data == place.ok("task", "show", task)
+    assert server.get("/api/task/list").data == place.ok("task", "list")
+    claimed = server.post("/api/task/claim", id=task, agent="Alice")
+    assert claimed.data["task_id"] == task
+    assert claimed.data["attempt"] == 1
+
+
+def test_a_refusal_is_a_problem_with_its_code(server: RunningServer) -> None:
+    task = add(server)
+    server.post("/api/task/claim", id=task, agent="Alice")
+
+    again = server.post("/api/task/claim", id=task, agent="Bob")
+    assert again.status == 409
+    assert again.headers["content-type"] == "application/problem+json"
+    assert again.data["code"] == "already_claimed"
+    assert {"type", "title", "status", "detail", "remedy"} <= set(again.data)
+    assert server.get("/api/task/show", id="T-0").status == 404
+    assert server.post("/api/review/approve", task=task, commit="0" * 40, reviewer="Alice").status == 403
+    assert server.post("/api/task/claim", agent=7).status == 400
+
+
+def test_a_rejection_that_is_invalid_says_all_its_issues(server: RunningServer) -> None:
+    handoff = server.post("/api/task/claim", id=add(server), agent="Bob").data["handoff_id"]
+
+    reply = server.post(
+        "/api/handoff/reject", handoff=handoff, agent="Bob", record={"reason_type": "SCOPE_CREEP"}
+    )
+    assert (reply.status, reply.data["code"]) == (422, "invalid_rejection"), reply
+    assert reply.data["accepted"] is False
+    assert reply.data["issues"]
+
+
+def test_a_request_is_carried_out_once_under_its_key(server: RunningServer) -> None:
+    first, second = (
+        server.post("/api/task/add", {"idempotency-key": "a key, of mine"}, title="Once") for _ in range(2)
+    )
+    assert first.data == second.data
+    other = server.post("/api/task/add", {"idempotency-key": "a key, of mine"}, title="Another")
+    assert (other.status, other.data["code"]) == (409, "key_reused")
+
+
+def test_who_has_an_answer_already_gets_no_second(server: RunningServer) -> None:
+    task = add(server)
+    first = server.get("/api/task/show", id=task)
+    again = server.get("/api/task/show", {"if-none-match": first.headers["etag"]}, id=task)
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", first.headers["etag"])
+
+    server.post("/api/task/claim", id=task, agent="Alice")
+    changed = server.get("/api/task/show", {"if-none-match": first.headers["etag"]}, id=task)
+    assert changed.status == 200
+
+
+def test_a_list_comes_in_pages(server: RunningServer) -> None:
+    for number in range(3):
+        add(server, title=f"Task {number}")
+    whole = server.get("/api/task/list").data
+    rows, address = [], "/api/task/list?limit=2"
+    while address:
+        reply = server.request("GET", address)
+        assert len(reply.data) <= 2
+        rows += reply.data
+        address = reply.headers.get("link", "").partition(">")[0].removeprefix("<")
+    assert rows == whole
+
+
+def test_a_whole_command_line_is_run_as_it_was_given(server: RunningServer, place: Repository) -> None:
+    shown = server.post("/api/calls", arguments=["task", "list", "--json"])
+    assert json.loads(shown.data["output"]) == place.ok("task", "list")
+    refused = server.post("/api/calls", arguments=["task", "show", "T-0", "--json"])
+    assert (refused.status, refused.data["code"]) == (200, 1)
+    people = server.post("/api/calls", arguments=["task", "show", "T-0"])
+    assert people.data["errors"].startswith("refused (unknown_task)")
+    handoff = server.post("/api/task/claim", id=add(server), agent="Bob").data["handoff_id"]
+    words = ["handoff", "reject", handoff, "--agent", "Bob", "--from", "-", "--json"]
+    given = server.post("/api/calls", arguments=words, given='{"reason_type": "SCOPE_CREEP"}')
+    assert json.loads(given.data["output"]).get("refused") == "invalid_rejection", given
+
+
+@pytest.mark.parametrize(
+    "arguments", [["init"], ["serve"], ["log", "rebuild"], ["keys"], ["hook", "--host", "claude", "Stop"]], ids=" ".join
+)  # fmt: skip
+def test_what_is_about_a_machine_is_not_run_by_the_server(
+    server: RunningServer, arguments: list[str]
+) -> None:
+    assert server.post("/api/calls", arguments=arguments).status == 400
+
+
+def test_no_file_of_the_server_is_read(server: RunningServer, place: Repository) -> None:
+    (place.path / "secret.txt").write_text("swordfish")
+    task = add(server, title="@secret.txt")
+    assert server.get("/api/task/show", id=task).data["title"] == "@secret.txt"
+    simulated = server.post("/api/calls", arguments=["simulate", "--policy", "secret.txt"])
+    assert "swordfish" not in simulated.body.decode()
+    assert simulated.data["code"] == 2
+
+
+def test_nobody_gets_in_without_saying_who_it_is(server: RunningServer) -> None:
+    described = server.get("/api/openapi.json").data["paths"]
+    for headers in (
+        {"cookie": ""},
+        {"cookie": "remand_session=x"},
+        {"cookie": "", "authorization": "Bearer x"},
+    ):
+        for path, methods in described.items():
+            for method in methods:
+                reply = server.request(method.upper(), path, headers=headers)
+                assert reply.status == 401, (method, path)
+                assert reply.data["code"] == "not_authenticated"
+
+
+def test_the_log_in_link_works_once(server: RunningServer) -> None:
+    again = server.get(server.address["login_url"].removeprefix(server.address["url"]), {"cookie": ""})
+    assert again.status == 401
+    assert "set-cookie" not in again.headers
+
+
+def test_local_commands_go_through_the_server(server: RunningServer, place: Repository) -> None:
+    assert place.ok("coordinator", "status")["pid"] == server.process.pid
+    task = place.add("From the command line")
+    assert server.get("/api/task/show", id=task).data["title"] == "From the command line"
+
+
+def test_one_of_many_gets_a_task(server: RunningServer) -> None:
+    task = add(server)
+
+    def claim(number: int) -> int:
+        return server.post("/api/task/claim", id=task, agent=("Alice", "Bob")[number % 2]).status
+
+    with ThreadPoolExecutor(8) as pool:
+        assert min(pool.map(claim, range(8))) == 200
+
+
+def test_nothing_that_is_too_large_is_read(server: RunningServer) -> None:
+    reply = server.request("POST", "/api/task/add", b"{" + b" " * (5 << 20))
+    assert (reply.status, reply.data["code"]) == (413, "too_large")
+
+
+def test_health_needs_no_log_in(server: RunningServer) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert server.get(path, {"cookie": ""}).status == 200
+
+
+def test_it_ends_when_told_and_leaves_the_ledger_to_others(repository: Repository) -> None:
+    with run_server(repository) as server:
+        task = add(server)
+        out, err = server.stop()
+    assert server.process.returncode == 0
+    assert (out.strip(), err) == ("", "")
+    assert repository.ok("task", "show", task)["status"] == "incoming"
+    assert repository.socket() == ""
+    assert repository.verify() == []
