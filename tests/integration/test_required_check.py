@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -11,6 +12,10 @@ from unittest.mock import patch
 
 import pytest
 
+from remand.domain.events.event import KnownBy
+from remand.interfaces.cli.context import CallOrigin
+from remand.interfaces.cli.main import run
+from remand.wiring.ledger import open_ledger
 from tests.integration.ci_runners import Job, run_action, run_gitlab_job
 from tests.integration.forged_lines import LATE, line
 from tests.integration.machine import REMAND, Machine, Repository
@@ -40,7 +45,7 @@ class Forge:
         stranger.git(stranger.folder, "clone", "-q", str(self.origin), "theirs")
         self.stranger = Clone(stranger, stranger.folder / "theirs")
 
-    def measured(self, who: Repository, name: str) -> str:
+    def measured(self, who: Repository, name: str, *, is_published: bool = True) -> str:
         """A branch with a commit whose gates have passed, and the log that says so; returns its task."""
         who.git("switch", "-q", "-c", name, "origin/main")
         task = str(who.call("task", "add", name).data["task_id"])
@@ -48,7 +53,7 @@ class Forge:
         commit = who.commit(f"{name}.txt")
         said = who.call("task", "submit", task, "--agent", "Alice", "--commit", commit)
         assert said.data["status"] == "provisional", said
-        assert who.call("log", "publish", "--task", task).code == 0
+        assert not is_published or who.call("log", "publish", "--task", task).code == 0
         return task
 
     def push(self, who: Repository) -> str:
@@ -176,6 +181,25 @@ def test_a_branch_that_changes_the_ledgers_own_files_is_not_let_through(forge: F
         True,
     ), job
     assert [row for row in job.out.splitlines() if row.startswith("::error")], job
+
+
+def test_a_server_answers_from_its_own_log_for_the_base_as_it_is_now(forge: Forge) -> None:
+    task = forge.measured(forge.member, "roof", is_published=False)
+
+    def ask(base: str) -> tuple[int, Any]:
+        with patch.dict(os.environ, forge.member.machine.environment, clear=True):
+            opened = open_ledger(str(forge.member.path))
+            out, folder = io.StringIO(), str(forge.member.path)
+            origin = CallOrigin(folder, {}, out, io.StringIO(), opened=opened, known_by=KnownBy.TOKEN)
+            code = run(["--json", "gate", "check", "roof", "--base", base], origin)
+            opened.store.close()
+            opened.ledger.close()
+        return code, json.loads(out.getvalue())
+
+    code, said = ask("origin/main")
+    assert (code, said.get("task_id")) == (0, task), said
+    code, said = ask("roof")
+    assert (code, said["refused"]) == (1, "bad_value"), said
 
 
 @pytest.mark.more

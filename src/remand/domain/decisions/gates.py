@@ -126,6 +126,15 @@ class MergeFacts(Record, kw_only=True):
     """What the commit changes below `.got`."""
 
 
+def require_current_base(current: str, asked: str, name: str) -> None:
+    """Refuses to judge by another commit than where the base is now, which has the rules and keys that count."""
+    if asked != current:
+        raise Refused(
+            "bad_value",
+            f"{name} is {asked[:12]}, and the base is at {current[:12]}. Name the base as it is now.",
+        )
+
+
 def require_release(tasks: Sequence[Task], facts: MergeFacts) -> Task:
     """The task whose gates have passed on the code tree of a commit; refuses to merge a commit that has none.
 

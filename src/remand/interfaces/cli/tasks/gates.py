@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from remand.app.errors import EnvironmentFault
@@ -11,10 +12,15 @@ from remand.app.events.signatures import confirmed_events
 from remand.app.gates.known_results import MeasurementTerms, note_measured_gates
 from remand.domain import commands as c
 from remand.domain.decisions import findings
-from remand.domain.decisions.gates import MergeFacts, require_gates_table, require_release
+from remand.domain.decisions.gates import (
+    MergeFacts,
+    require_current_base,
+    require_gates_table,
+    require_release,
+)
 from remand.domain.events import work
 from remand.domain.events.catalogue import event_task_id
-from remand.domain.events.event import event_names
+from remand.domain.events.event import KnownBy, event_names
 from remand.domain.gate import message
 from remand.domain.gate.gate import policy_digest
 from remand.domain.gate.state import find_measured_gates
@@ -162,12 +168,16 @@ def _history_row(event: Any) -> dict[str, Any]:
     ),
 )
 def _check(context: Context) -> Result:
-    """Says whether a commit may be merged, from the log that its branch carries and by the base alone."""
+    """Says whether a commit may be merged, by the base alone: from the log that its branch carries, or as a server from its own."""
     options, repository = context.arguments, context.gateway.repository
     commit = require_commit(repository.commit(options.commit), options.commit)
     base = require_commit(repository.commit(options.base), options.base)
-    with open_log_copy(repository, base.sha, commit.sha) as opened:
+    is_server = context.origin.known_by is KnownBy.TOKEN
+    with (
+        nullcontext(context.opened_ledger) if is_server else open_log_copy(repository, base.sha, commit.sha)
+    ) as opened:
         rules = opened.settings.rules()
+        require_current_base(rules.base, base.sha, options.base)
         require_gates_table(rules.gates)
         with opened.store.read() as view:
             measured = [task for task in view.tasks.every() if task.gates.tree == commit.tree]
