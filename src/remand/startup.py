@@ -33,6 +33,7 @@ LAZY_MODULES = frozenset(
         "app.gates": "measurement runner",
         "app.inbox": "objections questions",
         "app.scheduler": "ports",
+        "config": "server",
         "domain": "rejection reviewer",
         "domain.access": "confusables tool_calls",
         "domain.decisions": "director rejections",

@@ -129,8 +129,6 @@ class Ledger(LogFiles):
         self._sync_lock = threading.Lock()
         self.written = 0
         """How many events were written through this object."""
-        self.log_changes = 0
-        """How many changes were made through this object to what belongs to no task."""
 
     def close(self) -> None:
         """Lets go of the files that are held open. The store is closed by who opened it."""
@@ -482,7 +480,6 @@ class Ledger(LogFiles):
             prepare(handler, signer)
         if handler.entries:
             self.sync(handler.end)
-        self.log_changes += 1
 
     @contextmanager
     def change(self) -> Iterator[Transaction]:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from remand.app.events.signatures import Verifier
 from remand.app.events.task_folds import signed_task_events, signed_voids
 from remand.app.handler import RequestHandler
 from remand.app.ledger import Ledger
+from remand.app.ports import Clock
 from remand.app.requests import Rules
-from remand.domain.access.team import Actor
+from remand.domain.access.team import Actor, Team
 from remand.domain.access.tokens import (
     SECRET_BYTES,
     Caller,
+    OpenIdAccount,
     Token,
     TokenRole,
+    account_caller,
     find_token,
     fold_tokens,
+    require_member,
+    require_valid_token,
     require_whole_token_log,
     token_caller,
     token_hash,
@@ -29,7 +34,7 @@ from remand.domain.decisions import tokens as decisions
 from remand.domain.events.event import KnownBy
 from remand.domain.events.log import TOKENS, VOIDS, MissingLines
 from remand.domain.ids import make_id
-from remand.domain.instant import Instant
+from remand.domain.instant import END, Instant
 from remand.domain.record import NamedTuple
 from remand.ledger.store import Transaction
 
@@ -51,41 +56,75 @@ def signed_tokens(tx: Transaction, verifier: Verifier) -> SignedTokens:
 
 
 class TokenLookup:
-    """Finds out whose a token is. What was verified is kept as long as the lines are the same."""
+    """Finds out whose a token is, by what was last read. What was verified is kept as long as the lines are the same."""
 
-    def __init__(self, ledger: Ledger, rules: Callable[[], Rules]) -> None:
-        self._ledger = ledger
-        self._rules = rules
-        self._lock = threading.Lock()
+    def __init__(self) -> None:
         self._found = SignedTokens({}, ())
         self._source: tuple[object, ...] = ()
         """The lines and the trust that the tokens were read from."""
-        self._seen = -1
-        self._looked = float("-inf")
+        self._team = Team()
+        self._clock: Clock | None = None
+        self._read_at = float("-inf")
 
-    def caller(self, text: str) -> Caller:
-        """Whom a token stands for; refuses one that does not count."""
-        found = self._current()
-        require_whole_token_log(found.missing)
-        token = find_token(found.tokens, text, self._ledger.clock.now())
-        return token_caller(token, self._rules().team)
+    @property
+    def is_due(self) -> bool:
+        """True when the log has to be read again before anybody is let in."""
+        return time.monotonic() - self._read_at >= LOOK_AGAIN_SECONDS
 
-    def _current(self) -> SignedTokens:
-        with self._lock:
-            seen, now = self._ledger.log_changes, time.monotonic()
-            if seen != self._seen or now - self._looked >= LOOK_AGAIN_SECONDS:
-                self._read()
-                self._seen, self._looked = seen, now
-            return self._found
+    def forget(self) -> None:
+        """Has the log read again: this process may have changed it."""
+        self._read_at = float("-inf")
 
-    def _read(self) -> None:
-        with self._ledger.store.read() as view:
-            verifier = self._ledger.verifier(view)
+    def read(self, ledger: Ledger, team: Team) -> None:
+        """Reads the tokens from the log, and takes the team as it is now."""
+        read_at = time.monotonic()
+        with ledger.store.read() as view:
+            verifier = ledger.verifier(view)
             events = (sorted(view.events.of_task(kind)) for kind in (TOKENS, VOIDS))
             groups = sorted(one.line for one in view.groups.of_task(TOKENS))
             source = (*events, groups, verifier.trust_text)
             if source != self._source:
                 self._found, self._source = signed_tokens(view, verifier), source
+        self._team, self._clock, self._read_at = team, ledger.clock, read_at
+
+    def caller(self, text: str) -> Caller:
+        """Whom a token stands for; refuses one that does not count."""
+        require_whole_token_log(self._found.missing)
+        return token_caller(find_token(self._found.tokens, text, self._now()), self._team)
+
+    def current_caller(self, caller: Caller) -> Caller:
+        """The caller of a session as things are now; refuses one whose token or role is gone since."""
+        if caller.token_id:
+            require_whole_token_log(self._found.missing)
+            token = require_valid_token(self._found.tokens.get(caller.token_id), self._now())
+            return token_caller(token, self._team)
+        return require_member(caller, self._team)
+
+    def account_caller(self, account: OpenIdAccount, role: TokenRole | None) -> Caller:
+        """Whom an account stands for; refuses a stranger's."""
+        return account_caller(account, self._team, role)
+
+    def _now(self) -> Instant:
+        return self._clock.now() if self._clock else END
+
+
+class LogInAttempt(NamedTuple):
+    """What a log-in that was begun is recognised by when the browser comes back."""
+
+    state: str
+    nonce: str
+    verifier: str
+    redirect_uri: str
+
+
+class IdentityProvider(Protocol):
+    """Says who people are. Its failures are `EnvironmentFault`s."""
+
+    def authorization_url(self, attempt: LogInAttempt) -> str:
+        """Where the browser is sent."""
+
+    def account(self, code: str, attempt: LogInAttempt) -> OpenIdAccount:
+        """Who has logged in, by the code that the browser brings back."""
 
 
 class CreatedToken(NamedTuple):

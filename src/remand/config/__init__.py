@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from remand.config import server
 from remand.config.forge import ForgeSettings, parse_forge
 from remand.config.gates import parse_gate_policy
 from remand.config.policy import parse_policy
@@ -145,7 +146,7 @@ __all__ = [
     "with_hosts",
 ]
 
-_TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox", "records", "run")
+_TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox", "records", "run", "server")
 
 
 class Settings(Record, kw_only=True):
@@ -159,6 +160,8 @@ class Settings(Record, kw_only=True):
     forge: ForgeSettings = ForgeSettings()
     records: RecordSettings = RecordSettings()
     run: RunSettings = RunSettings()
+    server: server.ServerSettings | None = None
+    """How the server is reached, and who logs people in; None when nothing is said of it."""
     base: str = ""
     project: str = ""
     """The project's id, which signatures are bound to; empty when it has none."""
@@ -205,6 +208,7 @@ def parse(content: str, source: str = "") -> Settings:
         forge=parse_forge(table(data, "forge")),
         records=parse_records(table(data, "records")),
         run=parse_run(table(data, "run")),
+        server=server.parse_server(table(data, "server")) if "server" in data else None,
         base=text(project.get("base", ""), "project.base"),
         project=parse_project_id(project),
         hosts=parse_project_hosts(project),

@@ -13,7 +13,7 @@ from remand.app.requests import Request, Rules
 from remand.app.tokens import CreatedToken, TokenLookup
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Member, Role, Team
-from remand.domain.access.tokens import TokenRole, token_hash, token_text
+from remand.domain.access.tokens import Caller, TokenRole, token_hash, token_text
 from remand.domain.events.event import KnownBy
 from remand.domain.events.log import TOKENS, TokenCreated, TokenRevoked
 from remand.domain.instant import add_seconds
@@ -40,7 +40,9 @@ def create(world: FakeLedger, member: str = "Fenster", **fields: object) -> Crea
 
 
 def lookup(world: FakeLedger) -> TokenLookup:
-    return TokenLookup(world.ledger, lambda: world.rules)
+    found = TokenLookup()
+    found.read(world.ledger, world.rules.team)
+    return found
 
 
 def refused_code(found: TokenLookup, text: str) -> str:
@@ -62,14 +64,18 @@ def test_a_token_is_known_by_its_text_and_only_its_hash_is_written() -> None:
     assert (event.sha256, event.meta.actor) == (token_hash(made.text), "owner")
 
 
-def test_a_revoked_token_is_refused_at_once_and_the_log_is_sound() -> None:
+def test_a_revoked_token_is_refused_and_the_log_is_sound() -> None:
     world = FakeLedger(rules=RULES)
     made, other = create(world), create(world, "Sam", role=TokenRole.REVIEWER)
     found = lookup(world)
     assert found.caller(made.text).member == "Fenster"
 
+    session = found.caller(made.text)
     tokens.revoke_token(world.ledger, actor("Fenster"), made.token_id, "lost", KnownBy.TOKEN)
+    found.read(world.ledger, TEAM)
 
+    with pytest.raises(Refused):
+        found.current_caller(session)
     assert refused_code(found, made.text) == "not_authenticated"
     assert found.caller(other.text).role is TokenRole.REVIEWER
     assert world.events()[-1].meta.known_by == KnownBy.TOKEN
@@ -77,20 +83,26 @@ def test_a_revoked_token_is_refused_at_once_and_the_log_is_sound() -> None:
         assert verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view)).ok
 
 
-def test_what_another_process_has_revoked_is_known_within_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = FakeLedger(rules=RULES)
-    made = create(world)
-    found = lookup(world)
-    found.caller(made.text)
+def test_the_log_is_read_again_after_a_moment_and_when_it_was_changed_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [1e9]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    found.caller(made.text)
+    found = lookup(FakeLedger(rules=RULES))
+    assert not found.is_due
 
-    world.reopen()
-    tokens.revoke_token(world.ledger, THE_USER, made.token_id, "")
+    found.forget()
+    assert found.is_due
+    found = lookup(FakeLedger(rules=RULES))
     now[0] += tokens.LOOK_AGAIN_SECONDS
+    assert found.is_due
 
-    assert refused_code(found, made.text) == "not_authenticated"
+
+def test_nobody_is_let_in_before_the_log_was_read() -> None:
+    world = FakeLedger(rules=RULES)
+
+    assert TokenLookup().is_due
+    assert refused_code(TokenLookup(), create(world).text) == "not_authenticated"
 
 
 def test_an_expired_token_is_refused() -> None:
@@ -112,11 +124,15 @@ def test_a_token_counts_by_the_team_as_it_is_now() -> None:
     world = FakeLedger(rules=RULES)
     made = create(world, "Sam", role=TokenRole.REVIEWER)
     found = lookup(world)
-    found.caller(made.text)
+    session = found.caller(made.text)
 
-    world.rules = Rules(gates=(), team=Team((Member(name="Sam"), Member(name="owner", roles=(Role.USER,)))))
+    found.read(world.ledger, Team((Member(name="Sam"), Member(name="owner", roles=(Role.USER,)))))
 
     assert refused_code(found, made.text) == "not_authenticated"
+    for one in (session, Caller(member="Sam", role=TokenRole.REVIEWER)):
+        with pytest.raises(Refused):
+            found.current_caller(one)
+    assert found.current_caller(Caller(member="owner", role=TokenRole.USER)).member == "owner"
 
 
 @pytest.mark.parametrize("by", [actor("Fenster"), actor("owner", Role.USER, confined=True)])

@@ -229,9 +229,21 @@ def find_token(tokens: Mapping[str, Token], text: str, now: Instant) -> Token:
     token = tokens.get(f"{ID_PREFIX}{form[1]}") if form else None
     given = token_hash(text if form else "")
     is_same = hmac.compare_digest(given, token.sha256 if token else _NO_HASH)
-    if token is None or not is_same or not token.is_valid(now):
+    return require_valid_token(token if is_same else None, now)
+
+
+def require_valid_token(token: Token | None, now: Instant) -> Token:
+    """A token that counts; refuses one that has expired or was revoked, and none."""
+    if token is None or not token.is_valid(now):
         raise unauthenticated_refusal()
     return token
+
+
+def require_member(caller: Caller, team: Team) -> Caller:
+    """Somebody who logged in, as long as they are on the team in their role."""
+    if caller.role not in token_roles(team.actor(caller.member)):
+        raise unauthenticated_refusal()
+    return caller
 
 
 def require_whole_token_log(missing: Sequence[MissingLines]) -> None:
@@ -254,6 +266,35 @@ def token_caller(token: Token, team: Team) -> Caller:
     if token.role not in token_roles(actor):
         raise unauthenticated_refusal()
     return Caller(member=actor.name, role=token.role, token_id=token.id)
+
+
+class OpenIdAccount(Record, kw_only=True):
+    """Who somebody is to an OpenID Connect provider."""
+
+    subject: str
+    email: str = ""
+    """Empty unless the provider has verified it."""
+
+
+OPENID = "oidc:"
+"""What an account of the provider begins with among a member's accounts."""
+_LOG_IN_ROLES = (TokenRole.USER, TokenRole.REVIEWER, TokenRole.DIRECTOR)
+
+
+def account_caller(account: OpenIdAccount, team: Team, role: TokenRole | None = None) -> Caller:
+    """Whom a person that logged in stands for, as their first role or the one that they want; refuses a stranger.
+
+    What has an @ is an e-mail address and matches a verified one alone: nobody becomes somebody by choosing a user name.
+    """
+    own = {f"{OPENID}{account.subject}"} if "@" not in account.subject else set()
+    mail = f"{OPENID}{account.email}".casefold() if "@" in account.email else ""
+    for member in team.members:
+        if own & set(member.accounts) or (mail and mail in map(str.casefold, member.accounts)):
+            roles = token_roles(team.actor(member.name))
+            found = next((one for one in _LOG_IN_ROLES if one in roles and role in (None, one)), None)
+            if found is not None:
+                return Caller(member=member.name, role=found)
+    raise unauthenticated_refusal()
 
 
 def unauthenticated_refusal() -> Refused:

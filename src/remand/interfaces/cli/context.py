@@ -226,9 +226,11 @@ class Context:
     def actor(self, *, option: str = "") -> str:
         """Who acts: the command's own option, `--as`, the environment, or the user."""
         named = (option and getattr(self.arguments, option, "")) or self.call.actor
-        if self.origin.caller is not None:
-            return self.origin.caller.acting_name(named)
-        return actor_name(named, self.origin.environment)
+        if self.origin.caller is None:
+            return actor_name(named, self.origin.environment)
+        # The environment is the client's: what it says is no more than a name.
+        own = self.origin.environment.get("REMAND_ACTOR", "")
+        return self.origin.caller.acting_name(named or own)
 
     def limit(self, actor: Actor) -> Actor:
         """Somebody in whose name the caller acts, with no more roles than the caller's token lets it use."""
