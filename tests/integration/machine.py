@@ -23,6 +23,7 @@ from remand.app.errors import EnvironmentFault
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import run
 from remand.wiring.ledger import open_ledger
+from tests.support.log_check import log_faults
 
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
 HERE = Path(__file__).parent
@@ -290,7 +291,18 @@ class Repository:
         assert said.code == (0 if said.data["ok"] else 1), said
         assert said.data["ok"] is (not said.data["problems"]), said
         problems: list[dict[str, Any]] = said.data["problems"]
+        if not problems:
+            self.check_log(is_merged=True, is_hostile=True)
         return problems
+
+    def check_log(self, *, is_merged: bool = False, is_hostile: bool = False) -> None:
+        """Fails the test when `scripts/check-log` finds a fault; without options, as in the log of one ledger alone."""
+        key = Path(self.machine.environment["XDG_STATE_HOME"], "remand", "keys", "machine.key")
+        own = key.read_text().splitlines()[1:] if key.exists() else []
+        config = self.path / "remand.toml"
+        trust = {"keys": own, "config": str(config) if config.exists() else ""}
+        faults = log_faults(self.lines(), is_merged=is_merged, is_hostile=is_hostile, **trust)
+        assert not faults, "\n".join(faults)
 
     def segments(self) -> list[Path]:
         """The event files."""

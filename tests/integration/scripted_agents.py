@@ -194,6 +194,7 @@ sandbox = "{sandbox}"
         """Holds that nobody was ever at work twice on a task, and that the ledger is sound."""
         assert not self.noted("twice"), self.told()
         assert self.repository.verify() == []
+        self.repository.check_log()
 
     def check_worktrees(self, *tasks: str) -> None:
         """Waits until just these tasks have a worktree, of which git knows and which is there."""

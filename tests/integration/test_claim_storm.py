@@ -66,6 +66,7 @@ def test_every_task_is_claimed_once_and_none_is_left(
     listed = {row["task_id"]: row["agent"] for row in repository.ok("task", "list", "--status", "claimed")}
     assert listed == {answer["task"]: answer["agent"] for answer in answers if "task" in answer}
     assert repository.verify() == []
+    repository.check_log()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -91,6 +92,7 @@ def test_one_task_has_one_winner_and_everyone_else_hears_who_has_it(
         assert len(losers) == claimers - 1
     assert sorted(claims_in_files(repository)) == sorted(tasks)
     assert repository.verify() == []
+    repository.check_log()
 
 
 @pytest.mark.parametrize("calls", ["task claim", "task list", "mixed"])
@@ -120,6 +122,7 @@ def test_calls_started_at_once_are_all_answered(
             assert not err
             assert json.loads(out) is not None
     assert repository.verify() == []
+    repository.check_log()
 
 
 def test_two_sessions_of_one_agent_do_not_both_get_a_task(repository: Repository) -> None:

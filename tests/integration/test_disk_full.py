@@ -109,6 +109,7 @@ def test_every_command_is_done_whole_or_refused_whole(
             listed = {row["task_id"]: row["title"] for row in repository.ok("task", "list")}
             assert listed == titles, f"{free} bytes free: what was refused is not there, all else is"
             assert repository.verify() == []
+            repository.check_log()
     assert was_refused, "the disk was full at some time"
     before = repository.digest()
     repository.forget_ledger()
@@ -154,6 +155,7 @@ def test_a_lifecycle_stands_still_on_a_full_disk_and_goes_on(
         disk.empty()
         assert repository.ok("task", "show", task)["status"] == "rejected"
         assert repository.verify() == []
+        repository.check_log()
         repository.ok("log", "publish")
         clone = machine.clone(repository, f"clone-{free}")
         assert clone.digest() == repository.digest()
@@ -168,5 +170,6 @@ def test_a_first_command_on_a_full_disk_spoils_nothing(machine: Machine, disk: D
     repository.add("second")
     assert len(repository.ok("task", "list")) == 1 + is_done
     assert repository.verify() == []
+    repository.check_log()
     untracked = repository.git("status", "--porcelain", "--untracked-files=all").splitlines()
     assert not any("ledger" in row for row in untracked), "git is still kept from the ledger"

@@ -65,6 +65,7 @@ def check_answers(repository: Repository, rows: list[dict[str, Any]]) -> None:
 def check_state(repository: Repository) -> None:
     """The log is sound, every title is there once, and the files alone lead to the same state."""
     assert repository.verify() == []
+    repository.check_log()
     titles = Counter(row["title"] for row in repository.ok("task", "list"))
     assert [title for title, count in titles.items() if count > 1] == []
     before = repository.digest()
@@ -73,6 +74,7 @@ def check_state(repository: Repository) -> None:
     repository.forget_ledger()
     assert repository.digest() == before, "the files alone rebuild the same state"
     assert repository.verify() == []
+    repository.check_log()
 
 
 def remove_locks(repository: Repository) -> None:
@@ -199,6 +201,7 @@ def check_cut(repository: Repository, part: float, is_new: bool) -> None:
     assert repository.ok("task", "show", "#1")["depends_on"] == [task, other]
     assert repository.digest()[1] == 10
     assert repository.verify() == []
+    repository.check_log()
     repository.forget_ledger()
     assert repository.digest()[1] == 10, "the files alone"
 
@@ -222,6 +225,7 @@ def test_a_large_write_torn_by_a_kill_is_mended(repository: Repository, is_new: 
     end(process)
     repository.add("after")
     assert repository.verify() == []
+    repository.check_log()
     count = repository.digest()[1]
     repository.forget_ledger()
     assert repository.digest()[1] == count
@@ -239,3 +243,4 @@ def test_a_client_that_is_killed_with_the_lock_in_hand_keeps_nobody_waiting(repo
     end(process)
     repository.add("after")
     assert repository.verify() == []
+    repository.check_log()

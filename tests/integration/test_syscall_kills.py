@@ -86,7 +86,8 @@ class Killing:
         close(opened)
 
     def compare(self) -> None:
-        """The files alone lead to the same state."""
+        """The files alone lead to the same state, and hold by themselves."""
+        self.repository.check_log()
         opened = open_ledger(str(self.repository.path))
         with opened.store.read() as view:
             before = state_digest(view)

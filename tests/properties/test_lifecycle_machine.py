@@ -58,6 +58,7 @@ from remand.ledger.store import Transaction
 from remand.testing.builders import Session
 from remand.testing.fakes import ProcessKilled
 from tests.support.builders import FakeLedger, a_result, a_verdict, member
+from tests.support.log_check import log_faults
 from tests.support.rejection_records import with_dependency
 from tests.support.strategies import native_events, rejection_records
 
@@ -687,7 +688,10 @@ class Lifecycle(RuleBasedStateMachine):
             found = verify_log(
                 view, self.world.exchange, self.world.marks, self.world.clock, verifier, skew=SKEW
             )
+            lines = [*view.events.lines(), *view.group_doubts.lines()]
         assert [problem for problem in found.problems if "ledger" in problem.file] == []
+        if self.is_alone:  # what others bring here keeps to no rule
+            assert log_faults(lines) == []
 
     def _is_due(self, view: Transaction, task: Task) -> bool:
         return task.id in view.queue.due("9999-12-31T23:59:59.999999Z")
