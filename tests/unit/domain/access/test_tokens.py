@@ -80,8 +80,9 @@ def test_an_agent_may_call_what_its_socket_takes_and_upload_commits() -> None:
     }
 
 
-def test_a_worker_may_fetch_commits_and_nothing_else() -> None:
-    assert [name for name, roles in CALLS.items() if TokenRole.WORKER in roles] == ["commit fetch"]
+def test_a_worker_may_fetch_commits_and_ask_what_may_be_merged_and_nothing_else() -> None:
+    found = [name for name, roles in CALLS.items() if TokenRole.WORKER in roles]
+    assert found == ["gate check", "commit fetch"]
 
 
 def test_the_user_may_call_all_that_a_server_offers() -> None:
