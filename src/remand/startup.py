@@ -40,6 +40,7 @@ LAZY_MODULES = frozenset(
         "domain.pull_request": "reviews",
         "domain.text": "redaction",
         "domain.validation": "validator",
+        "interfaces.a2a": "endpoint",
         "interfaces.cli": "argument_parser context main server_calls",
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "sessions verdicts",

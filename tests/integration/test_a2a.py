@@ -30,6 +30,7 @@ from remand.interfaces.a2a.task_states import FINAL, STATES
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import run
 from remand.wiring.ledger import open_ledger
+from tests.integration.http_client import run_server
 from tests.integration.machine import Machine, Repository
 from tests.support.rejection_records import a_rejection
 
@@ -261,3 +262,25 @@ def test_tasks_are_listed_by_state_and_context_and_cancelled_by_who_may(office: 
     assert listing(status=wire.TASK_STATE_SUBMITTED) == [second.id]
     with pytest.raises((A2AError, A2AClientError), match="no task T-1"):
         office.get("T-1")
+
+
+def test_a_real_server_has_the_card_for_all_and_the_endpoint_for_who_is_known(machine: Machine) -> None:
+    repository = machine.repository(config=CONFIG)
+    with run_server(repository) as server:
+        cookie = server.headers.pop("cookie")
+        card = server.get("/.well-known/agent-card.json")
+        assert card.data["supportedInterfaces"][0]["url"] == f"{server.address['url']}/a2a"
+        assert server.post("/a2a").status == 401
+
+        async def hand_in() -> wire.Task:
+            async with httpx.AsyncClient(headers={"cookie": cookie}) as web:
+                factory = ClientFactory(ClientConfig(httpx_client=web, streaming=False))
+                client = await factory.create_from_url(server.address["url"])
+                message = wire.Message(message_id="1", role=wire.ROLE_USER, parts=[new_text_part("Mend it")])
+                answers = [one async for one in client.send_message(wire.SendMessageRequest(message=message))]
+                return answers[0].task
+
+        task = asyncio.run(hand_in())
+        assert [row["task_id"] for row in repository.ok("task", "list")] == [task.id]
+        created = repository.ok("task", "show", task.id)["history"][0]
+        assert (created["actor"], created["asserted"]) == ("owner", False)

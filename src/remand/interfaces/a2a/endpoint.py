@@ -45,7 +45,8 @@ CALLER = "remand.caller"
 PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
 MAX_TITLE = 200
-REFUSED, USAGE = 1, 2
+REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
+"""Exit codes of commands that were not done."""
 UNKNOWN = ("ambiguous_id", "unknown_task")
 _SINGLE = ("title", "scope", "priority", "branch")
 _LISTS = ("skills", "alias", "depends_on")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -11,8 +13,10 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope
 
-from remand.app.errors import RemandError
+from remand.app.errors import RemandError, UsageError
+from remand.domain.access.tokens import Caller
 from remand.domain.refusals import Refused
+from remand.interfaces.a2a import endpoint
 from remand.interfaces.cli.output import as_json
 from remand.interfaces.http.authentication import COOKIE
 from remand.interfaces.http.openapi import document
@@ -24,6 +28,8 @@ from remand.interfaces.http.routes import (
     call_route,
     command_routes,
     make_route,
+    read_body,
+    read_headers,
 )
 
 _log = logging.getLogger("remand.http")
@@ -33,7 +39,7 @@ FAILED = 500
 
 def make_app(context: ServerContext) -> Litestar:
     """The application with every route. A module that brings more of them is named here."""
-    routes = [*command_routes(context), call_route(context), *own_routes(context)]
+    routes = [*command_routes(context), call_route(context), *own_routes(context), *a2a_routes(context)]
     return Litestar(
         route_handlers=routes,
         exception_handlers={Exception: _answer_error},
@@ -71,6 +77,48 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         make_route("/readyz", "GET", readiness),
         make_route("/login", "GET", log_in),
     ]
+
+
+def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
+    """The A2A endpoint and its card; none where the extra `a2a` is not installed."""
+    try:
+        application = endpoint.make_endpoint(partial(_run_for_a2a, context))
+    except ModuleNotFoundError:
+        return []
+
+    async def card(scope: Scope, _receive: Receive) -> HttpAnswer:
+        address = f"{scope['scheme']}://{read_headers(scope).get('host', '')}"
+        return HttpAnswer(200, as_json(endpoint.agent_card(address)).encode())
+
+    async def handle(scope: Scope, receive: Receive) -> HttpAnswer:
+        headers = read_headers(scope)
+        own: Any = {**scope, endpoint.CALLER: context.authenticator.caller(headers)}
+        body = await read_body(receive, headers)
+        sent: list[Any] = []
+
+        async def give() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def take(message: Any) -> None:
+            sent.append(message)
+
+        await application(own, give, take)
+        return HttpAnswer(sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:]))
+
+    return [make_route(endpoint.CARD_PATH, "GET", card), make_route(endpoint.PATH, "POST", handle)]
+
+
+async def _run_for_a2a(context: ServerContext, caller: Caller, words: list[str]) -> tuple[int, Any]:
+    """Runs a command line for the A2A endpoint: its exit code, and what it answers with `--json`."""
+    try:
+        done = await context.runner.run(words, {}, "", caller, "")
+    except Refused as refused:
+        return endpoint.REFUSED, {"refused": refused.code, "message": refused.message}
+    except UsageError as error:
+        return endpoint.USAGE, {"message": str(error)}
+    except HttpProblem as problem:
+        return endpoint.UNAVAILABLE, {"message": problem.detail}
+    return done.code, json.loads(done.output) if done.output else {}
 
 
 def _answer_error(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -44,7 +44,6 @@ LOCAL: Mapping[str, str] = {
     "solo off": "it is about the sessions of agent hosts on the machine that it runs on",
     "solo status": "it is about the sessions of agent hosts on the machine that it runs on",
     "journal": "it reads what the hooks on an agent's machine wrote down there",
-    "gate check": "it reads the log that a commit's branch carries, where that is checked out",
     "notify": "it sends through the channels of the user on the machine that it runs on",
     "keys": _KEYS,
     "keys trust": _KEYS,
@@ -68,6 +67,7 @@ QUERIES = frozenset(
             "handoff status",
             "gate history",
             "gate report",
+            "gate check",
             "gate wait",
         ),
         *("review list", "review diff", "lockout list", "why", "inbox", "explain", "whoami"),
@@ -91,7 +91,15 @@ CHANGES = frozenset(
 """Commands that change something, or take a text that no address holds: their method is POST."""
 LONG = frozenset(
     {
-        *("task import", "task submit", "handoff complete", "handoff reject", "gate run", "gate wait"),
+        *(
+            "task import",
+            "task submit",
+            "handoff complete",
+            "handoff reject",
+            "gate run",
+            "gate check",
+            "gate wait",
+        ),
         *("review diff", "log verify", "log digest", "log publish", "graph stats", "graph export"),
         *("analyze rejections", "analyze rework", "analyze runs", "simulate", "sync"),
     }
