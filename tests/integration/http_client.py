@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,28 +28,37 @@ class HttpReply(NamedTuple):
 class RunningServer:
     """A server that was started for a test."""
 
-    def __init__(self, repository: Repository, *options: str) -> None:
+    def __init__(
+        self, repository: Repository, *options: str, env: Mapping[str, str] | None = None, ca: str = ""
+    ) -> None:
         self.process = repository.machine.start(
-            repository.path, REMAND, "serve", "--port", "0", "--json", *options
+            repository.path, REMAND, "serve", "--port", "0", "--json", *options, env=dict(env or {})
         )
+        self._tls = ssl.create_default_context(cafile=ca) if ca else None
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"no server: {self.process.communicate(timeout=PATIENCE)}"
         self.address: dict[str, str] = json.loads(line)
         self.headers: dict[str, str] = {}
+        self.first_cookie = ""
 
     def log_in(self) -> HttpReply:
         """Follows the log-in link, and is the user from then on."""
         parts = urlsplit(self.address["login_url"])
         reply = self.request("GET", f"{parts.path}?{parts.query}")
-        self.headers["cookie"] = reply.headers.get("set-cookie", "").partition(";")[0]
+        self.first_cookie = reply.headers.get("set-cookie", "")
+        self.headers["cookie"] = self.first_cookie.partition(";")[0]
         return reply
 
     def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> HttpReply:
         parts = urlsplit(self.address["url"])
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
+        connection = (
+            http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=PATIENCE, context=self._tls)
+            if self._tls
+            else http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
+        )
         try:
             connection.request(method, path, body or None, self.headers | dict(headers or {}))
             found = connection.getresponse()
@@ -72,9 +82,16 @@ class RunningServer:
 
 
 @contextmanager
-def run_server(repository: Repository, *options: str) -> Iterator[RunningServer]:
+def run_server(
+    repository: Repository,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    ca: str = "",
+    proxied: bool = False,
+) -> Iterator[RunningServer]:
     """A server of a repository's ledger, whose user is logged in."""
-    server = RunningServer(repository, *options)
+    server = RunningServer(repository, *options, env=env, ca=ca)
+    server.headers |= {"x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.7"} if proxied else {}
     try:
         server.log_in()
         yield server

@@ -5,9 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
+from tests.integration.fake_server import fake_server
+from tests.integration.fake_server import http as http_reply
 from tests.integration.http_client import RunningServer, run_server
 from tests.integration.machine import Machine, Repository
 
@@ -180,6 +189,97 @@ def test_nothing_that_is_too_large_is_read(server: RunningServer) -> None:
 def test_health_needs_no_log_in(server: RunningServer) -> None:
     for path in ("/healthz", "/readyz"):
         assert server.get(path, {"cookie": ""}).status == 200
+
+
+def test_figures_count_requests_by_route_and_hold_nothing_of_them(server: RunningServer) -> None:
+    task = add(server, title="A title that nobody else has")
+    server.get("/api/task/show", id=task)
+    server.get("/api/task/show", id="T-0")
+    server.get("/no/such/place")
+    text = server.get("/metrics", {"cookie": ""}).body.decode()
+
+    route = 'http_request_method="GET",http_route="/api/task/show",http_response_status_code'
+    assert f'http_server_request_duration_seconds_count{{{route}="200"}}' in text
+    assert f'http_server_request_duration_seconds_bucket{{{route}="404",le="+Inf"}}' in text
+    assert 'http_route="_OTHER",http_response_status_code="404"' in text
+    assert 'remand_refusals_total{code="unknown_task"}' in text
+    assert task not in text
+    assert "/no/such" not in text
+
+
+def test_traces_go_to_the_collector_that_the_environment_names(repository: Repository) -> None:
+    with fake_server(*[lambda _: http_reply(200, b"")] * 20) as collector:
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+        with run_server(repository, env=env) as server:
+            trace = "0af7651916cd43dd8448eb211c80319c"
+            server.get("/api/task/list", {"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
+            server.stop()
+    spans = b"".join(request.body for request in collector.requests)
+    assert bytes.fromhex(trace) in spans
+    assert b"GET /api/task/list" in spans
+    assert server.headers["cookie"].partition("=")[2].encode() not in spans
+    assert server.address["login_url"].partition("code=")[2].encode() not in spans
+
+
+def test_it_speaks_tls(repository: Repository) -> None:
+    certificate, key = (str(repository.machine.folder / name) for name in ("cert.pem", "key.pem"))
+    write_certificate(certificate, key)
+    options = ("--tls-cert", certificate, "--tls-key", key)
+    with run_server(repository, *options, ca=certificate) as server:
+        assert server.address["url"].startswith("https://127.0.0.1:")
+        assert server.get("/api/task/list").data == []
+        assert "; Secure" in server.first_cookie
+
+
+def write_certificate(certificate: str, key: str) -> None:
+    """A certificate for this machine that nobody else has signed."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(private, hashes.SHA256())
+    )
+    Path(certificate).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    Path(key).write_bytes(
+        private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+
+
+def test_nothing_secret_is_written_anywhere(repository: Repository) -> None:
+    with run_server(repository) as server:
+        session = server.headers["cookie"].partition("=")[2]
+        code = server.address["login_url"].partition("code=")[2]
+        secret = "rmd_20261118-000000-00000000_swordfish"
+        replies = [
+            server.get("/api/task/show", {"authorization": f"Bearer {secret}", "cookie": ""}, id="T-0"),
+            server.get(f"/login?code={secret}", {"cookie": ""}),
+            server.get(f"/{secret}"),
+            server.request("POST", "/api/task/add", b"{", {"authorization": f"Bearer {secret}"}),
+            server.get("/metrics"),
+        ]
+        out, err = server.stop()
+    written = out + err + "".join(f"{reply.headers}{reply.body!r}" for reply in replies)
+    for text in (session, code, "swordfish"):
+        assert text not in written
+    for path in repository.machine.folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            assert session.encode() not in path.read_bytes(), path
+            assert code.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("options", [(), ("--behind-proxy",)], ids=["alone", "behind a proxy"])
+def test_headers_of_a_proxy_count_only_where_that_was_told(
+    repository: Repository, options: tuple[str, ...]
+) -> None:
+    with run_server(repository, *options, proxied=True) as server:
+        assert ("; Secure" in server.first_cookie) is bool(options)
 
 
 def test_it_ends_when_told_and_leaves_the_ledger_to_others(repository: Repository) -> None:

@@ -71,7 +71,12 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         cookie = f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict{is_secure}"
         return HttpAnswer(303, b"", {"location": "/", "set-cookie": cookie, "referrer-policy": "no-referrer"})
 
+    async def figures(_scope: Scope, _receive: Receive) -> HttpAnswer:
+        text = context.metrics.text(context.runner.running)
+        return HttpAnswer(200, text.encode(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
     return [
+        make_route("/metrics", "GET", figures),
         make_route("/api/openapi.json", "GET", describe),
         make_route("/healthz", "GET", health),
         make_route("/readyz", "GET", readiness),

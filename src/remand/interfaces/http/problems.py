@@ -50,7 +50,7 @@ class HttpProblem(Exception):  # noqa: N818 - what RFC 9457 calls it
 def problem_document(
     status: int, code: str, detail: str, more: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The members of a problem; `more` is what a refusal has to say besides."""
+    """The members of a problem; `more` is what a refusal has to say besides, of which `status` is the task's."""
     meaning, remedy = MEANINGS.get(code, (TITLES.get(code, code), ""))
     document = {
         "type": f"/api/explain?code={code}",
@@ -59,7 +59,8 @@ def problem_document(
         "detail": detail,
         "code": code,
     }
-    return document | ({"remedy": remedy} if remedy else {}) | dict(more or {})
+    others = {("task_status" if name == "status" else name): value for name, value in (more or {}).items()}
+    return others | document | ({"remedy": remedy} if remedy else {})
 
 
 def refusal_document(code: str, message: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:

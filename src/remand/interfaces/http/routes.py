@@ -20,6 +20,7 @@ from remand.interfaces.cli.output import as_json
 from remand.interfaces.http.authentication import Authenticator
 from remand.interfaces.http.calls import CallRunner
 from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands
+from remand.interfaces.http.metrics import Metrics
 from remand.interfaces.http.problems import (
     BAD_REQUEST,
     MEDIA_TYPE,
@@ -35,6 +36,7 @@ MAX_BODY = 4 << 20
 BODY_SECONDS = 30.0
 """How long a request may take to arrive."""
 JSON_TYPE = "application/json"
+NOT_MODIFIED = 304
 
 
 class ServerContext(NamedTuple):
@@ -42,6 +44,7 @@ class ServerContext(NamedTuple):
 
     runner: CallRunner
     authenticator: Authenticator
+    metrics: Metrics
 
 
 class RemoteCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,6 +105,7 @@ def _command_route(context: ServerContext, command: RemoteCommand) -> ASGIRouteH
         code, data = await context.runner.answer(command, values, text, caller, key)
         problem = problem_of_answer(data)
         if problem is not None:
+            context.metrics.refusals[problem["code"]] += 1
             return HttpAnswer(problem["status"], as_json(problem).encode(), media_type=MEDIA_TYPE)
         more = {"remand-exit-code": str(code)} if code else {}
         if page:
@@ -127,7 +131,7 @@ def _with_entity_tag(
     tag = f'"{sha256(body).hexdigest()[:32]}"'
     more |= {"etag": tag, "cache-control": "private, no-cache"}
     known = {one.strip().removeprefix("W/") for one in headers.get("if-none-match", "").split(",")}
-    return HttpAnswer(304, b"", more) if known & {tag, "*"} else HttpAnswer(200, body, more)
+    return HttpAnswer(NOT_MODIFIED, b"", more) if known & {tag, "*"} else HttpAnswer(200, body, more)
 
 
 _decode_call = msgspec.json.Decoder(RemoteCall).decode
@@ -184,7 +188,10 @@ async def read_body(receive: Receive, headers: Mapping[str, str], limit: int = M
 async def send_answer(send: Send, answer: HttpAnswer) -> None:
     """Sends an answer, whole."""
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()]
-    if answer.status != 304:
+    headers.append((b"x-content-type-options", b"nosniff"))
+    if "cache-control" not in answer.headers:
+        headers.append((b"cache-control", b"no-store"))
+    if answer.status != NOT_MODIFIED:
         headers += [
             (b"content-type", answer.media_type.encode()),
             (b"content-length", b"%d" % len(answer.body)),

@@ -7,6 +7,7 @@ import socket
 from types import FrameType
 
 from remand.app.errors import EnvironmentFault
+from remand.config import inherited_environment
 from remand.domain.record import NamedTuple
 
 try:
@@ -19,7 +20,9 @@ except ImportError as error:  # the message is for people, who may not know what
     ) from None
 from remand.interfaces.http.authentication import Authenticator
 from remand.interfaces.http.calls import CallRunner, ServedLedger
+from remand.interfaces.http.metrics import Metrics, RequestObserver
 from remand.interfaces.http.routes import ServerContext
+from remand.interfaces.http.traces import make_tracer
 
 KEEP_ALIVE_SECONDS = 75
 """How long a connection stays open between requests: longer than the time between two heartbeats of an agent."""
@@ -51,10 +54,12 @@ class ApiServer:
         self.url = f"{'https' if options.certificate else 'http'}://{shown}:{port}"
         authenticator = Authenticator()
         self.login_url = f"{self.url}{authenticator.login_path}"
-        app = make_app(ServerContext(CallRunner(ledger), authenticator))
+        self._tracer = make_tracer(inherited_environment())
+        metrics = Metrics()
+        app = make_app(ServerContext(CallRunner(ledger), authenticator, metrics))
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                RequestObserver(app, metrics, self._tracer),
                 access_log=False,  # addresses may hold what nobody else should read
                 log_level="warning",
                 server_header=False,
@@ -74,6 +79,8 @@ class ApiServer:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note_signal)  # uvicorn raises it again when it has stopped
         self._server.run(sockets=[self._socket])
+        if self._tracer is not None:
+            self._tracer.close()
 
     def stop(self) -> None:
         """Has `serve` return; may be called from another thread."""

@@ -124,9 +124,10 @@ def test_every_refusal_has_a_status_that_says_whose_turn_it_is() -> None:
     assert set(STATUS_OF_REFUSAL) <= set(MEANINGS)
     assert {code for code, status in STATUS_OF_REFUSAL.items() if status == 503} == ENVIRONMENT
     for code in MEANINGS:
-        problem = problem_of_answer({"refused": code, "message": "no", "issues": [1]})
+        problem = problem_of_answer({"refused": code, "message": "no", "issues": [1], "status": "claimed"})
         assert problem is not None
         assert 400 <= problem["status"] < 600
+        assert problem["task_status"] == "claimed"
         assert (problem["code"], problem["detail"], problem["issues"]) == (code, "no", [1])
     for data in ([], {"task_id": "T"}, "text", {"status": "failed"}):
         assert problem_of_answer(data) is None
