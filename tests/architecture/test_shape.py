@@ -29,8 +29,8 @@ RECORD_FIELDS = 20
 SMALL_MODULE = 60
 SMALL_MODULES_SHARE = 0.05
 
-MODULES_CEILING = 458
-LINES_CEILING = 105_986
+MODULES_CEILING = 460
+LINES_CEILING = 106_206
 WIRING_LINES_CEILING = 723
 HIDDEN_IMPORTS_CEILING = 4
 """Own modules imported inside functions or by a string: registries, which `test_startup.py` names."""

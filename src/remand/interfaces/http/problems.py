@@ -36,6 +36,10 @@ TITLES = {
 """Problems that are not refusals of a command."""
 
 
+SHOWS_FILES = frozenset({"gate report"})
+"""Commands that show a file of the machine they run on. What the command line calls its environment is here that there is none."""
+
+
 class HttpProblem(Exception):  # noqa: N818 - what RFC 9457 calls it
     """A request that is not carried out, and the status that says so."""
 
@@ -68,7 +72,7 @@ def refusal_document(code: str, message: str, more: Mapping[str, Any] | None = N
     return problem_document(STATUS_OF_REFUSAL.get(code, CONFLICT), code, message, more)
 
 
-def problem_of_answer(data: Any) -> dict[str, Any] | None:
+def problem_of_answer(data: Any, command: str = "") -> dict[str, Any] | None:
     """The problem that a command's answer is; None when it was carried out."""
     if not isinstance(data, dict):
         return None
@@ -79,6 +83,8 @@ def problem_of_answer(data: Any) -> dict[str, Any] | None:
     if "error" in data:
         is_usage = data["error"] == "usage"
         status, code = (BAD_REQUEST, "bad_request") if is_usage else (UNAVAILABLE, "unavailable")
+        if command in SHOWS_FILES and not is_usage:
+            status, code = NOT_FOUND, "not_found"
         more = {name: value for name, value in data.items() if name not in ("error", "message")}
         return problem_document(status, code, str(data.get("message", "")), more)
     return None

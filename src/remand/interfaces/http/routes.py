@@ -103,7 +103,7 @@ def _command_route(context: ServerContext, command: RemoteCommand) -> ASGIRouteH
             (values, text), page = command.read_body(await read_body(receive, headers)), {}
         key = headers.get("idempotency-key", "")
         code, data = await context.runner.answer(command, values, text, caller, key)
-        problem = problem_of_answer(data)
+        problem = problem_of_answer(data, command.name)
         if problem is not None:
             context.metrics.refusals[problem["code"]] += 1
             return HttpAnswer(problem["status"], as_json(problem).encode(), media_type=MEDIA_TYPE)
