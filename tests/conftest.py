@@ -21,9 +21,9 @@ from remand.domain.commands import CommandContext
 from remand.domain.events.event import Events
 from remand.domain.refusals import Refused
 from remand.domain.registry import COMMON_REFUSALS, RULES, CommandRule
-from tests.support.postgres import database, postgres_server
+from tests.support.postgres import database, postgres_server, shared_database
 
-__all__ = ["database", "postgres_server"]
+__all__ = ["database", "postgres_server", "shared_database"]
 
 os.environ.setdefault("REMAND_COORDINATOR", "off")  # a test that is about it says otherwise
 SIZES = ("small", "medium", "full")

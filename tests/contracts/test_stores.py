@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from remand.adapters.stores.postgres import PostgresStore
 from remand.adapters.stores.sqlite import WAL_PAGES, SqliteStore
 from remand.adapters.stores.sqlite_schema import Statements
 from remand.domain.access.team import name_key
@@ -24,6 +25,7 @@ pytest.register_assert_rewrite(
 
 from remand.testing.queue_contract import Opener  # noqa: E402 - only now are asserts explained
 from remand.testing.store_contract import StoreContract  # noqa: E402 - only now are asserts explained
+from tests.support.postgres import empty_ledger  # noqa: E402 - only now are asserts explained
 from tests.support.store_properties import DependencyProperties  # noqa: E402 - only now are asserts explained
 
 SESSION = "20261115-090000-00000000"
@@ -86,6 +88,23 @@ class TestStoreFile(StoreContract, DependencyProperties):
             tx.events.add(entries)
 
         assert calls < 80 * len(entries)
+
+
+class TestStoreInPostgres(StoreContract):
+    @pytest.fixture
+    def new_store(self, shared_database: str) -> Iterator[Opener]:
+        opened: list[PostgresStore] = []
+
+        def new() -> PostgresStore:
+            for store in opened:
+                store.close()
+            empty_ledger(shared_database)
+            opened.append(PostgresStore(shared_database, SESSION))
+            return opened[-1]
+
+        yield new
+        for store in opened:
+            store.close()
 
 
 def test_the_write_ahead_log_is_moved_once_it_is_long(tmp_path: Path) -> None:

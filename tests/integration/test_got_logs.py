@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from remand.app.graph import GraphView, fold_graph, graph_stats
-from remand.app.graph_export import FORMATS, render_graphml
+from remand.app.analysis.graph import GraphView, fold_graph, graph_stats
+from remand.app.analysis.graph_export import FORMATS, render_graphml
 from remand.domain.events.event import Event
 from remand.ledger import codec
 from tests.data_sets import OWN, data_sets

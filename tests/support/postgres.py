@@ -6,6 +6,7 @@ Where no PostgreSQL is installed these tests are skipped, and in CI, where nothi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
@@ -27,12 +28,37 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def database(postgres_server: str) -> Iterator[str]:
     """An empty database of its own, as a URL; it is thrown away after the test."""
+    with new_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def shared_database(postgres_server: str) -> Iterator[str]:
+    """A database for all tests of a module, which is faster; `empty_ledger` takes away what one has left in it."""
+    with new_database(postgres_server) as url:
+        yield url
+
+
+@contextmanager
+def new_database(server: str) -> Iterator[str]:
+    """A database for a while."""
     import psycopg  # here, because most tests need none
 
     name = f"test_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
+    with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'".encode())
         try:
             yield f"postgresql://postgres@/{name}?host={connection.info.host}"
         finally:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def empty_ledger(url: str) -> None:
+    """Empties the tables of a ledger, should there be any."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'remand'").fetchall()
+        for (table,) in rows:
+            kept = " WHERE key != 'version'" if table == "ledger" else ""
+            connection.execute(f"DELETE FROM remand.{table}{kept}".encode())

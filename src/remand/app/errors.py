@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class RemandError(Exception):
     """The base of everything that is said to the user as an error."""
@@ -13,6 +15,19 @@ class EnvironmentFault(RemandError):  # noqa: N818 - the fault is the environmen
 
 class LedgerReplaced(EnvironmentFault):
     """The ledger's file was deleted or replaced under a running process."""
+
+
+class StoreAway(EnvironmentFault):
+    """The database does not answer. What was asked of it was not done."""
+
+
+class StoreConflict(EnvironmentFault):
+    """Another process changed the same at the same time. Nothing was done, and the same may be tried again."""
+
+    def __init__(self, text: str, tasks: Collection[str] = ()) -> None:
+        super().__init__(text)
+        self.tasks = tasks
+        """The tasks to lock before anything else, when it is tried again."""
 
 
 class UsageError(RemandError):

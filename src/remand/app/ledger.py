@@ -80,6 +80,15 @@ class UnsyncedAnswers(NamedTuple):
     has_outdated_files: bool
 
 
+LastDue = Callable[[list[Answer]], object]
+"""Whether the last request of a change is due, by the answers to those before it."""
+
+
+def always_due(_answers: list[Answer]) -> bool:
+    """For requests of which none depends on another."""
+    return True
+
+
 class Ledger(LogFiles):
     """Everything that is written goes through here: fold, decide, append, commit, sync, answer."""
 
@@ -143,9 +152,19 @@ class Ledger(LogFiles):
         """Answers asks in their order, all made durable by one sync before the first answer is given."""
         return self._answer_all([(request, None) for request in requests])
 
-    def decide_all(self, requests: Sequence[Request]) -> UnsyncedAnswers:
-        """Decides and records requests, and leaves it to the caller to `sync` and to `update_files`."""
-        return self._decide_all([(request, None) for request in requests])
+    def decide_all(
+        self, requests: Sequence[Request], on_decided: Callable[[], None] = lambda: None
+    ) -> UnsyncedAnswers:
+        """Decides and records requests, and leaves it to the caller to `sync` and to `update_files`.
+
+        Says when others may be decided: that may be before these are recorded.
+        """
+        answers = self._decide_all([(request, None) for request in requests])
+        on_decided()
+        return answers
+
+    def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
+        """Prepares a change for requests. The one writer of an embedded ledger has nothing to wait for."""
 
     def ask_as(
         self, actor: Actor, ask: c.Command, key: str = "", known_by: KnownBy = KnownBy.UNSAID
@@ -177,7 +196,7 @@ class Ledger(LogFiles):
     def _answer_all(
         self,
         requests: Sequence[tuple[Request, Actor | None]],
-        is_last_due: Callable[[list[Answer]], object] = lambda _: True,
+        is_last_due: LastDue = always_due,
     ) -> list[Answer]:
         answers, head, has_outdated_files = self._decide_all(requests, is_last_due)
         if head is not None:
@@ -189,10 +208,11 @@ class Ledger(LogFiles):
     def _decide_all(
         self,
         requests: Sequence[tuple[Request, Actor | None]],
-        is_last_due: Callable[[list[Answer]], object] = lambda _: True,
+        is_last_due: LastDue = always_due,
     ) -> UnsyncedAnswers:
         seen = [self._look_up_external_facts(request) for request, _ in requests]
         with self._write_transaction() as (tx, _, handler):
+            self.prepare(tx, requests)
             handler.settle_due()
             answers: list[Answer] = []
             for (request, actor), found in zip(requests, seen, strict=True):

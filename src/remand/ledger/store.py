@@ -242,6 +242,24 @@ class Transaction(Protocol):
         """What to take back outside the store, should the change not come to be."""
 
 
+class SharedTransaction(Protocol):
+    """A change of a ledger that several processes change at once, each other tasks."""
+
+    def prepare(
+        self,
+        names: Iterable[str],
+        tasks: Collection[str],
+        handoffs: Collection[str],
+        *,
+        is_linking: bool,
+        on_decided: Callable[[], None],
+    ) -> None:
+        """Waits for whoever changes the same: what names stand for, tasks by id or alias, or by handoff, the graph.
+
+        `on_decided` is called once the change is written and its commit is all that is left: others may be decided then.
+        """
+
+
 class Store(Protocol):
     """Where the ledger lives."""
 

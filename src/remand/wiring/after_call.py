@@ -34,7 +34,7 @@ def after_call(place: LedgerLocation, opened: OpenLedger | None) -> AfterCall:
 
 def unseen_counts(place: LedgerLocation, opened: OpenLedger | None) -> UnseenCounts:
     """What the user has not seen in the repository of a place."""
-    return read_unseen(place.database, opened.store.connection if opened else None, SystemClock().now())
+    return read_unseen(place.database, opened.view if opened else None, SystemClock().now())
 
 
 def record_file_updater(opened: OpenLedger) -> RecordFileUpdater:

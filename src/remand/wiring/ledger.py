@@ -10,23 +10,29 @@ from remand.adapters.coordinator import background_start, remote_ledger
 from remand.adapters.git import event_files, event_publisher
 from remand.adapters.git.location import LedgerLocation, find_place
 from remand.adapters.git.repository import GitIndex, GitRepository
-from remand.adapters.stores.segments import Segments
+from remand.adapters.stores import postgres
+from remand.adapters.stores.segments import NoSegments, Segments
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.folders import state_folder
-from remand.adapters.system.high_water_marks import FileMarks
+from remand.adapters.system.high_water_marks import FileMarks, NoMarks
 from remand.adapters.system.keys import FileKeys
 from remand.adapters.system.machine_paths import MachinePathSource
-from remand.app.errors import LedgerReplaced
+from remand.app import group_commit
+from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.events.control_files import ControlChanges
 from remand.app.ledger import Ledger
 from remand.app.requests import Acceptance, Answer, Request, is_valid_request
 from remand.app.settings import DEFAULT_BASES, SettingsSource
 from remand.config import inherited_environment
 from remand.domain.ids import make_session_name
+from remand.startup import TYPE_CHECKING
 from remand.wiring import after_call, gates
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import find_socket
+
+if TYPE_CHECKING:
+    from remand.adapters.stores.postgres import PostgresStore
 
 __all__ = [
     "Gateway",
@@ -44,24 +50,34 @@ def open_ledger(folder: str = ".") -> OpenLedger:
     return open_at(find_place(folder))
 
 
-def open_at(place: LedgerLocation, state: str = "") -> OpenLedger:
+def open_at(place: LedgerLocation, state: str = "", store_url: str | None = None) -> OpenLedger:
     """Opens the ledger of a place. What it seldom needs is loaded and built when it does.
 
-    `state` is the folder of the machine's key and marks, where it is not the usual one.
+    `state` is the folder of the machine's key and marks, where it is not the usual one. `store_url` names a database of
+    a team; without one, `REMAND_STORE` does. Where there is neither, the ledger is the file in the repository.
     """
-    state = state or state_folder()
+    state, environment = state or state_folder(), inherited_environment()
+    url = environment.get("REMAND_STORE", "") if store_url is None else store_url
     clock, ids, repository = SystemClock(), RandomIds(), GitRepository(place)
+    segments_kind: type[Segments] = NoSegments if url else Segments
+    ledger_kind: type[Ledger] = group_commit.SharedLedger if url else Ledger
     with event_files.say_what_cannot_be_written(place):
         event_files.prepare_got(place)
-        store = SqliteStore(place.database)
-        segments = Segments(
+        segments = segments_kind(
             place.event_folders, os.path.join(place.got, "quarantine"), GitIndex(place), clock, ids
         )
-        ledger_id = store.ensure_id(make_session_name(clock.now(), ids.hex()), segments.rename)
+        keys, session = machine_keys(state), make_session_name(clock.now(), ids.hex())
+        store: SqliteStore | PostgresStore
+        if url:
+            store = open_database(url, session, keys)
+            ledger_id = store.ensure_id(session)
+        else:
+            store = SqliteStore(place.database)
+            ledger_id = store.ensure_id(session, segments.rename)
         event_files.note_ledger_id(place, ledger_id)
         settings = SettingsSource(repository, place.root, place.common_dir)
-        paths = MachinePathSource(place.root, place.worktree, place.common_dir, inherited_environment())
-        ledger = Ledger(
+        paths = MachinePathSource(place.root, place.worktree, place.common_dir, environment)
+        ledger = ledger_kind(
             store=store,
             exchange=segments,
             writer=segments,
@@ -69,8 +85,8 @@ def open_at(place: LedgerLocation, state: str = "") -> OpenLedger:
             clock=clock,
             ids=ids,
             repository=repository,
-            marks=FileMarks(state, ledger_id, place.root),
-            keys=machine_keys(state),
+            marks=NoMarks(state) if url else FileMarks(state, ledger_id, place.root),
+            keys=keys,
             rules=settings.rules,
             look_up=lambda rejection, task: gates.evidence_lookup(opened).look_up(rejection, task),
             gate_terms=lambda task, commit: (
@@ -85,10 +101,21 @@ def open_at(place: LedgerLocation, state: str = "") -> OpenLedger:
             ).find,
             machine_paths=paths.paths,
             keep_files=lambda: after_call.record_file_updater(opened).update(),
-            history=event_files.GitHistory(place, settings.base_ref),
+            history=None if url else event_files.GitHistory(place, settings.base_ref),
         )
     opened = OpenLedger(ledger, place, settings, store)
     return opened
+
+
+def open_database(url: str, session: str, keys: FileKeys) -> PostgresStore:
+    """Opens the ledger in a team's database; says what to install where that cannot be done."""
+    try:
+        kind = postgres.PostgresStore
+    except ModuleNotFoundError as error:
+        raise EnvironmentFault(
+            f"A ledger in PostgreSQL needs more than is installed ({error.name}): pip install 'remand[postgres]'."
+        ) from None
+    return kind(url, session, lambda: key.id if (key := keys.own()) else "")
 
 
 def machine_keys(state: str = "") -> FileKeys:
@@ -110,7 +137,7 @@ def open_log_copy(repository: GitRepository, base: str, commit: str) -> Iterator
         copy, state = os.path.join(folder, "copy"), os.path.join(folder, "state")
         os.mkdir(copy)
         branch = (settings.base if settings else "") or DEFAULT_BASES[0]
-        opened = open_at(event_files.make_log_copy(place, copy, branch, base, commit), state)
+        opened = open_at(event_files.make_log_copy(place, copy, branch, base, commit), state, "")
         try:
             opened.ledger.refresh()
             yield opened

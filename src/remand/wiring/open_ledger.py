@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from remand.adapters.git.location import LedgerLocation
+from remand.adapters.stores import postgres_views, sqlite_views
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.folders import LedgerFolders
 from remand.app.ledger import Ledger
 from remand.app.settings import SettingsSource
 from remand.domain.record import NamedTuple
+from remand.startup import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from remand.adapters.stores.postgres import PostgresStore
+    from remand.adapters.stores.sqlite_views import LedgerView
 
 
 class OpenLedger(NamedTuple):
@@ -16,7 +22,14 @@ class OpenLedger(NamedTuple):
     ledger: Ledger
     place: LedgerLocation
     settings: SettingsSource
-    store: SqliteStore
+    store: SqliteStore | PostgresStore
+
+    @property
+    def view(self) -> LedgerView:
+        """What commands show straight from the tables."""
+        if isinstance(self.store, SqliteStore):
+            return sqlite_views.LedgerView(self.store.path, self.store.connection)
+        return postgres_views.PostgresView(self.store)
 
     @property
     def folders(self) -> LedgerFolders:

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from remand.app.analysis.graph import GraphView, fold_graph
+from remand.app.analysis.graph_export import FORMATS
 from remand.app.analysis.rejection_analysis import analyze_rejection_patterns
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import rebuild_tables, task_events
-from remand.app.graph import GraphView, fold_graph
-from remand.app.graph_export import FORMATS
 from remand.app.history.activity import event_text
 from remand.app.history.rejections import (
     RejectionView,

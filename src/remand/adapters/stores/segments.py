@@ -282,6 +282,25 @@ def _write_whole(handle: int, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+class NoSegments(Segments):
+    """The event files of a ledger whose lines are in a database alone: none is written, and none is read."""
+
+    def files(self) -> list[FileMark]:
+        return []
+
+    def file_stamp(self) -> tuple[int, ...]:
+        return ()
+
+    def append(self, head: LedgerHead, _first: int, _lines: Sequence[bytes]) -> LedgerHead:
+        return head
+
+    def shrink(self, segment: str, size: int) -> None:
+        """Nothing was written."""
+
+    def is_whole(self, _head: LedgerHead) -> bool:
+        return True
+
+
 def _name(entry: os.DirEntry[str]) -> str:
     return entry.name
 

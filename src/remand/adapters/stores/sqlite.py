@@ -217,20 +217,25 @@ _HEAD = LedgerHead.__struct_fields__
 class SqliteTransaction:
     """One change, or one view, of the ledger."""
 
+    events_kind, groups_kind, unconfirmed_kind = SqliteEvents, SqliteGroups, SqliteUnconfirmed
+    tasks_kind, dependencies_kind, queue_kind = SqliteTasks, SqliteDependencies, SqliteQueue
+    """The tables that another store has classes of its own for."""
+
     def __init__(self, statements: Statements) -> None:
         self._db = statements
         self.undos: list[Callable[[], None]] = []
-        events, groups = SqliteEvents(statements), SqliteGroups(statements)
-        names, dependencies = SqliteNames(statements, events.new_handoffs), SqliteDependencies(statements)
+        events, groups = self.events_kind(statements), self.groups_kind(statements)
+        names = SqliteNames(statements, events.new_handoffs)
+        dependencies = self.dependencies_kind(statements)
         self.rejected: port.RejectedTaskTable = (rejected := SqliteRejected(statements))
-        tasks = SqliteTasks(statements, names, dependencies, rejected)
+        tasks = self.tasks_kind(statements, names, dependencies, rejected)
         self.files: tables.FileTable = SqliteFiles(statements)
         self.held: tables.HeldEvents = SqliteHeldEvents(statements)
         self.events: tables.EventTable = events
         self.event_rows: tables.EventRows = events
         self.groups: tables.GroupTable = groups
         self.group_doubts: tables.GroupDoubts = groups
-        self.unconfirmed: tables.UnconfirmedTable = SqliteUnconfirmed(statements, events)
+        self.unconfirmed: tables.UnconfirmedTable = self.unconfirmed_kind(statements, events)
         self.missing: tables.MissingTable = SqliteMissing(statements)
         self.rewritten: tables.RewrittenTable = SqliteRewritten(statements)
         self.objections: tables.ObjectionTable = SqliteObjections(statements)
@@ -238,7 +243,7 @@ class SqliteTransaction:
         self.tasks: port.TaskTable = tasks
         self.task_lists: port.TaskLists = SqliteTaskLists(statements)
         self.names: port.NameTable = names
-        self.queue: port.ReadyQueue = SqliteQueue(statements)
+        self.queue: port.ReadyQueue = self.queue_kind(statements)
         self.dependencies: port.Dependencies = dependencies
         self.outdated: port.OutdatedTasks = SqliteOutdated(statements)
         self.log_lines: port.LogLineTable = SqliteLogLines(statements)

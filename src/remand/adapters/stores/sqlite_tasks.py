@@ -249,9 +249,12 @@ class SqliteTasks(Table):
         if task_id not in self._loaded:
             if len(self._loaded) >= _MANY:
                 self._loaded.clear()
-            state = self._db.value(sql.GET_TASK, (task_id,))
+            state = self._read_state(task_id)
             self._loaded[task_id] = None if state is None else decode_task(state)
         return self._loaded[task_id]
+
+    def _read_state(self, task_id: str) -> Any:
+        return self._db.value(sql.GET_TASK, (task_id,))
 
     def put(self, task: Task) -> None:
         before = self.get(task.id)

@@ -182,10 +182,10 @@ def _json_list(names: Sequence[str]) -> str:
     return '["' + '","'.join(names) + '"]' if names else "[]"
 
 
-def read_unseen(path: str, connection: apsw.Connection | None = None, now: str = "") -> UnseenCounts:
+def read_unseen(path: str, view: LedgerView | None = None, now: str = "") -> UnseenCounts:
     """The questions that wait for the user; none where there is no ledger to ask."""
     try:
-        return LedgerView(path, connection).unseen_counts(now)
+        return (view or LedgerView(path)).unseen_counts(now)
     except EnvironmentFault:
         return UnseenCounts()
 
@@ -198,10 +198,10 @@ def read_short_names(path: str, ids: Sequence[str]) -> dict[str, tuple[str, str]
         return {}
 
 
-def untrusted_writer(path: str, connection: apsw.Connection | None = None) -> str:
+def untrusted_writer(path: str, view: LedgerView | None = None) -> str:
     """The key that a ledger's events are signed with, while the base does not trust it."""
     try:
-        return LedgerView(path, connection).untrusted_writer()
+        return (view or LedgerView(path)).untrusted_writer()
     except EnvironmentFault:
         return ""
 

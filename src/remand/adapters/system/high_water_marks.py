@@ -11,6 +11,22 @@ from remand.adapters.system.files import atomic_write, lock_handle, read_start, 
 _SEQ_WIDTH, _TIP_WIDTH = 20, 32
 
 
+class NoMarks:
+    """For a ledger in a database, which has one state for all: no machine compares it with what it has seen before."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def raise_to(self, session: str, seq: int, tip: str) -> None:
+        """Remembers nothing."""
+
+    def all(self) -> dict[str, tuple[int, str]]:
+        return {}
+
+    def close(self) -> None:
+        """Holds no file."""
+
+
 class FileMarks:
     """Two small files per ledger: its own session's mark, written in place, and those of other sessions.
 

@@ -11,14 +11,14 @@ import msgspec
 
 from remand import config
 from remand.app.analysis import rejection_analysis, work_report
+from remand.app.analysis.graph import GRAPH_EVENTS, GraphView, fold_graph, graph_stats
+from remand.app.analysis.graph_export import FORMATS
 from remand.app.analysis.simulation import NOT_SIMULATED, Simulation, simulate
 from remand.app.analysis.statistics import Cluster, Share
 from remand.app.analysis.work_report import measure_rework, read_work_report
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import task_events, without_garbage_collection
-from remand.app.graph import GRAPH_EVENTS, GraphView, fold_graph, graph_stats
-from remand.app.graph_export import FORMATS
 from remand.domain.text.words import format_count
 from remand.interfaces.cli import plot
 from remand.interfaces.cli.context import PAGE, Context, argument, command

@@ -64,7 +64,12 @@ def run(arguments: list[str]) -> int:
     forwarded = _forward_to_coordinator(call, arguments)
     if forwarded is not None:
         return forwarded
-    if call.command == "task list" and call.is_json and not call.wants_help:
+    if (
+        call.command == "task list"
+        and call.is_json
+        and not call.wants_help
+        and not os.environ.get("REMAND_STORE")
+    ):
         place = startup.locate(call.folder)
         if place is not None and _list_tasks(place, call.rest):
             return 0
@@ -97,7 +102,12 @@ def _list_tasks(place: startup.LedgerLocation, arguments: list[str]) -> bool:
 def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | None:
     """The exit code of a call that a coordinator ran; None when it has to run here."""
     entry = COMMANDS.get(call.command)
-    if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
+    if (
+        entry is None
+        or not entry.may_be_forwarded
+        or not call.is_self_contained
+        or os.environ.get("REMAND_STORE")
+    ):
         return None
     place = startup.locate(call.folder)
     if place is None or any(os.path.isdir(folder) for folder in place.event_folders[1:]):

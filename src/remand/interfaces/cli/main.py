@@ -224,7 +224,9 @@ class _ShortNames:
         new = [name for name in ids if name not in self._known]
         place = (self._opened.place if self._opened else locate(self._folder)) if new else None
         if place is not None:
-            self._known |= {name: ("", name) for name in new} | views.read_short_names(place.database, new)
+            view = self._opened.view if self._opened else None
+            found = view.short_names(new) if view else views.read_short_names(place.database, new)
+            self._known |= {name: ("", name) for name in new} | found
         return {name: self._known[name] for name in ids if name in self._known}
 
 
@@ -235,7 +237,7 @@ def _finish(context: Context, warnings: _Warnings) -> None:
         found, fault = after_call(context.place, opened).run()
         warnings.fault = f"remand: {clean(fault)}\n" if fault else ""
         warnings.key = key_warning(
-            views.untrusted_writer(context.place.database, opened.store.connection if opened else None)
+            views.untrusted_writer(context.place.database, opened.view if opened else None)
         )
         warnings.held = held_events_warning(opened.store) if opened else ""
     else:

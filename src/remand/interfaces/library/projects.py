@@ -9,9 +9,9 @@ from hashlib import sha256
 from typing import Any, TypeVar
 from weakref import finalize
 
+from remand.app.analysis.graph import fold_graph
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import task_events
-from remand.app.graph import fold_graph
 from remand.app.history.rejections import RejectionView, task_rejections
 from remand.app.history.task_history import task_handoffs
 from remand.app.requests import Acceptance, Request, actor_name, is_agent_environment

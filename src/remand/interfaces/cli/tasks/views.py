@@ -32,7 +32,6 @@ from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.store import Transaction
 from remand.startup import TYPE_CHECKING
 from remand.wiring import forges
-from remand.wiring.startup import views
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +63,7 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 def _list(context: Context) -> Result:
     if context.arguments.sessions:
         return sessions.session_list(context)
-    text = views.LedgerView(context.opened_ledger.place.database).tasks(context.arguments.status)
+    text = context.opened_ledger.view.tasks(context.arguments.status)
     held: dict[str, HeldWork] = {}
     if '"held":["' in text:
         rows = json.loads(text)
@@ -143,8 +142,7 @@ def _show(context: Context) -> Result:
         task, events = read_task(view, context.arguments.id)
         objections = task_objections(view, task)
         unconfirmed = view.unconfirmed.of_task(task.id, MOST_UNCONFIRMED + 1)
-        table = views.LedgerView(opened.place.database, opened.store.connection)
-        (row,) = json.loads(table.tasks(task_id=task.id))
+        (row,) = json.loads(opened.view.tasks(task_id=task.id))
     history = task_history.event_rows(events)
     uncounted = task_history.uncounted_reviews(events)
     is_forge_relevant = (

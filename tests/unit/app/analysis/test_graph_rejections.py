@@ -5,9 +5,9 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from remand.app.analysis.graph import GraphView, fold_graph
+from remand.app.analysis.graph_export import FORMATS
 from remand.app.analysis.rejection_analysis import analyze_rejection_patterns
-from remand.app.graph import GraphView, fold_graph
-from remand.app.graph_export import FORMATS
 from remand.domain.events.catalogue import Unknown
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import Decision, EdgeDeleted, TaskDeleted

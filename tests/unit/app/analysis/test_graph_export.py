@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from remand.app.graph_export import (
+from remand.app.analysis.graph_export import (
     FORMATS,
     render_dot,
     render_graphml,

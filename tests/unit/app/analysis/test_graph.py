@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.graph import GraphView, fold_graph, graph_stats
+from remand.app.analysis.graph import GraphView, fold_graph, graph_stats
 from remand.domain.events.catalogue import Unknown
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import (

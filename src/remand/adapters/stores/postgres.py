@@ -1,0 +1,323 @@
+"""The ledger of a team: one PostgreSQL database that many processes write, each under a session of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.types import numeric, string
+
+from remand.adapters.stores import postgres_schema as own
+from remand.adapters.stores.postgres_tables import (
+    NEW_HEAD,
+    Connection,
+    OpenChange,
+    PostgresStatements,
+    PostgresTransaction,
+    SessionTaken,
+    TasksTaken,
+    number_of_name,
+)
+from remand.adapters.system.files import note_progress
+from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict
+from remand.ledger.store import LedgerHead, Transaction
+
+
+class PostgresChange:
+    """An open change: leaving it without an error makes it so, with one takes it back."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    def __enter__(self) -> Transaction:
+        self._transaction = self._store.begin()
+        return self._transaction
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._store.commit(self._transaction)
+            return
+        self._store.take_back(self._transaction)
+        if isinstance(error, (psycopg.Error, TasksTaken)):
+            raise self._store.fault(error) from error
+
+
+class PostgresStore:
+    """A ledger in a database. Each thread that reads or writes has a connection while it does."""
+
+    def __init__(self, url: str, session: str, own_key: Callable[[], str] = lambda: "") -> None:
+        self.url = url
+        self._new_session = session
+        self._own_key = own_key
+        self.local: dict[str, str] = {}
+        """What holds for this process alone."""
+        self._session = ""
+        self._keeper: Connection | None = None
+        """The connection whose lock keeps other processes from the session."""
+        self._head: LedgerHead | None = None
+        """How far the session has come with the last change, perhaps while that is being made; None when that is not known."""
+        self._free: list[Connection] = []
+        self._pool_lock = threading.Lock()
+        self._write_lock = threading.RLock()
+        with self._connection() as connection:
+            self._make_tables(connection)
+
+    # ------------------------------------------------------------------------------------------ connections
+
+    def _connect(self) -> Connection:
+        try:
+            connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
+            connection.execute(own.SETTINGS)
+        except psycopg.Error as error:
+            raise self.fault(error) from error
+        connection.adapters.register_dumper(int, numeric.Int8Dumper)
+        for loader in (string.TextLoader, string.TextBinaryLoader):
+            connection.adapters.register_loader("json", loader)
+        return connection
+
+    def _take(self, begin: str = "") -> Connection:
+        """A connection for a while, with a transaction begun. One that was lost while nobody used it is replaced."""
+        with self._pool_lock:
+            connection = self._free.pop() if self._free else None
+        if connection is not None:
+            try:
+                connection.execute(begin or "SELECT 1")
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                connection.close()
+            else:
+                return connection
+        connection = self._connect()
+        if begin:
+            connection.execute(begin)
+        return connection
+
+    def _give_back(self, connection: Connection) -> None:
+        """Keeps a connection for the next that wants one, unless it was lost."""
+        if connection.info.transaction_status != pq.TransactionStatus.IDLE:
+            connection.close()
+        else:
+            with self._pool_lock:
+                self._free.append(connection)
+
+    @contextmanager
+    def _connection(self, begin: str = "") -> Iterator[Connection]:
+        try:
+            connection = self._take(begin)
+            try:
+                yield connection
+            finally:
+                if begin:
+                    with suppress(psycopg.Error):
+                        connection.execute("ROLLBACK")
+                self._give_back(connection)
+        except psycopg.Error as error:
+            raise self.fault(error) from error
+
+    def _make_tables(self, connection: Connection) -> None:
+        """Brings the tables to this version, once, whoever comes first."""
+        if self._version(connection) != own.VERSION:
+            connection.execute(f"SELECT pg_advisory_lock({own.LOCK_OF_TABLES})")
+            try:
+                self._migrate(connection)
+            finally:
+                connection.execute(f"SELECT pg_advisory_unlock({own.LOCK_OF_TABLES})")
+
+    def _migrate(self, connection: Connection) -> None:
+        version = self._version(connection)
+        if version > own.VERSION:
+            raise EnvironmentFault(
+                f"The ledger in the database has version {version}; this program knows {own.VERSION}. Update remand."
+            )
+        with connection.transaction():
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {own.SCHEMA_NAME}")
+            for step in own.MIGRATIONS[version:]:
+                connection.execute(step)
+            if version < own.VERSION:
+                connection.execute(
+                    "INSERT INTO ledger VALUES ('version', %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                    (str(own.VERSION),),
+                )
+
+    def _version(self, connection: Connection) -> int:
+        with suppress(errors.UndefinedTable):
+            found = connection.execute("SELECT value FROM ledger WHERE key = 'version'").fetchone()
+            return int(found[0]) if found else 0
+        return 0
+
+    # ---------------------------------------------------------------------------------------- transactions
+
+    def write(self) -> PostgresChange:
+        """Opens a change. In a process one is decided at a time, while the one before it is committed."""
+        return PostgresChange(self)
+
+    def begin(self) -> PostgresTransaction:
+        """Begins a change."""
+        self._write_lock.acquire()
+        is_begun = False
+        try:
+            connection = self._take("BEGIN")
+            if self._keeper is None or self._keeper.closed:
+                self._take_session(connection)
+            is_begun = True
+        except psycopg.Error as error:
+            raise self.fault(error) from error
+        finally:
+            if not is_begun:
+                self._write_lock.release()
+        statements = PostgresStatements(connection, self.local)
+        statements.change = OpenChange()
+        return PostgresTransaction(statements, self._session, self._head)
+
+    def _take_session(self, connection: Connection) -> None:
+        """Goes on with a session of this key that no process writes to, or begins one."""
+        self._head = None
+        run = psycopg.RawCursor(connection).execute
+        known = [row[0] for row in run(own.HEADS_WITH_KEY, (self._own_key(),)).fetchall()]
+        for session in filter(None, dict.fromkeys((self._session, *known, self._new_session))):
+            number = number_of_name(f"session {session}")
+            if run("SELECT pg_try_advisory_lock($1)", (number,)).fetchone() == (True,):
+                run(own.ADD_HEAD, (session, *NEW_HEAD[1:]))
+                self._session, self._keeper = session, connection
+                return
+
+    def commit(self, transaction: PostgresTransaction) -> None:
+        """Makes a change so. While it is made durable the next one may be decided."""
+        connection = transaction.statements.connection
+        is_written = False
+        try:
+            transaction.flush()
+            self._head = transaction.head
+            self._session = self._head.session
+            is_written = True
+        except (psycopg.Error, SessionTaken) as error:
+            raise self.fault(error) from error
+        finally:
+            if not is_written:
+                self.take_back(transaction)
+        self._write_lock.release()
+        transaction.on_decided()
+        try:
+            connection.execute("COMMIT")
+        except psycopg.Error as error:
+            connection.close()
+            if not (transaction.has_events and self._is_committed(transaction.head)):
+                self._undo(transaction)
+                raise self.fault(error) from error
+        else:
+            self._give_back(connection)
+        transaction.undos.clear()
+
+    def take_back(self, transaction: PostgresTransaction) -> None:
+        """Takes a change back."""
+        connection = transaction.statements.connection
+        transaction.statements.keep_waiting = None
+        self._head = None
+        self._write_lock.release()
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+        self._undo(transaction)
+        self._give_back(connection)
+
+    def _undo(self, transaction: PostgresTransaction) -> None:
+        self._head = None
+        for undo in reversed(transaction.undos):
+            undo()
+
+    def _is_committed(self, head: LedgerHead) -> bool:
+        """Whether a change was made whose end nobody was told: then the session has its last event.
+
+        The session's row is locked as long as that is not settled.
+        """
+        for wait in _WAITS:
+            try:
+                with self._connection() as connection:
+                    connection.execute("SELECT 1 FROM head WHERE session = %s FOR UPDATE", (head.session,))
+                    found = connection.execute(own.LINE_OF, (head.seq, head.session)).fetchone()
+            except StoreAway:
+                time.sleep(wait)
+            else:
+                return found is not None and head.tip.encode() in found[0]
+        raise EnvironmentFault(
+            "PostgreSQL does not answer, and it is not known whether this was recorded. Repeat the command with the same "
+            "--key once it is back: it is not done twice."
+        )
+
+    def fault(self, error: Exception) -> EnvironmentFault:
+        """What a failing database means for the user."""
+        if isinstance(error, (*_CONFLICTS, SessionTaken, TasksTaken)):
+            return StoreConflict(
+                f"Nothing was recorded: another process changed the same tasks ({error}). Repeat the command.",
+                getattr(error, "tasks", ()),
+            )
+        if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+            return StoreAway(
+                f"PostgreSQL does not answer ({_one_line(error)}). Start it, or wait until it is back; then repeat."
+            )
+        return EnvironmentFault(f"Nothing was recorded: PostgreSQL failed ({_one_line(error)}).")
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """Opens a view of one moment."""
+        with self._connection("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+            yield PostgresTransaction(PostgresStatements(connection, self.local), self._session)
+
+    def note_progress(self, text: str) -> None:
+        """Shows how far a long change has come, to the user."""
+        note_progress(-1, text)
+
+    def changes(self) -> int:
+        """Another number once this or any other process has changed something: which changes there have been."""
+        with self._connection() as connection:
+            (found,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
+        return zlib.crc32(found.encode())
+
+    # ------------------------------------------------------------------------------------------- the ledger
+
+    def value(self, key: str) -> str:
+        """Something the ledger remembers of itself."""
+        with self._connection() as connection:
+            found = connection.execute("SELECT value FROM ledger WHERE key = %s", (key,)).fetchone()
+        return found[0] if found else ""
+
+    def ensure_id(self, name: str) -> str:
+        """The ledger's id, the same for all processes; it gets this name when it has none."""
+        with self._connection() as connection:
+            connection.execute("INSERT INTO ledger VALUES ('id', %s) ON CONFLICT DO NOTHING", (name,))
+        return self.value("id")
+
+    def file_identity(self) -> str:
+        """What tells this ledger from another in its place."""
+        return self.url
+
+    def require_same_file(self) -> None:
+        """Nothing can take the place of a database under a running process."""
+
+    def stay(self) -> None:
+        """Prepares for a long life."""
+
+    def close(self) -> None:
+        """Closes the connections."""
+        while self._free:
+            self._free.pop().close()
+
+
+_WAITS = (0.0, 0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
+"""How long to wait for a database that is away, again and again."""
+_CONFLICTS = (
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.UniqueViolation,
+    errors.LockNotAvailable,
+)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,246 @@
+"""The tables of a ledger in PostgreSQL, and how the statements of the embedded ledger are said there."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from remand.adapters.stores import sqlite_schema as sql
+
+SCHEMA_NAME = "remand"
+
+_TABLES = """
+CREATE TABLE trace(
+    event TEXT NOT NULL, ts TEXT NOT NULL, session TEXT NOT NULL, seq BIGINT NOT NULL, task TEXT NOT NULL,
+    handoff TEXT NOT NULL, agent TEXT NOT NULL, rejection TEXT NOT NULL, said TEXT NOT NULL, text TEXT NOT NULL,
+    n IDENTITY
+);
+CREATE INDEX trace_answer ON trace(rejection, ts) WHERE event = 'handoff.reject.response';
+CREATE INDEX trace_wake ON trace(task, ts) WHERE event = 'task.wake';
+CREATE INDEX trace_rejecter ON trace(agent, ts) WHERE event IN ('handoff.reject', 'handoff.reject.invalid');
+CREATE INDEX trace_reformulated ON trace(text) WHERE event = 'handoff.reject.response' AND said = 'ACCEPT_AND_REFORMULATE';
+CREATE TABLE rejected(n BIGINT PRIMARY KEY, words TEXT[] NOT NULL);
+CREATE INDEX rejected_words ON rejected USING gin(words);
+CREATE TABLE rejected_word(word TEXT PRIMARY KEY, tasks BIGINT NOT NULL);
+CREATE TABLE unconfirmed(
+    n BIGINT PRIMARY KEY, id TEXT NOT NULL, task TEXT NOT NULL, signer TEXT NOT NULL, doubt TEXT NOT NULL
+);
+CREATE INDEX unconfirmed_task ON unconfirmed(task);
+CREATE TABLE objection(
+    n BIGINT PRIMARY KEY, task TEXT NOT NULL, signer TEXT NOT NULL, work TEXT NOT NULL, at TEXT NOT NULL
+);
+CREATE INDEX objection_task ON objection(task, signer, work, at);
+CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE head(
+    session TEXT PRIMARY KEY, seq BIGINT NOT NULL, tip TEXT NOT NULL, clock TEXT NOT NULL, segment TEXT NOT NULL,
+    first BIGINT NOT NULL, size BIGINT NOT NULL, inode BIGINT NOT NULL, changed BIGINT NOT NULL, chain TEXT NOT NULL,
+    key TEXT NOT NULL, project TEXT NOT NULL, bounded_from TEXT NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE signed_group(
+    n IDENTITY, session TEXT NOT NULL, first BIGINT NOT NULL, last BIGINT NOT NULL, hash BYTEA NOT NULL,
+    doubt TEXT NOT NULL, line BYTEA NOT NULL
+);
+CREATE UNIQUE INDEX signed_group_place ON signed_group(session, first, hash);
+CREATE INDEX signed_group_wrong ON signed_group(session) WHERE doubt = 'wrong_signature';
+CREATE TABLE group_task(task TEXT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (task, n));
+CREATE TABLE missing(
+    session TEXT NOT NULL, first BIGINT NOT NULL, last BIGINT NOT NULL, id TEXT NOT NULL, task TEXT NOT NULL,
+    until TEXT NOT NULL, is_fault BOOLEAN NOT NULL DEFAULT false, PRIMARY KEY (session, first, id)
+);
+CREATE INDEX missing_id ON missing(id);
+CREATE INDEX missing_task ON missing(task);
+CREATE TABLE rewritten(
+    commit_id TEXT NOT NULL, file TEXT NOT NULL, line BIGINT NOT NULL, hash TEXT NOT NULL,
+    PRIMARY KEY (file, line, hash, commit_id)
+);
+CREATE TABLE session(number IDENTITY, name TEXT NOT NULL, fork BIGINT NOT NULL, UNIQUE (name, fork));
+CREATE TABLE event(n BIGINT PRIMARY KEY, subject TEXT NOT NULL, key TEXT NOT NULL, line BYTEA NOT NULL);
+CREATE INDEX event_subject ON event(subject) WHERE subject != '';
+CREATE INDEX event_key ON event(key) WHERE key != '';
+CREATE TABLE unnumbered(id TEXT PRIMARY KEY);
+CREATE TABLE task(
+    n IDENTITY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, due_at TEXT,
+    rank TEXT, line TEXT, barred TEXT NOT NULL DEFAULT '', state JSON NOT NULL, marks BIGINT NOT NULL DEFAULT 0,
+    at TEXT NOT NULL DEFAULT ''
+) WITH (fillfactor = 70);
+CREATE INDEX task_due ON task(due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX task_escalated ON task(id) WHERE status = 'escalated';
+CREATE INDEX task_active ON task(status, id) WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected');
+CREATE INDEX task_running ON task(id) WHERE marks & 1;
+CREATE INDEX task_sent_back ON task(id) WHERE marks & 2;
+CREATE INDEX task_outages ON task(id) WHERE marks & 4;
+CREATE INDEX task_commit ON task((state #>> '{submission,commit}')) WHERE marks & 8;
+CREATE INDEX task_pr ON task(((state ->> 'pr')::bigint)) WHERE marks & 16;
+CREATE INDEX task_branch ON task((state ->> 'branch')) WHERE state ->> 'branch' != '';
+CREATE INDEX task_rank ON task(rank) WHERE rank IS NOT NULL;
+CREATE INDEX task_line ON task(line, (barred != ''), rank) WHERE rank IS NOT NULL;
+CREATE TABLE alias(alias TEXT, task TEXT, PRIMARY KEY (alias, task));
+CREATE TABLE handoff(id TEXT PRIMARY KEY, task TEXT NOT NULL);
+CREATE TABLE file(path TEXT PRIMARY KEY, size BIGINT NOT NULL, mtime BIGINT NOT NULL, inode BIGINT NOT NULL);
+CREATE TABLE problem(file TEXT NOT NULL, line BIGINT NOT NULL, problem TEXT NOT NULL);
+CREATE INDEX problem_file ON problem(file);
+CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BYTEA NOT NULL);
+CREATE TABLE outdated(task TEXT PRIMARY KEY);
+CREATE TABLE log_line(task TEXT NOT NULL, place TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (task, place));
+CREATE INDEX log_line_place ON log_line(place);
+CREATE TABLE errand(errand TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (errand, task));
+CREATE TABLE name(key TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (key, name));
+CREATE TABLE node(n IDENTITY, task TEXT NOT NULL UNIQUE, position BIGINT);
+CREATE TABLE blocker(task BIGINT NOT NULL, blocker BIGINT NOT NULL, is_void BOOLEAN NOT NULL DEFAULT false, PRIMARY KEY (task, blocker));
+CREATE INDEX blocker_of ON blocker(blocker, task, is_void);
+CREATE INDEX blocker_void ON blocker(task) WHERE is_void;
+CREATE TABLE opening(agent TEXT NOT NULL, line TEXT NOT NULL, rank TEXT NOT NULL, PRIMARY KEY (agent, line, rank));
+"""
+
+LOCK_OF_TABLES, LOCK_OF_GRAPH, LOCK_OF_STAFF = 0x52454D414E44, 0x52454D414E45, 0x52454D414E46
+"""The advisory locks: of making the tables, of the graph of dependencies, and of who has how much in hand."""
+SETTINGS = f"""
+SET search_path = {SCHEMA_NAME}; SET synchronous_commit = on; SET jit = off; SET client_min_messages = warning;
+SET idle_in_transaction_session_timeout = '5min'
+"""
+"""What every connection is set to. A process that hangs inside a change must not keep its tasks locked for ever."""
+
+_UPSERTS = {
+    "file": ("path", "size mtime inode"),
+    "ledger": ("key", "value"),
+    "missing": ("session, first, id", "last task until is_fault"),
+    "rewritten": ("file, line, hash, commit_id", ""),
+    "unconfirmed": ("n", "id task signer doubt"),
+    "objection": ("n", "task signer work at"),
+    "log_line": ("task, place", "text"),
+    "blocker": ("task, blocker", "is_void"),
+}
+"""What tells the rows of a table apart, and what else they have."""
+
+_SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), by)
+    for pattern, by in (
+        (r"CAST\((\w+) AS BLOB\)", r"\1"),
+        (r" INDEXED BY \w+| NOT INDEXED", ""),
+        (r"\bifnull\(", "coalesce("),
+        (r"marks & (\d+)", r"(marks & \1) != 0"),
+        (r"\(barred != ''\) = 1", "(barred != '')"),
+        (r"substr\(id, -length\((\?\d*)\)\)", r"right(id, length(\1))"),
+        (
+            r"json_each\((\?\d*)\) AS asked CROSS JOIN",
+            r"jsonb_array_elements_text(\1::jsonb) AS asked(value) JOIN",
+        ),
+        (r" ON (n|task|blocker) = asked\.value", r" ON \1 = asked.value::bigint"),
+        (r"SELECT value FROM json_each\((\?\d*)\)", r"SELECT jsonb_array_elements_text(\1::jsonb)"),
+        (
+            r"\b(n|first) IN \(SELECT jsonb_array_elements_text\((\?\d*)::jsonb\)\)",
+            r"\1 IN (SELECT jsonb_array_elements_text(\2::jsonb)::bigint)",
+        ),
+        (r"LIMIT (\?\d*)", r"LIMIT nullif(\1, -1)"),
+        (r"hex\(randomblob\(8\)\)", "md5(random()::text)"),
+        (r" AND typeof\(\w+\) = 'integer'", ""),
+        (
+            r"SELECT \* FROM trace",
+            "SELECT event, ts, session, seq, task, handoff, agent, rejection, said, text FROM trace",
+        ),
+        (r"\browid\b", "n"),
+        (r"\(SELECT session FROM head\)", "ANY (SELECT session FROM head)"),
+        (r"BLOB\b", "BYTEA"),
+    )
+)
+_HEAD_FIELDS = (
+    "session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project, bounded_from"
+)
+GET_HEAD = f"SELECT {_HEAD_FIELDS} FROM head WHERE session = $1"  # noqa: S608 - fixed text
+ADD_HEAD = f"""
+INSERT INTO head({_HEAD_FIELDS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING
+"""  # noqa: S608 - fixed text
+MOVE_HEAD = f"""
+UPDATE head SET ({_HEAD_FIELDS}) = ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+WHERE session = $14 AND seq = $15 AND tip = $16
+"""  # noqa: S608 - fixed text
+_OWN: dict[str, str] = {
+    sql.ADD_MISSING: "INSERT INTO missing VALUES ($1, $2, $3, $4, $5, $6, false) "
+    "ON CONFLICT (session, first, id) DO UPDATE SET last = excluded.last, task = excluded.task, until = excluded.until",
+    sql.HAVING_WORD: "SELECT n FROM rejected WHERE words @> ARRAY[trim(both '\"' from $1)] ORDER BY n DESC LIMIT $2",
+    sql.ADD_REJECTED: "INSERT INTO rejected VALUES ($1, string_to_array($2, ' '))",
+    sql.DROP_ALL_REJECTED: "DELETE FROM rejected",
+    sql.ADD_WORD: "INSERT INTO rejected_word VALUES ($1, 1) ON CONFLICT (word) DO UPDATE SET tasks = rejected_word.tasks + 1",
+    sql.COUNT_ALL_WORDS: "INSERT INTO rejected_word SELECT word, count(DISTINCT n) FROM rejected, unnest(words) AS word "
+    "GROUP BY word UNION ALL SELECT '', count(*) FROM rejected",
+    sql.WORD_COUNTS: "SELECT word, tasks FROM rejected_word WHERE tasks != 0 AND word IN (SELECT jsonb_array_elements_text($1::jsonb))",
+    sql.HANDED_IN: "SELECT state FROM task WHERE marks & 8 AND state #>> '{submission,commit}' = $1 "
+    "OR marks & 16 AND (state ->> 'pr')::bigint = $2::bigint",
+    sql.ADD_TASK: "INSERT INTO task(id, status, due_at, rank, line, barred, state, marks, at) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    sql.CHANGE_TASK: "UPDATE task SET status = $2, due_at = $3, rank = $4, line = $5, barred = $6, state = $7, marks = $8, "
+    "at = greatest(at, $9) WHERE id = $1",
+}
+"""The statements that no rule of the dialect turns into PostgreSQL's."""
+
+
+@lru_cache(maxsize=1024)
+def translate(statement: str) -> str:
+    """A statement of the embedded ledger in PostgreSQL's dialect, with `$1` for its values."""
+    text = _OWN.get(statement, statement)
+    for pattern, by in _SUBSTITUTIONS:
+        text = pattern.sub(by, text)
+    return _number_values(_translate_insert(text))
+
+
+def _translate_insert(text: str) -> str:
+    text = text.strip()
+    if text.startswith("INSERT OR IGNORE "):
+        return f"INSERT {text.removeprefix('INSERT OR IGNORE ')} ON CONFLICT DO NOTHING"
+    for start in ("REPLACE INTO ", "INSERT OR REPLACE INTO "):
+        if text.startswith(start):
+            table = re.split(r"\W", text.removeprefix(start), maxsplit=1)[0]
+            keys, others = _UPSERTS[table]
+            changes = ", ".join(f"{name} = excluded.{name}" for name in others.split())
+            then = f"DO UPDATE SET {changes}" if changes else "DO NOTHING"
+            return f"INSERT INTO {text.removeprefix(start)} ON CONFLICT ({keys}) {then}"
+    return text
+
+
+def _number_values(text: str) -> str:
+    if "$1" in text:
+        return text
+    count = 0
+
+    def number(found: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        return f"${found.group(1) or count}"
+
+    return re.sub(r"\?(\d*)", number, text)
+
+
+def _schema() -> str:
+    """The tables, in which every text is compared by its bytes, as SQLite does."""
+    text = re.sub(r"\bTEXT\b(?!\[)", 'TEXT COLLATE "C"', _TABLES)
+    text = text.replace("IDENTITY", "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY")
+    return re.sub(r"marks & (\d+)", r"(marks & \1) != 0", text)
+
+
+MIGRATIONS: tuple[str, ...] = (_schema(),)
+"""The steps from each version to the next, from none to the first on. A released step is never changed."""
+VERSION = len(MIGRATIONS)
+
+LOCK_TASKS = """
+SELECT id, state, at FROM task
+WHERE id = ANY ($1::text[]) OR id IN (SELECT task FROM handoff WHERE id = ANY ($2::text[]))
+OR id IN (SELECT task FROM alias WHERE alias = ANY ($3::text[])) ORDER BY id FOR UPDATE
+"""
+LOCK_TASK = "SELECT state, at FROM task WHERE id = $1 FOR UPDATE"
+TRY_TASK = f"{LOCK_TASK} NOWAIT"
+LOCK_NAMES = (
+    "SELECT pg_advisory_xact_lock(name) FROM (SELECT unnest($1::bigint[]) AS name ORDER BY 1) AS names"
+)
+LATEST_CLOCK = "SELECT max(clock) FROM head"
+LOCK_READY = """
+SELECT id, state, at FROM task WHERE id = ANY ($1::text[]) AND rank IS NOT NULL ORDER BY rank LIMIT $2 FOR UPDATE
+"""
+TRY_READY = f"{LOCK_READY} SKIP LOCKED"
+TRY_DUE = "SELECT id, state, at FROM task WHERE due_at <= $1 ORDER BY due_at LIMIT 100 FOR UPDATE SKIP LOCKED"
+HEADS_WITH_KEY = "SELECT session FROM head WHERE key = $1 ORDER BY clock DESC LIMIT 64"
+RESTART_NUMBERS = (
+    "SELECT setval(pg_get_serial_sequence('task', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM task), false)"
+)
+LINE_OF = """
+SELECT line FROM event WHERE n = (SELECT (number << 40) | %s::bigint FROM session WHERE name = %s AND fork = 0)
+"""

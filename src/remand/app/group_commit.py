@@ -1,0 +1,236 @@
+"""Requests of many threads decided in groups, and a ledger that several processes write at once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from remand.app.errors import RemandError, StoreAway, StoreConflict
+from remand.app.ledger import LastDue, Ledger, UnsyncedAnswers, always_due
+from remand.app.requests import Answer, Request
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.access.team import Actor
+from remand.domain.decisions.forge_actions import issue_task_id
+from remand.domain.record import NamedTuple
+from remand.ledger.store import SharedTransaction, Transaction
+
+_MOST = 256
+"""How many requests are decided as one group."""
+_ATTEMPTS = 50
+_AWAY_SECONDS = 60.0
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 1.0
+_LINKS = ("depends_on", "drop_depends_on", "waits_for", "created_tasks")
+
+
+class RequestScope(NamedTuple):
+    """What requests may change or rest on, as far as they themselves tell."""
+
+    names: set[str]
+    tasks: set[str]
+    handoffs: set[str]
+    is_linking: bool
+
+
+def request_scope(requests: Sequence[Request]) -> RequestScope:
+    """What requests name. What else they rest on is locked when it is read."""
+    found = RequestScope(set(), set(), set(), is_linking=any(_links(one.command) for one in requests))
+    for request in requests:
+        command: c.Command = request.command
+        found.names.update(_unique_names(request))
+        named = (getattr(command, "task_id", ""), *_links(command))
+        found.tasks.update(ids.parse_task_id(name) or name for name in named if name)
+        if handoff := getattr(command, "handoff_id", ""):
+            found.handoffs.add(ids.parse_handoff_id(handoff) or handoff)
+    return found
+
+
+def _links(command: c.Command) -> tuple[str, ...]:
+    return tuple(name for field in _LINKS for name in getattr(command, field, ()) or ())
+
+
+def _unique_names(request: Request) -> list[str]:
+    """What only one task, or one request, may have: whoever wants the same waits for the other to be decided."""
+    command: c.Command = request.command
+    issue = issue_task_id(command) if isinstance(command, c.ImportIssue) else ""
+    branch = getattr(command, "branch", "") if getattr(command, "is_branch_given", False) else ""
+    found = [
+        ("key", request.key),
+        ("id", getattr(command, "own_id", "") or issue),
+        ("branch", branch),
+        ("pr", getattr(command, "pr", 0)),
+        ("commit", getattr(command, "commit", "")),
+        *(("alias", alias) for alias in getattr(command, "aliases", ()) or ()),
+    ]
+    return [f"{kind} {name}" for kind, name in found if name]
+
+
+def _do_nothing() -> None:
+    """For who need not know when others may be decided."""
+
+
+class _Attempt(threading.local):
+    """What the change that a thread is about to open has to know."""
+
+    tasks: frozenset[str] = frozenset()
+    """Tasks to lock first: an attempt before this one found them locked."""
+    on_decided: Callable[[], None] = staticmethod(_do_nothing)
+
+
+class SharedLedger(Ledger):
+    """A ledger in a database that other processes write to at the same time.
+
+    Those who change the same wait for each other. A change that could not is taken back, and decided again.
+    """
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._attempt = _Attempt()
+
+    def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
+        """Locks all that the requests name, in one order, before anything is read."""
+        names, tasks, handoffs, is_linking = request_scope([request for request, _ in requests])
+        cast("SharedTransaction", tx).prepare(
+            names,
+            tasks | self._attempt.tasks,
+            handoffs,
+            is_linking=is_linking,
+            on_decided=self._attempt.on_decided,
+        )
+
+    def decide_all(
+        self, requests: Sequence[Request], on_decided: Callable[[], None] = lambda: None
+    ) -> UnsyncedAnswers:
+        """Decides and commits requests. Others may be decided while these are committed."""
+        self._attempt.on_decided = on_decided
+        try:
+            return self._decide_all([(request, None) for request in requests])
+        finally:
+            self._attempt.on_decided = _do_nothing
+
+    def _decide_all(
+        self, requests: Sequence[tuple[Request, Actor | None]], is_last_due: LastDue = always_due
+    ) -> UnsyncedAnswers:
+        until = time.monotonic() + _AWAY_SECONDS
+        try:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    return super()._decide_all(requests, is_last_due)
+                except StoreConflict as conflict:
+                    self._attempt.tasks |= frozenset(conflict.tasks)
+                    if attempt and len(requests) > 1 and is_last_due is always_due:
+                        return self._decide_each(requests)
+                except StoreAway:
+                    if time.monotonic() > until:
+                        raise
+                time.sleep(min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt) * random.random())  # noqa: S311 - no secret
+        finally:
+            self._attempt.tasks = frozenset()
+        return super()._decide_all(requests, is_last_due)
+
+    def _decide_each(self, requests: Sequence[tuple[Request, Actor | None]]) -> UnsyncedAnswers:
+        """Decides requests one by one: what one of them met must not keep the others from being answered."""
+        found = [self._decide_all([one]) for one in requests]
+        heads = [one.head for one in found if one.head is not None]
+        return UnsyncedAnswers(
+            [answer for one in found for answer in one.answers],
+            heads[-1] if heads else None,
+            any(one.has_outdated_files for one in found),
+        )
+
+
+class _PendingRequest:
+    """A request of a thread that waits for its answer, or for its turn to decide for all who wait."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.answer: Answer | None = None
+        self.error: RemandError | None = None
+        self._wake = threading.Lock()
+        self._wake.acquire()
+
+    def wait(self) -> None:
+        """Returns when there is an answer or an error; without either, it is this thread's turn."""
+        self._wake.acquire()
+
+    def wake(self) -> None:
+        self._wake.release()
+
+    def result(self) -> Answer:
+        if self.answer is None:
+            raise self.error or RuntimeError("nobody answered")
+        return self.answer
+
+
+class GroupCommit:
+    """Answers requests of many threads. Those that wait are decided as one group, and made durable by one commit.
+
+    Whichever thread has its turn decides for all. While its group is made durable, another thread decides the next.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._waiting: list[_PendingRequest] = []
+        self._has_leader = False
+
+    def ask(self, request: Request) -> Answer:
+        """Answers a request, once what it led to is durable."""
+        own = _PendingRequest(request)
+        with self._lock:
+            self._waiting.append(own)
+            is_leader, self._has_leader = not self._has_leader, True
+        if not is_leader:
+            own.wait()
+        if own.answer is None and own.error is None:
+            self._lead(own)
+        return own.result()
+
+    def _lead(self, own: _PendingRequest) -> None:
+        """Decides for this thread and the others that wait."""
+        with self._lock:
+            self._waiting.remove(own)
+            group, self._waiting = [own, *self._waiting[: _MOST - 1]], self._waiting[_MOST - 1 :]
+        turn = _Turn(self._pass_on)
+        try:
+            answers, head, has_outdated_files = self._ledger.decide_all(
+                [one.request for one in group], turn.end
+            )
+            turn.end()
+            if head is not None:
+                self._ledger.sync(head)
+            for one, answer in zip(group, answers, strict=True):
+                one.answer = answer
+        except RemandError as error:
+            has_outdated_files = False
+            for one in group:
+                one.error = error
+        finally:
+            turn.end()
+            for one in group[1:]:
+                one.wake()
+        if has_outdated_files:
+            self._ledger.update_files()
+
+    def _pass_on(self) -> None:
+        """Gives the turn to a thread that waits, if there is one."""
+        with self._lock:
+            if self._waiting:
+                self._waiting[0].wake()
+            else:
+                self._has_leader = False
+
+
+class _Turn:
+    """Something that is ended once, however often that is said."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end: Callable[[], None] | None = end
+
+    def end(self) -> None:
+        end, self._end = self._end, None
+        if end is not None:
+            end()
