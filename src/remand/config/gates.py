@@ -20,12 +20,14 @@ from remand.domain.gate.verdict import INTEGRITY_GATE
 from remand.domain.text.words import format_count, word_list
 from remand.startup import lazy_pattern
 
-_GATE = word_list("command parser require timeout mode paths required prepare ratchet retries enabled")
+_GATE = word_list("command parser require timeout mode paths required prepare ratchet retries enabled labels")
 _GATE_NAME = lazy_pattern(r"[a-z][a-z0-9_-]{0,31}")
+_LABEL = lazy_pattern(r"[a-z0-9][a-z0-9._-]{0,31}")
 _THRESHOLD = lazy_pattern(r"(?:max|min)_[a-z][a-z_]{0,40}")
 _PLACEHOLDER = lazy_pattern(r"\{([a-z_]+)\}")
 MAX_TIMEOUT = 6 * 3600.0
 MAX_GATES = 32
+MAX_LABELS = 8
 LOCK_FILES = word_list("""
 uv.lock poetry.lock requirements.txt package-lock.json pnpm-lock.yaml yarn.lock Cargo.lock go.sum
 """)
@@ -83,7 +85,20 @@ def _gate(name: str, row: dict[str, Any]) -> Gate:
         required=flag(row.get("required", True), f"{where}required"),
         prepare=_prepare(row["prepare"], f"{where}prepare") if "prepare" in row else None,
         retries=count(row.get("retries", 0), f"{where}retries", least=0, most=5),
+        labels=parse_labels(texts(row.get("labels", []), f"{where}labels"), f"{where}labels"),
     )
+
+
+def parse_labels(words: tuple[str, ...], key: str) -> tuple[str, ...]:
+    """Labels of workers, in their order and each once."""
+    bad = next((word for word in words if not _LABEL.fullmatch(word)), None)
+    if bad is not None:
+        raise ConfigError(
+            f"{NAME}: `{key}` holds {bad!r}; use up to 32 small letters, digits, -, _ or . each."
+        )
+    if len(set(words)) > MAX_LABELS:
+        raise ConfigError(f"{NAME}: `{key}` has {len(set(words))} labels; keep at most {MAX_LABELS}.")
+    return tuple(sorted(set(words)))
 
 
 def _command(value: Any, key: str, *, has_cache: bool, has_scripts: bool = False) -> tuple[str, ...]:

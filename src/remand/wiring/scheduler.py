@@ -24,13 +24,14 @@ from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.files import require_lock
 from remand.adapters.system.folders import runtime_folder, socket_folder, state_folder
 from remand.adapters.system.scheduler_files import RunLogs, StatusFile, is_alive
+from remand.app.gates.jobs import Chore
 from remand.app.ledger_watch import LedgerWatch
 from remand.app.scheduler import chores
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import MakeAgentSockets
 from remand.app.scheduler.review_runs import MAX_CHANGE, ReviewRuns, SubmittedChanges
 from remand.app.scheduler.runs import AgentRuns, RunEnvironment, Workers, import_agent_commits, run_bounds
-from remand.app.scheduler.scheduler import Chore, Scheduler, SchedulerHandle
+from remand.app.scheduler.scheduler import Scheduler, SchedulerHandle
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.wiring.after_call import after_call

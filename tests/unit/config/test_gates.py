@@ -1,6 +1,8 @@
 """Holds what may be said of gates in the configuration, and that what is wrong is named with its remedy."""
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from remand.config import ConfigError, parse
 from remand.config.gates import LOCK_FILES, MAX_GATES
@@ -18,6 +20,7 @@ paths = ["src/**", "tests/**"]
 required = false
 prepare = {command = ["uv", "sync", "--target", "{cache}"], key = ["uv.lock"], timeout = "90s"}
 retries = 2
+labels = ["node22", "linux", "linux"]
 
 [gates.integrity]
 protected = ["ci/**"]
@@ -60,6 +63,7 @@ def test_everything_that_can_be_said_of_gates_is_read() -> None:
                     command=("uv", "sync", "--target", "{cache}"), key=("uv.lock",), timeout=90
                 ),
                 retries=2,
+                labels=("linux", "node22"),
             ),
         ),
         integrity=True,
@@ -212,6 +216,9 @@ def test_there_are_so_many_gates_and_no_more() -> None:
         ("retries = -1", "retries", "at least 0"),
         ("retries = 6", "retries", "at most 5"),
         ("retries = true", "retries", "whole number"),
+        ("labels = 'linux'", "labels", "list"),
+        ("labels = ['Linux, x64']", "labels", "small letters"),
+        ("labels = ['a','b','c','d','e','f','g','h','i']", "labels", "at most 8"),
     ],
 )
 def test_a_wrong_value_of_a_gate_is_named_with_its_remedy(line: str, key: str, remedy: str) -> None:
@@ -298,3 +305,10 @@ def test_without_a_word_about_it_three_alert_and_eight_escalate() -> None:
     policy = parse("").policy
 
     assert (policy.alert_after_gates, policy.escalate_after_gates) == (3, 8)
+
+
+def test_labels_that_no_gate_has_leave_the_digest_of_the_rules_as_it_was() -> None:
+    plain = the_gate(TESTS)
+
+    assert "labels" not in msgspec.json.decode(msgspec.json.encode(plain))
+    assert GatePolicy(gates=(plain, replace(plain, labels=("b", "a")))).labels == ("a", "b")

@@ -94,6 +94,20 @@ class DoneClaims:
             judged = VerdictResult(make_unstarted_verdict(commit.sha, commit.tree, str(fault)))
         return None if judged is None else self._record(request, task, judged)
 
+    def record_unmeasured(self, request: Request, task: Task, commit: str, why: str) -> ClaimOutcome:
+        """Records that the work of a done claim could not be measured, which is no fault of it."""
+        return self._record(request, task, VerdictResult(make_unstarted_verdict(commit, "", why)))
+
+    def recorded_outcome(self, request: Request) -> ClaimOutcome | None:
+        """The outcome of a done claim whose verdict another process has recorded under its key; None when none has."""
+        task, recorded = self._ledger.task_of(request.command), self._find_recorded(request.key)
+        if task is None or recorded is None:
+            return None
+        # Only what tells the command apart is taken from the event: were it no sound one, nothing would pass by it.
+        repeated = make_unstarted_verdict(recorded.verdict.commit, recorded.verdict.tree, "")
+        outcome = self._record(request, task, VerdictResult(repeated, is_cached=True), recorded)
+        return replace(outcome, is_cached=False)
+
     def _note_repetition(self, request: Request, work: c.SubmitTask | c.CompleteHandoff) -> None:
         """Notes that the very commit that was rejected was submitted once more: the next time the user is asked."""
         task, commit = self._ledger.task_of(work), self._ledger.repository.commit(work.commit)
@@ -109,7 +123,7 @@ class DoneClaims:
 
     def _judge(self, request: Request, task: Task, commit: Commit) -> VerdictResult | None:
         """The verdict on the work, with all that holds it for a person. None: a gate has to be run."""
-        if self._is_recorded(request.key):
+        if self._find_recorded(request.key) is not None:
             # Measured before under this key, by a run that outlived its caller: the recorded verdict is given again.
             return VerdictResult(make_unstarted_verdict(commit.sha, commit.tree, ""))
         # Raises where nobody can tell which rules hold: other rules, or no base, would stand in for them.
@@ -156,10 +170,16 @@ class DoneClaims:
         digest = policy_digest(terms.claimed_under)
         return judged._replace(verdict=findings.hold_for_changed_rules(judged.verdict, digest))
 
-    def _record(self, request: Request, task: Task, judged: VerdictResult) -> ClaimOutcome:
+    def _record(
+        self,
+        request: Request,
+        task: Task,
+        judged: VerdictResult,
+        repeated: GatePassed | GateRejected | GateHeld | GateErrored | None = None,
+    ) -> ClaimOutcome:
         """Records the verdict as the coordinator and, should it release the work, the claim itself."""
         verdict = fit_to_event(findings.apply_settlements(judged.verdict, task))
-        claim = task.claim
+        claim = repeated or task.claim
         work: c.SubmitTask | c.CompleteHandoff = request.command
         record = c.RecordVerdict(
             task_id=task.id,
@@ -203,11 +223,14 @@ class DoneClaims:
         summary = findings.hold_summary(task, team)
         return message.render_hold(verdict, summary), message.render_hold(verdict, notice)
 
-    def _is_recorded(self, key: str) -> bool:
+    def _find_recorded(self, key: str) -> GatePassed | GateRejected | GateHeld | GateErrored | None:
+        """The verdict that was recorded for the done claim with a key."""
         if not key:
-            return False
+            return None
         with self._ledger.store.read() as view:
-            return bool(view.events.of_key(f"{key}/verdict"))
+            lines = view.events.of_key(f"{key}/verdict")
+        events = (codec.decode_stored_line(line) for line in lines)
+        return next((event for event in events if isinstance(event, VERDICT_EVENTS)), None)
 
     def _rejection_message(self, recorded: Acceptance, verdict: Verdict) -> str:
         """What the agent reads: the figures, then that it goes on, or that a human takes over."""

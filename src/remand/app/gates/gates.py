@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
-from remand.app.gates import measurement
+from remand.app.gates import measurement, queued_claims
 from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
 from remand.app.gates.known_results import (
     KnownVerdicts,
@@ -42,6 +42,10 @@ from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus, Verdict, Work
 from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task
+from remand.startup import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from remand.app.gates.jobs import JobQueue
 
 LONGEST_PAUSE = 7 * 86400.0
 _PAUSE_KEY = sha256(b"pause").hexdigest()
@@ -72,7 +76,10 @@ class Gates:
         mirror: Callable[[], Mirror],
         runs: Callable[[], BackgroundGateRuns],
         environment: Callable[[Gates], GateEnvironment],
+        queue: Callable[[], JobQueue] | None = None,
+        new_key: Callable[[], str] = lambda: "",
     ) -> None:
+        """With a queue, done claims are measured by workers; without one, in this process."""
         self._ledger = ledger
         self._settings = settings
         self._root = root
@@ -81,6 +88,8 @@ class Gates:
         self._make_mirror = mirror
         self._make_runs = runs
         self._make_environment = environment
+        self._make_queue = queue
+        self._new_key = new_key
         self.cache = cache
         self.sessions = sessions
         self.gate_fault = gate_fault
@@ -262,15 +271,51 @@ class Gates:
         self._tools.note_user(environment, self._root)
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome:
-        """Takes a done claim, and measures what was not measured yet."""
-        claimed = self._claims(self.verdict).claim(request, ask)
+        """Takes a done claim, and measures what was not measured yet, or has a worker do it."""
+        if self._queued_claims is None:
+            claimed = self._claims(self.verdict).claim(request, ask)
+            if claimed is None:
+                raise AssertionError("a done claim that may be measured was not")
+            return claimed
+        claimed = self._queued_claims.claim(request, ask, queued_claims.CLAIM_SECONDS)
         if claimed is None:
-            raise AssertionError("a done claim that may be measured was not")
+            raise EnvironmentFault("The gates are still running. Wait for them with `remand gate wait`.")
         return claimed
 
     def claim_known(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome | None:
-        """Takes a done claim for which no gate has to run; None when one has to."""
-        return self._claims(self.known_verdict).claim(request, ask)
+        """Takes a done claim for which no gate has to run; None when one has to, which a worker then does."""
+        if self._queued_claims is None:
+            return self._claims(self.known_verdict).claim(request, ask)
+        return self._queued_claims.claim(request, ask, 0.0)
+
+    def wait_for_runs(self, task_id: str, seconds: float) -> bool:
+        """Waits for the gate runs of a task; False when one still goes on after that time."""
+        is_over = self.runs.wait(task_id, seconds)
+        queued = self._queued_claims
+        return is_over and (queued is None or queued.wait(task_id, task_id, seconds))
+
+    def worker_claims(self, is_current: Callable[[], bool]) -> DoneClaims:
+        """Done claims as a worker measures them: what another has by now is not recorded."""
+
+        def verdict(terms: MeasurementTerms) -> VerdictResult:
+            judged = self.verdict(terms)
+            queued_claims.require_current(is_current)
+            return judged
+
+        return self._claims(verdict)
+
+    @cached_property
+    def _queued_claims(self) -> queued_claims.QueuedClaims | None:
+        if self._make_queue is None:
+            return None
+        return queued_claims.QueuedClaims(
+            self._ledger,
+            self._make_queue(),
+            self._claims(lambda terms: None if terms.policy.gates else self._empty_verdict(terms)),
+            labels=lambda task, commit: self.terms(task, commit).policy.labels,
+            project=lambda: self._settings.rules().project,
+            new_key=self._new_key,
+        )
 
     def _claims(self, verdict: Callable[[MeasurementTerms], VerdictResult | None]) -> DoneClaims:
         return DoneClaims(self._ledger, self._terms_of_work, verdict, lambda: self._settings.rules().team)

@@ -9,11 +9,12 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from remand.app.gates.jobs import Chore
 from remand.app.scheduler import status
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import AgentLauncher, AgentLogs, StateFile, WorktreeCleanup
 from remand.app.scheduler.runs import AgentRuns
-from remand.app.scheduler.scheduler import Chore, Scheduler
+from remand.app.scheduler.scheduler import Scheduler
 from remand.domain import commands as c
 from remand.domain.decisions.breaker import BreakerSnapshot
 from remand.domain.instant import Instant, add_seconds

@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError
+from remand.app.gates.jobs import Chore
 from remand.app.gates.known_results import BrokenGates
 from remand.app.scheduler import decide as d
 from remand.app.scheduler.ledger_client import LedgerClient, accepted_task
@@ -50,41 +51,6 @@ LOOK_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 MAX_STARTING = 8
 """How many runs start at once; more would only wait for one another."""
-
-
-class Chore:
-    """Something done now and then, one at a time, in a thread of its own: it may wait for a network."""
-
-    def __init__(self, name: str, seconds: float, work: Callable[[], str | None]) -> None:
-        self.name = name
-        self.trouble = ""
-        """What kept it from being done; empty when nothing did."""
-        self._seconds = seconds
-        self._work = work
-        """Returns what kept it from being done, if anything."""
-        self._next = 0.0
-        self._thread: threading.Thread | None = None
-
-    def start_if_due(self, now: float) -> None:
-        """Starts it when its time has come and it is not under way."""
-        if now >= self._next and (self._thread is None or not self._thread.is_alive()):
-            self._next = now + self._seconds
-            self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-            self._thread.start()
-
-    def run_now(self) -> None:
-        self._next = time.monotonic() + self._seconds
-        self._run()
-
-    def wait(self, seconds: float) -> None:
-        if self._thread is not None:
-            self._thread.join(seconds)
-
-    def _run(self) -> None:
-        try:
-            self.trouble = self._work() or ""
-        except (RemandError, OSError) as error:
-            self.trouble = str(error)
 
 
 class Scheduler:

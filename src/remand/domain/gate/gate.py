@@ -50,6 +50,8 @@ class Gate(Record, kw_only=True):
     prepare: GatePreparation | None = None
     retries: int = 0
     """How often failed tests are run again; one that then passes is flaky, and is said to be."""
+    labels: tuple[str, ...] = ()
+    """What a worker must have to run it. Who measures where the work is done has all of them."""
 
 
 class GatePolicy(Record, kw_only=True):
@@ -70,6 +72,11 @@ class GatePolicy(Record, kw_only=True):
     """Commands that evidence may name to be run again, by their first words (`[sandbox] probes`)."""
     hosts: tuple[str, ...] = ()
     """Hosts a probe may look at (`[sandbox] hosts`)."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What a worker must have to run all gates."""
+        return tuple(sorted({label for gate in self.gates or () for label in gate.labels}))
 
 
 def policy_digest(policy: GatePolicy) -> str:

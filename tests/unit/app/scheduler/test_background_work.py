@@ -1,9 +1,9 @@
 """Holds what a scheduler does between its looks: what it tells, what it remembers, and what it takes down."""
 
+from remand.app.gates.jobs import Chore
 from remand.app.scheduler import status
 from remand.app.scheduler.chores import FRESH_SECONDS, make_chores
 from remand.app.scheduler.ports import CannotRun
-from remand.app.scheduler.scheduler import Chore
 from remand.domain import commands as c
 from remand.domain.access.team import Member
 from remand.domain.task import Status

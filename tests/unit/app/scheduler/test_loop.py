@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced
+from remand.app.gates.jobs import Chore
 from remand.app.scheduler.ports import RunEnd
-from remand.app.scheduler.scheduler import Chore
 from remand.domain.access.team import Member, Role
 from remand.domain.task import Status
 from tests.support.scheduler import FakeScheduler, committing_agent

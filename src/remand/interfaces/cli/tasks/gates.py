@@ -251,7 +251,7 @@ def _wait(context: Context) -> Result:
     if not name:
         return _wait_for_all(context)
     task = find_task(context, name)[0]
-    if not context.gates.runs.wait(task.id, context.arguments.timeout):
+    if not context.gates.wait_for_runs(task.id, context.arguments.timeout):
         raise EnvironmentFault(
             f"The gates of {task.id} are still running. Wait again with `remand gate wait {task.id}`."
         )
@@ -272,7 +272,7 @@ def _wait_for_all(context: Context) -> Result:
     """Waits for the gates of every task that is held."""
     with context.opened_ledger.store.read() as view:
         held = [task.id for task in view.tasks.every() if task.claim is not None]
-    going = [name for name in held if not context.gates.runs.wait(name, context.arguments.timeout)]
+    going = [name for name in held if not context.gates.wait_for_runs(name, context.arguments.timeout)]
     if going:
         raise EnvironmentFault(
             f"The gates of {', '.join(going)} are still running. Wait again with `remand gate wait`."

@@ -1,0 +1,194 @@
+"""Done claims through a queue: made on one host, measured by a worker on another, and recorded there once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.app.errors import EnvironmentFault
+from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
+from remand.app.gates.jobs import GATE_RUN, JobQueue, JobState, JobTaken, QueuedJob
+from remand.app.ledger import Ledger
+from remand.app.ports import SignedClaim
+from remand.app.requests import Answer, Request, Rules
+from remand.domain import commands as c
+from remand.domain.access.keys import Trust, format_signature, parse_signature
+from remand.domain.preconditions import require_trusted_key
+from remand.domain.record import Record
+from remand.domain.task import Task
+
+CLAIM_SECONDS = 600.0
+"""How long a done claim waits for its verdict."""
+ALONE_SECONDS = 5.0
+"""How long it waits for a worker that can take it."""
+LOOK_SECONDS = 0.1
+MAX_FETCHES = 3
+"""How often a commit is looked for before the gates count as errored."""
+_PURPOSE = b"remand job v1\n"
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class SignedRequest(Record, kw_only=True):
+    """A done claim as it lies in the queue, signed by whoever took it: a worker acts on nobody else's word."""
+
+    request: str
+    key: str
+    """The id of the signer's key."""
+    signature: str
+
+
+_decode = msgspec.json.Decoder(SignedRequest).decode
+_decode_request = msgspec.json.Decoder(Request).decode
+
+
+class QueuedClaims:
+    """Takes done claims where nothing is measured: a worker records the verdict, and whoever asked waits for it."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        queue: JobQueue,
+        claims: DoneClaims,
+        *,
+        labels: Callable[[Task, str], Sequence[str]],
+        project: Callable[[], str],
+        new_key: Callable[[], str],
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ledger = ledger
+        self._queue = queue
+        self._claims = claims
+        self._labels = labels
+        self._project = project
+        self._new_key = new_key
+        self._sleep = sleep
+        self._clock = clock
+
+    def claim(
+        self, request: Request, ask: Callable[[Request], Answer], seconds: float
+    ) -> ClaimOutcome | None:
+        """Answers a done claim once its gate run has ended; None while it has not. Raises where no worker can take it."""
+        work: c.SubmitTask | c.CompleteHandoff = request.command
+        commit = self._ledger.repository.commit(work.commit)
+        request = replace(
+            request,
+            key=request.key or f"claim-{self._new_key()}",
+            command=replace(work, commit=commit.sha) if commit else work,
+        )
+        known = self._claims.recorded_outcome(request) or self._claims.claim(request, ask)
+        task = self._ledger.task_of(work)
+        if known is not None or task is None or commit is None:
+            return known
+        job = QueuedJob(
+            kind=GATE_RUN,
+            key=f"{request.key}/verdict",
+            arguments=self._sign(request),
+            labels=tuple(self._labels(task, commit.sha)),
+            lock=task.id,
+        )
+        self._queue.add(job)
+        if not self.wait(job.key, task.id, seconds):
+            return None
+        return self._claims.recorded_outcome(request) or self._claims.claim(request, ask)
+
+    def wait(self, name: str, task_id: str, seconds: float) -> bool:
+        """Waits for gate runs, by their key or their task; False when one still goes on after that time."""
+        begun = self._clock()
+        while self._queue.state(name) in (JobState.WAITING, JobState.RUNNING):
+            waited = self._clock() - begun
+            if waited >= seconds:
+                return False
+            if waited >= ALONE_SECONDS and self._queue.state(name) is JobState.WAITING:
+                self._require_worker(name, task_id)
+            self._sleep(LOOK_SECONDS)
+        return True
+
+    def _require_worker(self, name: str, task_id: str) -> None:
+        waiting = next((job for job in self._queue.unclaimed_jobs() if name in (job.key, job.lock)), None)
+        if waiting is not None:
+            labels = f" --labels {','.join(waiting.labels)}" if waiting.labels else ""
+            raise EnvironmentFault(
+                f"The gates of {task_id} wait for a worker, and none is there that can run them. Start one with "
+                f"`remand worker{labels}`; `remand gate wait {task_id}` then waits for the verdict."
+            )
+
+    def _sign(self, request: Request) -> str:
+        text, keys = _encode(request).decode(), self._ledger.keys
+        content = Trust(project=self._project()).signed_content(_PURPOSE + text.encode())
+        key = keys.ensure_key().id
+        signed = SignedRequest(request=text, key=key, signature=format_signature(keys.sign(content)))
+        return _encode(signed).decode()
+
+
+class GateWorker:
+    """Measures done claims of the queue, and records what it found under its own key."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        rules: Callable[[], Rules],
+        *,
+        claims: Callable[[Callable[[], bool]], DoneClaims],
+        is_current: Callable[[QueuedJob], bool],
+        fetch: Callable[[str, str], str],
+        report: Callable[[str], None],
+    ) -> None:
+        """`claims` measures, and asks before it records whether the job is still its own. `fetch` gets the commit of a task, and says why it cannot be had."""
+        self._ledger = ledger
+        self._rules = rules
+        self._claims = claims
+        self._is_current = is_current
+        self._fetch = fetch
+        self._report = report
+
+    def run(self, job: QueuedJob) -> None:
+        """Measures one done claim. Raises Refused where the base does not trust this machine's key, and EnvironmentFault where it is to be tried again."""
+        own = self._ledger.keys.ensure_key()
+        require_trusted_key(self._rules().untrusted_key_id(own), is_confined=True)
+        request = self._read(job)
+        if request is None:
+            self._report(f"A gate run was left out: {job.key} is not a done claim that a trusted key signed.")
+            return
+        work: c.SubmitTask | c.CompleteHandoff = request.command
+        task, commit = self._ledger.task_of(work), work.commit
+        if task is None:
+            return
+        why = self._fetch(task.id, commit)
+        if why and job.epoch + 1 < MAX_FETCHES:
+            raise EnvironmentFault(f"Commit {commit[:12]} cannot be had: {why}")
+        claimed = self._measure(job, request, task, commit, why)
+        verdict = claimed.verdict if claimed is not None else None
+        self._report(f"{task.id} at {commit[:12]}: {verdict.status if verdict else 'not measured'}")
+
+    def _measure(
+        self, job: QueuedJob, request: Request, task: Task, commit: str, why: str
+    ) -> ClaimOutcome | None:
+        claims = self._claims(lambda: self._is_current(job))
+        if not why:
+            return claims.claim(request, self._ledger.ask)
+        require_current(lambda: self._is_current(job))
+        return claims.record_unmeasured(request, task, commit, f"The worker cannot get the commit: {why}")
+
+    def _read(self, job: QueuedJob) -> Request | None:
+        """The done claim of a job; None unless a key that counts here signed it."""
+        try:
+            signed = _decode(job.arguments)
+            request = _decode_request(signed.request)
+        except (msgspec.MsgspecError, UnicodeEncodeError):
+            return None
+        trust = self._rules().trust(self._ledger.keys.own())
+        key, signature = trust.find_key(signed.key), parse_signature(signed.signature)
+        if key is None or key.until is not None or signature is None or f"{request.key}/verdict" != job.key:
+            return None
+        content = trust.signed_content(_PURPOSE + signed.request.encode())
+        return request if self._ledger.keys.verify([SignedClaim(key.raw, content, signature)])[0] else None
+
+
+def require_current(is_current: Callable[[], bool]) -> None:
+    """Raises JobTaken where another worker has the job by now."""
+    if not is_current():
+        raise JobTaken

@@ -1,0 +1,243 @@
+"""Done claims through a queue: a worker measures, its verdict counts once, and only a trusted signature makes it work."""
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from remand.adapters.jobs.embedded_jobs import EmbeddedJobs
+from remand.app.errors import EnvironmentFault
+from remand.app.gates.done_claims import VERDICT_EVENTS, ClaimOutcome, DoneClaims
+from remand.app.gates.jobs import GATE_RUN, JobState, JobTaken, QueuedJob, WorkerTerms
+from remand.app.gates.known_results import VerdictResult
+from remand.app.gates.queued_claims import MAX_FETCHES, GateWorker, QueuedClaims, require_current
+from remand.app.requests import Acceptance, Request, Rules
+from remand.domain import commands as c
+from remand.domain.events.tasks import TaskSubmitted
+from remand.domain.events.work import GateErrored, GatePassed
+from remand.domain.gate.verdict import GateStatus, Verdict
+from remand.domain.refusals import Refused
+from tests.support.builders import FakeLedger, a_result, a_verdict
+
+KEY = "k-1"
+
+
+class World:
+    """A ledger with a claimed task, a queue, and a worker that works whenever a claim waits."""
+
+    def __init__(self, *labels: str, is_good: bool = True) -> None:
+        self.made = FakeLedger(rules=Rules(gates=("tests",), gates_digest="p1"))
+        self.ledger = self.made.ledger
+        self.task, _ = self.made.add_and_claim()
+        self.sha = self.made.repository.add("work")
+        self.queue = EmbeddedJobs()
+        self.why = ""
+        self.said: list[str] = []
+        self.measured = 0
+        self.now = 0.0
+        self.is_good = is_good
+        self.labels = labels
+        self.has_worker = True
+        self.is_current: Callable[[QueuedJob], bool] = self.queue.is_current
+
+    def verdict(self) -> Verdict:
+        self.measured += 1
+        result = a_result("tests", GateStatus.PASSED) if self.is_good else a_result("tests", excess=3.0)
+        return a_verdict(result, commit=self.sha, tree="tree of work", policy="p1")
+
+    @property
+    def worker(self) -> GateWorker:
+        return GateWorker(
+            self.ledger,
+            lambda: self.made.rules,
+            claims=self._worker_claims,
+            is_current=self.is_current,
+            fetch=lambda task_id, commit: self.why,
+            report=self.said.append,
+        )
+
+    def _worker_claims(self, is_current: Callable[[], bool]) -> DoneClaims:
+        def verdict(_: object) -> VerdictResult:
+            judged = self.verdict()
+            require_current(is_current)
+            return VerdictResult(judged)
+
+        return DoneClaims(self.ledger, terms, verdict)
+
+    def claim(self, seconds: float = 60.0, key: str = KEY) -> ClaimOutcome | None:
+        claims = QueuedClaims(
+            self.ledger,
+            self.queue,
+            DoneClaims(self.ledger, terms, lambda _: None),
+            labels=lambda task, commit: self.labels,
+            project=lambda: self.made.rules.project,
+            new_key=self.made.ids.hex,
+            sleep=self.pass_time,
+            clock=lambda: self.now,
+        )
+        work = c.SubmitTask(task_id=self.task, agent="Alice", commit="work")
+        return claims.claim(Request(command=work, actor="Alice", key=key), self.ledger.ask, seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        if self.has_worker:
+            self.work()
+
+    def work(self) -> None:
+        self.queue.work(
+            WorkerTerms({GATE_RUN: self.worker.run}, threading.Event(), self.labels, is_once=True)
+        )
+
+    def events(self, *kinds: type) -> list[Any]:
+        return [event for event in self.made.events() if isinstance(event, kinds)]
+
+
+def terms(*_: object) -> Any:
+    return SimpleNamespace(claimed_under=None)
+
+
+def waiting_job(world: World) -> QueuedJob:
+    """The job of a claim for which no worker was there."""
+    world.has_worker = False
+    assert world.claim(0.0) is None
+    [job] = world.queue.unclaimed_jobs()
+    return job
+
+
+def test_a_worker_measures_the_claim_and_hands_it_in() -> None:
+    world = World()
+
+    found = world.claim()
+
+    assert found is not None
+    assert isinstance(found.answer, Acceptance)
+    assert len(world.events(GatePassed)) == len(world.events(TaskSubmitted)) == 1
+    assert world.measured == 1
+    assert found.verdict is not None
+    assert found.verdict.status is GateStatus.PASSED
+
+
+def test_who_waited_is_told_what_the_worker_found() -> None:
+    world = World(is_good=False)
+
+    found = world.claim()
+
+    assert found is not None
+    assert isinstance(found.answer, Refused)
+    assert found.answer.code == "gate_rejected"
+    assert len(world.events(*VERDICT_EVENTS)) == 1
+    assert world.measured == 1
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_verdict_counts_once_however_often_its_job_runs(is_good: bool) -> None:
+    world = World(is_good=is_good)
+    job = waiting_job(world)
+    world.is_current = lambda _: True
+
+    for _ in range(3):
+        world.worker.run(job)
+
+    assert len(world.events(*VERDICT_EVENTS)) == 1
+    assert world.measured == 1
+
+
+def test_a_run_that_another_worker_has_by_now_records_nothing() -> None:
+    world = World()
+    job = waiting_job(world)
+    world.is_current = lambda _: False
+
+    with pytest.raises(JobTaken):
+        world.worker.run(job)
+
+    assert world.measured == 1
+    assert not world.events(*VERDICT_EVENTS)
+
+
+def test_a_commit_that_cannot_be_had_is_errored_and_never_failed() -> None:
+    world = World()
+    world.why = "the remote is away"
+
+    found = world.claim()
+
+    assert found is not None
+    assert isinstance(found.answer, Refused)
+    assert found.answer.code == "gate_errored"
+    assert len(world.events(GateErrored)) == len(world.events(*VERDICT_EVENTS)) == 1
+    assert "the remote is away" in world.events(GateErrored)[0].verdict.gates[0].detail
+    assert world.measured == 0
+
+
+def test_a_commit_that_comes_late_is_measured_after_all() -> None:
+    world = World()
+    world.why = "the remote is away"
+    job = waiting_job(world)
+    world.is_current = lambda _: True
+    for epoch in range(MAX_FETCHES - 1):
+        with pytest.raises(EnvironmentFault, match="cannot be had"):
+            world.worker.run(msgspec.structs.replace(job, epoch=epoch))
+    world.why = ""
+
+    world.worker.run(msgspec.structs.replace(job, epoch=MAX_FETCHES - 1))
+
+    assert len(world.events(GatePassed)) == 1
+
+
+def test_a_claim_that_nobody_trusted_signed_is_left_alone() -> None:
+    world = World()
+    job = waiting_job(world)
+    fields = msgspec.json.decode(job.arguments)
+    forged = fields["request"].replace("Alice", "Mallory")
+    for arguments in (
+        msgspec.json.encode(fields | {"request": forged}).decode(),
+        msgspec.json.encode(fields | {"key": "0" * 16}).decode(),
+        "{}",
+        "",
+    ):
+        world.worker.run(msgspec.structs.replace(job, arguments=arguments))
+    world.worker.run(msgspec.structs.replace(job, key="another/verdict"))
+
+    assert len(world.said) == 5
+    assert all("trusted key" in text for text in world.said)
+    assert world.measured == 0
+    assert not world.events(*VERDICT_EVENTS)
+
+
+def test_a_worker_whose_key_the_base_does_not_trust_measures_nothing() -> None:
+    world = World()
+    job = waiting_job(world)
+    world.made.rules = msgspec.structs.replace(world.made.rules, has_keys=True, has_remote=True)
+
+    with pytest.raises(Refused, match="remand keys request") as refused:
+        world.worker.run(job)
+
+    assert refused.value.code == "key_not_trusted"
+    assert world.measured == 0
+    assert world.queue.state(job.key) is JobState.WAITING
+
+
+def test_a_claim_says_that_no_worker_can_take_it() -> None:
+    world = World("linux", "node22")
+    world.has_worker = False
+
+    with pytest.raises(EnvironmentFault, match="remand worker --labels linux,node22"):
+        world.claim()
+
+    world.has_worker = True
+    found = world.claim()
+    assert found is not None
+    assert isinstance(found.answer, Acceptance)
+
+
+def test_claims_without_a_key_are_queued_under_one_each() -> None:
+    world = World()
+    world.has_worker = False
+    assert world.claim(0.0, key="") is None
+    assert world.claim(0.0, key="") is None
+
+    assert len({job.key for job in world.queue.unclaimed_jobs()}) == 2
+    world.work()
+    assert len(world.events(GatePassed)) == 1
