@@ -23,7 +23,7 @@ logging_collector = off
 @contextmanager
 def server() -> Iterator[str]:
     """Runs a server on a private socket; gives what a client needs to connect, or nothing when there is none."""
-    programs = _programs()
+    programs = find_programs()
     if not programs:
         yield ""
         return
@@ -46,7 +46,7 @@ def server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _programs() -> str:
+def find_programs() -> str:
     """The folder of the server's programs; empty when there is none."""
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
     initdb = found[-1] if found else shutil.which("initdb")

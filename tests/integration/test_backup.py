@@ -1,0 +1,59 @@
+"""A team's ledger comes back from a dump of its database alone, and from its log alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from uuid import uuid4
+
+from remand.testing import postgres
+from tests.integration.machine import PATIENCE, Machine, Repository
+
+CONFIG = '[project]\nid = "0123456789abcdef"\n\n[gates]\n'
+
+
+def run_postgres(program: str, *arguments: str) -> None:
+    """Runs one of PostgreSQL's own programs."""
+    path = os.path.join(postgres.find_programs(), program)
+    subprocess.run([path, *arguments], check=True, capture_output=True, timeout=PATIENCE)
+
+
+def new_database(database: str) -> str:
+    """Another empty database on the same server."""
+    name = f"restored_{uuid4().hex[:12]}"
+    run_postgres(
+        "psql", "--quiet", "--dbname", database, "--command", f"CREATE DATABASE {name} TEMPLATE template0"
+    )
+    before, _, options = database.partition("?")
+    return f"{before.rpartition('/')[0]}/{name}?{options}"
+
+
+def worked_on(repository: Repository, store: dict[str, str]) -> str:
+    """A ledger with a task that was handed in, and one that waits; returns the first one's id."""
+    task = str(repository.ok("task", "add", "Mend the roof", env=store)["task_id"])
+    repository.ok("task", "add", "Paint it", env=store)
+    repository.ok("task", "claim", task, "--agent", "Alice", env=store)
+    repository.git("switch", "-q", "-c", "roof")
+    commit = repository.commit()
+    repository.ok("task", "submit", task, "--agent", "Alice", "--commit", commit, env=store)
+    repository.git("switch", "-q", "main")
+    return task
+
+
+def test_a_dump_of_the_database_is_enough(machine: Machine, database: str) -> None:
+    repository = machine.repository(config=CONFIG)
+    store = {"REMAND_STORE": database}
+    task = worked_on(repository, store)
+    before = repository.ok("log", "digest", env=store)
+    dump = str(machine.folder / "remand.dump")
+    run_postgres("pg_dump", "--format=custom", f"--file={dump}", database)
+
+    restored = {"REMAND_STORE": new_database(database)}
+    run_postgres("pg_restore", "--no-owner", f"--dbname={restored['REMAND_STORE']}", dump)
+
+    assert repository.ok("log", "digest", env=restored) == before
+    assert repository.ok("log", "verify", env=restored)["ok"]
+    commit = repository.head("roof")
+    approved = repository.ok("review", "approve", task, "--commit", commit, env=restored)
+    assert approved["status"] == "done"
+    assert repository.ok("log", "verify", env=restored)["ok"]
