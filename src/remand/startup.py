@@ -25,7 +25,7 @@ LAZY_MODULES = frozenset(
         "adapters.notices": "addresses channels",
         "adapters.parsers": "cargo coverage_reports go linters registry suite_reports",
         "adapters.sandbox": "sandboxes",
-        "adapters.server": "client",
+        "adapters.server": "client openid",
         "adapters.stores": "postgres postgres_views sqlite_migrations sqlite_views",
         "adapters.system": "scheduler_files web_pages",
         "app": "errors group_commit notices prompts rejection_facts",

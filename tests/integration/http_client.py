@@ -48,6 +48,7 @@ class RunningServer:
         reply = self.request("GET", f"{parts.path}?{parts.query}")
         self.first_cookie = reply.headers.get("set-cookie", "")
         self.headers["cookie"] = self.first_cookie.partition(";")[0]
+        self.headers["x-csrf-token"] = self.get("/api/session").data["csrf"]
         return reply
 
     def request(

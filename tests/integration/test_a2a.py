@@ -267,13 +267,14 @@ def test_tasks_are_listed_by_state_and_context_and_cancelled_by_who_may(office: 
 def test_a_real_server_has_the_card_for_all_and_the_endpoint_for_who_is_known(machine: Machine) -> None:
     repository = machine.repository(config=CONFIG)
     with run_server(repository) as server:
-        cookie = server.headers.pop("cookie")
+        server.headers.clear()
+        token = repository.ok("token", "create", "--member", "owner", "--role", "user")["token"]
         card = server.get("/.well-known/agent-card.json")
         assert card.data["supportedInterfaces"][0]["url"] == f"{server.address['url']}/a2a"
         assert server.post("/a2a").status == 401
 
         async def hand_in() -> wire.Task:
-            async with httpx.AsyncClient(headers={"cookie": cookie}) as web:
+            async with httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}) as web:
                 factory = ClientFactory(ClientConfig(httpx_client=web, streaming=False))
                 client = await factory.create_from_url(server.address["url"])
                 message = wire.Message(message_id="1", role=wire.ROLE_USER, parts=[new_text_part("Mend it")])

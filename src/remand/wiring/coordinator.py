@@ -16,11 +16,14 @@ from remand.adapters.coordinator.remote_ledger import ask_status
 from remand.adapters.coordinator.server import CommandLineCall, ConsultationProcesses, Coordinator
 from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.git.location import LedgerLocation, read_ref
+from remand.adapters.server import openid
 from remand.adapters.system.executor import UserCommands
 from remand.adapters.system.folders import require_socket_folder
 from remand.app.director_commands import DirectorCommands
 from remand.app.scheduler.ports import CallHandler
+from remand.app.tokens import IdentityProvider
 from remand.config import inherited_environment
+from remand.config.server import OpenIdSettings
 from remand.wiring.after_call import after_call
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import ledger_id
@@ -50,6 +53,14 @@ def make_coordinator(opened: OpenLedger, call: CommandLineCall, max_idle_seconds
         lambda: after_call(opened.place, opened).run(),
         max_idle_seconds=max_idle_seconds,
     )
+
+
+def make_identity_provider(settings: OpenIdSettings | None) -> IdentityProvider | None:
+    """Who says who people are, if the base names anybody."""
+    if settings is None:
+        return None
+    secret = inherited_environment().get("REMAND_OIDC_SECRET", "")
+    return openid.OpenIdProvider(settings.issuer, settings.client_id, secret)
 
 
 def make_agent_sockets(place: LedgerLocation, handler: CallHandler) -> AgentSocketListener:

@@ -6,7 +6,6 @@ import json
 import logging
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs
 
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
@@ -18,7 +17,8 @@ from remand.domain.access.tokens import Caller
 from remand.domain.refusals import Refused
 from remand.interfaces.a2a import endpoint
 from remand.interfaces.cli.output import as_json
-from remand.interfaces.http.authentication import COOKIE
+from remand.interfaces.http.authentication import request_facts
+from remand.interfaces.http.log_in import log_in_routes
 from remand.interfaces.http.openapi import document
 from remand.interfaces.http.problems import MEDIA_TYPE, HttpProblem, problem_document
 from remand.interfaces.http.routes import (
@@ -29,7 +29,6 @@ from remand.interfaces.http.routes import (
     command_routes,
     make_route,
     read_body,
-    read_headers,
 )
 
 _log = logging.getLogger("remand.http")
@@ -39,7 +38,8 @@ FAILED = 500
 
 def make_app(context: ServerContext) -> Litestar:
     """The application with every route. A module that brings more of them is named here."""
-    routes = [*command_routes(context), call_route(context), *own_routes(context), *a2a_routes(context)]
+    routes = [*command_routes(context), call_route(context), *own_routes(context)]
+    routes += [*log_in_routes(context), *a2a_routes(context)]
     return Litestar(
         route_handlers=routes,
         exception_handlers={Exception: _answer_error},
@@ -51,7 +51,7 @@ def make_app(context: ServerContext) -> Litestar:
 
 
 def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
-    """The routes of the server itself: its description, log-in and health."""
+    """The routes of the server itself: its description and health."""
     described = as_json(document()).encode()
 
     async def describe(_scope: Scope, _receive: Receive) -> HttpAnswer:
@@ -64,13 +64,6 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         await context.runner.require_ready()
         return HttpAnswer(200, b'{"status": "ready"}')
 
-    async def log_in(scope: Scope, _receive: Receive) -> HttpAnswer:
-        code = parse_qs(scope["query_string"].decode("latin-1")).get("code", [""])[0]
-        session = context.authenticator.log_in(code)
-        is_secure = "; Secure" if scope.get("scheme") == "https" else ""
-        cookie = f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict{is_secure}"
-        return HttpAnswer(303, b"", {"location": "/", "set-cookie": cookie, "referrer-policy": "no-referrer"})
-
     async def figures(_scope: Scope, _receive: Receive) -> HttpAnswer:
         text = context.metrics.text(context.runner.running)
         return HttpAnswer(200, text.encode(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -80,7 +73,6 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         make_route("/api/openapi.json", "GET", describe),
         make_route("/healthz", "GET", health),
         make_route("/readyz", "GET", readiness),
-        make_route("/login", "GET", log_in),
     ]
 
 
@@ -92,13 +84,13 @@ def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         return []
 
     async def card(scope: Scope, _receive: Receive) -> HttpAnswer:
-        address = f"{scope['scheme']}://{read_headers(scope).get('host', '')}"
+        address = f"{scope['scheme']}://{request_facts(scope).headers.get('host', '')}"
         return HttpAnswer(200, as_json(endpoint.agent_card(address)).encode())
 
     async def handle(scope: Scope, receive: Receive) -> HttpAnswer:
-        headers = read_headers(scope)
-        own: Any = {**scope, endpoint.CALLER: context.authenticator.caller(headers)}
-        body = await read_body(receive, headers)
+        facts = request_facts(scope)
+        own: Any = {**scope, endpoint.CALLER: await context.authenticator.caller(facts)}
+        body = await read_body(receive, facts.headers)
         sent: list[Any] = []
 
         async def give() -> Any:

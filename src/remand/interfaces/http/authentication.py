@@ -1,56 +1,211 @@
-"""Who makes a request: by the session of a browser that followed the log-in link, or by a token."""
+"""Who makes a request: by a token, or by the session of a browser that logged in; and how often they may."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
 
+from remand.app.tokens import IdentityProvider, LogInAttempt, TokenLookup
 from remand.domain.access.team import USER
-from remand.domain.access.tokens import Caller, TokenRole, require_call
-from remand.interfaces.cli.registry import CommandCall
-from remand.interfaces.http.commands import CHANGES as ACTS_BY_NAME
-from remand.interfaces.http.problems import UNAUTHENTICATED, HttpProblem
+from remand.domain.access.tokens import (
+    MACHINES,
+    Caller,
+    TokenRole,
+    rate_refusal,
+    unauthenticated_refusal,
+)
+from remand.domain.record import NamedTuple
+from remand.domain.refusals import Refused
+from remand.interfaces.http.problems import FORBIDDEN, UNAVAILABLE, HttpProblem, refusal_problem
+from remand.interfaces.http.sessions import (
+    CODE_SECONDS,
+    MAX_CODES,
+    BrowserSession,
+    ExpiringSecrets,
+    RateLimiter,
+    address_key,
+    open_sessions,
+)
+from remand.wiring.open_ledger import OpenLedger
 
-COOKIE = "remand_session"
+SAFE_METHODS = ("GET", "HEAD")
+MISDIRECTED = 421
+CSRF = "x-csrf-token"
+LOG_IN_SECONDS = 600.0
+"""How long somebody may take to log in at the provider."""
+FAILURES_PER_SECOND, FAILURES_AT_ONCE = 10.0, 200.0
+"""How often a caller may show a token or a code that does not count, by its address."""
+BURST_SECONDS = 5
+PRIVILEGE = 20
+"""How many times as often hosts, workers and the user may call as other members."""
 _BEARER = "bearer "
+_CHALLENGE = {"www-authenticate": 'Bearer realm="remand"'}
+
+ReadLedger = Callable[[Callable[[OpenLedger], None]], Awaitable[None]]
+"""Runs something with the open ledger, in a thread."""
+
+
+class AccessOptions(NamedTuple):
+    """Who may log in at a server, and how often it may be called."""
+
+    own_names: tuple[str, ...] = ()
+    """The names that a request may be sent to; none: any. Another is that of a page that led a browser here."""
+    name: str = "remand"
+    """What tells its cookies from those of other servers of the machine, which browsers do not."""
+    url: str = ""
+    """Its address as browsers see it; empty: as they call it."""
+    calls_per_second: int = 100
+    provider: IdentityProvider | None = None
+    """Who says who people are."""
+
+
+class RequestFacts(NamedTuple):
+    """What is looked at of a request to find out whose it is."""
+
+    headers: Mapping[str, str]
+    """By their names in lower case."""
+    method: str = "GET"
+    address: str = ""
+    """Where it comes from."""
+
+
+def request_facts(scope: Any) -> RequestFacts:
+    """What an ASGI request says of who makes it; of headers that are given twice, the last."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    address = scope.get("client") or ("", 0)
+    return RequestFacts(headers, str(scope.get("method", "GET")), str(address[0]))
 
 
 class Authenticator:
-    """Says whose request it is. On the embedded server that is the user, by a link that works once."""
+    """Says whose request it is; refuses who is not known, and who comes too often. For one event loop."""
 
-    def __init__(self) -> None:
-        self._login_code = secrets.token_urlsafe(24)
-        self._session = secrets.token_urlsafe(32)
+    def __init__(self, read_ledger: ReadLedger, options: AccessOptions = AccessOptions()) -> None:  # noqa: B008 - a frozen value
+        self._read_ledger = read_ledger
+        self.options = options
+        self._tokens = TokenLookup()
+        self._lock = asyncio.Lock()
+        self._codes: ExpiringSecrets[Caller] = ExpiringSecrets(CODE_SECONDS, MAX_CODES)
+        self._sessions = open_sessions()
+        self.attempts: ExpiringSecrets[tuple[LogInAttempt, TokenRole | None]] = ExpiringSecrets(
+            LOG_IN_SECONDS, MAX_CODES
+        )
+        """The log-ins that were begun at the provider, by what the browser keeps of them."""
+        rate = float(options.calls_per_second)
+        self._member_calls = RateLimiter(rate, rate * BURST_SECONDS)
+        self._other_calls = RateLimiter(rate * PRIVILEGE, rate * PRIVILEGE * BURST_SECONDS)
+        self._failures = RateLimiter(FAILURES_PER_SECOND, FAILURES_AT_ONCE)
 
     @property
-    def login_path(self) -> str:
-        """The address that logs the user in, once."""
-        return f"/login?code={self._login_code}"
+    def cookie(self) -> str:
+        """The name of the cookie that a session is in."""
+        return f"{self.options.name}_session"
 
-    def log_in(self, code: str) -> str:
-        """The session for a log-in code, which is used up by it. Raises `HttpProblem`."""
-        is_right = bool(self._login_code) and hmac.compare_digest(code.encode(), self._login_code.encode())
-        if not is_right:
-            raise HttpProblem(
-                UNAUTHENTICATED,
-                "not_authenticated",
-                "The log-in link was used already, or is not whole. Start `remand serve` again for a new one.",
-            )
-        self._login_code = ""
-        return self._session
+    def make_log_in_path(self) -> str:
+        """An address that logs the user in, once."""
+        return f"/login?code={self._codes.add(Caller(member=USER, role=TokenRole.USER))}"
 
-    def caller(self, headers: Mapping[str, str]) -> Caller:
-        """Who makes a request with these headers (their names in lower case). Raises `HttpProblem`."""
-        given = _bearer(headers) or _session(headers)
-        if given and hmac.compare_digest(given.encode(), self._session.encode()):
-            return Caller(member=USER, role=TokenRole.USER)
+    async def caller(self, facts: RequestFacts) -> Caller:
+        """Who makes a request. Raises `HttpProblem`."""
+        self.require_own_host(facts.headers)
+        await self._bring_up_to_date()
+        try:
+            caller = self._find_caller(facts)
+        except Refused as refusal:
+            raise self._failure(refusal, facts, is_guess=bool(_bearer(facts.headers))) from None
+        limiter = self._other_calls if caller.role in (TokenRole.USER, *MACHINES) else self._member_calls
+        seconds = limiter.take(caller.token_id or caller.member)
+        if seconds:
+            raise _too_many(seconds)
+        return caller
+
+    def require_own_host(self, headers: Mapping[str, str]) -> None:
+        """Refuses a request that was sent to another name than the server's: a page led a browser here."""
+        host = headers.get("host", "").casefold()
+        if self.options.own_names and host not in self.options.own_names:
+            raise HttpProblem(MISDIRECTED, "wrong_host", "This server does not answer under that name.")
+
+    def open_session(self, caller: Caller, *, is_secure: bool) -> str:
+        """The cookie of a new session."""
+        secret = self._sessions.add(BrowserSession(caller, secrets.token_urlsafe(24)))
+        return cookie_text(self.cookie, secret, is_secure=is_secure)
+
+    def close_session(self, headers: Mapping[str, str]) -> None:
+        """Ends the session of a browser."""
+        self._sessions.take(read_cookie(headers, self.cookie))
+
+    def session(self, headers: Mapping[str, str]) -> BrowserSession | None:
+        """The session of a browser; None when there is none."""
+        return self._sessions.find(read_cookie(headers, self.cookie))
+
+    def take_code(self, code: str, facts: RequestFacts) -> Caller:
+        """Who logs in by a code, which is used up by it. Raises `HttpProblem`."""
+        self.require_own_host(facts.headers)
+        found = self._codes.take(code)
+        if found is None:
+            raise self._failure(unauthenticated_refusal(), facts)
+        return found
+
+    async def account_caller(self, log_in: Callable[[TokenLookup], Caller], facts: RequestFacts) -> Caller:
+        """Who logs in by an account of the provider. Raises `HttpProblem`."""
+        await self._bring_up_to_date()
+        try:
+            return log_in(self._tokens)
+        except Refused as refusal:
+            raise self._failure(refusal, facts) from None
+
+    def note_words(self, words: Collection[str]) -> None:
+        """Has the tokens read again after a command that may have changed them."""
+        if "token" in words:
+            self._tokens.forget()
+
+    def _find_caller(self, facts: RequestFacts) -> Caller:
+        given = _bearer(facts.headers)
+        if given:
+            return self._tokens.caller(given)
+        session = self.session(facts.headers)
+        if session is None:
+            raise unauthenticated_refusal()
+        _require_own_page(session, facts)
+        return self._tokens.current_caller(session.caller)
+
+    async def _bring_up_to_date(self) -> None:
+        if not self._tokens.is_due:
+            return
+        async with self._lock:
+            if self._tokens.is_due:
+                await self._read_ledger(
+                    lambda opened: self._tokens.read(opened.ledger, opened.settings.rules().team)
+                )
+
+    def _failure(self, refusal: Refused, facts: RequestFacts, *, is_guess: bool = True) -> HttpProblem:
+        """The answer to who is not known. Whoever shows nothing, or a session that is over, does not guess."""
+        if refusal.code == "lines_missing":
+            return HttpProblem(UNAVAILABLE, refusal.code, refusal.message)
+        seconds = self._failures.take(address_key(facts.address)) if is_guess else 0.0
+        return _too_many(seconds) if seconds else refusal_problem(refusal, _CHALLENGE)
+
+
+def _too_many(seconds: float) -> HttpProblem:
+    return refusal_problem(rate_refusal(seconds), {"retry-after": str(max(1, round(seconds)))})
+
+
+def _require_own_page(session: BrowserSession, facts: RequestFacts) -> None:
+    """Refuses a change that a page of another site has a logged-in browser make."""
+    if facts.method in SAFE_METHODS:
+        return
+    origin, site = facts.headers.get("origin", ""), facts.headers.get("sec-fetch-site", "same-origin")
+    is_own = not origin or urlsplit(origin).netloc.casefold() == facts.headers.get("host", "").casefold()
+    given = facts.headers.get(CSRF, "")
+    if not is_own or site != "same-origin" or not hmac.compare_digest(given.encode(), session.csrf.encode()):
         raise HttpProblem(
-            UNAUTHENTICATED,
-            "not_authenticated",
-            "Send a token as `Authorization: Bearer TOKEN`, or follow the log-in link of `remand serve`.",
-            {"www-authenticate": 'Bearer realm="remand"'},
+            FORBIDDEN,
+            "wrong_page",
+            "Send the text of GET /api/session in X-CSRF-Token, from the server's own page.",
         )
 
 
@@ -59,19 +214,18 @@ def _bearer(headers: Mapping[str, str]) -> str:
     return value[len(_BEARER) :].strip() if value[: len(_BEARER)].lower() == _BEARER else ""
 
 
-def _session(headers: Mapping[str, str]) -> str:
+def read_cookie(headers: Mapping[str, str], name: str) -> str:
+    """The value of a cookie; empty when there is none."""
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
     return found.value if found else ""
 
 
-def acting_name(caller: Caller, call: CommandCall, values: object) -> str:
-    """As whom a call acts; refuses a command that is not the caller's to give, and a name that is not the caller's."""
-    require_call(caller, call.command)
-    options = ("agent", "reviewer") if call.command in ACTS_BY_NAME else ()
-    names = [call.actor, *(str(getattr(values, option, "") or "") for option in options)]
-    for name in names:
-        caller.acting_name(name)
-    return next(filter(None, reversed(names)), caller.member)
+def cookie_text(
+    name: str, value: str, *, is_secure: bool, site: str = "Strict", seconds: int = 43_200
+) -> str:
+    """A cookie that no script reads."""
+    secure = "; Secure" if is_secure else ""
+    return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}"

@@ -12,14 +12,13 @@ from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 from remand.app.errors import LedgerReplaced, UsageError
-from remand.domain.access.team import USER
-from remand.domain.access.tokens import Caller
+from remand.domain.access.tokens import Caller, require_call
+from remand.domain.events.event import KnownBy
 from remand.domain.record import NamedTuple
 from remand.interfaces.cli import main
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.http import commands
-from remand.interfaces.http.authentication import acting_name
 from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
 from remand.wiring.open_ledger import OpenLedger
 
@@ -75,10 +74,10 @@ class CallRunner:
     ) -> tuple[int, Any]:
         """The exit code of a command and its answer, as `--json` prints it."""
         call = CommandCall(command.name, [], key=own_key(caller, key), is_json=True)
-        name = acting_name(caller, call, values)
+        require_call(caller, call.command)
 
         def run(opened: OpenLedger) -> tuple[int, Any]:
-            return main.answer(call, values, _origin(opened, caller, name, {}, text))
+            return main.answer(call, values, _origin(opened, caller, {}, text))
 
         return await self._in_thread(run, is_long=command.is_long)
 
@@ -90,21 +89,25 @@ class CallRunner:
         reason = commands.LOCAL.get(call.command, "") if call.command not in commands.BY_CALLS else ""
         if reason:
             raise UsageError(f"`remand {call.command}` is not run by a server: {reason}.")
-        name, words = caller.member, arguments
+        words = arguments
         if call.command in COMMANDS and not (call.usage_error or call.wants_help):
-            name = acting_name(caller, call, main.parse_values(call))
+            require_call(caller, call.command)
             words = _own_words(call, own_key(caller, key or call.key))
 
         def run(opened: OpenLedger) -> CallResult:
-            origin = _origin(opened, caller, name, settings, given)
+            origin = _origin(opened, caller, settings, given)
             code = main.run(words, origin)
             return CallResult(code, _text(origin.stdout), _text(origin.stderr))
 
         return await self._in_thread(run, is_long=call.command in commands.LONG)
 
+    async def look(self, read: Callable[[OpenLedger], Answer]) -> Answer:
+        """What is read of the ledger, in a thread."""
+        return await self._in_thread(read, is_long=False)
+
     async def require_ready(self) -> None:
         """Raises what keeps the ledger from being read now."""
-        await self._in_thread(_look, is_long=False)
+        await self.look(_look)
 
     async def _in_thread(self, run: Callable[[OpenLedger], Answer], *, is_long: bool) -> Answer:
         if self.running >= MAX_WAITING:
@@ -153,22 +156,20 @@ def _own_words(call: CommandCall, key: str) -> list[str]:
     return [*common, *call.command.split(" "), *call.rest]
 
 
-def _origin(
-    opened: OpenLedger, caller: Caller, name: str, settings: Mapping[str, str], given: str
-) -> CallOrigin:
+def _origin(opened: OpenLedger, caller: Caller, settings: Mapping[str, str], given: str) -> CallOrigin:
     """Where a request's command runs: nothing of the server's own surroundings is in it."""
     width = settings.get("width", "")
-    own = {variable: settings.get(variable, "") for variable in FORWARDED_VARIABLES}
     return CallOrigin(
         folder=opened.place.root,
-        environment=own | {"REMAND_ACTOR": "" if caller.member == USER else caller.member},
+        environment={variable: settings.get(variable, "") for variable in FORWARDED_VARIABLES},
         stdout=io.StringIO(),
         stderr=io.StringIO(),
         is_terminal=bool(settings.get("is_terminal")),
         width=int(width) if width.isascii() and width.isdigit() and len(width) <= 4 else 0,
         opened=opened,
         given=given,
-        known_by=caller.known_by(name),
+        known_by=KnownBy.TOKEN,
+        caller=caller,
         branch=settings.get("branch", ""),
     )
 

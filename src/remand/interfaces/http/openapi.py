@@ -36,6 +36,7 @@ _PROBLEMS = {
     "408": "the request took too long to arrive",
     "409": "how things are does not allow it",
     "413": "the request is too large",
+    "421": "the request was sent to a name that is not this server's",
     "422": "a value, or the work itself, does not meet what is required",
     "429": "the token was used too often; Retry-After says when to come again",
     "503": "the server cannot carry the command out now",
@@ -65,7 +66,12 @@ def document() -> dict[str, Any]:
             "responses": {f"Problem{status}": _problem_response(text) for status, text in _PROBLEMS.items()},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "session": {"type": "apiKey", "in": "cookie", "name": "remand_session"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "remand_PORT_session",
+                    "description": "of a browser that logged in; PORT is the server's. Changes need X-CSRF-Token, from /api/session",
+                },
             },
         },
         "security": [{"token": []}, {"session": []}],

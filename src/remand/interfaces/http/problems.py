@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from remand.domain.refusals import MEANINGS
+from remand.domain.refusals import MEANINGS, Refused
 
 BAD_REQUEST, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 401, 403, 404, 409
-UNPROCESSABLE, UNAVAILABLE = 422, 503
+UNPROCESSABLE, TOO_MANY, UNAVAILABLE = 422, 429, 503
 MEDIA_TYPE = "application/problem+json"
 
 _STATUSES = {
+    UNAUTHENTICATED: "not_authenticated",
     FORBIDDEN: "locked_out not_authorised not_eligible not_yours out_of_scope own_work policy_off user_only",
-    NOT_FOUND: "unknown_commit unknown_handoff unknown_rejection unknown_task",
+    NOT_FOUND: "unknown_commit unknown_handoff unknown_rejection unknown_task unknown_token",
     UNPROCESSABLE: (
         "ambiguous_id bad_value closes_cycle gate_rejected invalid_rejection not_understood unsure vacuous_approval"
     ),
+    TOO_MANY: "too_many_calls",
     UNAVAILABLE: "clock_ahead key_not_trusted",
 }
 STATUS_OF_REFUSAL: Mapping[str, int] = {
@@ -25,11 +27,12 @@ STATUS_OF_REFUSAL: Mapping[str, int] = {
 """The status of each refusal; those that are not here are conflicts with how things are."""
 TITLES = {
     "bad_request": "The request does not fit the command.",
-    "not_authenticated": "The request does not say who makes it, or not in a way that holds.",
     "not_found": "There is nothing at this address.",
     "method_not_allowed": "This address takes another method.",
     "too_large": "The request is too large.",
     "too_slow": "The request, or its answer, took too long.",
+    "wrong_host": "The request was sent to a name that is not this server's.",
+    "wrong_page": "A page of another site may have had a logged-in browser make this request.",
     "unavailable": "The server cannot carry the command out now.",
     "failed": "The server failed. Its log says how.",
 }
@@ -49,6 +52,12 @@ class HttpProblem(Exception):  # noqa: N818 - what RFC 9457 calls it
         self.code = code
         self.detail = detail
         self.headers = headers or {}
+
+
+def refusal_problem(refusal: Refused, headers: Mapping[str, str] | None = None) -> HttpProblem:
+    """A refusal of the request itself, before any command."""
+    status = STATUS_OF_REFUSAL.get(refusal.code, CONFLICT)
+    return HttpProblem(status, refusal.code, refusal.message, headers)
 
 
 def problem_document(

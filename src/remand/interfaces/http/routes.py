@@ -14,10 +14,11 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
 from remand.app.errors import RemandError, UsageError
+from remand.domain.access.tokens import require_call
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.output import as_json
-from remand.interfaces.http.authentication import Authenticator
+from remand.interfaces.http.authentication import Authenticator, request_facts
 from remand.interfaces.http.calls import CallRunner
 from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands
 from remand.interfaces.http.metrics import Metrics
@@ -95,14 +96,16 @@ def command_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
 def _command_route(context: ServerContext, command: RemoteCommand) -> ASGIRouteHandler:
     async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
-        headers = read_headers(scope)
-        caller = context.authenticator.caller(headers)
+        facts = request_facts(scope)
+        headers, caller = facts.headers, await context.authenticator.caller(facts)
+        require_call(caller, command.name)
         if command.is_query:
             values, text, page = command.read_query(scope["query_string"])
         else:
             (values, text), page = command.read_body(await read_body(receive, headers)), {}
         key = headers.get("idempotency-key", "")
         code, data = await context.runner.answer(command, values, text, caller, key)
+        context.authenticator.note_words(command.name.split(" "))
         problem = problem_of_answer(data, command.name)
         if problem is not None:
             context.metrics.refusals[problem["code"]] += 1
@@ -141,8 +144,8 @@ def call_route(context: ServerContext) -> ASGIRouteHandler:
     """The route for whole command lines, which the clients of Remand itself use."""
 
     async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
-        headers = read_headers(scope)
-        caller = context.authenticator.caller(headers)
+        facts = request_facts(scope)
+        headers, caller = facts.headers, await context.authenticator.caller(facts)
         try:
             call = _decode_call(await read_body(receive, headers))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -151,14 +154,10 @@ def call_route(context: ServerContext) -> ASGIRouteHandler:
             raise UsageError("A text contains a NUL character. Remove it.")
         key = headers.get("idempotency-key", "")
         result = await context.runner.run(call.arguments, call.settings, call.given, caller, key)
+        context.authenticator.note_words(call.arguments)
         return HttpAnswer(200, msgspec.json.encode(result._asdict()))
 
     return make_route("/api/calls", "POST", answer)
-
-
-def read_headers(scope: Scope) -> dict[str, str]:
-    """The headers of a request by their names in lower case; what is given twice counts once."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 async def read_body(receive: Receive, headers: Mapping[str, str], limit: int = MAX_BODY) -> bytes:

@@ -14,8 +14,9 @@ from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import RawJson, Result, as_json
 from remand.interfaces.cli.serve import run_forwarded_call, serve_coordinator, serve_webhooks
 from remand.interfaces.http import server as http_server
+from remand.interfaces.http.authentication import AccessOptions
 from remand.interfaces.http.ledgers import EmbeddedLedger
-from remand.wiring.coordinator import make_coordinator
+from remand.wiring.coordinator import make_coordinator, make_identity_provider
 
 
 @command(
@@ -56,11 +57,24 @@ def _serve_http(context: Context) -> Result:
             is_behind_proxy=options.behind_proxy,
         ),
         EmbeddedLedger(context.place),
+        access_options(context),
     )
     with _coordinator_beside(context):
         _announce(context, {"url": server.url, "login_url": server.login_url, "store": options.store})
         server.serve()
     return Result(RawJson(""), "Stopped.")
+
+
+def access_options(context: Context) -> AccessOptions:
+    """Who may log in at the server, as the base says."""
+    settings = context.opened_ledger.settings.settings().server
+    if settings is None:
+        return AccessOptions()
+    return AccessOptions(
+        url=settings.url,
+        calls_per_second=settings.calls_per_second,
+        provider=make_identity_provider(settings.oidc),
+    )
 
 
 def require_private_connection(options: Any) -> None:

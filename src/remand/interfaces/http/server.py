@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import socket
+from ipaddress import ip_address
 from types import FrameType
+from urllib.parse import urlsplit
 
 from remand.app.errors import EnvironmentFault
 from remand.config import inherited_environment
@@ -18,7 +20,7 @@ except ImportError as error:  # the message is for people, who may not know what
     raise EnvironmentFault(
         f"The HTTP server needs packages that are not installed ({error.name}). Install remand[server]."
     ) from None
-from remand.interfaces.http.authentication import Authenticator
+from remand.interfaces.http.authentication import AccessOptions, Authenticator
 from remand.interfaces.http.calls import CallRunner, ServedLedger
 from remand.interfaces.http.metrics import Metrics, RequestObserver
 from remand.interfaces.http.routes import ServerContext
@@ -41,22 +43,29 @@ class ServerOptions(NamedTuple):
     is_behind_proxy: bool = False
     shares_port: bool = False
     """True when several servers take requests at one port: for a restart without a gap."""
+    has_log_in_link: bool = True
+    """The user logs in by a link that is printed: on their own machine."""
 
 
 class ApiServer:
     """A server that listens; its requests wait until it serves."""
 
-    def __init__(self, options: ServerOptions, ledger: ServedLedger) -> None:
+    def __init__(
+        self,
+        options: ServerOptions,
+        ledger: ServedLedger,
+        access: AccessOptions = AccessOptions(),  # noqa: B008 - a frozen value
+    ) -> None:
         """Raises `EnvironmentFault` when the address cannot be listened on."""
         self._socket = _listen(options)
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if options.certificate else 'http'}://{shown}:{port}"
-        authenticator = Authenticator()
-        self.login_url = f"{self.url}{authenticator.login_path}"
+        runner, metrics = CallRunner(ledger), Metrics()
+        authenticator = Authenticator(runner.look, _with_own_names(access, host, port))
+        self.login_url = f"{self.url}{authenticator.make_log_in_path()}" if options.has_log_in_link else ""
         self._tracer = make_tracer(inherited_environment())
-        metrics = Metrics()
-        app = make_app(ServerContext(CallRunner(ledger), authenticator, metrics))
+        app = make_app(ServerContext(runner, authenticator, metrics))
         self._server = uvicorn.Server(
             uvicorn.Config(
                 RequestObserver(app, metrics, self._tracer),
@@ -88,6 +97,14 @@ class ApiServer:
 
     def _note_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._server.should_exit = True
+
+
+def _with_own_names(access: AccessOptions, host: str, port: int) -> AccessOptions:
+    """How a server at an address is called: on loopback by the names of this machine alone. Its cookies have its port."""
+    names = ("localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host)
+    own = tuple(f"{name}:{port}" for name in names) if ip_address(host).is_loopback else ()
+    behind = urlsplit(access.url).netloc.casefold()
+    return access._replace(own_names=(*own, behind) if own and behind else own, name=f"remand_{port}")
 
 
 def _listen(options: ServerOptions) -> socket.socket:

@@ -1,0 +1,119 @@
+"""Routes by which people log in and out: the link of the embedded server, a token, or an OpenID Connect provider."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from urllib.parse import parse_qs
+
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Receive, Scope
+
+from remand.app.tokens import IdentityProvider, LogInAttempt
+from remand.domain.access.tokens import parse_token_role, unauthenticated_refusal
+from remand.interfaces.cli.output import as_json
+from remand.interfaces.http.authentication import (
+    LOG_IN_SECONDS,
+    cookie_text,
+    read_cookie,
+    request_facts,
+)
+from remand.interfaces.http.problems import NOT_FOUND, HttpProblem, refusal_problem
+from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route
+
+CALLBACK = "/login/oidc/callback"
+_PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+_GO_ON = b'<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>Remand</title><a href="/">Continue</a>'
+"""Leads to the start page. A redirect would not do: it still counts as the other site's, whom no strict cookie is sent."""
+
+
+def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
+    """All of them."""
+    access = context.authenticator
+
+    async def follow_link(scope: Scope, _receive: Receive) -> HttpAnswer:
+        caller = access.take_code(_query(scope, "code"), request_facts(scope))
+        cookie = access.open_session(caller, is_secure=_is_secure(scope))
+        return HttpAnswer(303, b"", {"location": "/", "set-cookie": cookie, **_PRIVATE})
+
+    async def log_in(scope: Scope, _receive: Receive) -> HttpAnswer:
+        caller = await access.caller(request_facts(scope))
+        cookie = access.open_session(caller, is_secure=_is_secure(scope))
+        data = {"member": caller.member, "role": caller.role}
+        return HttpAnswer(200, as_json(data).encode(), {"set-cookie": cookie, **_PRIVATE})
+
+    async def show_session(scope: Scope, _receive: Receive) -> HttpAnswer:
+        facts = request_facts(scope)
+        caller, session = await access.caller(facts), access.session(facts.headers)
+        data = {"member": caller.member, "role": caller.role, "csrf": session.csrf if session else None}
+        return HttpAnswer(200, as_json(data).encode(), _PRIVATE)
+
+    async def log_out(scope: Scope, _receive: Receive) -> HttpAnswer:
+        facts = request_facts(scope)
+        await access.caller(facts)
+        access.close_session(facts.headers)
+        gone = cookie_text(access.cookie, "", is_secure=_is_secure(scope), seconds=0)
+        return HttpAnswer(200, b"{}", {"set-cookie": gone, **_PRIVATE})
+
+    return [
+        make_route("/login", "GET", follow_link),
+        make_route("/api/session", "GET", show_session),
+        make_route("/api/login", "POST", log_in),
+        make_route("/api/logout", "POST", log_out),
+        *_provider_routes(context),
+    ]
+
+
+def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
+    access = context.authenticator
+    kept = f"{access.options.name}_log_in"
+
+    async def begin(scope: Scope, _receive: Receive) -> HttpAnswer:
+        facts, provider = request_facts(scope), _provider(context)
+        access.require_own_host(facts.headers)
+        role = parse_token_role(_query(scope, "role"))
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        attempt = LogInAttempt(state, nonce, verifier, f"{_origin(context, scope)}{CALLBACK}")
+        address = await asyncio.to_thread(provider.authorization_url, attempt)
+        secret = access.attempts.add((attempt, role))
+        cookie = cookie_text(
+            kept, secret, is_secure=_is_secure(scope), site="Lax", seconds=int(LOG_IN_SECONDS)
+        )
+        return HttpAnswer(303, b"", {"location": address, "set-cookie": cookie, **_PRIVATE})
+
+    async def come_back(scope: Scope, _receive: Receive) -> HttpAnswer:
+        facts, provider = request_facts(scope), _provider(context)
+        access.require_own_host(facts.headers)
+        attempt, role = access.attempts.take(read_cookie(facts.headers, kept)) or (None, None)
+        code, state = _query(scope, "code"), _query(scope, "state")
+        if attempt is None or not code or not secrets.compare_digest(state.encode(), attempt.state.encode()):
+            raise refusal_problem(unauthenticated_refusal())
+        account = await asyncio.to_thread(provider.account, code, attempt)
+        caller = await access.account_caller(lambda tokens: tokens.account_caller(account, role), facts)
+        cookie = access.open_session(caller, is_secure=_is_secure(scope))
+        return HttpAnswer(200, _GO_ON, {"set-cookie": cookie, **_PRIVATE}, "text/html; charset=utf-8")
+
+    return [make_route("/login/oidc", "GET", begin), make_route(CALLBACK, "GET", come_back)]
+
+
+def _provider(context: ServerContext) -> IdentityProvider:
+    found = context.authenticator.options.provider
+    if found is None:
+        raise HttpProblem(
+            NOT_FOUND, "not_found", "No provider is configured: `[server.oidc]` in remand.toml."
+        )
+    return found
+
+
+def _origin(context: ServerContext, scope: Scope) -> str:
+    """The server's address as the browser sees it."""
+    host = request_facts(scope).headers.get("host", "localhost")
+    return context.authenticator.options.url or f"{scope.get('scheme', 'http')}://{host}"
+
+
+def _query(scope: Scope, name: str) -> str:
+    return parse_qs(scope["query_string"].decode("latin-1")).get(name, [""])[0]
+
+
+def _is_secure(scope: Scope) -> bool:
+    return scope.get("scheme") == "https"
