@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 from msgspec.structs import replace
 
-from remand.app.events.task_folds import SignedTasks, TaskSource, fold_task, rebuild_tables, task_events
+from remand.app.events.task_folds import SignedTasks, TaskSource, rebuild_tables, task_events
 from remand.app.facts import ExternalFacts, FactLookup
 from remand.app.log.verification import verify_log
 from remand.app.requests import Acceptance, Answer, Request, Rules
@@ -48,6 +48,7 @@ from remand.domain.events.work import (
     How,
     Purpose,
 )
+from remand.domain.evolve import replay
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.domain.ids import task_node_id
 from remand.domain.policy import Policy
@@ -531,7 +532,7 @@ class Lifecycle(RuleBasedStateMachine):
     def folding_every_event_again_gives_the_same_tasks(self) -> None:
         with self.world.store.read() as view:
             for task in view.tasks.every():
-                assert encoded(fold_task(view, task.id)) == encoded(task)
+                assert encoded(replay(task_events(view, task.id))) == encoded(task)
 
     @invariant()
     def a_task_has_one_holder_who_is_not_locked_out(self) -> None:

@@ -167,6 +167,8 @@ def an_event(kind: type[Event]) -> Event:
         Decision: Decision(decision_type="ACCEPT"),
         Verdict: a_verdict(),
         tuple[AbandonedLines, ...]: (AbandonedLines(session="s", first=1, last=2),),
+        tuple[str, str, int, str]: (NOW, "s", 1, "id"),
+        tuple[tuple[str, str, int], ...]: (("s", "0" * 16, 1),),
     }
     hints = get_type_hints(kind)
     names = (name for name in kind.__struct_fields__ if hints[name] in given and name != "ts")

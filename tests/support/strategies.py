@@ -69,6 +69,8 @@ def _values(name: str, hint: Any) -> st.SearchStrategy[Any]:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(hint)
     origin, inner = get_origin(hint), get_args(hint)
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return st.tuples(*(_values(name, one) for one in inner))
     if origin is tuple:
         item = st.sampled_from([T1, T2, "odd"]) if inner[0] is str else _values(name, inner[0])
         return st.lists(item, max_size=3).map(tuple)

@@ -449,15 +449,17 @@ class Ledger(LogFiles):
         self.keys.load()
         self.write_groups(tx, cover_own_session(tx, Signer(self.keys, project)))
 
-    def write_groups(self, tx: Transaction, groups: Sequence[EventGroup]) -> None:
-        """Keeps groups whose events have lines elsewhere, in an event file of their own."""
+    def write_groups(
+        self, tx: Transaction, groups: Sequence[EventGroup], written_lines: Sequence[bytes] = ()
+    ) -> None:
+        """Keeps groups whose events have lines elsewhere, in an event file of their own; with lines, those are written."""
         if tx.head.segment:
             self.close_segment(tx, tx.head.segment)
         closed = replace(tx.head, segment="", size=0, inode=0)
         tx.head = closed
         if groups:
             lines = [signatures.encode_group(group) for group in groups]
-            written = self.writer.append(closed, groups[0].first, lines).segment
+            written = self.writer.append(closed, groups[0].first, written_lines or lines).segment
             tx.on_rollback(lambda: self.writer.shrink(written, 0))
             self.writer.sync(written)
             tx.groups.add(SignedGroup(group, line) for group, line in zip(groups, lines, strict=True))

@@ -200,8 +200,11 @@ class History(Protocol):
     def base(self) -> tuple[str, str]:
         """The ref of the base and its tip; empty when there is none."""
 
-    def rewrites(self, since: str, tip: str) -> list[Rewrite]:
-        """Every change of an event file, in what is new since a commit, that was more than its addition."""
+    def rewrites(self, since: str, tip: str, archived: Collection[str] = ()) -> list[Rewrite]:
+        """Every change of an event file, in what is new since a commit, that was more than its addition.
+
+        The deletion of a file that is archived is none.
+        """
 
     def files(self, tip: str, without: Collection[str] = ()) -> dict[str, bytes]:
         """The event files at a commit without those of some names: name to content."""
@@ -224,6 +227,9 @@ class Exchange(Protocol):
 
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
         """A file's lines with their numbers; a text in place of a line says why it cannot be read."""
+
+    def content(self, path: str) -> bytes:
+        """A file's bytes, as they are: of a packed one, packed."""
 
 
 class SegmentWriter(Protocol):

@@ -9,7 +9,9 @@ from remand.domain.events import reviews as review_events
 from remand.domain.events import tasks as task_events
 from remand.domain.events import work as work_events
 from remand.domain.events.event import ClaimEvent, Event, OverridingEvent
+from remand.domain.events.log import TaskArchived
 from remand.domain.folds import reviews, tasks, work
+from remand.domain.folds.archive import archived_history, archived_state
 from remand.domain.folds.reviews import apply_objections_dismissed
 from remand.domain.folds.tasks import require_counted_answer
 from remand.domain.folds.work import apply_run_ended, apply_run_started, apply_task_returned
@@ -24,7 +26,7 @@ def evolve(task: Task | None, event: Event) -> Task | None:
     if task is None:
         if isinstance(event, task_events.TaskAdded) and not tasks.is_backdated(event):
             return tasks.create_task(event)
-        return None
+        return archived_state(event) if isinstance(event, TaskArchived) else None
     handler = _HANDLERS.get(kind)
     if handler is None or (event.meta.seq <= 0 and kind not in _LEGACY):
         return task
@@ -33,9 +35,13 @@ def evolve(task: Task | None, event: Event) -> Task | None:
 
 
 def replay(events: Iterable[Event]) -> Task | None:
-    """Folds one task's events, in their order."""
+    """Folds one task's events, in their order. An archived task of which lines are elsewhere begins with its state."""
     task: Task | None = None
-    for event in events:
+    given = list(events)
+    history = archived_history(given) if any(type(event) is TaskArchived for event in given) else None
+    if history is not None:
+        task, given = archived_state(history.base), list(history.later)
+    for event in given:
         task = evolve(task, event)
     return task
 

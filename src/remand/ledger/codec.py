@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from hashlib import sha256
@@ -37,6 +38,9 @@ _CUT = 4096
 _NAME_MARK = b'{"event":"'
 """How a line of ours begins, before the name of its event."""
 
+_ARCHIVED_MARK = b'{"event":"task.archive",'
+"""How a line begins whose many brackets stand in a text and in rows: it cannot be nested deeply."""
+
 _encode = msgspec.json.Encoder().encode
 _KINDS = {str(kind.__struct_config__.tag): kind for kind in NATIVE}
 
@@ -60,16 +64,68 @@ def encode_event(event: Event, meta: Meta, paths: MachinePaths = NO_PATHS) -> tu
     return replace(stamped, meta=replace(stamped.meta, id=event_id)), line
 
 
+PACKED = ".gz.jsonl"
+"""How the names of packed event files end: for git and for every rule they are event files."""
+MAX_UNPACKED = 512 << 20
+"""How much of a packed file is read at most."""
+_GZIP = b"\x1f\x8b"
+_CHUNK = 1 << 20
+
+
+def is_packed(content: bytes) -> bool:
+    """True when the content of an event file is packed."""
+    return content.startswith(_GZIP)
+
+
+def packed_name(name: str) -> str:
+    """The name of an event file once it is packed."""
+    return f"{name.removesuffix('.jsonl')}{PACKED}"
+
+
+def pack(content: bytes) -> bytes:
+    """An event file's content, packed. The same content gives the same bytes."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return packer.compress(content) + packer.flush()
+
+
+def unpack_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The content of a packed file in chunks; raises `BadLine` when it is damaged, or larger than it may be."""
+    unpacker, size = zlib.decompressobj(31), 0
+    try:
+        for chunk in chunks:
+            part = unpacker.decompress(chunk, _CHUNK)
+            while part:
+                size += len(part)
+                if size > MAX_UNPACKED:
+                    raise BadLine(f"unpacks to more than {MAX_UNPACKED >> 20} MB, and is read no further")
+                yield part
+                part = unpacker.decompress(unpacker.unconsumed_tail, _CHUNK)
+    except zlib.error as error:
+        raise BadLine(f"is packed and damaged ({error})") from None
+    if not unpacker.eof or unpacker.unused_data:
+        raise BadLine("is packed and damaged: it does not end where it should")
+
+
+def plain_content(content: bytes) -> bytes:
+    """The content of an event file, packed or not; of a damaged one, nothing."""
+    if not is_packed(content):
+        return content
+    try:
+        return b"".join(unpack_chunks([content]))
+    except BadLine:
+        return b""
+
+
 def split_lines(content: bytes) -> list[bytes]:
     """The lines of an event file, without blank ones and without the carriage returns that git may add."""
-    return [line.rstrip(b"\r") for line in content.split(b"\n") if line.strip()]
+    return [line.rstrip(b"\r") for line in plain_content(content).split(b"\n") if line.strip()]
 
 
 def decode_line(line: bytes) -> Event:
     """Reads a line from anywhere, or raises `BadLine` saying what is wrong with it."""
     if len(line) > MAX_EVENT:
         raise BadLine(f"is {len(line)} bytes long; an event has at most {MAX_EVENT}")
-    if line.count(b"{") + line.count(b"[") > MAX_DEPTH:
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and not line.startswith(_ARCHIVED_MARK):
         return _decode_strictly(line)
     try:
         event = decode_trusted_line(line)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from remand.domain.events.event import Event
-from remand.domain.events.log import LinesGivenUp
+from remand.domain.events.log import LinesGivenUp, LogArchived
 from remand.domain.events.reviews import EscalationOpened, LockoutSet
 from remand.domain.events.tasks import (
     Decision,
@@ -21,8 +21,8 @@ from remand.domain.record import NamedTuple
 
 FILED, INVALID, ANSWERED = "handoff.reject", "handoff.reject.invalid", "handoff.reject.response"
 WOKEN, LOCKED_OUT, ESCALATED = "task.wake", "lockout.set", "escalation.open"
-REPAIRED = "log.repair"
-TRACED_NAMES = (FILED, INVALID, ANSWERED, WOKEN, LOCKED_OUT, ESCALATED, REPAIRED)
+REPAIRED, ARCHIVED = "log.repair", "log.archive"
+TRACED_NAMES = (FILED, INVALID, ANSWERED, WOKEN, LOCKED_OUT, ESCALATED, REPAIRED, ARCHIVED)
 MAX_TEXT = 400
 MAX_NAME = 200
 
@@ -114,6 +114,7 @@ _TRACERS: dict[type[Event], Callable[[Any, str], Trace | None]] = {
     LockoutSet: _trace_with_agent,
     EscalationOpened: _build_trace,
     LinesGivenUp: _build_trace,
+    LogArchived: _build_trace,
 }
 
 TRACED = frozenset(_TRACERS)

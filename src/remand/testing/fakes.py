@@ -16,7 +16,7 @@ from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
 from remand.domain.access.keys import PublicKey
 from remand.domain.ids import make_session_name
 from remand.domain.instant import Instant, add_seconds, next_instant
-from remand.ledger import signatures
+from remand.ledger import codec, signatures
 from remand.ledger.event_tables import FileMark
 from remand.ledger.store import LedgerHead
 
@@ -178,10 +178,14 @@ class MemoryExchange:
         if file is None:
             yield 0, "cannot be read: No such file or directory"
             return
-        *lines, rest = file.data.split(b"\n")
+        *lines, rest = codec.plain_content(file.data).split(b"\n")
         yield from enumerate(lines, 1)
         if rest:
             yield len(lines) + 1, rest
+
+    def content(self, path: str) -> bytes:
+        """A file's bytes."""
+        return self.contents[path].data
 
     def append(self, head: LedgerHead, first: int, lines: Sequence[bytes]) -> LedgerHead:
         """Writes lines to the open segment, or to a new one when git tracks it."""

@@ -192,6 +192,12 @@ class Gateway:
         """Commits event files."""
         return event_publisher.GitPublisher(self.place)
 
+    def archive_store(self, folder: str = "") -> event_publisher.GitArchive | event_publisher.FolderArchive:
+        """Where archived event files are: on a branch, or in a folder."""
+        if folder:
+            return event_publisher.FolderArchive(folder)
+        return event_publisher.GitArchive(self.publisher, self.place.worktree)
+
     def ask(self, request: Request) -> Answer:
         """Sends a request. If the coordinator ends meanwhile, the key keeps it from being carried out twice."""
         path = "" if self._is_local or not is_valid_request(request) else find_socket(self.place)

@@ -177,7 +177,7 @@ class GitHistory:
         except EnvironmentFault:
             return "", ""
 
-    def rewrites(self, since: str, tip: str) -> list[Rewrite]:
+    def rewrites(self, since: str, tip: str, archived: Collection[str] = ()) -> list[Rewrite]:
         is_known = bool(since) and not self._run_git("cat-file", "-e", f"{since}^{{commit}}").returncode
         span = f"{since}..{tip}" if is_known else tip
         log = ("log", "--full-history", "-m", "--format=%x01%H", *_CHANGES, span, "--", f"{_FOLDER}/")
@@ -185,6 +185,7 @@ class GitHistory:
         if is_known and self._run_git("merge-base", "--is-ancestor", since, tip).returncode:
             rows = self._text("diff-tree", "-r", *_CHANGES, since, tip, "--", f"{_FOLDER}/")
             found += _rows(f"\x01{tip}\0{rows}")
+        found = [row for row in found if row[1] not in archived or row[3].strip("0")]
         blobs = self._blobs({blob for _, _, *both in found for blob in both})
         return [
             Rewrite(commit, name, blobs[before], blobs.get(after, b""))

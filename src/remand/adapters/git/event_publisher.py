@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from remand.adapters.git import command
 from remand.adapters.git.location import LedgerLocation, current_branch, locate
 from remand.adapters.git.repository import head_commit
 from remand.adapters.system.files import atomic_write
+from remand.app.errors import EnvironmentFault
+from remand.app.log.archive import ARCHIVE_BRANCH
+from remand.domain.events.log import ArchivedFile
+from remand.ledger.codec import pack, packed_name, plain_content
 
 _FOLDER = ".got/events"
 
@@ -50,7 +56,7 @@ class GitPublisher:
             self._place.worktree, "cat-file", "--batch", stdin=command.one_per_line(blobs)
         )
         for _, _, content in command.parse_batch(answer.stdout):
-            yield from content.split(b"\n")
+            yield from plain_content(content).split(b"\n")
 
     def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
         ref = f"refs/heads/{branch}"
@@ -69,24 +75,31 @@ class GitPublisher:
                     return answer.stdout
         return b""
 
-    def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
-        """Commits the files on the branch and returns the commit; what is checked out follows."""
+    def commit(self, branch: str, files: dict[str, bytes], message: str, removed: Sequence[str] = ()) -> str:
+        """Commits the files on the branch, without those that are removed, and returns the commit; what is checked out follows."""
         parent = self._tip(branch)
         blobs = {
             f"{_FOLDER}/{name}": self._run("hash-object", "-w", "--stdin", stdin=content)
             for name, content in files.items()
         }
+        gone = {f"{_FOLDER}/{name}": "" for name in removed}
         with tempfile.TemporaryDirectory(prefix="remand-") as folder:
             environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
             if parent:
                 self._run("read-tree", parent, environment=environment)
-            self._add(blobs, environment)
+            self._add(blobs | gone, environment)
             tree = self._run("write-tree", environment=environment)
         parents = ("-p", parent) if parent else ()
         commit = self._run("commit-tree", tree, *parents, "-m", message, environment=self._identity())
         # The index first: killed in between, files are staged that the branch lacks, which harms nothing.
-        self._stage(branch, files, blobs)
+        self._stage(branch, files, blobs | gone)
         self._run("update-ref", f"refs/heads/{branch}", commit, parent or "0" * len(commit))
+        # Files last: killed in between, they are there without being tracked, and are removed the next time.
+        for worktree, checked_out in self._worktrees() if removed else ():
+            if checked_out == branch:
+                for name in removed:
+                    with suppress(FileNotFoundError):
+                        os.unlink(os.path.join(worktree, _FOLDER, name))
         return commit
 
     def _stage(self, branch: str, files: dict[str, bytes], blobs: dict[str, str]) -> None:
@@ -105,7 +118,7 @@ class GitPublisher:
         place = locate(worktree)
         if place is None:
             return
-        commit = head_commit(place) or "0" * len(next(iter(blobs.values()), "0" * 40))
+        commit = head_commit(place) or "0" * len(next(filter(None, blobs.values()), "0" * 40))
         with command.temporary_git_folder(commit) as look:
             self._add(
                 blobs,
@@ -135,7 +148,9 @@ class GitPublisher:
         return answer.stdout.decode().strip()
 
     def _add(self, blobs: dict[str, str], environment: dict[str, str], folder: str = "") -> None:
-        rows = "".join(f"100644 {blob}\t{path}\0" for path, blob in blobs.items())
+        rows = "".join(
+            f"100644 {blob}\t{path}\0" if blob else f"0 {'0' * 40}\t{path}\0" for path, blob in blobs.items()
+        )
         self._run(
             "update-index",
             "--add",
@@ -157,6 +172,74 @@ class GitPublisher:
         place, failure = folder or self._place.worktree, f"git {arguments[0]} failed"
         answer = command.query_git(place, *arguments, stdin=stdin, environment=environment, failure=failure)
         return answer.decode(errors="replace").strip()
+
+
+class GitArchive:
+    """Archived event files on a branch of their own. git has their contents already, so that it grows by their names alone."""
+
+    def __init__(self, publisher: GitPublisher, folder: str) -> None:
+        self._publisher = publisher
+        self._folder = folder
+        self._has_fetched = False
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        self._publisher.commit(ARCHIVE_BRANCH, dict(files), "log: archive events")
+
+    def get(self, file: ArchivedFile) -> bytes:
+        content = self._read(file)
+        if content is None and not self._has_fetched:
+            self._has_fetched = True
+            ref = f"+refs/heads/{ARCHIVE_BRANCH}:refs/remotes/origin/{ARCHIVE_BRANCH}"
+            command.run_git(self._folder, "fetch", "--quiet", "--no-tags", "origin", ref)
+            content = self._read(file)
+        if content is None:
+            raise EnvironmentFault(
+                f"{file.name} is on no branch {ARCHIVE_BRANCH} here. Fetch it, `git fetch origin {ARCHIVE_BRANCH}:{ARCHIVE_BRANCH}`, "
+                "or name the folder that the archive was written to with --to; then repeat."
+            )
+        return content
+
+    def _read(self, file: ArchivedFile) -> bytes | None:
+        """A file of the branch, ours or the remote's; one of another size is not read."""
+        for ref in (f"refs/heads/{ARCHIVE_BRANCH}", f"refs/remotes/origin/{ARCHIVE_BRANCH}"):
+            name = f"{ref}:{_FOLDER}/{file.name}"
+            size = command.run_git(self._folder, "cat-file", "-s", name)
+            if not size.returncode:
+                if int(size.stdout) != file.size:
+                    return b""
+                return command.run_git(self._folder, "cat-file", "blob", name).stdout
+        return None
+
+
+class FolderArchive:
+    """Archived event files in a folder, each packed."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        try:
+            for name, content in files.items():
+                _write_whole(self._path(name), pack(content))
+        except OSError as error:
+            raise EnvironmentFault(
+                f"The archive cannot be written to {self._folder} ({error.strerror}). Nothing was archived. Fix that, then repeat."
+            ) from None
+
+    def get(self, file: ArchivedFile) -> bytes:
+        try:
+            with open(self._path(file.name), "rb") as packed:
+                # Whatever it unpacks to, no more than one byte beyond what was archived is looked at.
+                return zlib.decompressobj(31).decompress(packed.read(2 * file.size + 1024), file.size + 1)
+        except OSError as error:
+            raise EnvironmentFault(
+                f"{self._path(file.name)} cannot be read ({error.strerror}). Name the folder that the archive was written to, then repeat."
+            ) from None
+        except zlib.error:
+            return b""
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, packed_name(os.path.basename(name)))
 
 
 def _write_whole(path: str, content: bytes) -> None:

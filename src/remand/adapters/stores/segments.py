@@ -8,14 +8,16 @@ import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Clock, Ids, TrackedFiles
 from remand.domain.ids import make_session_name
-from remand.ledger.codec import MAX_EVENT
+from remand.ledger.codec import MAX_EVENT, is_packed, unpack_chunks
 from remand.ledger.event_tables import FileMark
+from remand.ledger.problems import BadLine
 from remand.ledger.store import LedgerHead
 
 MAX_SEGMENT = 8 << 20
@@ -75,9 +77,19 @@ class Segments:
             if flaw:
                 yield 0, flaw
                 return
-            yield from _lines(handle)
+            yield from _lines(_chunks(handle))
         except OSError as error:
             yield 0, _unreadable(error)
+        except BadLine as bad:
+            yield 0, str(bad)
+        finally:
+            os.close(handle)
+
+    def content(self, path: str) -> bytes:
+        """A file's bytes, as they are: of a packed one, packed."""
+        handle = os.open(path, _FLAGS)
+        try:
+            return b"".join(iter(lambda: os.read(handle, _CHUNK), b""))
         finally:
             os.close(handle)
 
@@ -312,10 +324,17 @@ def _mtime(folder: str) -> int:
         return 0
 
 
-def _lines(handle: int) -> Iterator[tuple[int, bytes | str]]:
+def _chunks(handle: int) -> Iterator[bytes]:
+    """The content of a file in chunks, unpacked if it is packed."""
+    first = os.read(handle, _CHUNK)
+    chunks = chain([first], iter(lambda: os.read(handle, _CHUNK), b""))
+    return unpack_chunks(chunks) if is_packed(first) else chunks
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes | str]]:
     """Splits at newlines alone. A line over the limit is skipped without being held in memory."""
     number, rest, too_long = 1, b"", 0
-    while chunk := os.read(handle, _CHUNK):
+    for chunk in chunks:
         first, *others = chunk.split(b"\n")
         if not others:
             rest, too_long = (

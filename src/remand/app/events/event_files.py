@@ -14,6 +14,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.events.intake import FileIntake, file_problems
 from remand.app.events.missing_lines import (
     ExpectedLines,
+    archived_files,
     compare_files,
     files_only_on_base,
     read_base_history,
@@ -237,14 +238,21 @@ class LogFiles:
         return {os.path.basename(m.path): m.path for m in marks if os.path.dirname(m.path) == folder}
 
     def deleted_files(self) -> set[str]:
-        """The names of event files that were read here once and are gone: deleted, or on another branch."""
+        """The names of event files that were read here once and are gone: deleted, or on another branch.
+
+        Those are not meant that were archived or packed.
+        """
         folder = os.path.dirname(self.exchange.path("x"))
         with self.store.read() as view:
             known = {os.path.basename(path) for path in view.files.marks() if os.path.dirname(path) == folder}
-        return known - set(self.event_files())
+            known -= archived_files(view).keys()
+        here = self.event_files()
+        return {name for name in known if name not in here and codec.packed_name(name) not in here}
 
     def read_content(self, path: str) -> bytes:
-        """An event file's lines, as they are."""
+        """An event file's lines, as they are; of a packed one, what it holds."""
+        if path.endswith(codec.PACKED):
+            return self.exchange.content(path)
         return b"".join(line + b"\n" for _, line in self.exchange.read(path) if isinstance(line, bytes))
 
     def file_problems(self, path: str) -> list[Problem]:

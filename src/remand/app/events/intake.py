@@ -9,7 +9,13 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from remand.app.events.missing_lines import ExpectedLines, SeenSessions, note_missing
+from remand.app.events.missing_lines import (
+    ExpectedLines,
+    SeenSessions,
+    archived_sessions,
+    note_missing,
+    note_waiting,
+)
 from remand.app.events.orchestration_log import is_recorded_in_files
 from remand.app.events.signatures import (
     BatchGroups,
@@ -36,8 +42,9 @@ from remand.app.ports import Clock, Exchange, SessionMarks
 from remand.domain.access.keys import ChainEnd, Trust, parse_trust
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
-from remand.domain.events.log import VOIDS, EventsVoided
+from remand.domain.events.log import VOIDS, EventsVoided, TaskArchived
 from remand.domain.evolve import replay
+from remand.domain.folds.archive import archived_history
 from remand.domain.instant import BEGINNING, END, Instant
 from remand.domain.record import NamedTuple
 from remand.ledger import codec, signatures
@@ -66,7 +73,7 @@ def judge_by_trust(tx: Transaction, verifier: Verifier) -> None:
     doubts = verifier.doubts(lines)
     tx.groups.add(SignedGroup(group, lines[group], doubt) for group, doubt in doubts.items())
     tx.unconfirmed.trust = verifier.trust.text
-    if (is_first or lines) and (judge_events(tx) or is_first):
+    if (is_first or lines or archived_sessions(tx)) and (judge_events(tx) or is_first):
         rebuild_tables(tx)
 
 
@@ -333,7 +340,7 @@ def _store_events(
 
 
 def _numbered_lines(content: bytes) -> Iterator[tuple[int, bytes | str]]:
-    return enumerate(content.split(b"\n"), 1)
+    return enumerate(codec.plain_content(content).split(b"\n"), 1)
 
 
 def store_events(tx: Transaction, entries: list[EventEntry]) -> None:
@@ -343,15 +350,29 @@ def store_events(tx: Transaction, entries: list[EventEntry]) -> None:
         refold_tasks(tx, {entry.subject for entry in entries} - {""})
 
 
-def refold_tasks(tx: Transaction, tasks: Iterable[str]) -> None:
-    """Folds tasks from all their events."""
+def refold_tasks(tx: Transaction, tasks: Iterable[str], archived: Collection[str] = ()) -> None:
+    """Folds tasks from all their events.
+
+    Of an archived task, lines or the archived state bring handoffs and traces, never both. So all tables are made anew
+    where lines are elsewhere, and where lines came; not where nothing but its archive came to lines that were here.
+    """
+    is_mixed = False
     for task_id in sorted(tasks):
         events = task_events(tx, task_id)
         task = replay(events)
+        is_mixed |= archived_history(events) is not None or (
+            task_id not in archived and _is_archived(tx, task_id)
+        )
         if task is not None:
             tx.tasks.put(task)
             if is_recorded_in_files(None, task, events):
                 tx.outdated.note(task_id)
+    if is_mixed:
+        rebuild_tables(tx)
+
+
+def _is_archived(tx: Transaction, task_id: str) -> bool:
+    return any(codec.may_be_kind(line, TaskArchived) for line in tx.events.of_task(task_id))
 
 
 def file_problems(
@@ -428,6 +449,10 @@ class _ImportedChanges:
         self._has_imported_handoffs = False
         self._count = 0
         self._tasks: set[str] = set()
+        self._archived: set[str] = set()
+        """Tasks whose archive came."""
+        self._continued: set[str] = set()
+        """Tasks of which lines came."""
         self._fold = Fold()
 
     def add(self, entries: Iterable[EventEntry]) -> None:
@@ -441,6 +466,7 @@ class _ImportedChanges:
                 continue
             if self._known:
                 self._tasks.add(subject)
+                (self._archived if type(event) is TaskArchived else self._continued).add(subject)
             else:
                 self._fold.add(event, subject)
 
@@ -476,11 +502,13 @@ class _ImportedChanges:
         is_new = not self._known and bool(self._count)
         if is_new and not self._tasks:
             self._fold.finish(tx)
+            self._tasks |= self._fold.archived_tasks
         elif is_new or self._count > self._known // 4 + 1000:
             rebuild_tables(tx, note_progress)
         else:
-            refold_tasks(tx, self._tasks)
+            refold_tasks(tx, self._tasks, self._archived - self._continued)
         self.expected.update_missing(tx, seen, noted)
+        note_waiting(tx, self._tasks)
 
     def leave_marks(self, tx: Transaction, marks: SessionMarks) -> None:
         """Has what is written here stamped later than what came, and notes how far each session was seen."""

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
 from remand.app.ports import Exchange, History, Rewrite
 from remand.app.tasks.lookup import Lineage
 from remand.domain.events.event import Event
-from remand.domain.events.log import AbandonedLines, LinesGivenUp, MissingLines
+from remand.domain.events.log import (
+    WAITING,
+    AbandonedLines,
+    ArchivedFile,
+    ArchivedSession,
+    LinesGivenUp,
+    LogArchived,
+    MissingLines,
+    TaskArchived,
+)
+from remand.domain.folds.archive import archived_history
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.event_tables import EventEntry, RewrittenLine
+from remand.ledger.order import order_key
 from remand.ledger.problems import BadLine, Problem
 from remand.ledger.signatures import ADOPT, IMPORT, MAX_SEQ, VOID, Doubt, EventGroup
 from remand.ledger.store import Transaction
-from remand.ledger.traces import REPAIRED
+from remand.ledger.traces import ARCHIVED, REPAIRED
 
 SeenSessions = Mapping[str, tuple[int, str]]
 """How far each session was seen on this machine: number and id of the last event."""
@@ -49,14 +60,39 @@ class Repair(NamedTuple):
 
 def given_up_repairs(tx: Transaction) -> list[Repair]:
     """All that was given up, by events that count."""
-    found: list[Repair] = []
-    for trace in list(tx.traces.every(REPAIRED)):
+    events = _traced_events(tx, REPAIRED)
+    return [
+        Repair(lines, event) for event in events if isinstance(event, LinesGivenUp) for lines in event.lines
+    ]
+
+
+def archive_events(tx: Transaction) -> list[LogArchived]:
+    """What was archived, by events that count."""
+    return [event for event in _traced_events(tx, ARCHIVED) if isinstance(event, LogArchived)]
+
+
+def archived_sessions(tx: Transaction) -> dict[str, list[ArchivedSession]]:
+    """How far sessions are archived, by their names."""
+    found: dict[str, list[ArchivedSession]] = defaultdict(list)
+    for event in archive_events(tx):
+        for one in event.sessions:
+            found[one.session].append(one)
+    return found
+
+
+def archived_numbers(tx: Transaction) -> dict[str, int]:
+    """The number of the last archived event of each session."""
+    return {session: max(one.number for one in ends) for session, ends in archived_sessions(tx).items()}
+
+
+def _traced_events(tx: Transaction, name: str) -> Iterator[Event]:
+    """The events of that name that count, found by the traces they leave."""
+    for trace in list(tx.traces.every(name)):
         for line in tx.events.lines(trace.session, trace.seq, trace.seq):
             with suppress(BadLine):
                 event = codec.decode_stored_line(line)
-                if isinstance(event, LinesGivenUp) and _counts(tx, event, line):
-                    found += [Repair(lines, event) for lines in event.lines]
-    return found
+                if event.name == name and _counts(tx, event, line):
+                    yield event
 
 
 def _counts(tx: Transaction, event: Event, line: bytes) -> bool:
@@ -95,6 +131,7 @@ class ExpectedLines:
         self._known = {one.id for one in tx.missing.every()}
         self._sessions: set[str] = set()
         self._has_repairs = False
+        """True when events came that say of lines that they are not missing."""
 
     def add_groups(self, groups: Iterable[EventGroup]) -> None:
         """Takes groups into account that count."""
@@ -115,7 +152,7 @@ class ExpectedLines:
             named.pop(name, None)
             if name in known:
                 came.append(name)
-            if type(event) is LinesGivenUp:
+            if type(event) in _REPAIRS:
                 self._has_repairs = True
         if came:
             tx.missing.drop(came)
@@ -132,22 +169,27 @@ class ExpectedLines:
             session: _kept_ids(tx, session, min(one.first for one in lines), max(one.last for one in lines))
             for session, lines in left.items()
         }
+        archived = archived_sessions(tx) if self._sessions or self._has_repairs else {}
         if self._has_repairs:
-            self._sessions.update(one.session for one in tx.missing.every())
-        search = _MissingSearch(tx, seen, noted, _given_up_lines(tx) if self._sessions else [])
+            self._sessions.update(
+                one.session for one in tx.missing.every() if not one.session.startswith(WAITING)
+            )
+            self._sessions.update(archived)
+        search = _MissingSearch(tx, seen, noted, _given_up_lines(tx) if self._sessions else [], archived)
         found: dict[str, list[MissingLines]] = {}
         for session in sorted(self._sessions):
             before = tx.missing.every(session)
             lines = {one.id: one for one in before if one.id}
-            lines |= {one.id: one for one in left[session] if one.id not in kept[session]}
+            lines |= {one.id: one for one in left[session] if one.id not in kept.get(session, ())}
             found[session] = search.missing_of(session, lines.values(), before)
         tx.missing.replace(found)
 
 
 def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[str, list[MissingLines]]:
     """All that is missing by what is kept, session by session; nothing is believed of what was found before."""
-    search = _MissingSearch(tx, seen, noted, _given_up_lines(tx))
-    named: dict[str, dict[str, MissingLines]] = {session: {} for session in seen}
+    archived = archived_sessions(tx)
+    search = _MissingSearch(tx, seen, noted, _given_up_lines(tx), archived)
+    named: dict[str, dict[str, MissingLines]] = {session: {} for session in (*seen, *archived)}
     here: dict[str, set[str]] = {}
     held = tx.held.ids()
     for group, _, doubt in tx.groups.every():
@@ -160,10 +202,55 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
         for seq, (event_id, task) in enumerate(group.events, group.first):
             if event_id not in kept and task != VOID:
                 own[event_id] = MissingLines(session=session, first=seq, last=seq, id=event_id, task=task)
-    return {
+    found = {
         session: search.missing_of(session, lines.values(), tx.missing.every(session))
         for session, lines in named.items()
     }
+    return found | (_waiting_lines(tx, _archived_tasks(tx), search.given) if archived else {})
+
+
+def note_waiting(tx: Transaction, tasks: Collection[str]) -> None:
+    """Notes of which of these tasks an event waits for archived lines."""
+    if tasks and archived_sessions(tx):
+        tx.missing.replace(_waiting_lines(tx, tasks, _given_up_lines(tx)))
+
+
+def waiting_tasks(tx: Transaction) -> list[str]:
+    """The tasks of which an event waits for archived lines."""
+    return sorted(one.task for one in tx.missing.every() if one.session.startswith(WAITING))
+
+
+def _waiting_lines(
+    tx: Transaction, tasks: Iterable[str], given: Iterable[AbandonedLines]
+) -> dict[str, list[MissingLines]]:
+    """For each of these tasks, that lines of it are needed, if they are: in place of a session stands the task."""
+    given_up = {one.session for one in given}
+    found: dict[str, list[MissingLines]] = {}
+    for task in tasks:
+        session = f"{WAITING}{task}"
+        is_waiting = session not in given_up and _is_waiting(tx, task)
+        found[session] = [MissingLines(session=session, first=1, last=1, task=task)] if is_waiting else []
+    return found
+
+
+def _is_waiting(tx: Transaction, task: str) -> bool:
+    """True when an event waits for archived lines, or the archived state rests on a key that is not trusted so far."""
+    lines = tx.events.of_task(task)
+    if any(codec.may_be_kind(line, TaskArchived) for line in lines):
+        history = archived_history(sorted(map(codec.decode_stored_line, lines), key=order_key))
+        return history is not None and history.is_waiting
+    withheld = tx.unconfirmed.of_task(task)
+    unbacked = [one.line for one in withheld if one.doubt is Doubt.REVOKED and not one.signer]
+    if not unbacked:
+        return False
+    events = [codec.decode_stored_line(line) for line in (*lines, *(one.line for one in withheld))]
+    return archived_history(sorted(events, key=order_key)) is not None
+
+
+def _archived_tasks(tx: Transaction) -> set[str]:
+    found = (line for line in tx.events.lines() if codec.may_be_kind(line, TaskArchived))
+    events = (codec.decode_stored_line(line) for line in found)
+    return {event.task_id for event in events if isinstance(event, TaskArchived)}
 
 
 def note_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> None:
@@ -175,11 +262,12 @@ def note_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> None:
 
 def sessions_behind(tx: Transaction, seen: SeenSessions) -> set[str]:
     """The sessions that reach less far than they were seen to."""
+    archived = archived_numbers(tx)
     return {
         session
         for session, (seq, tip) in seen.items()
         if session != tx.head.session or seq > tx.head.seq
-        if _session_reach(tx, session, seq, tip) < seq
+        if archived.get(session, 0) < seq and _session_reach(tx, session, seq, tip) < seq
     }
 
 
@@ -214,6 +302,7 @@ class _MissingSearch(NamedTuple):
     seen: SeenSessions
     noted: Instant
     given: list[AbandonedLines]
+    archived: Mapping[str, Sequence[ArchivedSession]]
 
     def missing_of(
         self, session: str, lines: Iterable[MissingLines], before: Iterable[MissingLines]
@@ -222,6 +311,14 @@ class _MissingSearch(NamedTuple):
         spans = self.tx.group_doubts.sound_spans(session)
         own = [one for one in self.given if one.session == session]
         found = [one for one in lines if not any(up.covers(session, one.first) for up in own)]
+        ends = self.archived.get(session, ())
+        if session.startswith(ADOPT):
+            found += [_missing_end(one) for one in ends if not _is_reached(self.tx, one)]
+        elif ends:
+            archived = max(one.number for one in ends)
+            spans = [(1, archived), *spans]
+            # What is not in the archive is named by the groups of its `adopt-` session.
+            found = [one for one in found if one.first > archived]
         last = max((end for _, end in spans), default=0)
         if session in self.seen:
             last = max(last, _expected_reach(self.tx, session, *self.seen[session]))
@@ -232,6 +329,21 @@ class _MissingSearch(NamedTuple):
             ]
         times = [one for one in before if one.until]
         return [one if one.task else _with_latest_time(self.tx, one, times, self.noted) for one in found]
+
+
+_REPAIRS = frozenset({LinesGivenUp, LogArchived})
+
+
+def _is_reached(tx: Transaction, end: ArchivedSession) -> bool:
+    """True when the groups are here by which an archiver vouches for lines that stay."""
+    return any(
+        not doubt and group.key == end.key and group.chain_at(end.number) == end.chain
+        for group, _, doubt in tx.groups.of_session(end.session, end.number, end.number)
+    )
+
+
+def _missing_end(end: ArchivedSession) -> MissingLines:
+    return MissingLines(session=end.session, first=end.number, last=end.number)
 
 
 def _with_latest_time(
@@ -293,6 +405,11 @@ def _session_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
     return named if named >= seq else max(named, seq if not _expected_reach(tx, session, seq, tip) else 0)
 
 
+def archived_files(tx: Transaction) -> dict[str, ArchivedFile]:
+    """The event files that were taken out of the work tree, by name."""
+    return {file.name: file for event in archive_events(tx) for file in event.files}
+
+
 EVENT_FOLDER = ".got/events"
 _ADDED = "+"
 """How the hash of a line begins that was added to a published file."""
@@ -309,7 +426,9 @@ def read_base_history(tx: Transaction, history: History) -> list[bytes]:
     before, _, since = tx.rewritten.looked_at.partition(" ")
     if not tip or (before, since) == (ref, tip):
         return []
-    rewrites = history.rewrites(since if before == ref else "", tip)
+    archived = archived_files(tx)
+    tx.rewritten.drop([one for one in tx.rewritten.every() if os.path.basename(one.file) in archived])
+    rewrites = history.rewrites(since if before == ref else "", tip, archived)
     given = {one.lines.id for one in given_up_repairs(tx)} if rewrites else set()
     tx.rewritten.add(line for one in rewrites for line in _lost_lines(one) if line.hash not in given)
     tx.rewritten.looked_at = f"{ref} {tip}"

@@ -14,7 +14,8 @@ from remand.app.ports import Keys, SignedClaim
 from remand.domain.access.keys import ChainEnd, Trust, format_signature, parse_signature, parse_trust
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, Meta
-from remand.domain.events.log import VOIDS
+from remand.domain.events.log import VOIDS, TaskArchived
+from remand.domain.folds.archive import is_backed
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.ledger import codec
@@ -289,11 +290,24 @@ def judge(
 ) -> list[EventEntry]:
     """Events with what is doubted about each, by the groups that the ledger keeps and by what is void."""
     voids = active_voids(tx) if voids is None else voids
-    entries = judge_signatures(tx, found, groups)
+    entries = _judge_archived(tx, judge_signatures(tx, found, groups))
     if not voids:
         return entries
     return [
         entry._replace(doubt=Doubt.VOID) if not entry.doubt and entry.event in voids else entry
+        for entry in entries
+    ]
+
+
+def _judge_archived(tx: Transaction, entries: list[EventEntry]) -> list[EventEntry]:
+    """Doubts archived states that rest on events of a key which is not trusted as far as these."""
+    if not any(type(entry.event) is TaskArchived for entry in entries):
+        return entries
+    trust = parse_trust(tx.unconfirmed.trust)
+    return [
+        entry._replace(doubt=Doubt.REVOKED)
+        if not entry.doubt and isinstance(entry.event, TaskArchived) and not is_backed(entry.event, trust)
+        else entry
         for entry in entries
     ]
 

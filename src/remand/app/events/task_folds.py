@@ -11,9 +11,10 @@ from remand.app.events.signatures import Verifier, last_counted_number
 from remand.domain.access.keys import Trust
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
-from remand.domain.events.log import VOIDS, AbandonedLines, MissingLines
+from remand.domain.events.log import VOIDS, AbandonedLines, MissingLines, TaskArchived
 from remand.domain.events.tasks import HandoffInitiated, TaskAdded, TaskClaimed
 from remand.domain.evolve import evolve, replay
+from remand.domain.folds.archive import archived_history, is_backed, short_id
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task
@@ -23,17 +24,21 @@ from remand.ledger.order import VoidedEvents, order_key
 from remand.ledger.problems import LEDGER, BadLine, Problem
 from remand.ledger.signatures import ADOPT, IMPORT, Doubt, EventGroup, adoption_session
 from remand.ledger.store import Transaction
-from remand.ledger.traces import TRACED, Trace, trace_event
+from remand.ledger.traces import TRACED, TRACED_NAMES, Trace, trace_event
 
 
 def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> list[Event]:
-    """A task's events in their order; with names, only those."""
-    return sorted(codec.decode_stored_lines(tx.events.of_task(task_id), names), key=order_key)
+    """A task's events in their order; with names, only those.
 
-
-def fold_task(tx: Transaction, task_id: str) -> Task | None:
-    """A task folded from all its events."""
-    return replay(task_events(tx, task_id))
+    What stands in place of archived lines comes first, and only where these are not all here.
+    """
+    found = sorted(codec.decode_stored_lines(tx.events.of_task(task_id), names), key=order_key)
+    if not any(type(event) is TaskArchived for event in found):
+        return found
+    history = archived_history(found)
+    if history is None:
+        return [event for event in found if type(event) is not TaskArchived]
+    return [history.base, *history.later]
 
 
 _STEP = 5000
@@ -58,6 +63,7 @@ class Fold:
         self._seq = 0
         self._is_behind = False
         self._tangled: set[str] = set()
+        self._archived: dict[str, TaskArchived] = {}
 
     def add(self, event: Event, task_id: str) -> None:
         """Takes one event into account."""
@@ -69,6 +75,12 @@ class Fold:
         is_behind = self._is_behind or event.ts < self._ts
         self._ts = self._ts if is_behind else event.ts
         if is_behind or self._session_of.setdefault(task_id, session) != session:
+            self._tangled.add(task_id)
+        if type(event) is TaskArchived:
+            if task_id in self.tasks:
+                self._tangled.add(task_id)
+            self._archived[task_id] = event
+        elif task_id in self._archived:
             self._tangled.add(task_id)
         self.tasks[task_id] = evolve(self.tasks.get(task_id), event)
         if type(event) in _HANDOFF_EVENTS:
@@ -82,15 +94,42 @@ class Fold:
         self._session = session
         self._is_behind = seq <= reach
 
+    @property
+    def archived_tasks(self) -> set[str]:
+        """The archived tasks that have other events here as well."""
+        return self._archived.keys() & self._tangled
+
     def folded_tasks(self, tx: Transaction) -> dict[str, Task]:
-        """The tasks, by id."""
+        """The tasks, by id. Archived ones of which lines are elsewhere bring their handoffs and traces."""
         for name in self._tangled:
-            self.tasks[name] = fold_task(tx, name)
+            events = task_events(tx, name)
+            self.tasks[name] = replay(events)
+            if name in self._archived:
+                history = archived_history(events)
+                if history is None:
+                    del self._archived[name]
+                else:
+                    self._archived[name] = history.base
+        for name, archived in self._archived.items():
+            for handoff in archived.handoffs:
+                self.handoffs.setdefault(handoff, name)
         return {name: task for name, task in self.tasks.items() if task is not None}
 
-    def finish(self, tx: Transaction) -> None:
-        """Replaces the tables by the outcome."""
-        tx.tasks.replace_all(self.folded_tasks(tx).values(), self.handoffs.items())
+    def traces(self, traces: Iterable[Trace]) -> list[Trace]:
+        """All traces: those of the events, and those of archived tasks whose own lines are elsewhere."""
+        found = list(traces)
+        known = set(found)
+        archived = (Trace(*left) for one in self._archived.values() for left in one.traces)
+        return found + [left for left in archived if left not in known]
+
+    def finish(self, tx: Transaction, traces: Iterable[Trace] = ()) -> None:
+        """Replaces the tables by the outcome. Without traces, those of events are there already."""
+        tasks = self.folded_tasks(tx)
+        tx.tasks.replace_all(tasks.values(), self.handoffs.items())
+        if self._archived and not traces:
+            traces = list(tx.traces.every(*TRACED_NAMES))
+        if self._archived or traces:
+            tx.traces.replace_all(self.traces(traces))
         tx.outdated.note()
 
 
@@ -111,8 +150,8 @@ def rebuild_tables(tx: Transaction, note_progress: Callable[[str], None] = lambd
                 fold.add(event, name)
             if type(event) in TRACED:
                 traces.append(trace_event(event, name))
-        fold.finish(tx)
-        tx.traces.replace_all(left for left in traces if left)
+        tx.traces.replace_all(())
+        fold.finish(tx, [left for left in traces if left])
         assign_imported(tx)
 
 
@@ -174,8 +213,11 @@ def signed_task_events(
             for one in missing
             if one.id not in held and not any(up.covers(one.session, one.first) for up in given)
         )
-    counted = (event for event in events if event not in voids)
-    return SignedEvents(sorted(counted, key=order_key), missing)
+    counted = sorted((event for event in events if event not in voids), key=order_key)
+    history = archived_history(counted) if missing else None
+    if history is not None:
+        missing = tuple(one for one in missing if short_id(one.id) not in history.known)
+    return SignedEvents(counted, missing)
 
 
 def _signed_events(tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool) -> SignedEvents:
@@ -187,7 +229,8 @@ def _signed_events(tx: Transaction, task_id: str, verifier: Verifier, *, is_veri
     for event in filter(None, map(_read_event, tx.events.of_task(task_id))):
         meta = event.meta
         if _event_key(event) in named and event_task_id(event) == task_id:
-            events[meta.id] = event
+            if type(event) is not TaskArchived or is_backed(event, verifier.trust):
+                events[meta.id] = event
         elif not event.is_legacy:
             missing.append(
                 MissingLines(
@@ -203,6 +246,8 @@ def _signed_events(tx: Transaction, task_id: str, verifier: Verifier, *, is_veri
         if event_id in events:
             continue
         own = _find_event(tx, session, lines)
+        if type(own) is TaskArchived and not is_backed(own, verifier.trust):
+            continue
         if own is not None and event_task_id(own) == task_id:
             events[event_id] = own
         else:

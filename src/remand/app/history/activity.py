@@ -12,9 +12,11 @@ from remand.domain.events.log import (
     EventsVoided,
     LinesGivenUp,
     LinesImported,
+    LogArchived,
     PauseBegun,
     PauseEnded,
     SessionAdopted,
+    TaskArchived,
     TokenCreated,
     TokenRevoked,
 )
@@ -31,7 +33,7 @@ from remand.ledger.store import Transaction
 MAX_WORDS = 160
 MAX_READ = 200
 QUIET_EVENTS = frozenset(
-    {tasks.LeaseRenewed, reviews.FeedbackFetched, reviews.EscalationNotified, work.ActIntended}
+    {tasks.LeaseRenewed, reviews.FeedbackFetched, reviews.EscalationNotified, work.ActIntended, TaskArchived}
 )
 """Kinds of events that say nothing new."""
 REJECTION_EVENTS = (tasks.HandoffRejected, tasks.HandoffRejectionInvalid, tasks.RejectionAnswered)
@@ -59,6 +61,7 @@ _TEMPLATES: dict[type[Event], str] = {
     PauseEnded: "the pause was ended",
     TokenCreated: "{0.member} was given the token {0.token_id} as {0.role}",
     TokenRevoked: "the token {0.token_id} was revoked",
+    TaskArchived: "was archived",
     tasks.TaskEdited: "was edited",
     tasks.TaskDeleted: "was removed by a GoT tool",
     tasks.TaskClaimed: "{0.agent} took it, attempt {0.attempt}",
@@ -160,6 +163,8 @@ def _longer_text(event: Event) -> str | None:  # noqa: C901, PLR0912 - one case 
             count = sum(lines.last - lines.first + 1 for lines in event.lines)
             lines = "1 missing line was" if count == 1 else f"{count} missing lines were"
             return f"{lines} given up{_reason_suffix(event.reason)}"
+        case LogArchived():
+            return f"{format_count(event.events, 'event')} of {format_count(event.tasks, 'task')} archived"
         case EventsVoided():
             count = len(event.events)
             events = "1 event was" if count == 1 else f"{count} events were"

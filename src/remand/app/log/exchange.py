@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from remand.app.errors import UsageError
 from remand.app.events.intake import file_problems, read_batches
+from remand.app.events.missing_lines import archived_files, archived_numbers
 from remand.app.events.signatures import Signer, Voucher
 from remand.app.ledger import Ledger
 from remand.app.ports import Exchange
@@ -113,12 +114,14 @@ def _write_file(home: str, name: str, content: bytes) -> None:
 def groups_not_in(tx: Transaction, present: Collection[bytes]) -> list[bytes]:
     """The lines of every whole group of which one is not among those present. Unsigned events are not passed on."""
     found: list[bytes] = []
+    archived = archived_numbers(tx)
     for session in sorted({kept.group.session for kept in tx.groups.every()}):
         is_import = session.startswith(IMPORT)
         events = _lines_by_id(
             _legacy_lines(tx) if is_import else tx.events.lines(session.removeprefix(ADOPT))
         )
-        for lines in _whole_groups(tx.groups.of_session(session), events):
+        first = 0 if session.startswith(ADOPT) else archived.get(session, 0) + 1
+        for lines in _whole_groups(tx.groups.of_session(session, first), events):
             if any(line not in present for line in lines):
                 found += lines
     return found
@@ -169,7 +172,8 @@ _EVERYBODYS = ("", TOKENS)
 def _session_lines_up_to(
     tx: Transaction, session: str, end: int, events: dict[str, bytes], present: Collection[bytes]
 ) -> Iterator[bytes]:
-    found = (*tx.groups.of_session(session, 1, end), *_adoption_groups(tx, session, events))
+    first = archived_numbers(tx).get(session, 0) + 1
+    found = (*tx.groups.of_session(session, first, end), *_adoption_groups(tx, session, events))
     groups = [kept for kept in found if not kept.doubt]
     if any(name.task in _EVERYBODYS for kept in groups for name in kept.group.events):
         events = events | _lines_without_task(tx, session)
@@ -216,8 +220,8 @@ class Publisher(Protocol):
     def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
         """Those of the files that the branch once had, with the content they had last."""
 
-    def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
-        """Commits files on a branch."""
+    def commit(self, branch: str, files: dict[str, bytes], message: str, removed: Sequence[str] = ()) -> str:
+        """Commits files on a branch, and that others are gone from it."""
 
 
 class Publication(NamedTuple):
@@ -241,6 +245,9 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Publication:
         raise UsageError("No branch is checked out here. Check one out, or name a task with --task.")
     closed = {name: path for name, path in ledger.closed_files().items() if _NAME.fullmatch(name)}
     there = publisher.sizes(branch) or {}
+    with ledger.store.read() as view:
+        archived = archived_files(view)
+    closed = {name: path for name, path in closed.items() if name in there or name not in archived}
     files: dict[str, bytes] = {}
     damaged = False
     for name, path in closed.items():

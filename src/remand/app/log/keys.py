@@ -488,7 +488,8 @@ def adopt_sessions(ledger: Ledger, names: Sequence[str], reason: str, actor: Act
         events: list[Event] = []
         for name in dict.fromkeys(names):
             found = find_adoptable(tx, name)
-            signed = _sign_adoption(tx, found, signer, ledger.clock.now())
+            named = [GroupedEvent(event.meta.id, event_task_id(event)) for event in found.events]
+            signed = sign_adoption(tx, found.session, named, signer, ledger.clock.now())
             if signed:
                 groups += signed
                 events.append(
@@ -505,15 +506,16 @@ def adopt_sessions(ledger: Ledger, names: Sequence[str], reason: str, actor: Act
     return [event for event in ledger.vouch(choose, actor) if isinstance(event, SessionAdopted)]
 
 
-def _sign_adoption(tx: Transaction, found: AdoptableEvents, signer: Signer, now: str) -> list[EventGroup]:
-    """The groups that name a session's events, after those that this key has signed before."""
-    session = adoption_session(found.session)
+def sign_adoption(
+    tx: Transaction, adopted: str, named: Sequence[GroupedEvent], signer: Signer, now: str
+) -> list[EventGroup]:
+    """The groups that name events of an adopted session, after those that this key has signed before."""
+    session = adoption_session(adopted)
     before = [
         one.group for one in tx.groups.of_session(session) if one.group.key == signer.key and not one.doubt
     ]
     last = max(before, key=lambda group: group.last, default=None)
     first, chain = (last.last + 1, last.after) if last else (1, chain_start(session, signer.key))
-    named = [GroupedEvent(event.meta.id, event_task_id(event)) for event in found.events]
     return list(signer.sign(session, first, chain, named, now))
 
 

@@ -281,7 +281,7 @@ class _Tables:
         tasks = fold.folded_tasks(tx)
         found = chain(
             tx.audit.task_differences(tasks, fold.handoffs),
-            tx.audit.trace_differences(self._traces),
+            tx.audit.trace_differences(fold.traces(self._traces)),
             tx.audit.group_differences(groups),
             (
                 TableDifference("event", task)

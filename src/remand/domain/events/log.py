@@ -2,9 +2,12 @@
 
 from collections.abc import Collection
 
-from remand.domain.events.event import Event
+from remand.domain.events.event import Event, TaskEvent
 from remand.domain.instant import Instant
 from remand.domain.record import Record
+
+WAITING = "archive:"
+"""Stands before a task's id in place of a session: lines of the task are in an archive and needed. No session is named so."""
 
 
 class MissingLines(Record, kw_only=True):
@@ -32,6 +35,11 @@ class MissingLines(Record, kw_only=True):
     @property
     def description(self) -> str:
         """What is missing, in one sentence without its end."""
+        if self.session.startswith(WAITING):
+            return (
+                f"an event of {self.task} came after the task was archived, and waits for the archived lines: "
+                "`remand log archive --fetch` brings them"
+            )
         if self.id:
             about = f" about {self.task}" if self.task else ""
             what = "the signature of " if self.is_unsigned else ""
@@ -104,6 +112,64 @@ class EventsVoided(Event, tag="log.void", kw_only=True):
 
 VOIDS = "log.void"
 """Stands in place of a task for the events that void others, so that they are found."""
+
+
+class ArchivedFile(Record, kw_only=True):
+    """An event file that was taken out of the work tree, as it was."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+class ArchivedSession(Record, kw_only=True):
+    """How far a session is archived: its key, the last number, and the chain's value there.
+
+    Of a session in which the archiver vouches for lines that stay: how far those groups reach.
+    """
+
+    session: str
+    key: str
+    number: int
+    chain: str
+
+
+class LogArchived(Event, tag="log.archive", kw_only=True):
+    """Event files were taken out of the work tree. Large archives have several of these, with one hash."""
+
+    archive: str
+    """The hash over the names and hashes of all its files."""
+    before: Instant
+    files: tuple[ArchivedFile, ...] = ()
+    sessions: tuple[ArchivedSession, ...] = ()
+    tasks: int = 0
+    events: int = 0
+
+
+ARCHIVED_ID = 6
+"""How many digits of an event's id an archived task keeps."""
+
+
+class TaskArchived(TaskEvent, tag="task.archive", kw_only=True):
+    """A task that has ended, in place of its events."""
+
+    archive: str
+    state: str
+    """The task as JSON, as the tables hold it."""
+    last: tuple[Instant, str, int, str]
+    """Where its last event stands in the order of all events."""
+    ids: str
+    """The first digits of the ids of its events."""
+    signed: tuple[tuple[str, str, int], ...]
+    """Who wrote them: session, key, and the number of the last."""
+    handoffs: tuple[str, ...] = ()
+    traces: tuple[tuple[str, str, str, int, str, str, str, str, str, str], ...] = ()
+    """What is kept of its rejections (`ledger/traces`)."""
+
+    @property
+    def event_ids(self) -> frozenset[str]:
+        """The first digits of the ids of its events."""
+        return frozenset(self.ids[n : n + ARCHIVED_ID] for n in range(0, len(self.ids), ARCHIVED_ID))
 
 
 class PauseBegun(Event, tag="pause.begin", kw_only=True):

@@ -13,6 +13,7 @@ import apsw
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import read_broken_gates
 from remand.app.gates.ports import SandboxReport
+from remand.app.log.archive import ARCHIVE_FROM, event_bytes
 from remand.app.log.repair import find_events_ahead, verify_ledger
 from remand.app.tasks.lookup import lost_names
 from remand.domain.access.team import Member
@@ -263,6 +264,7 @@ def _checks(context: Context) -> Iterator[Check]:
         f"{format_count(found.events, 'event')}, {format_count(count, 'problem')}",
         "" if found.ok else "`remand log verify` names each by file and line.",
     )
+    yield size_check(event_bytes(opened.ledger))
     yield _clock(context)
     yield _keys(context, [event for event in found.unconfirmed if event.doubt is not Doubt.VOID])
     with suppress(EnvironmentFault):
@@ -299,6 +301,18 @@ def _configuration(context: Context) -> Check:
     if settings.source == "working tree":
         return Check("configuration", True, "read from the working tree, as the base branch has none yet")
     return Check("configuration", True, f"read from branch {settings.source}")
+
+
+def size_check(size: int) -> Check:
+    """Whether the event files are so large that they are to be archived."""
+    return Check(
+        "log size",
+        True,
+        f"event files take {size / (1 << 20):.1f} MB; from {ARCHIVE_FROM >> 20} MB on they are to be archived",
+        ""
+        if size < ARCHIVE_FROM
+        else "`remand log archive --before DATE` takes out what ended before that day.",
+    )
 
 
 def _clock(context: Context) -> Check:

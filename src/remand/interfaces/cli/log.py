@@ -10,12 +10,14 @@ import msgspec
 from msgspec.structs import replace
 
 from remand.app.errors import UsageError
-from remand.app.events.missing_lines import Repair
+from remand.app.events.missing_lines import Repair, waiting_tasks
 from remand.app.history.activity import REJECTION_EVENTS, event_text
 from remand.app.log import repair
+from remand.app.log.archive import ARCHIVE_AFTER_DAYS, archive_log, fetch_archive, is_archive_due
 from remand.app.log.exchange import import_folder, publish_all, publish_task
 from remand.app.log.verification import state_digest
 from remand.domain.events.event import Event
+from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
@@ -72,6 +74,7 @@ def _journal(context: Context) -> Result:
     return Result(data, show)
 
 
+_DATE_LENGTH = len("2026-01-31")
 _POLL_SECONDS = 0.3
 REBUILT = "Rebuilt every table from the event files. Run `remand log verify` again to see what is left."
 
@@ -253,7 +256,12 @@ def _rebuild(context: Context) -> Result:
 def _digest(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         text, count = state_digest(view)
-    return Result({"digest": text, "events": count}, f"{text}  {format_count(count, 'event')}")
+        waiting = waiting_tasks(view)
+    data = {"digest": text, "events": count} | ({"waiting": waiting} if waiting else {})
+    rest = (
+        f"; waiting for archived lines: {', '.join(waiting)} (remand log archive --fetch)" if waiting else ""
+    )
+    return Result(data, f"{text}  {format_count(count, 'event')}{rest}")
 
 
 @command("log import", argument("folder", metavar="DIR", help="the folder with the *.jsonl files"))
@@ -289,6 +297,10 @@ def _publish(context: Context) -> Result:
     else:
         base = context.opened_ledger.settings.usual_base()
         done = publish_all(ledger, publisher, base)
+        if is_archive_due(ledger, publisher, base):
+            before = add_seconds(ledger.clock.now(), -86_400 * ARCHIVE_AFTER_DAYS)
+            store = context.gateway.archive_store()
+            archive_log(ledger, publisher, store, before=before, actor=context.user(), base=base)
     data = {"branch": done.branch, "commit": done.commit or None, "files": done.files, "events": done.events}
     if not done.commit:
         return Result(data, f"{done.branch} already has every event.")
@@ -296,3 +308,58 @@ def _publish(context: Context) -> Result:
         data,
         f"Committed {format_count(done.events, 'event')} ({format_count(len(done.files), 'file')}) to {done.branch} as {done.commit[:12]}.",
     )
+
+
+@command(
+    "log archive",
+    argument(
+        "--before", metavar="DATE", default="", help="archive tasks that had ended before this day (UTC)"
+    ),
+    argument("--fetch", action="store_true", help="read archived lines in again that an event waits for"),
+    argument(
+        "--to", metavar="DIR", default="", help="where the archive is, instead of branch remand/archive"
+    ),
+)
+def _archive(context: Context) -> Result:
+    options, opened = context.arguments, context.opened_ledger
+    if bool(options.before) == options.fetch:
+        raise UsageError(
+            "Say what to do: `--before 2026-01-01` archives, `--fetch` reads archived lines in again."
+        )
+    folder = os.path.join(context.origin.folder, options.to) if options.to else ""
+    store = context.gateway.archive_store(folder)
+    if options.fetch:
+        context.user()
+        done = fetch_archive(opened.ledger, store)
+        text = (
+            f"{format_count(done.events, 'event')} read in; {format_count(done.tasks, 'task')} folded again."
+        )
+    else:
+        done = archive_log(
+            opened.ledger,
+            context.gateway.publisher,
+            store,
+            before=_start_of_day(options.before),
+            actor=context.user(),
+            base=opened.settings.usual_base(),
+        )
+        text = (
+            f"{format_count(done.events, 'event')} of {format_count(done.tasks, 'task')} archived; event files "
+            f"{done.bytes_before >> 10:,} KB before, {done.bytes_after >> 10:,} KB now."
+            if done.tasks
+            else "No task can be archived: none ended before that day, or all are archived."
+        )
+    data = {
+        "archived": done.events,
+        "tasks": done.tasks,
+        "bytes_before": done.bytes_before,
+        "bytes_after": done.bytes_after,
+    }
+    return Result(data, text)
+
+
+def _start_of_day(text: str) -> Instant:
+    moment = f"{text}T00:00:00.000000Z" if len(text) == _DATE_LENGTH else text
+    if not is_instant(moment):
+        raise UsageError(f"{text!r} is no day. Write it as 2026-01-31.")
+    return moment

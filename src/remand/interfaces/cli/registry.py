@@ -123,6 +123,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "log repair": CommandEntry("log", "show what is wrong with the log, and repair it, as the user", False),
     "log import": CommandEntry("log", "import event files from another folder", False),
     "log publish": CommandEntry("log", "commit the event files, and nothing else", False),
+    "log archive": CommandEntry(
+        "log", "take the events of tasks that ended long ago out of the work tree", False
+    ),
     "log digest": CommandEntry("log", "print a hash of the whole state", False),
     "graph stats": CommandEntry("analysis", "count the graph's nodes and edges", False),
     "graph export": CommandEntry("analysis", "export the graph in another format", False),

@@ -1,0 +1,487 @@
+"""The archive of the log: event files of tasks that ended long ago leave the work tree, and come back when they are needed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import zip_longest
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.events.intake import read_batches
+from remand.app.events.missing_lines import (
+    archived_files,
+    archived_sessions,
+    note_missing,
+    waiting_tasks,
+)
+from remand.app.events.signatures import Signer, active_voids
+from remand.app.events.task_folds import rebuild_tables
+from remand.app.handler import RequestHandler
+from remand.app.ledger import Ledger
+from remand.app.log.exchange import Publisher, publish_all
+from remand.app.log.keys import sign_adoption
+from remand.domain.access.keys import Trust, parse_trust
+from remand.domain.access.team import Actor
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.log import ArchivedFile, ArchivedSession, LogArchived, TaskArchived
+from remand.domain.events.tasks import HandoffInitiated, TaskClaimed
+from remand.domain.evolve import replay
+from remand.domain.folds.archive import archived_history, is_backed, short_id
+from remand.domain.instant import Instant
+from remand.domain.task import Task
+from remand.ledger import codec
+from remand.ledger.event_tables import EventEntry
+from remand.ledger.order import next_time, order_key
+from remand.ledger.problems import Problem
+from remand.ledger.signatures import (
+    ADOPT,
+    IMPORT,
+    MAX_ADOPTED_NAME,
+    VOID,
+    Doubt,
+    EventGroup,
+    GroupedEvent,
+    encode_group,
+)
+from remand.ledger.store import Transaction
+from remand.ledger.traces import TRACED, trace_event
+
+ARCHIVE_BRANCH = "remand/archive"
+ARCHIVE_FROM = 64 << 20
+"""From which size of the event files on they are to be archived."""
+ARCHIVE_AFTER_DAYS = 7
+"""How long ago tasks must have ended that are archived without being asked for."""
+MAX_FILES, MAX_SESSIONS = 1000, 500
+"""How many of each one `log.archive` event names: its line stays below the limit of a line."""
+MAX_STATE = 150_000
+"""A task whose state is longer stays as it is: its event would not fit into a line."""
+_PART = 64 << 20
+"""How much of an archive is in memory at once."""
+_ARCHIVED = b'\n{"event":"task.archive",'
+_HANDOFF_EVENTS = (TaskClaimed, HandoffInitiated)
+_Item = TypeVar("_Item")
+
+
+class ArchiveStore(Protocol):
+    """Where archived event files are."""
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        """Keeps files under their names, durably."""
+
+    def get(self, file: ArchivedFile) -> bytes:
+        """A file's content, of which no more than its size and one byte is read; raises EnvironmentFault when it is not there."""
+
+
+class ArchiveResult(NamedTuple):
+    """What was archived, or brought back."""
+
+    events: int
+    tasks: int
+    bytes_before: int
+    bytes_after: int
+
+
+class _EventFile(NamedTuple):
+    """An event file that can be archived."""
+
+    name: str
+    path: str
+    size: int
+    sha256: str
+    events: tuple[Event, ...]
+
+
+class _Plan(NamedTuple):
+    """What is to be archived."""
+
+    files: list[_EventFile]
+    sessions: list[ArchivedSession]
+    tasks: list[TaskArchived]
+    kept: dict[str, list[Event]]
+    """Events of other tasks in those files, by session: their lines are written again."""
+
+    @property
+    def archive(self) -> str:
+        """The hash over the names and hashes of all files."""
+        rows = sorted(f"{file.sha256} {file.name}\n" for file in self.files)
+        return sha256("".join(rows).encode()).hexdigest()
+
+
+def archive_log(
+    ledger: Ledger, publisher: Publisher, store: ArchiveStore, *, before: Instant, actor: Actor, base: str
+) -> ArchiveResult:
+    """Archives the tasks that had ended before a time, and takes their event files from the current branch.
+
+    Everything is published first, so that what is taken away is on the branch. Killed at any moment, it leaves all lines
+    where they are; called again, it goes on.
+    """
+    if before > ledger.clock.now():
+        raise UsageError(f"{before} has not come yet. Name an earlier day.")
+    publish_all(ledger, publisher, base)
+    size = event_bytes(ledger)
+    recorded: list[LogArchived] = []
+
+    def archive(handler: RequestHandler, signer: Signer) -> None:
+        plan = plan_archive(handler.tx, ledger, before)
+        if plan.files:
+            _store_files(ledger, store, plan.files)
+            recorded.extend(_archive_events(plan, _keep_lines(ledger, handler.tx, signer, plan.kept), before))
+            tasks = [replace(one, archive=plan.archive) for one in plan.tasks]
+            handler.entries += _stamp_events(ledger, handler.tx, [*recorded, *tasks], actor)
+
+    ledger.change_as_user(actor, archive)
+    remove_archived_files(ledger, publisher)
+    events, tasks = sum(one.events for one in recorded), sum(one.tasks for one in recorded)
+    return ArchiveResult(events, tasks, size, event_bytes(ledger))
+
+
+def is_archive_due(ledger: Ledger, publisher: Publisher, base: str) -> bool:
+    """True when the event files are large, and the user has archived on this base before: then it goes on by itself."""
+    is_known = bool(publisher.sizes(ARCHIVE_BRANCH)) and publisher.current_branch() == base
+    return is_known and event_bytes(ledger) >= ARCHIVE_FROM
+
+
+def event_bytes(ledger: Ledger) -> int:
+    """How large all event files are."""
+    return sum(mark.size for mark in ledger.exchange.files())
+
+
+def _store_files(ledger: Ledger, store: ArchiveStore, files: Iterable[_EventFile]) -> None:
+    """Puts files where the archive is, a part at a time."""
+    part: dict[str, bytes] = {}
+    for file in files:
+        part[file.name] = ledger.read_content(file.path)
+        if sum(map(len, part.values())) >= _PART:
+            store.put(part)
+            part = {}
+    if part:
+        store.put(part)
+
+
+def plan_archive(tx: Transaction, ledger: Ledger, before: Instant) -> _Plan:
+    """What can be archived: whole files, up to a place of each session, and the tasks that ended in them."""
+    ends = {
+        name: max(own, key=lambda one: one.number)
+        for name, own in archived_sessions(tx).items()
+        if not name.startswith(ADOPT)
+    }
+    cuts = _session_cuts(tx, before, {name: one.number for name, one in ends.items()})
+    ends |= cuts
+    staying, files = _divide_files(tx, ledger, ends)
+    trust = parse_trust(tx.unconfirmed.trust)
+    tasks = [
+        found
+        for task in tx.tasks.every()
+        if task.is_terminal and (found := _archive_task(tx, task, before, ends, trust)) is not None
+    ]
+    if not tasks:
+        return _Plan([], [], [], {})
+    kept = _kept_events(tx, files, staying, {one.task_id for one in tasks})
+    return _Plan(files, list(cuts.values()), tasks, kept)
+
+
+def _session_cuts(tx: Transaction, before: Instant, reach: dict[str, int]) -> dict[str, ArchivedSession]:
+    """How far each session can be archived: up to the first group that is later, doubted, or behind a gap."""
+    found: dict[str, ArchivedSession] = {}
+    ended: set[str] = set()
+    for group, _, doubt in tx.groups.every():
+        session = group.session
+        if session in ended or session.startswith((ADOPT, IMPORT)) or len(session) > MAX_ADOPTED_NAME:
+            continue
+        known = reach.get(session, 0)
+        if doubt or group.last <= known:
+            continue
+        if group.first > known + 1 or group.ts >= before:
+            ended.add(session)
+            continue
+        reach[session] = group.last
+        found[session] = ArchivedSession(session=session, key=group.key, number=group.last, chain=group.after)
+    return found
+
+
+def _divide_files(
+    tx: Transaction, ledger: Ledger, ends: Mapping[str, ArchivedSession]
+) -> tuple[set[int], list[_EventFile]]:
+    """The hashes of the lines in files that stay, and the files that can go: those that hold nothing later."""
+    staying: set[int] = set()
+    files: list[_EventFile] = []
+    own = ledger.exchange.path(tx.head.segment) if tx.head.segment else ""
+    for name, path in sorted(ledger.event_files().items()):
+        ledger.store.note_progress(f"looking through {name}")
+        found = None if path == own else _read_file(ledger, name, path, ends)
+        if found is None:
+            staying.update(hash(line) for _, line in ledger.exchange.read(path) if isinstance(line, bytes))
+        else:
+            files.append(found)
+    return staying, files
+
+
+def _read_file(
+    ledger: Ledger, name: str, path: str, ends: Mapping[str, ArchivedSession]
+) -> _EventFile | None:
+    """A file that holds nothing but archived numbers of sessions; None for any other."""
+    problems: list[Problem] = []
+    events: list[Event] = []
+    reach = {session: end.number for session, end in ends.items()}
+    for batch in read_batches(ledger.exchange.read(path), path, problems):
+        if problems or any(group.last > reach.get(group.session, 0) for group, _ in batch.groups):
+            return None
+        for event, _, _ in batch.events:
+            if event.meta.seq > reach.get(event.meta.session, 0) or event.is_legacy:
+                return None
+            if isinstance(event, TaskArchived | LogArchived):
+                return None
+            events.append(event)
+    content = ledger.read_content(path)
+    return (
+        _EventFile(name, path, len(content), sha256(content).hexdigest(), tuple(events)) if events else None
+    )
+
+
+def _archive_task(
+    tx: Transaction, task: Task, before: Instant, ends: Mapping[str, ArchivedSession], trust: Trust
+) -> TaskArchived | None:
+    """A task as it is archived; None when it cannot be, or is already."""
+    events = sorted(map(codec.decode_stored_line, tx.events.of_task(task.id)), key=order_key)
+    lines = [event for event in events if not isinstance(event, TaskArchived)]
+    history = archived_history(events)
+    known = history.known if history else _known_ids(events)
+    new = history.later if history else tuple(lines)
+    if all(short_id(event.meta.id) in known for event in lines) or (history and history.is_waiting):
+        return None
+    if any(event.is_legacy or not _is_before(event, before, ends) for event in new):
+        return None
+    if tx.unconfirmed.of_task(task.id, 1) or _may_lack_lines(tx, task) or replay(events) != task:
+        return None
+    found = _archived_task(task, new, history.base if history else None, ends)
+    return found if len(found.state) <= MAX_STATE and is_backed(found, trust) else None
+
+
+def _known_ids(events: Iterable[Event]) -> frozenset[str]:
+    return frozenset().union(*(event.event_ids for event in events if isinstance(event, TaskArchived)))
+
+
+def _is_before(event: Event, before: Instant, ends: Mapping[str, ArchivedSession]) -> bool:
+    end = ends.get(event.meta.session)
+    return end is not None and event.meta.seq <= end.number and event.ts < before
+
+
+def _may_lack_lines(tx: Transaction, task: Task) -> bool:
+    missing = tx.missing.of_tasks({task.id})
+    return any(one.may_concern({task.id}, task.details.created_at) for one in missing)
+
+
+def _archived_task(
+    task: Task, events: Sequence[Event], base: TaskArchived | None, ends: Mapping[str, ArchivedSession]
+) -> TaskArchived:
+    """What stands in place of these events, and of those that an earlier archive has."""
+    numbers = {(session, key): number for session, key, number in base.signed} if base else {}
+    for event in events:
+        place = (event.meta.session, ends[event.meta.session].key)
+        numbers[place] = max(numbers.get(place, 0), event.meta.seq)
+    traces = (trace_event(event, task.id) for event in events if type(event) in TRACED)
+    handoffs = [event.handoff_id for event in events if isinstance(event, _HANDOFF_EVENTS)]
+    return TaskArchived(
+        task_id=task.id,
+        archive="",
+        state=msgspec.json.encode(task).decode(),
+        last=order_key(events[-1]),
+        ids=(base.ids if base else "") + "".join(short_id(event.meta.id) for event in events),
+        signed=tuple((session, key, number) for (session, key), number in sorted(numbers.items())),
+        handoffs=tuple(dict.fromkeys((*(base.handoffs if base else ()), *handoffs))),
+        traces=(*(base.traces if base else ()), *(left for left in traces if left)),
+    )
+
+
+def _kept_events(
+    tx: Transaction, files: Iterable[_EventFile], staying: Collection[int], tasks: Collection[str]
+) -> dict[str, list[Event]]:
+    """The events in files that go which no archived task stands for, and no other file has."""
+    doubts = {one.event_id: one.doubt for one in tx.unconfirmed.every()}
+    voids = active_voids(tx)
+    found: dict[str, dict[str, Event]] = defaultdict(dict)
+    for event in (event for file in files for event in file.events):
+        task, doubt = event_task_id(event), doubts.get(event.meta.id, Doubt.NONE)
+        if task in tasks or event.meta.id in found[event.meta.session]:
+            continue
+        if doubt not in (Doubt.NONE, Doubt.VOID) or (doubt is Doubt.VOID and event in voids):
+            continue
+        line = _kept_line(tx, event)
+        if not line or hash(line) in staying or (task and _is_archived(tx, task, event)):
+            continue
+        found[event.meta.session][event.meta.id] = event
+    return {session: sorted(own.values(), key=order_key) for session, own in sorted(found.items()) if own}
+
+
+def _kept_line(tx: Transaction, event: Event) -> bytes:
+    """The line of an event that the ledger has; empty when it has not."""
+    lines = tx.events.lines(event.meta.session, event.meta.seq, event.meta.seq)
+    return next((line for line in lines if codec.decode_stored_line(line).meta.id == event.meta.id), b"")
+
+
+def _is_archived(tx: Transaction, task: str, event: Event) -> bool:
+    """True when an earlier archive stands for an event."""
+    lines = (line for line in tx.events.of_task(task) if codec.may_be_kind(line, TaskArchived))
+    return short_id(event.meta.id) in _known_ids(map(codec.decode_stored_line, lines))
+
+
+def _keep_lines(
+    ledger: Ledger, tx: Transaction, signer: Signer, kept: Mapping[str, Sequence[Event]]
+) -> list[ArchivedSession]:
+    """Writes the lines that stay again, in a file of their own, with groups by which the archiver vouches for them.
+
+    What is recorded next goes to another file. Returns how far those groups reach.
+    """
+    doubts = {one.event_id: one.doubt for one in tx.unconfirmed.every()}
+    lines: list[bytes] = []
+    groups: list[EventGroup] = []
+    ends: list[ArchivedSession] = []
+    for session, events in kept.items():
+        named = [
+            GroupedEvent(event.meta.id, VOID if doubts.get(event.meta.id) else event_task_id(event))
+            for event in events
+        ]
+        by_id = {event.meta.id: _kept_line(tx, event) for event in events}
+        signed = sign_adoption(tx, session, named, signer, ledger.clock.now())
+        for group in signed:
+            lines += [encode_group(group), *(by_id[name.id] for name in group.events)]
+        groups += signed
+        end = signed[-1]
+        ends.append(ArchivedSession(session=end.session, key=end.key, number=end.last, chain=end.after))
+    ledger.write_groups(tx, groups, lines)
+    return ends
+
+
+def _archive_events(plan: _Plan, kept: Sequence[ArchivedSession], before: Instant) -> list[LogArchived]:
+    """The events that name files and sessions, as many as it takes. The first has the counts."""
+    files = [ArchivedFile(name=one.name, size=one.size, sha256=one.sha256) for one in plan.files]
+    count = sum(len(one.events) for one in plan.files) - sum(map(len, plan.kept.values()))
+    sessions = [*plan.sessions, *kept]
+    parts = zip_longest(_parts(files, MAX_FILES), _parts(sessions, MAX_SESSIONS), fillvalue=())
+    return [
+        LogArchived(
+            archive=plan.archive,
+            before=before,
+            files=tuple(some_files),
+            sessions=tuple(some_sessions),
+            tasks=0 if number else len(plan.tasks),
+            events=0 if number else count,
+        )
+        for number, (some_files, some_sessions) in enumerate(parts)
+    ]
+
+
+def _parts(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
+    return (items[start : start + most] for start in range(0, len(items), most))
+
+
+def _stamp_events(ledger: Ledger, tx: Transaction, events: Iterable[Event], actor: Actor) -> list[EventEntry]:
+    """Stamps events as the next of the ledger's session. The tasks are as they were: their lines are here."""
+    entries: list[EventEntry] = []
+    branch = ledger.repository.branch()
+    for event in events:
+        head = tx.head
+        ts = next_time(ledger.clock.now(), head.clock)
+        meta = Meta(
+            id="", session=head.session, seq=head.seq + 1, actor=actor.name, branch=branch, prev=head.tip
+        )
+        stamped, line = codec.encode_event(replace(event, ts=ts), meta)
+        tx.head = replace(head, seq=meta.seq, tip=stamped.meta.id, clock=ts)
+        entries.append(EventEntry(stamped, line, event_task_id(stamped)))
+    tx.events.add(entries)
+    return entries
+
+
+def remove_archived_files(ledger: Ledger, publisher: Publisher) -> None:
+    """Commits the files that archives name as deleted, with those that hold the archives, on the current branch."""
+    branch = publisher.current_branch()
+    with ledger.store.read() as view:
+        archived = archived_files(view)
+    if not archived or not branch:
+        return
+    closed, there = ledger.closed_files(), publisher.sizes(branch) or {}
+    removed = {name for name, path in closed.items() if _is_as_archived(ledger, path, archived.get(name))}
+    new: dict[str, bytes] = {}
+    for name, path in closed.items():
+        if name in there or name in archived:
+            continue
+        content = ledger.read_content(path)
+        if _ARCHIVED in content and not codec.is_packed(content):
+            removed.add(name)
+            new[codec.packed_name(name)] = codec.pack(content)
+        else:
+            new[name] = content
+    if new or removed:
+        publisher.commit(branch, new, "log: archive events", sorted(removed))
+        ledger.refresh()
+
+
+def _is_as_archived(ledger: Ledger, path: str, file: ArchivedFile | None) -> bool:
+    return file is not None and sha256(ledger.read_content(path)).hexdigest() == file.sha256
+
+
+def fetch_archive(ledger: Ledger, store: ArchiveStore) -> ArchiveResult:
+    """Reads the archives in that hold tasks which wait for their lines; where none waits, all of them.
+
+    Each file must have the name, size and hash that the signed event says. Then its lines are judged like any others.
+    """
+    size = event_bytes(ledger)
+    ledger.refresh()
+    with ledger.store.read() as view:
+        waiting = waiting_tasks(view)
+        wanted = _archives_of(view, waiting)
+        named = [event for event in _every_archive(view) if not wanted or event.archive in wanted]
+        before = view.events.count()
+    files = {file.name: file for event in named for file in event.files}.values()
+    for part in _fetch_parts(files, store, ledger.store.note_progress):
+        with ledger.change() as tx:
+            ledger.read_files(tx, [], ledger.verifier(tx), part)
+    with ledger.change() as tx:
+        rebuild_tables(tx, ledger.store.note_progress)
+        note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
+        left = waiting_tasks(tx)
+        events = tx.events.count() - before
+    return ArchiveResult(events, len(set(waiting) - set(left)), size, event_bytes(ledger))
+
+
+def _every_archive(tx: Transaction) -> list[LogArchived]:
+    """What says which files were archived, of trusted keys and others: lines count by their own signatures alone."""
+    lines = [line for line in tx.events.lines() if codec.may_be_kind(line, LogArchived)]
+    return [event for event in map(codec.decode_stored_line, lines) if isinstance(event, LogArchived)]
+
+
+def _archives_of(tx: Transaction, tasks: Iterable[str]) -> set[str]:
+    """The hashes of the archives that hold tasks."""
+    lines = (
+        line
+        for task in tasks
+        for line in (*tx.events.of_task(task), *(one.line for one in tx.unconfirmed.of_task(task)))
+    )
+    events = (codec.decode_stored_line(line) for line in lines if codec.may_be_kind(line, TaskArchived))
+    return {event.archive for event in events if isinstance(event, TaskArchived)}
+
+
+def _fetch_parts(
+    files: Iterable[ArchivedFile], store: ArchiveStore, note_progress: Callable[[str], None]
+) -> Iterator[list[bytes]]:
+    part: list[bytes] = []
+    for file in files:
+        note_progress(f"reading {file.name} of the archive")
+        content = store.get(file)
+        if len(content) != file.size or sha256(content).hexdigest() != file.sha256:
+            raise EnvironmentFault(
+                f"{file.name} in the archive is not the file that was archived: its size or hash differs. "
+                "Nothing of it was read. Get the archive from another clone or a backup, then repeat."
+            )
+        part.append(content)
+        if sum(map(len, part)) >= _PART:
+            yield part
+            part = []
+    if part:
+        yield part

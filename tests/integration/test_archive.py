@@ -1,0 +1,201 @@
+"""The archive on real git: files leave the base, fresh clones have the state, late branches wait for the archived lines."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from tests.integration.machine import REMAND, Machine, Repository
+
+CONFIG = """[project]
+id = "0123456789abcdef"
+
+[gates]
+
+[team]
+members = [{name = "Fenster"}, {name = "Hockney"}, {name = "Lead", role = "lead"}]
+"""
+
+
+def now(repository: Repository) -> str:
+    """The time after everything that the log has."""
+    return str(repository.ok("log", "tail", "-n", "1")[-1]["ts"])[:-2] + "9Z"
+
+
+def a_log(repository: Repository) -> tuple[str, str]:
+    """A task of which Fenster's work was sent back and that is cancelled, and one that is open; published on the base."""
+    done = repository.add("Mend the roof")
+    repository.ok("task", "claim", done, "--agent", "Fenster")
+    repository.git("switch", "-qc", "work")
+    repository.commit()
+    repository.ok("task", "submit", done, "--agent", "Fenster", "--commit", "HEAD")
+    finding = ("--finding", "work.txt:1: It leaks")
+    repository.ok("review", "reject", done, "--reviewer", "Lead", "--commit", "HEAD", *finding)
+    repository.git("switch", "-q", "main")
+    repository.ok("task", "cancel", done, "--reason", "no roof")
+    still_open = repository.add("Paint the door")
+    repository.ok("log", "publish")
+    return done, still_open
+
+
+def test_an_archived_log_is_small_whole_and_the_same_for_a_fresh_clone(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=CONFIG)
+    done, still_open = a_log(repository)
+    old = {path.name for path in repository.segments()}
+    shown = repository.ok("task", "show", done)
+
+    answer = repository.ok("log", "archive", "--before", now(repository))
+
+    assert answer["tasks"] == 1
+    assert answer["archived"] > 5
+    assert answer["bytes_before"] > 0
+    assert not old & {path.name for path in repository.segments()}
+    assert not repository.git("status", "--porcelain", ".got/events")
+    listed = repository.git("ls-tree", "--name-only", "remand/archive:.got/events").split()
+    assert old <= set(listed)
+    assert repository.verify() == []
+    fresh = near_machine.clone(repository, "fresh")
+    assert fresh.digest()[0] == repository.digest()[0]
+    assert fresh.verify() == []
+    again = fresh.ok("task", "show", done)
+    assert {name: again[name] for name in ("status", "lockouts")} == {
+        name: shown[name] for name in ("status", "lockouts")
+    }
+    assert fresh.ok("task", "show", still_open)["status"] == "incoming"
+    assert fresh.ok("analyze", "rejections") == repository.ok("analyze", "rejections")
+    assert "log size" in {check["name"] for check in fresh.call("doctor").data["checks"]}
+    assert repository.ok("log", "publish")["commit"] is None, "nothing is brought back"
+
+
+def two_machines_at_work(machine: Machine) -> tuple[Repository, Repository, str]:
+    """A task that two clones wrote to; one has not published its part yet when the task ends."""
+    repository = machine.repository(config=CONFIG)
+    task = repository.add("Mend the roof")
+    repository.ok("log", "publish")
+    other = machine.clone(repository, "other")
+    other.git("switch", "-qc", "late")
+    other.ok("task", "edit", task, "--priority", "high")
+    other.ok("log", "publish")
+    repository.ok("task", "cancel", task, "--reason", "no roof")
+    repository.ok("log", "publish")
+    return repository, other, task
+
+
+def test_a_late_branch_waits_without_the_archive_and_counts_with_it(near_machine: Machine) -> None:
+    repository, other, task = two_machines_at_work(near_machine)
+    repository.ok("log", "archive", "--before", now(repository))
+    fresh = near_machine.clone(repository, "fresh")
+    assert fresh.ok("log", "digest").get("waiting") is None
+
+    for place in (repository, fresh):
+        place.git("pull", "-q", "--no-rebase", str(other.path), "late")
+
+    assert repository.ok("task", "show", task)["priority"] == "high", "it has the lines"
+    assert repository.verify() == []
+    assert fresh.ok("task", "show", task)["priority"] == "medium"
+    digest = fresh.call("log", "digest").data
+    assert digest["waiting"] == [task]
+    assert "--fetch" in fresh.call("log", "verify").out
+
+    done = fresh.call("log", "archive", "--fetch")
+
+    assert done.code == 0, done
+    assert done.data["tasks"] == 1
+    assert fresh.ok("task", "show", task)["priority"] == "high"
+    assert fresh.digest()[0] == repository.digest()[0]
+    assert fresh.verify() == []
+
+
+def test_an_archive_may_lie_in_a_folder(near_machine: Machine) -> None:
+    repository, other, task = two_machines_at_work(near_machine)
+    folder = near_machine.folder / "archive"
+    repository.ok("log", "archive", "--before", now(repository), "--to", str(folder))
+    assert not repository.git("branch", "--list", "remand/archive")
+    fresh = near_machine.clone(repository, "fresh")
+    fresh.git("pull", "-q", "--no-rebase", str(other.path), "late")
+    assert fresh.call("log", "archive", "--fetch").code == 3
+
+    bomb = min(folder.iterdir())
+    content = bomb.read_bytes()
+    bomb.write_bytes(gzip.compress(b"x" * (50 << 20)))
+    hostile = fresh.call("log", "archive", "--fetch", "--to", str(folder))
+    assert hostile.code == 3, hostile
+    assert "is not the file that was archived" in hostile.err + hostile.out
+    bomb.write_bytes(content)
+    done = fresh.call("log", "archive", "--fetch", "--to", str(folder))
+
+    assert done.code == 0, done
+    assert fresh.ok("task", "show", task)["priority"] == "high"
+
+
+def test_a_branch_from_before_the_archive_is_merged_after_it(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=CONFIG)
+    task = repository.add("Mend the roof")
+    repository.ok("log", "publish")
+    repository.git("branch", "before")
+    other = near_machine.clone(repository, "other", "-b", "before")
+    new = other.add("Paint the door")
+    other.ok("log", "publish")
+    repository.ok("task", "cancel", task, "--reason", "no roof")
+    repository.ok("log", "publish")
+    repository.ok("log", "archive", "--before", now(repository))
+    fresh = near_machine.clone(repository, "fresh")
+
+    for place in (repository, fresh):
+        place.git("pull", "-q", "--no-rebase", str(other.path), "before")
+
+    assert fresh.ok("task", "show", new)["status"] == "incoming"
+    assert fresh.ok("task", "show", task)["status"] == "cancelled"
+    assert fresh.digest()[0] == repository.digest()[0]
+    assert fresh.verify() == []
+    assert repository.verify() == []
+
+
+def test_deleted_files_that_no_archive_names_are_still_found(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=CONFIG)
+    a_log(repository)
+    repository.ok("log", "archive", "--before", now(repository))
+    repository.add("Another")
+    repository.ok("log", "publish")
+    name = repository.segments()[-1].name
+    repository.git("rm", "-q", f".got/events/{name}")
+    repository.git("commit", "-qm", "tidy up")
+
+    fresh = near_machine.clone(repository, "fresh")
+
+    assert any(name in problem["file"] for problem in fresh.verify())
+
+
+def test_killed_at_any_moment_the_log_is_whole_and_the_next_call_ends_it(
+    machine: Machine, campaign: Callable[[int, int], int]
+) -> None:
+    """The command is killed after growing times; then a call to the end gives what an undisturbed one gives."""
+    repository = machine.repository(config=CONFIG)
+    done, _ = a_log(repository)
+    before = now(repository)
+    states = {}
+    start = time.monotonic()
+    whole = machine.copy(repository, "whole")
+    whole.ok("log", "archive", "--before", before)
+    took = time.monotonic() - start
+    kills = campaign(4, 300)
+    for number in range(kills):
+        one = machine.copy(repository, f"killed-{number}")
+        process = machine.start(one.path, REMAND, "log", "archive", "--before", before)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(took * (number + 1) / kills)
+        process.kill()
+        process.wait()
+        shown = one.ok("task", "show", done)
+        states[number] = (shown["status"], one.verify())
+        one.call("log", "archive", "--before", before)
+        assert one.verify() == [], number
+        fresh = machine.clone(one, f"fresh-{number}")
+        assert fresh.verify() == [], number
+        assert fresh.ok("task", "show", done)["status"] == "cancelled"
+        assert len(fresh.segments()) <= 3 + 2, "the old files are gone"
+    assert {state for state, _ in states.values()} == {"cancelled"}
+    assert all(problems == [] for _, problems in states.values()), states

@@ -1,0 +1,532 @@
+"""Holds that archived tasks are as they were, that late events wait for their lines, and that nothing counts unsigned."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from remand.app.errors import EnvironmentFault
+from remand.app.events.missing_lines import waiting_tasks
+from remand.app.events.task_folds import task_events
+from remand.app.log.archive import ArchiveResult, archive_log, fetch_archive
+from remand.app.log.repair import missing_lines, rebuild_from_files
+from remand.app.log.verification import VerificationReport, state_digest, verify_log
+from remand.app.ports import Keys
+from remand.app.requests import Rules
+from remand.domain import commands as c
+from remand.domain.access.keys import ChainEnd
+from remand.domain.events.log import ArchivedFile, LogArchived, TaskArchived
+from remand.domain.events.reviews import Finding, LockoutSet
+from remand.domain.instant import add_seconds
+from remand.domain.task import Status
+from remand.ledger import codec, signatures
+from remand.testing.builders import MACHINE, Session, task_added
+from remand.testing.fakes import FakeClock, FakeKeys, MemoryExchange
+from tests.support.builders import THE_USER, FakeLedger
+
+PROJECT = "0123456789abcdef"
+SECOND, THIRD = FakeKeys("second machine"), FakeKeys("third machine")
+EVERYONE = (MACHINE, SECOND, THIRD)
+
+
+class MemoryArchive:
+    """Archived files in memory."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        self.files |= files
+
+    def get(self, file: ArchivedFile) -> bytes:
+        if file.name not in self.files:
+            raise EnvironmentFault("There is no archive.")
+        return self.files[file.name]
+
+
+class MemoryPublisher:
+    """A branch that has what the folder of event files has."""
+
+    def __init__(self, exchange: MemoryExchange) -> None:
+        self._exchange = exchange
+        self.published: dict[str, bytes] = {}
+
+    def current_branch(self) -> str:
+        return "main"
+
+    def sizes(self, branch: str) -> dict[str, int]:
+        return {name: len(content) for name, content in self.published.items()}
+
+    def read(self, branch: str, name: str) -> bytes:
+        return self.published[name]
+
+    def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
+        return {}
+
+    def commit(
+        self, branch: str, files: Mapping[str, bytes], message: str, removed: Sequence[str] = ()
+    ) -> str:
+        for name, content in files.items():
+            self.published[name] = content
+            if f"/events/{name}" not in self._exchange.contents:
+                self._exchange.put(f"/events/{name}", [])
+                self._exchange.contents[f"/events/{name}"].data = content
+        for name in removed:
+            self.published.pop(name, None)
+            if f"/events/{name}" in self._exchange.contents:
+                self._exchange.lose(f"/events/{name}")
+        self._exchange.track()
+        return "c0ffee"
+
+
+class World(FakeLedger):
+    """A ledger on fakes with a branch and an archive."""
+
+    def __init__(self, keys: Keys = MACHINE, trusted: Collection[Keys] = EVERYONE, number: int = 0) -> None:
+        super().__init__(rules=rules(trusted), keys=keys, session=f"20261115-090000-0000000{number}")
+        self.publisher = MemoryPublisher(self.exchange)
+        self.archived = MemoryArchive()
+
+    def archive(self, before: str = "") -> ArchiveResult:
+        """Archives what ended before a time; without one, before now."""
+        return archive_log(
+            self.ledger,
+            self.publisher,
+            self.archived,
+            before=before or self.clock.now(),
+            actor=THE_USER,
+            base="main",
+        )
+
+    def fetch(self, archive: MemoryArchive) -> ArchiveResult:
+        return fetch_archive(self.ledger, archive)
+
+    def files(self) -> dict[str, bytes]:
+        return {path: file.data for path, file in self.exchange.contents.items()}
+
+    def read(self, files: Mapping[str, bytes]) -> None:
+        for path, content in files.items():
+            if path not in self.exchange.contents:
+                self.exchange.put(path, [])
+                self.exchange.contents[path].data = content
+        self.ledger.refresh()
+
+    def digest(self) -> str:
+        with self.store.read() as view:
+            return state_digest(view)[0]
+
+    def waiting(self) -> list[str]:
+        with self.store.read() as view:
+            return waiting_tasks(view)
+
+    def check(self) -> VerificationReport:
+        with self.store.read() as view:
+            return verify_log(view, self.exchange, self.marks, self.clock, self.ledger.verifier(view))
+
+    def archives(self) -> list[LogArchived]:
+        with self.store.read() as view:
+            events = map(codec.decode_stored_line, view.events.lines())
+            return [event for event in events if isinstance(event, LogArchived)]
+
+
+def rules(trusted: Collection[Keys]) -> Rules:
+    return Rules(gates=(), project=PROJECT, trusted=tuple(keys.ensure_key() for keys in trusted))
+
+
+def clone(
+    *worlds: World, keys: Keys = SECOND, number: int = 1, trusted: Collection[Keys] = EVERYONE
+) -> World:
+    """A fresh clone of what others have published."""
+    fresh = World(keys, trusted, number)
+    fresh.clock.time = max(world.clock.now() for world in worlds)
+    for world in worlds:
+        fresh.read(world.files())
+    return fresh
+
+
+def a_year(keys: Keys = MACHINE, number: int = 0) -> tuple[World, str, str]:
+    """A task that was sent back once and is done, and one that is open, with the time between them and now."""
+    world = World(keys, number=number)
+    done = world.add("Mend the roof")
+    world.claim(done)
+    world.submit(done)
+    world.ask(c.RejectReview(task_id=done, commit="work", findings=(Finding(text="It leaks"),)))
+    world.claim(done, "Bob")
+    world.submit(done, "Bob", "better", "tree of better")
+    world.ask(c.ApproveReview(task_id=done, commit="better"))
+    still_open = world.add("Paint the door")
+    world.claim(still_open, "Carol")
+    world.clock.advance(86_400)
+    return world, done, still_open
+
+
+def test_a_fresh_clone_of_an_archived_log_has_the_same_state() -> None:
+    world, done, still_open = a_year()
+    before = world.digest()
+
+    result = world.archive()
+    fresh = clone(world)
+
+    assert result.tasks == 1
+    assert result.events > 8
+    assert fresh.task(done) == world.task(done)
+    assert fresh.task(done).is_locked_out("Alice")
+    assert fresh.task(still_open).claims.attempt_count == 1
+    assert fresh.digest() == world.digest()
+    assert before != world.digest(), "the archive is an event of no task"
+    assert world.check().ok, world.check().problems
+    assert fresh.check().ok, fresh.check().problems
+    assert not missing_lines(fresh.ledger)
+
+
+def test_the_files_of_archived_tasks_leave_the_branch_and_are_in_the_archive() -> None:
+    world, done, still_open = a_year()
+    with world.store.read() as view:
+        lines = set(view.events.of_task(done))
+        kept = set(view.events.of_task(still_open))
+
+    world.archive()
+
+    left = {line for content in world.files().values() for line in codec.split_lines(content)}
+    assert not lines & left
+    assert kept <= left
+    assert lines <= {line for content in world.archived.files.values() for line in codec.split_lines(content)}
+    assert world.publisher.published.keys() == {path.removeprefix("/events/") for path in world.files()}
+
+
+def test_traces_and_handoffs_of_archived_tasks_are_found() -> None:
+    world, done, _ = a_year()
+    handoffs = {h for one in world.task(done).people.holders for h in (one,)}
+    with world.store.read() as view:
+        traces = set(view.traces.every("lockout.set", "handoff.reject", "escalation.open"))
+    world.archive()
+    fresh = clone(world)
+
+    with fresh.store.read() as view:
+        assert set(view.traces.every("lockout.set", "handoff.reject", "escalation.open")) == traces
+        (archived,) = (e for e in task_events(view, done) if isinstance(e, TaskArchived))
+        assert archived.handoffs
+        assert all(view.names.find_task_id(name) == done for name in archived.handoffs)
+    assert traces
+    assert handoffs
+
+
+def test_a_rebuild_of_a_clone_without_the_lines_changes_nothing() -> None:
+    world, _, _ = a_year()
+    world.archive()
+    fresh = clone(world)
+    before = fresh.digest()
+
+    rebuild_from_files(fresh.ledger)
+
+    assert fresh.digest() == before == world.digest()
+    assert fresh.check().ok, fresh.check().problems
+
+
+def a_late_file(world: World, task: str, at: str) -> bytes:
+    """A file of another machine, which locked an agent out of a task at that time."""
+    session = Session("20261115-080000-000000aa", FakeClock(at), keys=THIRD, project=PROJECT)
+    session.write(LockoutSet(task_id=task, agent="Dave"), at=at)
+    return b"".join(line + b"\n" for line in session.lines)
+
+
+def late_time(world: World, task: str) -> str:
+    """A time between the first and the last event of a task."""
+    with world.store.read() as view:
+        return add_seconds(task_events(view, task)[0].ts, 0.000001)
+
+
+LATE = "/events/20261115-080000-000000aa.jsonl"
+
+
+def test_a_late_event_waits_where_the_lines_are_not_and_counts_where_they_are() -> None:
+    world, done, _ = a_year()
+    late = a_late_file(world, done, late_time(world, done))
+    world.archive()
+    fresh = clone(world)
+
+    world.read({LATE: late})
+    fresh.read({LATE: late})
+
+    assert world.task(done).is_locked_out("Dave")
+    assert not world.waiting()
+    assert not fresh.task(done).is_locked_out("Dave")
+    assert fresh.waiting() == [done]
+    assert fresh.digest() != world.digest()
+    refused = fresh.refusal(c.Unlock(task_id=done, agent="Alice", reason="x"))
+    assert refused.code == "lines_missing"
+    assert "log archive --fetch" in refused.message
+    assert any("log archive --fetch" in problem.problem for problem in fresh.check().problems)
+
+
+def test_fetched_lines_let_a_late_event_count() -> None:
+    world, done, _ = a_year()
+    late = a_late_file(world, done, late_time(world, done))
+    world.archive()
+    fresh = clone(world)
+    world.read({LATE: late})
+    fresh.read({LATE: late})
+
+    result = fresh.fetch(world.archived)
+
+    assert result.tasks == 1
+    assert not fresh.waiting()
+    assert fresh.task(done) == world.task(done)
+    assert fresh.digest() == world.digest()
+    assert fresh.check().ok, fresh.check().problems
+
+
+def test_an_event_after_the_last_archived_one_needs_no_lines() -> None:
+    world, done, _ = a_year()
+    world.archive()
+    fresh = clone(world)
+    late = a_late_file(world, done, world.clock.now())
+
+    world.read({LATE: late})
+    fresh.read({LATE: late})
+
+    assert fresh.task(done).is_locked_out("Dave")
+    assert not fresh.waiting()
+    assert fresh.digest() == world.digest()
+    assert fresh.check().ok, fresh.check().problems
+
+
+def test_a_child_of_a_task_that_waits_is_not_released() -> None:
+    world = World()
+    parent = world.add("Big")
+    late_at = late_time(world, parent)
+    world.ask(c.CancelTask(task_id=parent, reason="x"))
+    world.clock.advance(86_400)
+    split = Session("20261115-080000-000000bb", FakeClock(), keys=THIRD, project=PROJECT)
+    added = task_added("T-20261116-080000-00000001")
+    split.write(replace(added, data=replace(added.data, parent=parent)), at=world.clock.now())
+    world.read({"/events/20261115-080000-000000bb.jsonl": b"".join(line + b"\n" for line in split.lines)})
+    assert world.archive(world.clock.time).tasks == 1
+    fresh = clone(world)
+
+    fresh.read({LATE: a_late_file(world, parent, late_at)})
+
+    assert fresh.waiting() == [parent]
+    claim = c.ClaimTask(task_id="T-20261116-080000-00000001", agent="Carol")
+    assert fresh.refusal(claim, "Carol").code == "lines_missing"
+
+
+def test_two_clones_may_archive_at_once() -> None:
+    first, done, still_open = a_year()
+    second = clone(first, keys=SECOND, number=1)
+    third = second.add("Sweep")
+    second.ask(c.CancelTask(task_id=third, reason="x"))
+    second.clock.advance(86_400)
+    first.clock.time = second.clock.time
+
+    first.archive()
+    second.archive()
+    fresh = clone(first, second, keys=THIRD, number=2)
+    files = {"first": first.files(), "second": second.files()}
+    first.read(files["second"])
+    second.read(files["first"])
+
+    assert fresh.digest() == first.digest() == second.digest()
+    assert fresh.task(done) == first.task(done)
+    assert not fresh.waiting()
+    for world in (fresh, first, second):
+        assert world.check().ok, world.check().problems
+        assert world.task(still_open).claims.attempt_count == 1
+
+
+def test_two_archives_of_a_task_of_which_neither_has_all_events_wait() -> None:
+    first, done, _ = a_year()
+    at = late_time(first, done)
+    second = clone(first, keys=SECOND, number=1)
+    second.read({LATE: a_late_file(first, done, at)})
+    other = Session("20261115-080000-000000bb", FakeClock(at), keys=THIRD, project=PROJECT)
+    other.write(LockoutSet(task_id=done, agent="Erin"), at=add_seconds(at, 0.000001))
+    first.read({"/events/20261115-080000-000000bb.jsonl": b"".join(line + b"\n" for line in other.lines)})
+    first.archive()
+    second.archive()
+    fresh = clone(first, second, keys=THIRD, number=2)
+
+    assert fresh.waiting() == [done]
+    fresh.archived.files = first.archived.files | second.archived.files
+    fresh.fetch(fresh.archived)
+
+    assert not fresh.waiting()
+    assert fresh.task(done).is_locked_out("Dave")
+    assert fresh.task(done).is_locked_out("Erin")
+
+
+def test_a_branch_from_before_the_archive_may_be_merged_after_it() -> None:
+    world, done, _ = a_year()
+    world.ledger.closed_files()
+    old = {f"{path}.old.jsonl": content for path, content in world.files().items()}
+    world.archive()
+    fresh = clone(world)
+    half = {path: b"\n".join(content.split(b"\n")[:9]) + b"\n" for path, content in old.items()}
+
+    fresh.read(half)
+
+    assert fresh.task(done) == world.task(done)
+    assert fresh.digest() == world.digest()
+    assert not missing_lines(fresh.ledger)
+    assert not fresh.waiting()
+    assert fresh.check().ok, fresh.check().problems
+    fresh.read({path.replace("old", "older"): content for path, content in old.items()})
+    assert fresh.digest() == world.digest()
+    assert fresh.check().ok, fresh.check().problems
+
+
+def test_an_archive_of_a_key_that_is_not_trusted_does_not_count() -> None:
+    world, done, still_open = a_year()
+    world.archive()
+
+    stranger = clone(world, trusted=(SECOND, THIRD))
+
+    assert done not in stranger.tasks()
+    assert still_open not in stranger.tasks()
+    assert not stranger.archives() or not stranger.check().ok or done not in stranger.tasks()
+
+
+def test_a_revoked_archivers_archive_does_not_count_until_the_lines_are_fetched() -> None:
+    world, done, still_open = a_year()
+    world.ledger.closed_files()
+    before = world.clock.now()
+    recent = world.add("Recent")
+    theirs = clone(world, keys=SECOND, number=1)
+    theirs.archive(before)
+    fresh = clone(theirs, keys=THIRD, number=2)
+    assert fresh.task(done).status is Status.DONE
+    assert fresh.claim(recent, "Carol").status is Status.CLAIMED
+
+    fresh.rules = rules((MACHINE, THIRD))
+    fresh.ledger.refresh()
+
+    assert done not in fresh.tasks()
+    assert missing_lines(fresh.ledger)
+    fresh.fetch(theirs.archived)
+    assert fresh.task(done) == world.task(done)
+    assert fresh.task(still_open).claims.attempt_count == 1
+    assert not missing_lines(fresh.ledger)
+
+
+def test_an_archived_state_does_not_outlive_the_trust_in_what_it_rests_on() -> None:
+    theirs, done, _ = a_year(SECOND, 1)
+    with theirs.store.read() as view:
+        group = next(one.group for one in view.groups.every() if one.group.last >= 4)
+    end = ChainEnd(session=group.session, number=group.last, chain=group.after)
+    world = clone(theirs, keys=MACHINE, number=0)
+    world.clock.advance(86_400)
+    assert world.archive().tasks == 1
+    fresh = clone(world, keys=THIRD, number=2)
+    assert fresh.task(done).status is Status.DONE
+
+    cut = replace(SECOND.ensure_key(), until=(end,))
+    fresh.rules = Rules(gates=(), project=PROJECT, trusted=(MACHINE.ensure_key(), THIRD.ensure_key(), cut))
+    fresh.ledger.refresh()
+
+    assert fresh.waiting() == [done]
+    assert done not in fresh.tasks()
+    fresh.fetch(world.archived)
+    assert not fresh.waiting()
+    assert fresh.task(done).status is not Status.DONE
+
+
+def test_lines_that_stay_are_missed_when_they_are_cut_out() -> None:
+    world, _, still_open = a_year()
+    world.archive()
+    files = world.files()
+    kept = next(path for path, content in files.items() if b'"session":"adopt-' in content)
+    fresh = World(SECOND, number=1)
+    fresh.clock.time = world.clock.now()
+
+    fresh.read({path: content for path, content in files.items() if path != kept})
+
+    assert missing_lines(fresh.ledger)
+    assert not fresh.check().ok
+    fresh.read({kept: files[kept]})
+    assert not missing_lines(fresh.ledger)
+    assert fresh.task(still_open) == world.task(still_open)
+
+
+def test_one_line_that_stays_is_missed_when_it_is_cut_out() -> None:
+    world, _, still_open = a_year()
+    world.archive()
+    files = world.files()
+    kept = next(path for path, content in files.items() if b'"session":"adopt-' in content)
+    lines = files[kept].split(b"\n")
+    cut = next(line for line in lines if b'"task.claim"' in line and not signatures.is_group(line))
+    files[kept] = b"\n".join(line for line in lines if line != cut)
+    fresh = World(SECOND, number=1)
+    fresh.clock.time = world.clock.now()
+
+    fresh.read(files)
+
+    assert [one.task for one in missing_lines(fresh.ledger)] == [still_open]
+
+
+def test_a_file_that_is_not_the_one_that_was_archived_is_not_read() -> None:
+    world, done, _ = a_year()
+    late = a_late_file(world, done, late_time(world, done))
+    world.archive()
+    fresh = clone(world)
+    fresh.read({LATE: late})
+    (name, content), *_ = world.archived.files.items()
+    forged = Session("20261115-080000-000000cc", FakeClock(), keys=THIRD, project=PROJECT)
+    forged.write(LockoutSet(task_id=done, agent="Mallory"))
+    extra = b"".join(line + b"\n" for line in forged.lines)
+
+    for hostile in (content + extra, content[:-1], b"", b"x" * len(content)):
+        world.archived.files[name] = hostile
+        with pytest.raises(EnvironmentFault, match="is not the file that was archived"):
+            fresh.fetch(world.archived)
+        assert fresh.waiting() == [done]
+        assert not fresh.task(done).is_locked_out("Mallory")
+
+
+def test_what_was_archived_is_not_archived_again() -> None:
+    world, _, still_open = a_year()
+    world.archive()
+
+    assert world.archive().tasks == 0
+    assert len(world.archives()) == 1
+    fresh = clone(world, keys=SECOND, number=1)
+    fresh.ask(c.CancelTask(task_id=still_open, reason="x"))
+    fresh.clock.advance(86_400)
+    assert fresh.archive().tasks == 1
+    last = clone(fresh, keys=THIRD, number=2)
+    assert last.digest() == fresh.digest()
+    assert last.check().ok, last.check().problems
+
+
+def test_a_task_that_went_on_is_archived_again_on_top_of_its_archive() -> None:
+    world, done, _ = a_year()
+    world.archive()
+    fresh = clone(world, keys=SECOND, number=1)
+    fresh.read({LATE: a_late_file(world, done, world.clock.now())})
+    fresh.clock.advance(86_400)
+
+    assert fresh.archive().tasks == 1
+    last = clone(fresh, keys=THIRD, number=2)
+
+    assert last.task(done).is_locked_out("Dave")
+    assert last.digest() == fresh.digest()
+    assert last.check().ok, last.check().problems
+
+
+def test_tasks_that_are_open_or_recent_stay() -> None:
+    world, done, still_open = a_year()
+    world.ledger.closed_files()
+    before = world.clock.now()
+    recent = world.add("Recent")
+    world.ask(c.CancelTask(task_id=recent, reason="x"))
+
+    world.archive(before)
+
+    with world.store.read() as view:
+        events = map(codec.decode_stored_line, view.events.lines())
+        assert {event.task_id for event in events if isinstance(event, TaskArchived)} == {done}
+    fresh = clone(world)
+    assert fresh.task(recent).status is Status.CANCELLED
+    assert fresh.task(still_open).claims.attempt_count == 1
+    assert fresh.digest() == world.digest()
