@@ -53,6 +53,7 @@ LOCAL: Mapping[str, str] = {
     "log rebuild": _MAINTENANCE,
     "log repair": _MAINTENANCE,
     "log import": _MAINTENANCE,
+    "log archive": _MAINTENANCE,
     "handoff consult": "it runs the user's own commands, which the server does by itself after a rejection",
 }
 """Commands that have no route, and why. `/api/calls` takes those of `BY_CALLS` besides the others."""
