@@ -30,7 +30,7 @@ SMALL_MODULE = 60
 SMALL_MODULES_SHARE = 0.05
 
 MODULES_CEILING = 474
-LINES_CEILING = 110_082
+LINES_CEILING = 110_086
 WIRING_LINES_CEILING = 781
 HIDDEN_IMPORTS_CEILING = 4
 """Own modules imported inside functions or by a string: registries, which `test_startup.py` names."""

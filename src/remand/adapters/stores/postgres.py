@@ -67,8 +67,12 @@ class PostgresStore:
         self._free: list[Connection] = []
         self._pool_lock = threading.Lock()
         self._write_lock = threading.RLock()
-        with self._connection() as connection:
-            self._make_tables(connection)
+        try:
+            with self._connection() as connection:
+                self._make_tables(connection)
+        except EnvironmentFault:
+            self.close()
+            raise
 
     # ------------------------------------------------------------------------------------------ connections
 
