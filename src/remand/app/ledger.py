@@ -57,16 +57,17 @@ from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.decisions.findings import find_rejected_change, find_rejected_change_elsewhere
 from remand.domain.decisions.handoffs import submission_branch
 from remand.domain.events.event import Event, KnownBy
-from remand.domain.events.log import VOIDS
+from remand.domain.events.log import MOVES, VOIDS
 from remand.domain.ids import make_session_name
 from remand.domain.instant import Instant
-from remand.domain.preconditions import require_user
+from remand.domain.preconditions import is_log_expected, require_open_ledger, require_user
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
-from remand.ledger import signatures
+from remand.ledger import codec, signatures
 from remand.ledger.event_tables import EventEntry, SignedGroup
+from remand.ledger.order import order_key
 from remand.ledger.signatures import EventGroup, GroupedEvent
 from remand.ledger.store import LedgerHead, Store, Transaction
 
@@ -111,6 +112,8 @@ class Ledger(LogFiles):
         keep_files: Callable[[], object] = lambda: None,
         machine_paths: Callable[[], MachinePaths] = lambda: NO_PATHS,
         history: History | None = None,
+        ledger_id: str = "",
+        fetch_move: Callable[[Transaction], bytes] = lambda _: b"",
     ) -> None:
         self.store = store
         self.exchange = exchange
@@ -131,6 +134,11 @@ class Ledger(LogFiles):
         """Brings the files for people in step with the ledger."""
         self._machine_paths = machine_paths
         self._history = history
+        self.ledger_id = ledger_id
+        self._fetch_move = fetch_move
+        """What this ledger lacks of the one that the log is moved from, once that is closed."""
+        self._open_head: LedgerHead | None = None
+        """The head that the last change left: whoever finds the same need not ask again whether the log has moved."""
         self._held: Instant = ""
         self._known_trust: tuple[Rules, PublicKey | None, Verifier, str] | None = None
         """What follows for whom to trust from the rules and the machine's key, as they were last."""
@@ -138,6 +146,8 @@ class Ledger(LogFiles):
         self._sync_lock = threading.Lock()
         self.written = 0
         """How many events were written through this object."""
+        self.log_changes = 0
+        """How many changes were made through this object to what belongs to no task."""
 
     def close(self) -> None:
         """Lets go of the files that are held open. The store is closed by who opened it."""
@@ -211,15 +221,18 @@ class Ledger(LogFiles):
         is_last_due: LastDue = always_due,
     ) -> UnsyncedAnswers:
         seen = [self._look_up_external_facts(request) for request, _ in requests]
-        with self._write_transaction() as (tx, _, handler):
-            self.prepare(tx, requests)
-            handler.settle_due()
-            answers: list[Answer] = []
-            for (request, actor), found in zip(requests, seen, strict=True):
-                if len(answers) == len(requests) - 1 and not is_last_due(answers):
-                    break
-                answers.append(handler.answer(request, found, actor))
-            has_outdated_files = bool(tx.outdated.every())
+        try:
+            with self._write_transaction() as (tx, _, handler):
+                self.prepare(tx, requests)
+                handler.settle_due()
+                answers: list[Answer] = []
+                for (request, actor), found in zip(requests, seen, strict=True):
+                    if len(answers) == len(requests) - 1 and not is_last_due(answers):
+                        break
+                    answers.append(handler.answer(request, found, actor))
+                has_outdated_files = bool(tx.outdated.every())
+        except Refused as refusal:  # the log has moved
+            return UnsyncedAnswers([refusal] * len(requests), None, False)
         # What is only repeated may be another's, who has not synced it yet.
         is_written = handler.entries or any(isinstance(one, Acceptance) and one.events for one in answers)
         return UnsyncedAnswers(answers, handler.end if is_written else None, has_outdated_files)
@@ -232,6 +245,7 @@ class Ledger(LogFiles):
         rules = self._rules()
         self.keys.load()
         with self._open_change() as (tx, verifier):
+            self._require_open(tx, verifier)
             source = TaskSource(tx, self._signed, verifier)
             signer = Signer(self.keys, rules.project)
             tx.head = head_for_key(tx.head, signer, self.new_session)
@@ -243,7 +257,21 @@ class Ledger(LogFiles):
                 self._append(tx, signer, handler.entries)
             follow(tx)
             # Read here: as soon as the lock is released, another thread may go on with the same transaction object.
-            handler.end = tx.head
+            self._open_head = handler.end = tx.head
+
+    def _require_open(self, tx: Transaction, verifier: Verifier) -> None:
+        """Refuses to write once the log has moved. The end of a move that was killed is fetched first."""
+        if tx.head is self._open_head:
+            return
+        moves = self.moves(tx)
+        if is_log_expected(self.ledger_id, moves) and (content := self._fetch_move(tx)):
+            self.read_files(tx, [], verifier, [content])
+            moves = self.moves(tx)
+        require_open_ledger(self.ledger_id, moves)
+
+    def moves(self, tx: Transaction) -> list[Event]:
+        """The events about moves of the log, in their order."""
+        return sorted(map(codec.decode_stored_line, tx.events.of_task(MOVES)), key=order_key)
 
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed.
@@ -500,8 +528,10 @@ class Ledger(LogFiles):
         self._file_stamp = None
         with self._write_transaction(follow) as (_, signer, handler):
             prepare(handler, signer)
+        self._open_head = None  # it may have been closed
         if handler.entries:
             self.sync(handler.end)
+        self.log_changes += 1
 
     @contextmanager
     def change(self) -> Iterator[Transaction]:

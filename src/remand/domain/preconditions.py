@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.team import REVIEWERS, USER, Actor, Role
 from remand.domain.events.event import Event
+from remand.domain.events.log import LedgerMoved, MoveBegun
 from remand.domain.events.reviews import LockoutCleared, ReviewApproved, ReviewRetracted
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, TaskClaimed, TaskSubmitted
 from remand.domain.events.work import FindingAccepted, GateOverridden, GatePassed
@@ -39,6 +42,32 @@ _COMPLETE_LOG_EVENTS = (
 
 _USER = frozenset({Role.USER})
 _LEADERS = _USER | {Role.DIRECTOR} | REVIEWERS
+
+
+def is_log_expected(ledger: str, moves: Iterable[Event]) -> bool:
+    """True when a move of the log into that ledger has begun, and has not ended as far as is known there."""
+    is_expected = False
+    for event in moves:
+        if isinstance(event, MoveBegun | LedgerMoved) and event.to_ledger == ledger:
+            is_expected = isinstance(event, MoveBegun)
+    return is_expected
+
+
+def require_open_ledger(ledger: str, moves: Sequence[Event]) -> None:
+    """Refuses to write to a ledger that the log has left or not reached, by the events about moves in their order."""
+    last = next((event for event in reversed(moves) if isinstance(event, LedgerMoved)), None)
+    if is_log_expected(ledger, moves):
+        raise Refused(
+            "ledger_moved",
+            "The log is being moved into this ledger, and the one it comes from is open still. "
+            "Run `remand log move` there again to end the move.",
+        )
+    if last is not None and last.to_ledger != ledger:
+        raise Refused(
+            "ledger_moved",
+            f"This ledger is closed: its log moved to {last.to} on {last.ts[:16]}, by {last.meta.actor}. Write there: "
+            "start `remand serve --store` with it, or set REMAND_SERVER or REMAND_STORE.",
+        )
 
 
 def require_role(allowed: frozenset[Role] | None, actor: Actor) -> None:

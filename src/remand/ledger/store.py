@@ -241,6 +241,9 @@ class Transaction(Protocol):
     def on_rollback(self, undo: Callable[[], None]) -> None:
         """What to take back outside the store, should the change not come to be."""
 
+    def fence_writers(self) -> None:
+        """Waits for every other change, and has whoever writes after this one look at the ledger anew before."""
+
 
 class SharedTransaction(Protocol):
     """A change of a ledger that several processes change at once, each other tasks."""

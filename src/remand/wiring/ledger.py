@@ -102,6 +102,7 @@ def open_at(place: LedgerLocation, state: str = "", store_url: str | None = None
             machine_paths=paths.paths,
             keep_files=lambda: after_call.record_file_updater(opened).update(),
             history=None if url else event_files.GitHistory(place, settings.base_ref),
+            ledger_id=ledger_id,
         )
     opened = OpenLedger(ledger, place, settings, store)
     return opened

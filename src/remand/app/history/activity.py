@@ -8,11 +8,14 @@ from remand.domain.events import reviews, tasks, work
 from remand.domain.events.catalogue import Unknown, event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.log import (
+    MOVES,
     TOKENS,
     EventsVoided,
+    LedgerMoved,
     LinesGivenUp,
     LinesImported,
     LogArchived,
+    MoveBegun,
     PauseBegun,
     PauseEnded,
     SessionAdopted,
@@ -169,6 +172,10 @@ def _longer_text(event: Event) -> str | None:  # noqa: C901, PLR0912 - one case 
             count = len(event.events)
             events = "1 event was" if count == 1 else f"{count} events were"
             return f"{events} voided and written again with the right time{_reason_suffix(event.reason)}"
+        case MoveBegun():
+            return f"the user began to move the log to {event.to}"
+        case LedgerMoved():
+            return f"the log, of {format_count(event.events, 'event')}, moved to {event.to}"
         case work.GateAlerted():
             return f"the gates rejected {event.agent}'s work {times_text(event.number)}"
         case work.IdleStopCounted(commit=commit) if commit:
@@ -196,7 +203,8 @@ def _reason_suffix(reason: object) -> str:
 
 
 def activity_entry(event: Event, label: str = "", *, is_unconfirmed: bool = False) -> ActivityEntry:
-    task = event_task_id(event).removeprefix(TOKENS)
+    task = event_task_id(event)
+    task = "" if task in (MOVES, TOKENS) else task
     return ActivityEntry(
         at=event.ts,
         event=event.name,

@@ -18,7 +18,7 @@ from remand.app.ledger import Ledger
 from remand.app.ports import Exchange
 from remand.domain.access.team import Actor
 from remand.domain.events.catalogue import event_task_id
-from remand.domain.events.log import TOKENS, VOIDS, EventsVoided, LinesImported
+from remand.domain.events.log import MOVES, TOKENS, VOIDS, EventsVoided, LinesImported
 from remand.domain.ids import make_session_name
 from remand.domain.instant import Instant
 from remand.domain.task import Task
@@ -165,7 +165,7 @@ def _adoption_groups(tx: Transaction, session: str, ids: Collection[str]) -> Ite
             yield kept
 
 
-_EVERYBODYS = ("", TOKENS)
+_EVERYBODYS = ("", MOVES, TOKENS)
 """What stands in place of a task for events that concern every reader: a revoked token counts nowhere."""
 
 

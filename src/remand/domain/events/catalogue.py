@@ -9,7 +9,16 @@ import msgspec
 from remand.domain import ids
 from remand.domain.events import log, reviews, tasks, work
 from remand.domain.events.event import Event, TaskEvent
-from remand.domain.events.log import TOKENS, VOIDS, EventsVoided, TokenCreated, TokenRevoked
+from remand.domain.events.log import (
+    MOVES,
+    TOKENS,
+    VOIDS,
+    EventsVoided,
+    LedgerMoved,
+    MoveBegun,
+    TokenCreated,
+    TokenRevoked,
+)
 from remand.domain.events.tasks import EdgeCreated, EdgeDeleted, TaskAdded, TaskDeleted, TaskEdited
 
 
@@ -36,6 +45,8 @@ def event_task_id(event: Event) -> str:
         return _waiting_task(event)
     if isinstance(event, EventsVoided):
         return VOIDS
+    if isinstance(event, MoveBegun | LedgerMoved):
+        return MOVES
     if isinstance(event, TokenCreated | TokenRevoked):
         return TOKENS
     return ""

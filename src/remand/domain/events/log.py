@@ -110,6 +110,29 @@ class EventsVoided(Event, tag="log.void", kw_only=True):
     reason: str = ""
 
 
+class MoveBegun(Event, tag="log.move.begin", kw_only=True):
+    """The user began to move the log into another ledger, which stays closed until the move has ended."""
+
+    ledger: str
+    """The id of the ledger that the log leaves."""
+    to_ledger: str
+    to: str
+    """Where that is, for people."""
+
+
+class LedgerMoved(Event, tag="log.move", kw_only=True):
+    """The log has moved into another ledger: from here on it goes on there, and nowhere else."""
+
+    ledger: str
+    to_ledger: str
+    to: str
+    events: int
+    """How many events both ledgers had, and the digest of their state."""
+    digest: str = ""
+
+
+MOVES = "log.move"
+"""Stands in place of a task for the events about moves of the log, so that they are found."""
 VOIDS = "log.void"
 """Stands in place of a task for the events that void others, so that they are found."""
 
@@ -206,5 +229,5 @@ class TokenRevoked(Event, tag="token.revoke", kw_only=True):
 
 TOKENS = "log.token"
 """Stands in place of a task for the events of tokens, so that they are found and their signatures verified."""
-NO_TASKS = ("", VOIDS, TOKENS)
+NO_TASKS = ("", MOVES, TOKENS, VOIDS)
 """What stands in place of a task for events that belong to none."""

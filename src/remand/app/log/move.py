@@ -1,0 +1,121 @@
+"""`remand log move`: takes the log into another ledger, and closes this one by a signed event.
+
+The event that ends the move is written to the ledger that the log leaves: with it, and at no other moment, that one is
+closed. The other one has everything by then but that event, and stays closed until it has it, too. Should the move be
+killed in between, the other ledger fetches the event by itself when somebody next writes to it. So one of both is open
+at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+
+from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.events.signatures import Signer
+from remand.app.handler import RequestHandler
+from remand.app.ledger import Ledger
+from remand.app.log.verification import state_digest
+from remand.domain.access.team import Actor
+from remand.domain.events.log import MOVES, LedgerMoved, MoveBegun
+from remand.domain.record import Record
+from remand.ledger import codec
+from remand.ledger.order import order_key
+from remand.ledger.signatures import GROUP_MARK
+from remand.ledger.store import Transaction
+
+
+class LogMove(Record, kw_only=True):
+    """A move that has ended, and what both ledgers say of the log now."""
+
+    ledger: str
+    to_ledger: str
+    to: str
+    digest: str
+    events: int
+    old_digest: str
+    old_events: int
+
+
+def move_log(source: Ledger, target: Ledger, to: str, actor: Actor) -> LogMove:
+    """Moves the log; one that was killed is brought to its end. `to` says where, for people, and holds no secret."""
+    if source.ledger_id == target.ledger_id:
+        raise UsageError("The log is in that ledger already.")
+    source.refresh()
+    with source.store.read() as view:
+        has_moved = find_move(view, target.ledger_id) is not None
+    if not has_moved:
+        _move(source, target, to, actor)
+    with source.store.read() as view:
+        _copy_lines(view, target)
+        old, (new, count) = state_digest(view), _digest(target)
+    if old != (new, count):
+        raise EnvironmentFault(
+            "The log has moved, but its new ledger is not equal to the old one. Run it again."
+        )
+    return LogMove(
+        ledger=source.ledger_id,
+        to_ledger=target.ledger_id,
+        to=to,
+        digest=new,
+        events=count,
+        old_digest=old[0],
+        old_events=old[1],
+    )
+
+
+def _move(source: Ledger, target: Ledger, to: str, actor: Actor) -> None:
+    places = {"ledger": source.ledger_id, "to_ledger": target.ledger_id, "to": to}
+    source.record([MoveBegun(**places)], actor)
+    with source.store.read() as view:
+        _copy_lines(view, target)
+
+    def end(handler: RequestHandler, _signer: Signer) -> None:
+        tx = handler.tx
+        tx.fence_writers()
+        _copy_lines(tx, target)
+        digest, count = state_digest(tx)
+        if (digest, count) != _digest(target):
+            raise EnvironmentFault(
+                "Nothing was moved: the other ledger has events of its own, or trusts other keys. "
+                "Move the log into an empty one, in a clone of this repository."
+            )
+        handler.record_events([LedgerMoved(**places, events=count, digest=digest)], actor)
+
+    source.change_as_user(actor, end)
+
+
+def _digest(ledger: Ledger) -> tuple[str, int]:
+    with ledger.store.read() as view:
+        return state_digest(view)
+
+
+def find_move(view: Transaction, to_ledger: str) -> LedgerMoved | None:
+    """The last move, if it was to that ledger."""
+    events = sorted(map(codec.decode_stored_line, view.events.of_task(MOVES)), key=order_key)
+    moves = [event for event in events if isinstance(event, LedgerMoved)]
+    return moves[-1] if moves and moves[-1].to_ledger == to_ledger else None
+
+
+def missing_content(view: Transaction, known: Collection[int]) -> bytes:
+    """The lines of a ledger whose hash is not known, groups first, as a file would hold them."""
+    return b"".join(line + b"\n" for line in _lines(view) if hash(line) not in known)
+
+
+def known_lines(view: Transaction) -> set[int]:
+    """The hashes of the lines that a ledger has."""
+    return {hash(line) for line in _lines(view)}
+
+
+def _lines(view: Transaction) -> Iterator[bytes]:
+    return chain(view.group_doubts.lines(), view.events.lines(), view.held.lines())
+
+
+def _copy_lines(view: Transaction, target: Ledger) -> None:
+    """Has the target take in what it lacks."""
+    with target.store.read() as other:
+        known = known_lines(other)
+    content = missing_content(view, known)
+    if content:
+        with target.change() as tx:
+            target.read_files(tx, [], target.verifier(tx), [content])
