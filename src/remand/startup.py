@@ -32,6 +32,7 @@ LAZY_MODULES = frozenset(
         "app.events": "intake",
         "app.gates": "measurement queued_claims runner",
         "app.inbox": "objections questions",
+        "app.log": "move",
         "app.scheduler": "ports",
         "config": "server",
         "domain": "rejection reviewer",

@@ -86,6 +86,8 @@ class SharedLedger(Ledger):
     Those who change the same wait for each other. A change that could not is taken back, and decided again.
     """
 
+    has_event_files = False
+
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         self._attempt = _Attempt()

@@ -93,6 +93,9 @@ def always_due(_answers: list[Answer]) -> bool:
 class Ledger(LogFiles):
     """Everything that is written goes through here: fold, decide, append, commit, sync, answer."""
 
+    has_event_files = True
+    """False where the lines are in a database alone until they are published."""
+
     def __init__(
         self,
         *,

@@ -10,7 +10,7 @@ from remand.adapters.coordinator import background_start, remote_ledger
 from remand.adapters.git import event_files, event_publisher
 from remand.adapters.git.location import LedgerLocation, find_place
 from remand.adapters.git.repository import GitIndex, GitRepository
-from remand.adapters.stores import postgres
+from remand.adapters.stores import postgres, postgres_views
 from remand.adapters.stores.segments import NoSegments, Segments
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.clock import RandomIds, SystemClock
@@ -19,9 +19,10 @@ from remand.adapters.system.high_water_marks import FileMarks, NoMarks
 from remand.adapters.system.keys import FileKeys
 from remand.adapters.system.machine_paths import MachinePathSource
 from remand.app import group_commit
-from remand.app.errors import EnvironmentFault, LedgerReplaced
+from remand.app.errors import EnvironmentFault, LedgerReplaced, UsageError
 from remand.app.events.control_files import ControlChanges
 from remand.app.ledger import Ledger
+from remand.app.log import move
 from remand.app.requests import Acceptance, Answer, Request, is_valid_request
 from remand.app.settings import DEFAULT_BASES, SettingsSource
 from remand.config import inherited_environment
@@ -33,6 +34,7 @@ from remand.wiring.startup import find_socket
 
 if TYPE_CHECKING:
     from remand.adapters.stores.postgres import PostgresStore
+    from remand.ledger.store import Transaction
 
 __all__ = [
     "Gateway",
@@ -42,6 +44,7 @@ __all__ = [
     "open_at",
     "open_ledger",
     "open_log_copy",
+    "open_move_target",
 ]
 
 
@@ -103,9 +106,49 @@ def open_at(place: LedgerLocation, state: str = "", store_url: str | None = None
             keep_files=lambda: after_call.record_file_updater(opened).update(),
             history=None if url else event_files.GitHistory(place, settings.base_ref),
             ledger_id=ledger_id,
+            fetch_move=lambda tx: _fetch_move(opened, state, tx),
         )
     opened = OpenLedger(ledger, place, settings, store)
     return opened
+
+
+SQLITE = "sqlite"
+_ORIGIN = "origin"
+"""Under which name an embedded ledger remembers the database that the log is moved from."""
+
+
+@contextmanager
+def open_move_target(opened: OpenLedger, to: str) -> Iterator[tuple[OpenLedger, str]]:
+    """Opens, for a while, the ledger that a log is to be moved into, and says where it is, for people."""
+    if to != SQLITE and not to.startswith(("postgresql://", "postgres://")):
+        raise UsageError(f"--to is {SQLITE} or postgresql://…, not {to[:40]!r}.")
+    target = open_at(opened.place, "", "" if to == SQLITE else to)
+    try:
+        if isinstance(target.store, SqliteStore):
+            if not isinstance(opened.store, SqliteStore):
+                target.store.remember(_ORIGIN, postgres_views.public_address(opened.store.url))
+            yield target, "the ledger file in the repository"
+        else:
+            yield target, postgres_views.public_address(to).partition("?")[0]
+    finally:
+        target.store.close()
+        target.ledger.close()
+
+
+def _fetch_move(opened: OpenLedger, state: str, tx: Transaction) -> bytes:
+    """What a ledger lacks of the one that the log comes from, once that is closed: the other one of its place."""
+    is_file = isinstance(opened.store, SqliteStore)
+    url = opened.store.value(_ORIGIN) if is_file else ""
+    if not (url if is_file else os.path.exists(opened.place.database)):
+        return b""
+    source = open_at(opened.place, state, url)
+    try:
+        with source.store.read() as view:
+            has_moved = move.find_move(view, opened.ledger.ledger_id) is not None
+            return move.missing_content(view, move.known_lines(tx)) if has_moved else b""
+    finally:
+        source.store.close()
+        source.ledger.close()
 
 
 def open_database(url: str, session: str, keys: FileKeys) -> PostgresStore:

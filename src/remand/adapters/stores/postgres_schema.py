@@ -152,8 +152,11 @@ INSERT INTO head({_HEAD_FIELDS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10
 """  # noqa: S608 - fixed text
 MOVE_HEAD = f"""
 UPDATE head SET ({_HEAD_FIELDS}) = ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-WHERE session = $14 AND seq = $15 AND tip = $16
+WHERE session = $14 AND seq = $15 AND tip = $16 AND changed = $17
 """  # noqa: S608 - fixed text
+LOCK_HEADS = "LOCK TABLE head IN EXCLUSIVE MODE"
+FENCE_HEADS = "UPDATE head SET changed = changed + 1"
+"""No session goes on from where its process last saw it: it has to look at the ledger anew."""
 _OWN: dict[str, str] = {
     sql.ADD_MISSING: "INSERT INTO missing VALUES ($1, $2, $3, $4, $5, $6, false) "
     "ON CONFLICT (session, first, id) DO UPDATE SET last = excluded.last, task = excluded.task, until = excluded.until",

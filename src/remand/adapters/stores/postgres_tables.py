@@ -267,19 +267,32 @@ class PostgresTransaction(SqliteTransaction):
         """True when the change has events."""
         return self._before is not None and self.head.tip != self._before.tip
 
+    def fence_writers(self) -> None:
+        self.head  # noqa: B018 - it is read before it is changed
+        self._db.run(own.LOCK_HEADS)
+        self._db.run(own.FENCE_HEADS)
+        if self._head is not None and self._before is not None:
+            self._before = replace(self._before, changed=self._before.changed + 1)
+            self.head = replace(self._head, changed=self._head.changed + 1)
+
     def flush(self) -> None:
         self._db.settle()
         before, head = self._before, self._head
         if not self._changed or head is None or before is None:
             return
         values = msgspec.structs.astuple(head)
-        is_moved = self._db.try_change(own.MOVE_HEAD, (*values, before.session, before.seq, before.tip))
+        is_moved = self._db.try_change(own.MOVE_HEAD, (*values, *_guard(before)))
         if not is_moved and (before.seq or not self._db.try_change(own.ADD_HEAD, values)):
             raise SessionTaken(before.session)
         self._changed = False
 
 
 NEW_HEAD = msgspec.structs.astuple(LedgerHead(session=""))
+
+
+def _guard(head: LedgerHead) -> tuple[str, int, str, int]:
+    """What must be so still of a session for a change to go on from there."""
+    return (head.session, head.seq, head.tip, head.changed)
 
 
 class SessionTaken(Exception):  # noqa: N818 - it is what has happened

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import apsw
+from psycopg.conninfo import conninfo_to_dict
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.postgres import PostgresStore
@@ -66,3 +67,14 @@ class PostgresView(LedgerView):
         else:
             self._copy(_WITH_STATUS if statuses else _TASKS, (list(statuses),) if statuses else ())
         return super().tasks(statuses, task_id=task_id)
+
+
+def public_address(url: str) -> str:
+    """Where a database is, without a password, for people and to connect to it again."""
+    found = conninfo_to_dict(url)
+    host, name = str(found.get("host", "")), found.get("dbname", "")
+    port = f":{found['port']}" if "port" in found else ""
+    user = f"{found['user']}@" if "user" in found else ""
+    if host.startswith("/"):
+        return f"postgresql://{user}{port}/{name}?host={host}"
+    return f"postgresql://{user}{host}{port}/{name}"

@@ -389,6 +389,11 @@ class SqliteStore:
             raise self.fault(error) from error
         return found or ""
 
+    def remember(self, key: str, value: str) -> None:
+        """Keeps something about the ledger itself."""
+        with self.write():
+            self._db.run(sql.PUT_VALUE, (key, value))
+
     def ensure_id(self, session: str, let_go: Callable[[str], None]) -> str:
         """The ledger's id. A copied ledger file is another ledger, and begins the given session under that id."""
         body, known = self.file_identity(), self.value("id")

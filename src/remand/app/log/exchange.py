@@ -202,6 +202,7 @@ def _whole_groups(groups: Iterable[SignedGroup], events: dict[str, bytes]) -> It
             yield [line, *(events[name.id] for name in group.events)]
 
 
+_MOST_BYTES = 8 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
 
 
@@ -263,9 +264,8 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Publication:
     if gone:
         files |= publisher.deleted_files(branch, gone)
         gone -= set(files) | (set(publisher.sizes(base) or ()) if base != branch else set())
-    if gone or damaged:
-        loose = _groups_in_no_file(ledger, publisher, branch, files.values())
-        files |= _new_file(loose) if loose else {}
+    if gone or damaged or not ledger.has_event_files:
+        files |= _new_files(_groups_in_no_file(ledger, publisher, branch, files.values()))
     return _commit_files(publisher, branch, files, "log: publish events")
 
 
@@ -284,8 +284,7 @@ def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Publicatio
     present = _lines_on_branch(publisher, branch)
     with ledger.store.read() as view:
         lines = lines_of_task(view, task.id, present)
-    files = _new_file(lines) if lines else {}
-    return _commit_files(publisher, branch, files, f"log: publish events of {task.id}")
+    return _commit_files(publisher, branch, _new_files(lines), f"log: publish events of {task.id}")
 
 
 def _lines_on_branch(publisher: Publisher, branch: str) -> set[bytes]:
@@ -307,8 +306,21 @@ def _groups_in_no_file(
         return groups_not_in(view, present)
 
 
+def _new_files(lines: Iterable[bytes]) -> dict[str, bytes]:
+    """Lines as new files, none much larger than a segment, each named after its content: two who bring the same back make the same."""
+    found: dict[str, bytes] = {}
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        if size > _MOST_BYTES and is_group(line):
+            found |= _new_file(part)
+            part, size = [], 0
+        part.append(line)
+        size += len(line) + 1
+    return found | _new_file(part) if part else found
+
+
 def _new_file(lines: list[bytes]) -> dict[str, bytes]:
-    """Lines as a new file, named after its content: two who bring the same back make the same file."""
     content = _join_lines(lines)
     first = min(
         signatures.decode_group(line).ts if is_group(line) else codec.decode_stored_line(line).ts

@@ -8,7 +8,7 @@ at any time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import chain
 
 from remand.app.errors import EnvironmentFault, UsageError
@@ -21,7 +21,6 @@ from remand.domain.events.log import MOVES, LedgerMoved, MoveBegun
 from remand.domain.record import Record
 from remand.ledger import codec
 from remand.ledger.order import order_key
-from remand.ledger.signatures import GROUP_MARK
 from remand.ledger.store import Transaction
 
 
@@ -65,8 +64,8 @@ def move_log(source: Ledger, target: Ledger, to: str, actor: Actor) -> LogMove:
 
 
 def _move(source: Ledger, target: Ledger, to: str, actor: Actor) -> None:
-    places = {"ledger": source.ledger_id, "to_ledger": target.ledger_id, "to": to}
-    source.record([MoveBegun(**places)], actor)
+    old, new = source.ledger_id, target.ledger_id
+    source.record([MoveBegun(ledger=old, to_ledger=new, to=to)], actor)
     with source.store.read() as view:
         _copy_lines(view, target)
 
@@ -80,7 +79,8 @@ def _move(source: Ledger, target: Ledger, to: str, actor: Actor) -> None:
                 "Nothing was moved: the other ledger has events of its own, or trusts other keys. "
                 "Move the log into an empty one, in a clone of this repository."
             )
-        handler.record_events([LedgerMoved(**places, events=count, digest=digest)], actor)
+        moved = LedgerMoved(ledger=old, to_ledger=new, to=to, events=count, digest=digest)
+        handler.record_events([moved], actor)
 
     source.change_as_user(actor, end)
 

@@ -97,7 +97,7 @@ _BY_ROLES: tuple[tuple[frozenset[TokenRole], str], ...] = (
     (_WORKER | _HOST | _USER, "commit fetch"),
     (_NOBODY, """
         init, demo, keys trust, keys revoke, keys request, keys adopt, hook, hook relay, top, solo on, solo off,
-        solo status, log rebuild, log repair, log import, log archive, mcp, completion, run, coordinator status, coordinator stop,
+        solo status, log rebuild, log repair, log import, log archive, log move, mcp, completion, run, coordinator status, coordinator stop,
         serve"""),
 )  # fmt: skip
 CALLS: dict[str, frozenset[TokenRole]] = {

@@ -15,6 +15,7 @@ from remand.app.history.activity import REJECTION_EVENTS, event_text
 from remand.app.log import repair
 from remand.app.log.archive import ARCHIVE_AFTER_DAYS, archive_log, fetch_archive, is_archive_due
 from remand.app.log.exchange import import_folder, publish_all, publish_task
+from remand.app.log.move import move_log
 from remand.app.log.verification import state_digest
 from remand.domain.events.event import Event
 from remand.domain.instant import Instant, add_seconds, is_instant
@@ -26,6 +27,7 @@ from remand.ledger import codec
 from remand.ledger.order import order_key
 from remand.ledger.signatures import Doubt
 from remand.wiring.gates import journal_reader
+from remand.wiring.ledger import open_move_target
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -282,6 +284,26 @@ def _import(context: Context) -> Result:
         f"{format_count(found.events, 'new event')} from {format_count(found.files, 'file')}: "
         f"{format_count(found.imported, 'line')} of GoT tools imported, {format_count(found.unconfirmed, 'event')} unconfirmed, "
         f"{format_count(len(found.problems), 'problem')}.",
+    )
+
+
+@command(
+    "log move",
+    argument(
+        "--to",
+        required=True,
+        metavar="STORE",
+        help="postgresql://… of a team's database; sqlite: the ledger file in this repository",
+    ),
+)
+def _move(context: Context) -> Result:
+    actor, opened = context.user(), context.opened_ledger
+    context.progress.show("moving the log")
+    with open_move_target(opened, context.arguments.to) as (target, place):
+        done = move_log(opened.ledger, target.ledger, place, actor)
+    return Result(
+        msgspec.to_builtins(done),
+        f"Moved {format_count(done.events, 'event')} to {done.to}, digest {done.digest[:12]}. This ledger is closed.",
     )
 
 

@@ -126,6 +126,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "log archive": CommandEntry(
         "log", "take the events of tasks that ended long ago out of the work tree", False
     ),
+    "log move": CommandEntry(
+        "log", "move the log into another ledger, and close this one, as the user", False
+    ),
     "log digest": CommandEntry("log", "print a hash of the whole state", False),
     "graph stats": CommandEntry("analysis", "count the graph's nodes and edges", False),
     "graph export": CommandEntry("analysis", "export the graph in another format", False),
