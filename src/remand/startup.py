@@ -45,7 +45,7 @@ LAZY_MODULES = frozenset(
         "interfaces.cli": "argument_parser context main server_calls",
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "sessions verdicts",
-        "interfaces.hook": "activity answers dispatch entry session solo solo_notes tool_guard",
+        "interfaces.hook": "activity answers dispatch entry remote session solo solo_notes tool_guard",
         "interfaces.http": "server",
         "interfaces.mcp": "command_runner http server",
         "wiring": "after_call forges gates",

@@ -19,7 +19,7 @@ ENTRY = "remand-"
 class LedgerLocation:
     """A ledger's surroundings. Linked worktrees share the main worktree's `.got`."""
 
-    __slots__ = ("common_dir", "git_dir", "is_foreign", "root", "worktree")
+    __slots__ = ("common_dir", "git_dir", "is_foreign", "root", "server_ledger", "worktree")
 
     def __init__(
         self, *, root: str, worktree: str, git_dir: str = "", common_dir: str = "", is_foreign: bool = False
@@ -34,6 +34,8 @@ class LedgerLocation:
         """The repository's shared git folder; empty outside git."""
         self.is_foreign = is_foreign
         """The worktree is an agent's, or does not belong where it says: its event files are not read."""
+        self.server_ledger = ""
+        """What a ledger is called here that a server has; empty for one of this machine."""
 
     @property
     def got(self) -> str:
@@ -59,6 +61,8 @@ class LedgerLocation:
 
 def ledger_id(place: LedgerLocation) -> str:
     """The id of a place's ledger; empty when it has none. It names folders, so it is nothing but an id."""
+    if place.server_ledger:
+        return place.server_ledger
     try:
         with open(os.path.join(place.got, "ledger.id"), encoding="ascii") as file:
             found = file.read(64).strip()

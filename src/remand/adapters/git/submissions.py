@@ -23,8 +23,9 @@ SUBMITTED = "refs/remand/submitted/"
 """Where a host puts the commit of a done claim, on the remote and on the server."""
 REMOTE = "origin"
 SECONDS = 60.0
-MAX_PACK = 256 << 20
+MAX_PACK = 64 << 20
 """How large a pack may be that a host sends."""
+FETCH_SECONDS = 20.0
 FRESH_SECONDS = 10.0
 """So old may the base be that is decided by."""
 EARLY_SECONDS = 5.0
@@ -37,14 +38,25 @@ def submission_ref(task_id: str, commit: str) -> str:
     return SUBMITTED + (task_id if _TASK.fullmatch(task_id) else commit)
 
 
-def push_submission(place: LedgerLocation, commit: str, task_id: str, environment: Mapping[str, str]) -> bool:
-    """Puts a commit on the project's remote; False where there is none, or it does not take it from here."""
-    try:
-        remote = GitRemote(place, REMOTE, Access(), environment, SECONDS)
-        remote.push_ref(commit, submission_ref(task_id, commit))
-    except (ForgeFault, EnvironmentFault):
-        return False
-    return True
+class CloneCommits:
+    """The commits of a host's clone, on their way to a server."""
+
+    def __init__(self, place: LedgerLocation, environment: Mapping[str, str]) -> None:
+        self._place = place
+        self._environment = environment
+
+    def push(self, task_id: str, commit: str) -> bool:
+        """Puts a commit on the project's remote; False where there is none, or it does not take it from here."""
+        try:
+            remote = GitRemote(self._place, REMOTE, Access(), self._environment, SECONDS)
+            remote.push_ref(commit, submission_ref(task_id, commit))
+        except (ForgeFault, EnvironmentFault):
+            return False
+        return True
+
+    def pack(self, commit: str, known: Sequence[str]) -> bytes:
+        """A commit and all it needs besides the known ones that are here, as a pack. Raises EnvironmentFault."""
+        return pack_commit(self._place, commit, known)
 
 
 def pack_commit(place: LedgerLocation, commit: str, known: Sequence[str]) -> bytes:
@@ -123,7 +135,7 @@ class BaseFetcher:
     ) -> None:
         self._place = place
         self._branch = branch
-        self._remote = GitRemote(place, REMOTE, Access(), environment, SECONDS)
+        self._remote = GitRemote(place, REMOTE, Access(), environment, FETCH_SECONDS)
         self._has_remote = GitRepository(place).has_remote
         self._clock = clock
         self._lock = threading.Lock()
@@ -136,7 +148,7 @@ class BaseFetcher:
         age = self._clock() - self._fetched_at
         if age < EARLY_SECONDS or not self._has_remote():
             return
-        if age < FRESH_SECONDS:
+        if age < FRESH_SECONDS or self.trouble:  # a remote that is away keeps nobody from working
             if self._lock.acquire(blocking=False):
                 threading.Thread(target=self._fetch_and_release, name="base", daemon=True).start()
             return

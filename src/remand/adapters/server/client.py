@@ -25,16 +25,26 @@ from remand.startup import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, TypeVar
+    from typing import Any, Protocol, TypeVar
 
     T = TypeVar("T")
+
+    class ClonedCommits(Protocol):
+        """The clone that commits are delivered from."""
+
+        def push(self, task_id: str, commit: str) -> bool:
+            """Puts a commit on the project's remote, and says whether it could."""
+
+        def pack(self, commit: str, known: list[str]) -> bytes:
+            """A commit and all it needs besides the known ones, as a pack."""
+
 
 SERVER, TOKEN, TOKEN_FILE, CA, WAIT = (
     *("REMAND_SERVER", "REMAND_TOKEN", "REMAND_TOKEN_FILE", "REMAND_CA", "REMAND_SERVER_WAIT"),
 )
-VARIABLES = (SERVER, TOKEN, TOKEN_FILE, CA, WAIT)
-"""What a process that speaks to the server is given of its environment."""
 CALLS = "/api/calls"
+COMMITS = "/api/commits"
+OFFER_SECONDS, UPLOAD_SECONDS = 120.0, 900.0
 CONNECT_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 """Seconds between two tries: the first, then twice as long each time, up to the longest."""
@@ -242,6 +252,49 @@ def retry_while_away(call: Callable[[], T], seconds: float, report: Callable[[Se
             is_told = True
         sleep(pause * (0.5 + os.urandom(1)[0] / 512))  # spread, so that hosts do not come back all at once
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+class CommitDelivery:
+    """Has a server have commits of a clone: by the project's remote, or else by sending the objects that it lacks."""
+
+    def __init__(self, server: ServerClient, clone: ClonedCommits) -> None:
+        self._server = server
+        self._clone = clone
+
+    def deliver(
+        self,
+        kind: str,
+        name: str,
+        commit: str,
+        seconds: float,
+        report: Callable[[ServerUnavailable], None] = lambda _: None,
+    ) -> None:
+        """Delivers the commit of a task, or of a handoff, by whatever name that goes. Raises what the client raises."""
+
+        def send(method: str, path: str, body: bytes, media_type: str, patience: float) -> hook_calls.Payload:
+            headers = (("Content-Type", media_type),)
+            answer = retry_while_away(
+                lambda: self._server.request(method, path, body, patience=patience, headers=headers),
+                seconds,
+                report,
+            )
+            return hook_calls.parse(answer.body)
+
+        def offer(*, is_pushed: bool) -> hook_calls.Payload:
+            fields: dict[str, object] = {"kind": kind, "name": name, "commit": commit, "is_pushed": is_pushed}
+            return send(
+                "POST", COMMITS, hook_calls.compose(fields).encode("ascii"), "application/json", OFFER_SECONDS
+            )
+
+        answered = offer(is_pushed=False)
+        task_id = answered.text("task_id")
+        if answered.flag("is_there"):
+            return
+        if self._clone.push(task_id, commit) and offer(is_pushed=True).flag("is_there"):
+            return
+        pack = self._clone.pack(commit, answered.texts("known"))
+        path = f"{COMMITS}/upload?task={task_id}&commit={commit}"
+        send("POST", path, pack, "application/octet-stream", UPLOAD_SECONDS)
 
 
 def wait_seconds(environment: Mapping[str, str], usual: float) -> float:

@@ -33,8 +33,8 @@ class Stop(NamedTuple):
     has_background_work: bool = False
     is_broken: str = ""
     """Why the host's word could not be read."""
-    is_through_socket: bool = False
-    """It came through the agent's own socket."""
+    known_by: KnownBy = KnownBy.WORD
+    """How it is known whose session it is."""
     fault: str = ""
     """What keeps the work from being looked at, as the agent is told it."""
 
@@ -111,7 +111,7 @@ class StopResponder:
                 ),
                 actor=agent,
                 confined=True,
-                known_by=KnownBy.SOCKET if stop.is_through_socket else KnownBy.WORD,
+                known_by=stop.known_by,
                 key=stop.key,
                 branch=stop.branch,
             )

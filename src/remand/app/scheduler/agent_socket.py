@@ -1,4 +1,4 @@
-"""Which socket an agent's own calls go through."""
+"""Which socket an agent's own calls go through, and what leads a host's calls to its server."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
 AGENT_SOCKET_PATH = "/run/remand/agent.sock"
 """Where a confined agent finds its own socket."""
+
+SERVER_VARIABLES = (
+    *("REMAND_SERVER", "REMAND_TOKEN", "REMAND_TOKEN_FILE", "REMAND_CA", "REMAND_SERVER_WAIT"),
+)
+"""What a process that speaks to a server is given of its environment."""
 
 
 def find_agent_socket(environment: Mapping[str, str]) -> str:

@@ -81,7 +81,7 @@ _BY_ROLES: tuple[tuple[frozenset[TokenRole], str], ...] = (
         escalate, lockout list, why, whoami, explain, inbox, log tail"""),
     (_AGENT | _USER | _HOST, """
         task claim, task prompt, task submit, task heartbeat, task release, task continue, task wait, task fail,
-        handoff accept, handoff complete, handoff reject, handoff appeal, commit upload"""),
+        handoff accept, handoff complete, handoff reject, handoff appeal, commit upload, hook relay"""),
     (_AGENT | _REVIEWER | _USER | _HOST, """
         review request, review approve, review reject, review retract, reject-task"""),
     (_AGENT | _DIRECTOR | _USER | _HOST, "handoff rejection-response"),
@@ -96,7 +96,7 @@ _BY_ROLES: tuple[tuple[frozenset[TokenRole], str], ...] = (
         log verify, log publish, token create, doctor"""),
     (_WORKER | _HOST | _USER, "commit fetch"),
     (_NOBODY, """
-        init, demo, keys trust, keys revoke, keys request, keys adopt, hook, hook relay, top, solo on, solo off,
+        init, demo, keys trust, keys revoke, keys request, keys adopt, hook, top, solo on, solo off,
         solo status, log rebuild, log repair, log import, log archive, log move, mcp, completion, run, coordinator status, coordinator stop,
         serve"""),
 )  # fmt: skip
@@ -186,6 +186,15 @@ def require_call(caller: Caller, command: str) -> None:
         raise Refused("user_only", f"Only the user may call `remand {command}`.")
     names = ", ".join(role for role in TokenRole if role in allowed)
     raise Refused("not_authorised", f"`remand {command}` needs a token of one of the roles {names}.")
+
+
+def require_held_task(caller: Caller, task_id: str, holder: str) -> None:
+    """Refuses to take commits for a task that the caller does not hold. The user may bring them for any."""
+    if caller.role is TokenRole.USER:
+        return
+    if not holder:
+        raise Refused("not_yours", f"Nobody holds {task_id}, so no commits are taken for it.")
+    caller.acting_name(holder)
 
 
 def fold_tokens(events: Iterable[Event]) -> dict[str, Token]:

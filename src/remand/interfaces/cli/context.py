@@ -324,10 +324,15 @@ class Context:
             actor=actor,
             confined=self.is_confined,
             key=self.call.key,
-            branch=current_branch(self.place.git_dir) if self.origin.branch is None else self.origin.branch,
+            branch=self.branch,
             known_by=self.known_by(actor),
             roles=caller.roles_as(actor) if caller else None,
         )
+
+    @property
+    def branch(self) -> str:
+        """The branch that is checked out where the call comes from; empty when there is none."""
+        return current_branch(self.place.git_dir) if self.origin.branch is None else self.origin.branch
 
     def commit(self, name: str) -> str:
         """The full id of a commit as it is called here; what git does not know is passed on to be refused."""

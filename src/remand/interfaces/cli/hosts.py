@@ -7,19 +7,23 @@ import secrets
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
+from remand.app import hook_calls
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.config import inherited_environment
+from remand.domain.access.tokens import Caller, TokenRole
 from remand.domain.events.log import PauseBegun, PauseEnded
 from remand.domain.hosts import HOSTS
 from remand.domain.instant import add_seconds
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json
+from remand.interfaces.hook import activity
 from remand.interfaces.hook.answers import answer_session
-from remand.interfaces.hook.session import SessionCall
+from remand.interfaces.hook.session import SessionCall, find_recent_claim, resolve_session_task
 from remand.interfaces.mcp import command_runner, http, server
-from remand.wiring.startup import locate, socket_folder
+from remand.wiring.startup import SessionTask, locate, socket_folder
 
 MIN_TOKEN_LENGTH = 16
 
@@ -114,10 +118,43 @@ def _relay(context: Context) -> Result:
         words = msgspec.json.decode(context.arguments.words, type=SessionCall)
     except msgspec.MsgspecError as error:
         raise UsageError(f"This is not a hook call: {error}.") from None
-    place = locate(context.folder) or context.place
-    found = answer_session(words, place, deadline=words.patience, opened=context.origin.opened)
+    place, origin = locate(context.folder) or context.place, context.origin
+    known_by, is_remote = origin.known_by, origin.caller is not None
+    if origin.caller is not None:
+        words = _own_words(origin.caller, words)
+        known_by = origin.caller.known_by(words.agent)
+        if words.event in hook_calls.TOOL_RESULT_EVENTS:
+            return _claimed_task(context, words)
+    found = answer_session(
+        words,
+        place,
+        deadline=words.patience,
+        opened=origin.opened,
+        known_by=known_by,
+        is_remote=is_remote,
+    )
     data = {"kind": found.kind, "text": found.text, "notice": found.notice}
     return Result(data, found.text or found.kind)
+
+
+def _own_words(caller: Caller, words: SessionCall) -> SessionCall:
+    """A call from another machine: its token says in whose name it may be, and no gate is waited for."""
+    agent = words.agent if caller.role is TokenRole.USER else caller.acting_name(words.agent)
+    has_own_key = words.key.startswith("hook-")
+    return replace(words, agent=agent, patience=0.0, key=words.key[:200] if has_own_key else "")
+
+
+def _claimed_task(context: Context, words: SessionCall) -> Result:
+    """The task of a session on another machine: the one that it is called by, or whose branch it is on, or that it just claimed."""
+    opened, place = context.opened_ledger, context.place
+    if words.task_id or words.branch:
+        named = SessionTask(words.task_id, words.agent, words.branch)
+        bound = resolve_session_task(place, named, opened)
+        found = (bound.task_id, bound.agent) if bound else None
+    else:
+        found = find_recent_claim(place, words.agent, set(words.earlier), activity.LATELY_SECONDS, opened)
+    text = " ".join(found) if found else ""
+    return Result({"kind": "bound", "text": text, "notice": ""}, text)
 
 
 @command(

@@ -41,7 +41,6 @@ SUBMISSIONS = {
     "gate run": ("task", "task"),
 }
 """Commands that need a commit on the server: what they name, and by which argument."""
-COMMITS = "/api/commits"
 WRONG_CALLS = ("bad_request", "too_large")
 """How a server calls what the command line calls wrong usage."""
 REVIEWS = ("review approve", "review reject")
@@ -170,53 +169,11 @@ def _with_commit(
     if call.command in SUBMISSIONS:
         kind, argument = SUBMISSIONS[call.command]
         name = getattr(options, argument) or ""
-        CommitDelivery(server, place, environment, seconds).deliver(kind, name, found.sha)
-    return [f"--commit={found.sha}", *client.without_options(call.rest, ("--commit",))]
-
-
-class CommitDelivery:
-    """Has a server have the commits of a place: by the project's remote, or else by sending the objects that it lacks."""
-
-    def __init__(
-        self,
-        server: startup.server.ServerClient,
-        place: startup.LedgerLocation,
-        environment: Mapping[str, str],
-        seconds: float,
-    ) -> None:
-        """`seconds` is how long a server is waited for that is away."""
-        self._server = server
-        self._place = place
-        self._environment = environment
-        self._seconds = seconds
-
-    def deliver(self, kind: str, name: str, commit: str) -> None:
-        """Delivers the commit of a task, or of a handoff, by whatever name that goes. Raises what the client raises."""
-        answered = self._offer(kind, name, commit, is_pushed=False)
-        task_id = answered.text("task_id")
-        if answered.flag("is_there"):
-            return
-        is_pushed = startup.submissions.push_submission(self._place, commit, task_id, self._environment)
-        if is_pushed and self._offer(kind, name, commit, is_pushed=True).flag("is_there"):
-            return
-        pack = startup.submissions.pack_commit(self._place, commit, answered.texts("known"))
-        path = f"{COMMITS}/{task_id or 'none'}/{commit}"
-        self._request("PUT", path, pack, "application/octet-stream", client.LONGEST)
-
-    def _offer(self, kind: str, name: str, commit: str, *, is_pushed: bool) -> hook_calls.Payload:
-        """Asks whether the server has a commit, or can fetch one that was pushed, and what else it has of the task."""
-        fields = {"kind": kind, "name": name, "commit": commit, "is_pushed": is_pushed}
-        body = hook_calls.compose(dict(fields)).encode("ascii")
-        return hook_calls.parse(self._request("POST", COMMITS, body, "application/json", client.SHORT))
-
-    def _request(self, method: str, path: str, body: bytes, media_type: str, patience: float) -> bytes:
-        headers = (("Content-Type", media_type),)
-        answer = startup.server.retry_while_away(
-            lambda: self._server.request(method, path, body, patience=patience, headers=headers),
-            self._seconds,
-            lambda away: _report_away(away, self._seconds),
+        clone = startup.submissions.CloneCommits(place, environment)
+        startup.server.CommitDelivery(server, clone).deliver(
+            kind, name, found.sha, seconds, lambda away: _report_away(away, seconds)
         )
-        return answer.body
+    return [f"--commit={found.sha}", *client.without_options(call.rest, ("--commit",))]
 
 
 def _wait_for_own_gates(server: startup.server.ServerClient, call: CommandCall) -> None:

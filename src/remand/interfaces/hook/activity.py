@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from remand.app.hook_calls import HookCall
+from remand.app.scheduler.agent_socket import SERVER_VARIABLES
 from remand.interfaces.hook import session as hook_session
 from remand.wiring import startup
 from remand.wiring.startup import LedgerLocation, SessionTask
@@ -28,19 +29,32 @@ def record_tool_use(
     call: HookCall, place: LedgerLocation, bound: SessionTask | None, environment: dict[str, str]
 ) -> None:
     """Writes down what was run, for the task it was run for."""
-    bound = _find_new_claim(call, place) or bound
-    if bound is not None and not _TASK.fullmatch(bound.task_id):
+    claim = find_claim_words(call)
+    if claim is not None:
+        found = hook_session.find_recent_claim(place, *claim, LATELY_SECONDS)
+        bound = note_claim(call, place, found) or bound
+    if bound is not None and not is_task_id(bound.task_id):
         bound = hook_session.resolve_session_task(place, bound)
-    if bound is None:
-        return
+    if bound is not None:
+        record_work(call, place, bound, environment)
+
+
+def record_work(
+    call: HookCall, place: LedgerLocation, bound: SessionTask, environment: dict[str, str]
+) -> None:
+    """Writes down what was run for a task, and renews its lease now and then."""
     append_to_journal(call, place, bound)
     _send_heartbeat(place, bound, environment)
 
 
-def _find_new_claim(call: HookCall, place: LedgerLocation) -> SessionTask | None:
-    """The task that this very command has claimed for the session, by the ledger's word.
+def is_task_id(name: str) -> bool:
+    return bool(_TASK.fullmatch(name))
 
-    What a command prints proves nothing: a task counts that its agent has claimed just now.
+
+def find_claim_words(call: HookCall) -> tuple[str, set[str]] | None:
+    """The agent, and the tasks, that a tool names which may have claimed one; None for any other tool.
+
+    What a command prints proves nothing: a task counts that its agent has claimed just now, by the ledger's word.
     """
     tool = call.tool
     if tool is None or tool.has_failed:
@@ -50,8 +64,11 @@ def _find_new_claim(call: HookCall, place: LedgerLocation) -> SessionTask | None
         return None
     named = _AGENT.search(tool.command)
     told = {*_TASK.findall(tool.output), *_TASK.findall(tool.command)}
-    ids = set(_GIVEN.findall(tool.output)) if is_own_tool else told
-    found = hook_session.find_recent_claim(place, named[1] if named else "", ids, LATELY_SECONDS)
+    return named[1] if named else "", set(_GIVEN.findall(tool.output)) if is_own_tool else told
+
+
+def note_claim(call: HookCall, place: LedgerLocation, found: tuple[str, str] | None) -> SessionTask | None:
+    """Notes the task that this very command has claimed for the session, if it has."""
     if found is None:
         return None
     startup.session_tasks.record_claim(startup.folders_of(place).sessions, call.session, *found)
@@ -98,7 +115,11 @@ def _send_heartbeat(place: LedgerLocation, bound: SessionTask, environment: dict
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={name: value for name, value in environment.items() if not name.startswith("REMAND_")}
+        env={
+            name: value
+            for name, value in environment.items()
+            if not name.startswith("REMAND_") or name in SERVER_VARIABLES
+        }
         | {"REMAND_TASK": bound.task_id},
         start_new_session=True,
     )

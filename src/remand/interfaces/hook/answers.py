@@ -54,11 +54,16 @@ def answer_session(
     deadline: float,
     opened: OpenLedger | None = None,
     status: repository.WorktreeStatus | None = None,
+    known_by: KnownBy = KnownBy.WORD,
+    is_remote: bool = False,
 ) -> HookAnswer:
-    """The answer to a call, in our own form; within a coordinator no gate is run."""
+    """The answer to a call, in our own form; within a coordinator no gate is run. `is_remote`: it comes from another machine."""
     own = opened or open_at(place)
     own.ledger.refresh()
     session = _Session(own, place, call, status)
+    session.known_by, session.is_remote = known_by, is_remote
+    if call.worktree.folder and not is_remote:
+        session.known_by = KnownBy.SOCKET
     return session.answer(deadline=0.0 if opened else deadline)
 
 
@@ -72,6 +77,10 @@ class _Session:
         call: SessionCall,
         status: repository.WorktreeStatus | None,
     ) -> None:
+        self.known_by = KnownBy.WORD
+        """How it is known whose session it is."""
+        self.is_remote = False
+        """It is on another machine, which has looked at its worktree and asks again while gates run."""
         self._opened = opened
         self._place = place
         self._call = call
@@ -156,11 +165,13 @@ class _Session:
             return self._deny(
                 f"{agent} may no longer work on task {task.id}. Reason: “{' '.join(why.split())[:300]}”. Claim another task: `remand task claim`, or the MCP tool `next_task`."
             )
-        found = self._guarded_paths()
-        if not found:
+        if self.is_remote:  # its own machine has looked at the paths
             return HookAnswer.allow()
-        return self._deny(
-            f"Agents may not change what controls how their work is judged: {', '.join(found[:5])}. Leave it as it is; if the task requires the change, say so in a rejection or ask the user."
+        found = self._guarded_paths()
+        return (
+            tool_guard.guard_answer(found, is_enforced=self._opened.settings.rules().is_enforced)
+            if found
+            else HookAnswer.allow()
         )
 
     def _guarded_paths(self) -> list[str]:
@@ -200,9 +211,7 @@ class _Session:
 
     def _deny(self, text: str) -> HookAnswer:
         """A no to a tool; where nothing is enforced, the user is told instead."""
-        if self._opened.settings.rules().is_enforced:
-            return HookAnswer.deny(text)
-        return HookAnswer.allow(f"Would have been denied: {text}")
+        return tool_guard.deny(text, is_enforced=self._opened.settings.rules().is_enforced)
 
     def _feedback(self, task: Task) -> HookAnswer:
         """What the session should know of its task before it begins."""
@@ -225,10 +234,6 @@ class _Session:
             prompts.render_prompt(task, events, context, self._opened.settings.settings().forge.home)
         )
 
-    @property
-    def _known_by(self) -> KnownBy:
-        return KnownBy.SOCKET if self._call.worktree.folder else KnownBy.WORD
-
     def _receipt(self, task: Task) -> None:
         """Notes that the agent was given its feedback."""
         claim = task.claim
@@ -236,7 +241,7 @@ class _Session:
             return
         ask = c.FetchFeedback(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id)
         self._opened.ledger.ask(
-            Request(command=ask, actor=claim.agent, confined=True, known_by=self._known_by)
+            Request(command=ask, actor=claim.agent, confined=True, known_by=self.known_by)
         )
 
     def _is_news(self, task: Task, count: int) -> bool:
@@ -248,12 +253,12 @@ class _Session:
     def _stop(self, task: Task, deadline: float) -> HookAnswer:
         commit, call = self._head, self._call
         sessions = self._gates.sessions
-        number = 1 if call.is_timed else sessions.occurrence(task.id, call.firing, call.host)
+        number = 1 if call.is_timed or call.key else sessions.occurrence(task.id, call.firing, call.host)
         key = f"hook-{sha256(call.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}"
         stop = Stop(
             task_id=task.id,
             session=call.session or "unnamed",
-            key=sessions.awaited_key(task.id, call.session, key),
+            key=call.key or sessions.awaited_key(task.id, call.session, key),
             agent=self._agent(task),
             commit=commit,
             branch=call.branch if call.worktree.folder else current_branch(self._place.git_dir),
@@ -261,22 +266,43 @@ class _Session:
             has_background_work=call.has_background_work,
             is_broken=call.is_broken,
             fault=call.worktree.fault,
-            is_through_socket=bool(call.worktree.folder),
+            known_by=self.known_by,
         )
         stopping = self._gates.stop_responder()
         reply = stopping.reply(stop)
         if reply is None and not deadline:
-            return HookAnswer(MEASURE)
+            if not self.is_remote:
+                return HookAnswer(MEASURE)
+            reply = self._reply_to_poll(task, stop, stopping)
+            if reply is None:
+                return HookAnswer(MEASURE, stop.key)
         reply = reply or self._run_gates(task, stop, stopping, deadline)
         sessions.note_answer(task.id, call.firing)
         return _render_reply(reply)
 
     def _uncommitted_paths(self) -> tuple[str, ...]:
         return (
-            self._status.uncommitted_files(_own_files)
+            self._status.uncommitted_files(own_files)
             if self._status
-            else repository.uncommitted_files(self._place, _own_files)
+            else repository.uncommitted_files(self._place, own_files)
         )
+
+    def _reply_to_poll(self, task: Task, stop: Stop, stopping: StopResponder) -> StopReply | None:
+        """Has the gates run for a stop on another machine, which asks again; None while they do."""
+        runs = self._gates.runs
+        if not runs.wait(stop.task_id, 0.0):
+            return None
+        said = runs.take(stop.task_id) or b""
+        if self._call.key and said:
+            reply = stopping.reply(stop)  # it may have ended since that was asked
+            if reply is not None:
+                return reply if reply.notice or reply.text else reply._replace(notice=_message(said))
+            if stop.commit.encode() in said or b'"error"' in said:
+                text = said[:1000].decode("utf-8", "replace")
+                return stopping.send_back(task, stop, NO_VERDICT.format(task=task.id, said=text))
+        self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
+        runs.start(stop.task_id, self._submit_command(stop), _environment(stop.task_id))
+        return None
 
     def _run_gates(self, task: Task, stop: Stop, stopping: StopResponder, deadline: float) -> StopReply:
         """Runs the gates, in a process that goes on should they outlast the host's patience.
@@ -299,14 +325,18 @@ class _Session:
     def _submit_command(self, stop: Stop) -> list[str]:
         claim = self._task.claim if self._task else None
         # The branch of an agent's own worktree is the task's. One that is only checked out may be another task's.
-        branch = ("--branch", stop.branch) if self._call.worktree.folder else ()
-        module = "agent_socket.runner" if stop.is_through_socket else "entry"
+        is_own = not self.is_remote or (self._task and self._task.branch in ("", stop.branch))
+        branch = ("--branch", stop.branch) if self._call.worktree.folder and stop.branch and is_own else ()
+        is_through_socket = self._call.worktree.folder and not self.is_remote
+        module = "agent_socket.runner" if is_through_socket or self.is_remote else "entry"
+        known = (f"--known-by={stop.known_by}",) if self.is_remote else ()
         return [
             *(
                 sys.executable,
                 "-P",
                 "-m",
                 f"remand.interfaces.cli.{module}",
+                *known,
                 "-C",
                 self._place.worktree,
                 "--json",
@@ -316,7 +346,7 @@ class _Session:
         ]
 
 
-def _own_files() -> SetupFiles:
+def own_files() -> SetupFiles:
     """The files of the set-up."""
     return SetupFiles(hosts.server_files(), hosts.guarded_files())
 

@@ -41,9 +41,7 @@ def answer_call(
     status = startup.repository.start_worktree_status(place) if call.event == hook_calls.STOP else None
     try:
         known = session.SessionCall(**fields)
-        return answers.answer_session(
-            known, place, deadline=_deadline(call.event, environment), status=status
-        )
+        return answers.answer_session(known, place, deadline=deadline(call.event, environment), status=status)
     finally:
         if status is not None:
             status.close()
@@ -56,7 +54,7 @@ def answer_solo(call: HookCall, place: LedgerLocation, environment: dict[str, st
     if solo_notes.is_noted(call, place):
         return HookAnswer.allow()
     load_msgspec()
-    return solo.answer(call, place, _deadline(call.event, environment))
+    return solo.answer(call, place, deadline(call.event, environment))
 
 
 def explain_solo_fault(call: HookCall, place: LedgerLocation, error: Exception) -> str:
@@ -98,7 +96,7 @@ def is_free_branch(place: LedgerLocation, bound: SessionTask, known_session: str
     return is_solo(place, known_session) and session.resolve_session_task(place, bound) is None
 
 
-def _deadline(event: str, environment: dict[str, str]) -> float:
+def deadline(event: str, environment: dict[str, str]) -> float:
     """How long the answer may take. The environment can make it less, never more."""
     own = hook_calls.deadline(event)
     try:

@@ -12,7 +12,7 @@ from remand.app import hook_calls
 from remand.app.hook_calls import HookAnswer, HookCall
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.domain.hosts import HOSTS
-from remand.interfaces.hook import dispatch
+from remand.interfaces.hook import dispatch, remote
 from remand.wiring import hosts, startup
 
 MAX_PAYLOAD = 32 << 20
@@ -56,7 +56,7 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
             said = late
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
         why = HOOK_FAILED.format(why=f"{type(error).__name__}: {error}"[:600])
-        is_ours = environment.get("REMAND_TASK", "") or agent_socket
+        is_ours = environment.get("REMAND_TASK", "") or agent_socket or getattr(error, "session_task", "")
         may_block = is_ours and kind in hook_calls.ENDINGS and startup.may_block_again("broken", is_ours)
         if may_block:
             said = HookAnswer.block(why)
@@ -102,7 +102,8 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
     named = environment.get("REMAND_TASK", "")
     if not call.event or (not call.session and not named):
         return HookAnswer.allow()
-    place = _place(folders)
+    is_remote = bool(environment.get("REMAND_SERVER"))
+    place = remote.find_place(folders, environment) if is_remote else _place(folders)
     if place is None:
         return _answer_without_ledger(call, named) if named and not call.subagent else HookAnswer.allow()
     if named and call.event != hook_calls.SUBAGENT_STOP:
@@ -110,11 +111,14 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
     else:
         bound = find_session_task(place, call.session)
     if bound is None and not _may_have_claimed(call):
-        return dispatch.answer_solo(call, place, environment)
-    if bound is not None and not bound.task_id and dispatch.is_free_branch(place, bound, call.session):
+        return HookAnswer.allow() if is_remote else dispatch.answer_solo(call, place, environment)
+    is_by_branch = bound is not None and not bound.task_id and not is_remote
+    if bound is not None and is_by_branch and dispatch.is_free_branch(place, bound, call.session):
         return dispatch.answer_solo(call, place, environment)
     if call.is_broken and call.event not in hook_calls.ENDINGS:
         return HookAnswer.allow()
+    if is_remote:
+        return remote.answer_call(call, place, bound, environment)
     return dispatch.answer_call(call, place, bound, environment)
 
 

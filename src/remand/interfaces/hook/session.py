@@ -48,6 +48,8 @@ class SessionCall(Record, kw_only=True):
     worktree: SocketWorktree = SocketWorktree()
     patience: float = 0.0
     """How many seconds the gates may take, where they may be run at all."""
+    key: str = ""
+    """Of a stop that is asked about again: the key that it was given at first."""
 
 
 def open_session_ledger(place: LedgerLocation) -> OpenLedger:
@@ -58,10 +60,10 @@ def open_session_ledger(place: LedgerLocation) -> OpenLedger:
 
 
 def find_recent_claim(
-    place: LedgerLocation, agent: str, ids: set[str], seconds: float
+    place: LedgerLocation, agent: str, ids: set[str], seconds: float, opened: OpenLedger | None = None
 ) -> tuple[str, str] | None:
     """The task and agent of the latest claim that fits: by that agent, or of a task that was named."""
-    opened = open_at(place)
+    opened = opened or open_at(place)
     now = opened.ledger.clock.now()
     with opened.store.read() as view:
         own = People(view, opened.settings.rules().team).recorded_name(agent)
@@ -76,9 +78,11 @@ def find_recent_claim(
     return max(fitting)[1:] if fitting else None
 
 
-def resolve_session_task(place: LedgerLocation, bound: SessionTask) -> SessionTask | None:
+def resolve_session_task(
+    place: LedgerLocation, bound: SessionTask, opened: OpenLedger | None = None
+) -> SessionTask | None:
     """A session's task by its own id, where only an alias or the branch of its worktree is known."""
-    with open_at(place).store.read() as view:
+    with (opened or open_at(place)).store.read() as view:
         if bound.task_id:
             task = view.tasks.get(find_task_id(view, bound.task_id))
         else:

@@ -154,6 +154,17 @@ def find_guarded(
     return list(dict.fromkeys(found))
 
 
+def guard_answer(found: list[str], *, is_enforced: bool) -> HookAnswer:
+    """The answer to a tool that is about to touch guarded things."""
+    text = f"Agents may not change what controls how their work is judged: {', '.join(found[:5])}. Leave it as it is; if the task requires the change, say so in a rejection or ask the user."
+    return deny(text, is_enforced=is_enforced)
+
+
+def deny(text: str, *, is_enforced: bool) -> HookAnswer:
+    """A no to a tool; where nothing is enforced, the user is told instead."""
+    return HookAnswer.deny(text) if is_enforced else HookAnswer.allow(f"Would have been denied: {text}")
+
+
 def _find_touched(command: SimpleCommand, place: LedgerLocation, base: str) -> list[str]:
     """What one simple command is about to touch. Quoted text is looked at for files, not for commands."""
     return [*_find_written(command, place), *find_forbidden(command.text, command.words, base)]

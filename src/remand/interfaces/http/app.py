@@ -18,6 +18,7 @@ from remand.domain.refusals import Refused
 from remand.interfaces.a2a import endpoint
 from remand.interfaces.cli.output import as_json
 from remand.interfaces.http.authentication import request_facts
+from remand.interfaces.http.commits import commit_routes
 from remand.interfaces.http.log_in import log_in_routes
 from remand.interfaces.http.openapi import document
 from remand.interfaces.http.problems import MEDIA_TYPE, HttpProblem, problem_document
@@ -39,7 +40,7 @@ FAILED = 500
 def make_app(context: ServerContext) -> Litestar:
     """The application with every route. A module that brings more of them is named here."""
     routes = [*command_routes(context), call_route(context), *own_routes(context)]
-    routes += [*log_in_routes(context), *a2a_routes(context)]
+    routes += [*log_in_routes(context), *commit_routes(context), *a2a_routes(context)]
     return Litestar(
         route_handlers=routes,
         exception_handlers={Exception: _answer_error},

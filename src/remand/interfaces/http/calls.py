@@ -56,8 +56,10 @@ class CallResult(NamedTuple):
 class CallRunner:
     """Runs calls. Short ones do not wait for long ones."""
 
-    def __init__(self, ledger: ServedLedger) -> None:
+    def __init__(self, ledger: ServedLedger, before: Callable[[], None] = lambda: None) -> None:
+        """`before` is called before each call, in its thread: what is decided by is brought up to date."""
         self._ledger = ledger
+        self._before = before
         self._short = ThreadPoolExecutor(ledger.threads, "short-call")
         self._long = ThreadPoolExecutor(LONG_THREADS, "long-call")
         self.running = 0
@@ -79,7 +81,7 @@ class CallRunner:
         def run(opened: OpenLedger) -> tuple[int, Any]:
             return main.answer(call, values, _origin(opened, caller, {}, text))
 
-        return await self._in_thread(run, is_long=command.is_long)
+        return await self.in_thread(run, is_long=command.is_long)
 
     async def run(
         self, arguments: list[str], settings: Mapping[str, str], given: str, caller: Caller, key: str
@@ -99,17 +101,18 @@ class CallRunner:
             code = main.run(words, origin)
             return CallResult(code, _text(origin.stdout), _text(origin.stderr))
 
-        return await self._in_thread(run, is_long=call.command in commands.LONG)
+        return await self.in_thread(run, is_long=call.command in commands.LONG)
 
     async def look(self, read: Callable[[OpenLedger], Answer]) -> Answer:
         """What is read of the ledger, in a thread."""
-        return await self._in_thread(read, is_long=False)
+        return await self.in_thread(read, is_long=False)
 
     async def require_ready(self) -> None:
         """Raises what keeps the ledger from being read now."""
         await self.look(_look)
 
-    async def _in_thread(self, run: Callable[[OpenLedger], Answer], *, is_long: bool) -> Answer:
+    async def in_thread(self, run: Callable[[OpenLedger], Answer], *, is_long: bool) -> Answer:
+        """Runs something on the ledger in a thread. Raises `HttpProblem` when too much waits, or it takes too long."""
         if self.running >= MAX_WAITING:
             raise HttpProblem(UNAVAILABLE, "unavailable", "Too many requests wait.", {"retry-after": "1"})
         pool, seconds = (self._long, LONG_SECONDS) if is_long else (self._short, SHORT_SECONDS)
@@ -128,6 +131,7 @@ class CallRunner:
             future.exception()  # whoever waited for it may be gone
 
     def _run(self, run: Callable[[OpenLedger], Answer], is_long: bool) -> Answer:
+        self._before()
         try:
             with self._ledger.use(is_long=is_long) as opened:
                 return run(opened)

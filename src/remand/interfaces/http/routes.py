@@ -160,7 +160,9 @@ def call_route(context: ServerContext) -> ASGIRouteHandler:
     return make_route("/api/calls", "POST", answer)
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], limit: int = MAX_BODY) -> bytes:
+async def read_body(
+    receive: Receive, headers: Mapping[str, str], limit: int = MAX_BODY, seconds: float = BODY_SECONDS
+) -> bytes:
     """The body of a request. Raises `HttpProblem` when it is too large, takes too long, or its sender is gone."""
     too_large = HttpProblem(413, "too_large", f"A request may have {limit} bytes.")
     length = headers.get("content-length", "")
@@ -168,7 +170,7 @@ async def read_body(receive: Receive, headers: Mapping[str, str], limit: int = M
         raise too_large
     parts, size = [], 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             while True:
                 message: Any = await receive()
                 if message["type"] == "http.disconnect":
@@ -181,7 +183,7 @@ async def read_body(receive: Receive, headers: Mapping[str, str], limit: int = M
                 if not message.get("more_body"):
                     return b"".join(parts)
     except TimeoutError:
-        raise HttpProblem(408, "too_slow", f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
+        raise HttpProblem(408, "too_slow", f"The body did not arrive within {seconds:.0f} s.") from None
 
 
 async def send_answer(send: Send, answer: HttpAnswer) -> None:

@@ -15,6 +15,7 @@ from remand.interfaces.cli.output import RawJson, Result, as_json
 from remand.interfaces.cli.serve import run_forwarded_call, serve_coordinator, serve_webhooks
 from remand.interfaces.http import server as http_server
 from remand.interfaces.http.authentication import AccessOptions
+from remand.interfaces.http.commits import base_refresh
 from remand.interfaces.http.ledgers import EmbeddedLedger
 from remand.wiring.coordinator import make_coordinator, make_identity_provider
 
@@ -58,6 +59,7 @@ def _serve_http(context: Context) -> Result:
         ),
         EmbeddedLedger(context.place),
         access_options(context),
+        base_refresh(context.place) if _is_for_a_team(options) else _keep_base,
     )
     with _coordinator_beside(context):
         _announce(context, {"url": server.url, "login_url": server.login_url, "store": options.store})
@@ -75,6 +77,15 @@ def access_options(context: Context) -> AccessOptions:
         calls_per_second=settings.calls_per_second,
         provider=make_identity_provider(settings.oidc),
     )
+
+
+def _is_for_a_team(options: Any) -> bool:
+    """True for a server of many machines. One for this machine alone leaves its remote alone."""
+    return bool(options.store != "sqlite" or options.tls_cert or options.behind_proxy)
+
+
+def _keep_base() -> None:
+    """Leaves the base as it is: whoever works here fetches it."""
 
 
 def require_private_connection(options: Any) -> None:

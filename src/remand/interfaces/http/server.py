@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Callable
 from ipaddress import ip_address
 from types import FrameType
 from urllib.parse import urlsplit
@@ -55,13 +56,14 @@ class ApiServer:
         options: ServerOptions,
         ledger: ServedLedger,
         access: AccessOptions = AccessOptions(),  # noqa: B008 - a frozen value
+        before: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises `EnvironmentFault` when the address cannot be listened on."""
+        """Raises `EnvironmentFault` when the address cannot be listened on. `before` is called before each call."""
         self._socket = _listen(options)
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if options.certificate else 'http'}://{shown}:{port}"
-        runner, metrics = CallRunner(ledger), Metrics()
+        runner, metrics = CallRunner(ledger, before), Metrics()
         authenticator = Authenticator(runner.look, _with_own_names(access, host, port))
         self.login_url = f"{self.url}{authenticator.make_log_in_path()}" if options.has_log_in_link else ""
         self._tracer = make_tracer(inherited_environment())

@@ -15,6 +15,7 @@ from remand.domain.access.tokens import (
     fold_tokens,
     parse_token_role,
     require_call,
+    require_held_task,
     token_caller,
     token_hash,
     token_text,
@@ -73,11 +74,23 @@ def refused_code(*given: object, **fields: object) -> str:
     return found.value.code
 
 
-def test_an_agent_may_call_what_its_socket_takes_and_upload_commits() -> None:
+def test_an_agent_may_call_what_its_socket_takes_and_upload_commits_and_have_its_hook_answered() -> None:
     assert {name for name, roles in CALLS.items() if TokenRole.AGENT in roles} == {
         *PERMITTED_COMMANDS,
-        "commit upload",
+        *("commit upload", "hook relay"),
     }
+
+
+@pytest.mark.parametrize(
+    "holder", [caller(TokenRole.AGENT), caller(TokenRole.HOST, "laptop", "Ann", "Fenster")]
+)
+def test_commits_are_taken_for_a_task_that_the_caller_holds_and_no_other(holder: Caller) -> None:
+    require_held_task(caller(TokenRole.USER), "T-1", "")
+    require_held_task(holder, "T-1", "Fenster")
+    for other in ("", "Somebody-else"):
+        with pytest.raises(Refused) as found:
+            require_held_task(holder, "T-1", other)
+        assert found.value.code == "not_yours"
 
 
 def test_a_worker_may_fetch_commits_and_ask_what_may_be_merged_and_nothing_else() -> None:

@@ -169,7 +169,7 @@ def _submit(context: Context) -> Result:
         agent=agent,
         handoff_id=_handoff(context),
         commit=context.commit(options.commit),
-        branch=options.branch or context.gateway.repository.branch(),
+        branch=options.branch or context.branch,
         is_branch_given=bool(options.branch),
         pr=options.pr,
     )

@@ -107,7 +107,7 @@ def _complete(context: Context) -> Result:
         handoff_id=options.handoff,
         agent=agent,
         commit=context.commit(options.commit),
-        branch=options.branch or context.gateway.repository.branch(),
+        branch=options.branch or context.branch,
         is_branch_given=bool(options.branch),
         pr=options.pr,
         result=require_json_object(result) if result else "",

@@ -1,0 +1,155 @@
+"""Commits over HTTP: a host offers what it submits and sends what the server lacks; workers and hosts take what they lack."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from typing import Literal
+from urllib.parse import parse_qs
+
+import msgspec
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Receive, Scope
+
+from remand.app.errors import UsageError
+from remand.app.settings import SettingsSource
+from remand.app.tasks.lookup import resolve_handoff_id, resolve_task_id, task_of_handoff
+from remand.config import inherited_environment
+from remand.domain.access.tokens import Caller, require_call, require_held_task
+from remand.domain.refusals import require_task
+from remand.domain.task import Task
+from remand.interfaces.http.authentication import request_facts
+from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route, read_body
+from remand.wiring.open_ledger import OpenLedger
+from remand.wiring.startup import LedgerLocation, repository, submissions
+
+UPLOAD, FETCH = "commit upload", "commit fetch"
+UPLOAD_SECONDS = 600.0
+MAX_UPLOADS = 4
+"""How many packs are received at a time: each is held in memory."""
+MAX_KNOWN = 50
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+class OfferedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A commit that a host is about to submit."""
+
+    commit: str
+    kind: Literal["task", "handoff"] = "task"
+    name: str = ""
+    """The task, or the handoff, by whatever name; empty for a commit that belongs to none."""
+    is_pushed: bool = False
+    """The host has put it on the project's remote."""
+
+
+_decode_offer = msgspec.json.Decoder(OfferedCommit).decode
+
+
+def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
+    """The routes by which commits come and go."""
+    room = asyncio.Semaphore(MAX_UPLOADS)
+
+    async def offer(scope: Scope, receive: Receive) -> HttpAnswer:
+        facts = request_facts(scope)
+        headers, caller = facts.headers, await context.authenticator.caller(facts)
+        require_call(caller, UPLOAD)
+        try:
+            offered = _decode_offer(await read_body(receive, headers))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise UsageError(f"The body does not fit: {error}.") from None
+        _require_id(offered.commit)
+        answered = await context.runner.in_thread(
+            lambda opened: _offer(opened, caller, offered), is_long=True
+        )
+        return HttpAnswer(200, msgspec.json.encode(answered))
+
+    async def upload(scope: Scope, receive: Receive) -> HttpAnswer:
+        facts = request_facts(scope)
+        headers, caller = facts.headers, await context.authenticator.caller(facts)
+        require_call(caller, UPLOAD)
+        name, commit, _ = _query(scope)
+        async with room:
+            pack = await read_body(receive, headers, submissions.MAX_PACK, UPLOAD_SECONDS)
+            await context.runner.in_thread(
+                lambda opened: _receive(opened, caller, name, commit, pack), is_long=True
+            )
+        return HttpAnswer(200, b'{"is_there": true}')
+
+    async def fetch(scope: Scope, _receive: Receive) -> HttpAnswer:
+        caller = await context.authenticator.caller(request_facts(scope))
+        require_call(caller, FETCH)
+        _, commit, known = _query(scope)
+        pack = await context.runner.in_thread(
+            lambda opened: submissions.pack_commit(opened.place, commit, known), is_long=True
+        )
+        return HttpAnswer(200, pack, media_type="application/octet-stream")
+
+    return [
+        make_route("/api/commits", "POST", offer),
+        make_route("/api/commits/upload", "POST", upload),
+        make_route("/api/commits/fetch", "GET", fetch),
+    ]
+
+
+def base_refresh(place: LedgerLocation) -> Callable[[], None]:
+    """What keeps the base branch of a server's clone young, for `CallRunner`."""
+    settings = SettingsSource(repository.GitRepository(place), place.root, place.common_dir)
+    return submissions.BaseFetcher(place, settings.base_branch, inherited_environment("REMAND_")).refresh
+
+
+def _query(scope: Scope) -> tuple[str, str, list[str]]:
+    """The task, the commit, and the commits that whoever asks has, out of an address."""
+    found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=MAX_KNOWN + 2)
+    known = found.get("known", [])
+    commit = found.get("commit", [""])[0]
+    for one in (commit, *known):
+        _require_id(one)
+    return found.get("task", [""])[0], commit, known
+
+
+def _require_id(commit: str) -> None:
+    if not _COMMIT.fullmatch(commit):
+        raise UsageError("Name each commit by its whole id.")
+
+
+def _offer(opened: OpenLedger, caller: Caller, offered: OfferedCommit) -> dict[str, object]:
+    """Whether the server has a commit, or has just fetched it; and what it has that a pack can leave out."""
+    task = _own_task(opened, caller, offered.kind, offered.name)
+    store, commit = _store(opened), offered.commit
+    is_there = store.has(commit) or (offered.is_pushed and not store.fetch(task.id if task else "", commit))
+    return {"task_id": task.id if task else "", "is_there": is_there, "known": _known_commits(opened, task)}
+
+
+def _receive(opened: OpenLedger, caller: Caller, name: str, commit: str, pack: bytes) -> None:
+    task = _own_task(opened, caller, "task", name)
+    _store(opened).receive(task.id if task else "", commit, pack, _known_commits(opened, task))
+
+
+def _own_task(opened: OpenLedger, caller: Caller, kind: str, name: str) -> Task | None:
+    """The task that commits are brought for; refuses one that is not the caller's."""
+    opened.ledger.refresh()
+    with opened.store.read() as view:
+        if kind == "handoff":
+            task_id = task_of_handoff(view, resolve_handoff_id(view, name))
+        else:
+            task_id = resolve_task_id(view, name) if name else ""
+        task = view.tasks.get(task_id) if task_id else None
+    if name:
+        task = require_task(task, name)
+    require_held_task(caller, task.id if task else "no task", task.claim.agent if task and task.claim else "")
+    return task
+
+
+def _known_commits(opened: OpenLedger, task: Task | None) -> list[str]:
+    """Commits that the server has and a host is likely to have, too."""
+    found = [opened.settings.rules().base]
+    if task is not None:
+        found += [task.claim.base if task.claim else "", task.submission.commit if task.submission else ""]
+    return [commit for commit in dict.fromkeys(found) if commit]
+
+
+def _store(opened: OpenLedger) -> submissions.SubmissionStore:
+    folder = os.path.join(opened.folders.own, "submissions")
+    return submissions.SubmissionStore(opened.place, folder, inherited_environment("REMAND_"))

@@ -1,0 +1,131 @@
+"""A team's server and its hosts, which share no disk: the same rules, text and exit codes as with a ledger of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.http_client import RunningServer, run_server
+from tests.integration.machine import Machine, Repository
+from tests.integration.server_hosts import ServerHost, user_token
+
+TEAM = """
+[team]
+members = [{name = "Ann", role = "agent"}, {name = "Bob", role = "agent"}, {name = "Lead", role = "lead"}]
+[gates.tests]
+command = ["sh", "-c", "! grep -q broken *.txt"]
+parser = "exit"
+[gates.integrity]
+enabled = false
+"""
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Repository]:
+    machine = Machine()
+    yield machine.repository(config=TEAM)
+    machine.close()
+
+
+@pytest.fixture(scope="module")
+def server(place: Repository) -> Iterator[RunningServer]:
+    with run_server(place) as started:
+        yield started
+
+
+@pytest.fixture
+def host(server: RunningServer, place: Repository) -> Iterator[ServerHost]:
+    made = ServerHost(place.path, server.address["url"], user_token(place))
+    yield made
+    made.close()
+
+
+def test_a_host_reads_and_changes_the_servers_ledger_and_has_none_itself(
+    host: ServerHost, place: Repository
+) -> None:
+    task = host.call("task", "add", "from afar").data["task_id"]
+    assert host.call("task", "show", task).data == place.ok("task", "show", task)
+    plain = host.machine.remand(host.clone.path, "task", "list")
+    assert plain.out == place.machine.remand(place.path, "task", "list").out
+    refused = host.call("task", "claim", task, "--agent", "Nobody Known")
+    assert (refused.code, "refused" in refused.data) == (1, True)
+    assert not (host.clone.path / ".got").exists()
+
+
+def test_a_commit_that_the_remote_does_not_take_is_uploaded_and_measured_on_the_server(
+    host: ServerHost, place: Repository
+) -> None:
+    host.machine.git(host.clone.path, "remote", "set-url", "--push", "origin", "/nowhere")
+    task = host.call("task", "add", "work").data["task_id"]
+    host.call("task", "claim", task, "--agent", "Ann")
+    broken = host.commit("work", "a.txt", "broken\n")
+    rejected = host.call("task", "submit", task, "--agent", "Ann", "--commit", "HEAD")
+    assert (rejected.code, rejected.data["refused"]) == (1, "gate_rejected"), rejected
+    good = host.commit("work", "a.txt", "sound\n")
+    submitted = host.call("task", "submit", task, "--agent", "Ann", "--commit", "HEAD")
+    assert (submitted.code, submitted.data["status"]) == (0, "provisional"), submitted
+    verdicts = place.ok("gate", "history", task)
+    assert [one["commit"] for one in verdicts] == [broken, good]
+    assert {one["base"] for one in verdicts} == {place.head("main")}
+    assert place.ok("task", "show", task)["branch"] == "work"
+    found = place.machine.git(place.path, "rev-parse", f"refs/remand/submitted/{task}")
+    assert found.strip() == good
+    assert "+sound" in host.machine.remand(host.clone.path, "review", "diff", task).out
+    approved = host.call("review", "approve", task, "--reviewer", "Lead", "--commit", "HEAD")
+    assert approved.data["status"] == "done", approved
+
+
+def test_a_commit_goes_through_the_projects_remote_where_it_may(host: ServerHost, place: Repository) -> None:
+    task = host.call("task", "add", "pushed").data["task_id"]
+    host.call("task", "claim", task, "--agent", "Ann")
+    commit = host.commit("pushed", "b.txt")
+    assert host.call("task", "submit", task, "--agent", "Ann", "--commit", commit).code == 0
+    # The clone's remote is the server's own repository here: the push itself has brought it.
+    found = place.machine.git(place.path, "rev-parse", f"refs/remand/submitted/{task}")
+    assert found.strip() == commit
+
+
+def test_a_stop_on_a_host_is_measured_by_the_server(host: ServerHost, place: Repository) -> None:
+    task = host.call("task", "add", "stops").data["task_id"]
+    host.call("task", "claim", task, "--agent", "Bob")
+    idle = host.stop(task, "Bob")
+    assert json.loads(idle.out)["decision"] == "block", idle
+    host.commit("stops", "c.txt", "broken\n")
+    rejected = json.loads(host.stop(task, "Bob").out)
+    assert "REJECTED: Quality gates failed" in rejected["reason"]
+    host.commit("stops", "c.txt", "sound\n")
+    passed = host.stop(task, "Bob")
+    assert '"block"' not in passed.out, passed
+    assert place.ok("task", "show", task)["status"] == "provisional"
+
+
+def test_a_stop_is_blocked_with_the_reason_while_the_server_is_away(host: ServerHost) -> None:
+    task = host.call("task", "add", "alone").data["task_id"]
+    host.call("task", "claim", task, "--agent", "Ann")
+    host.machine.environment |= {"REMAND_SERVER": "http://127.0.0.1:9", "REMAND_SERVER_WAIT": "0"}
+    answers = [json.loads(host.stop(task, "Ann").out) for _ in range(5)]
+    blocked = [one for one in answers if one.get("decision") == "block"]
+    assert 1 <= len(blocked) < 5
+    assert "the server is away" in blocked[0]["reason"]
+
+
+def test_a_claim_by_a_tool_of_a_session_is_noted_by_the_servers_word(host: ServerHost) -> None:
+    task = host.call("task", "add", "claimed in a session").data["task_id"]
+    claimed = host.call("task", "claim", task, "--agent", "Ann")
+    used = {
+        "session_id": "s-9",
+        "cwd": str(host.clone.path),
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": f"remand task claim {task} --agent Ann"},
+        "tool_response": {"stdout": claimed.out},
+    }
+    call = ("hook", "--host", "claude", "PostToolUse")
+    noted = host.machine.remand(host.clone.path, *call, stdin=json.dumps(used))
+    assert noted.code == 0, noted
+    stop = {"session_id": "s-9", "cwd": str(host.clone.path), "hook_event_name": "Stop"}
+    answer = host.machine.remand(host.clone.path, "hook", "--host", "claude", "Stop", stdin=json.dumps(stop))
+    assert json.loads(answer.out)["decision"] == "block", answer
+    assert task in answer.out or "commit" in answer.out
