@@ -332,7 +332,7 @@ class FactLookup:
 
     def _fresh_handoff(self, now: Instant) -> str:
         """A new handoff id that no handoff here has."""
-        while self._tx.names.find_task_id(name := ids.make_id("H", now, self._ids.hex())):
+        while not self._tx.names.is_new_handoff(name := ids.make_id("H", now, self._ids.hex())):
             continue
         return name
 

@@ -33,11 +33,20 @@ class RequestScope(NamedTuple):
     tasks: set[str]
     handoffs: set[str]
     is_linking: bool
+    claims: int
+    """How many want any task that is ready."""
 
 
 def request_scope(requests: Sequence[Request]) -> RequestScope:
     """What requests name. What else they rest on is locked when it is read."""
-    found = RequestScope(set(), set(), set(), is_linking=any(_links(one.command) for one in requests))
+    commands: list[c.Command] = [request.command for request in requests]
+    found = RequestScope(
+        set(),
+        set(),
+        set(),
+        is_linking=any(map(_links, commands)),
+        claims=sum(isinstance(one, c.ClaimTask | c.AssignTask) and not one.task_id for one in commands),
+    )
     for request in requests:
         command: c.Command = request.command
         found.names.update(_unique_names(request))
@@ -94,12 +103,13 @@ class SharedLedger(Ledger):
 
     def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
         """Locks all that the requests name, in one order, before anything is read."""
-        names, tasks, handoffs, is_linking = request_scope([request for request, _ in requests])
+        names, tasks, handoffs, is_linking, claims = request_scope([request for request, _ in requests])
         cast("SharedTransaction", tx).prepare(
             names,
             tasks | self._attempt.tasks,
             handoffs,
             is_linking=is_linking,
+            claims=claims,
             on_decided=self._attempt.on_decided,
         )
 

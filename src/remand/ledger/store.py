@@ -143,6 +143,9 @@ class NameTable(Protocol):
         They are spellings of one name, or names that look alike.
         """
 
+    def is_new_handoff(self, name: str) -> bool:
+        """True when no handoff has an id that was just made up; where that is found out later, the change fails then."""
+
 
 class ReadyQueue(Protocol):
     """The ready set: what can be claimed, what is due, and how many tasks there are."""
@@ -255,11 +258,12 @@ class SharedTransaction(Protocol):
         handoffs: Collection[str],
         *,
         is_linking: bool,
+        claims: int,
         on_decided: Callable[[], None],
     ) -> None:
         """Waits for whoever changes the same: what names stand for, tasks by id or alias, or by handoff, the graph.
 
-        `on_decided` is called once the change is written and its commit is all that is left: others may be decided then.
+        `claims` tells how many want any task that is ready. `on_decided` is called once the change is written and its commit is all that is left: others may be decided then.
         """
 
 

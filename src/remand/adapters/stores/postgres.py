@@ -17,6 +17,7 @@ from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores.postgres_tables import (
     NEW_HEAD,
     Connection,
+    KnownRows,
     OpenChange,
     PostgresStatements,
     PostgresTransaction,
@@ -57,8 +58,7 @@ class PostgresStore:
         self.url = url
         self._new_session = session
         self._own_key = own_key
-        self.local: dict[str, str] = {}
-        """What holds for this process alone."""
+        self.known = KnownRows()
         self._session = ""
         self._keeper: Connection | None = None
         """The connection whose lock keeps other processes from the session."""
@@ -82,7 +82,9 @@ class PostgresStore:
             connection.execute(own.SETTINGS)
         except psycopg.Error as error:
             raise self.fault(error) from error
-        connection.adapters.register_dumper(int, numeric.Int8Dumper)
+        connection.adapters.register_dumper(int, numeric.Int8BinaryDumper)
+        connection.adapters.register_dumper(str, string.StrBinaryDumper)
+        connection.adapters.register_dumper(bytes, string.BytesBinaryDumper)
         for loader in (string.TextLoader, string.TextBinaryLoader):
             connection.adapters.register_loader("json", loader)
         return connection
@@ -176,7 +178,8 @@ class PostgresStore:
         finally:
             if not is_begun:
                 self._write_lock.release()
-        statements = PostgresStatements(connection, self.local)
+        self.known.forget_old_names()
+        statements = PostgresStatements(connection, self.known)
         statements.change = OpenChange()
         return PostgresTransaction(statements, self._session, self._head)
 
@@ -217,6 +220,7 @@ class PostgresStore:
                 raise self.fault(error) from error
         else:
             self._give_back(connection)
+        transaction.keep_numbers()
         transaction.undos.clear()
 
     def take_back(self, transaction: PostgresTransaction) -> None:
@@ -271,7 +275,7 @@ class PostgresStore:
     def read(self) -> Iterator[Transaction]:
         """Opens a view of one moment."""
         with self._connection("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
-            yield PostgresTransaction(PostgresStatements(connection, self.local), self._session)
+            yield PostgresTransaction(PostgresStatements(connection, self.known), self._session)
 
     def note_progress(self, text: str) -> None:
         """Shows how far a long change has come, to the user."""

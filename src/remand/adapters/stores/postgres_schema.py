@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 
 from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_audit import DROP_GROUP, DROP_GROUP_TASKS
+from remand.adapters.stores.sqlite_events import ADD_GROUP_TASK
 
 SCHEMA_NAME = "remand"
 
@@ -170,8 +172,9 @@ _OWN: dict[str, str] = {
     sql.HANDED_IN: "SELECT state FROM task WHERE marks & 8 AND state #>> '{submission,commit}' = $1 "
     "OR marks & 16 AND (state ->> 'pr')::bigint = $2::bigint",
     sql.ADD_TASK: "INSERT INTO task(id, status, due_at, rank, line, barred, state, marks, at) "
-    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-    sql.CHANGE_TASK: "UPDATE task SET status = $2, due_at = $3, rank = $4, line = $5, barred = $6, state = $7, marks = $8, "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7::json, $8, $9)",
+    sql.BULK_TASK: sql.BULK_TASK.replace("?8", "?8::json"),
+    sql.CHANGE_TASK: "UPDATE task SET status = $2, due_at = $3, rank = $4, line = $5, barred = $6, state = $7::json, marks = $8, "
     "at = greatest(at, $9) WHERE id = $1",
 }
 """The statements that no rule of the dialect turns into PostgreSQL's."""
@@ -247,3 +250,51 @@ RESTART_NUMBERS = (
 LINE_OF = """
 SELECT line FROM event WHERE n = (SELECT (number << 40) | %s::bigint FROM session WHERE name = %s AND fork = 0)
 """
+HEAD_OF_QUEUE = "SELECT rank, line, barred FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT $1"
+POOL_OF_TASK = "SELECT line, barred FROM task WHERE id = $1"
+EVENTS_OF_TASKS = "SELECT subject, line FROM event WHERE subject = ANY ($1::text[]) AND subject != ''"
+GROUPS_OF_TASKS = """
+SELECT task, n, hash, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ANY ($1::text[])
+ORDER BY session, first
+"""
+GROUPS_AT = "SELECT n, line, doubt FROM signed_group WHERE n = ANY ($1::bigint[])"
+TASKS_OF_HANDOFFS = "SELECT id, task FROM handoff WHERE id = ANY ($1::text[])"
+LOCKS = frozenset(
+    {
+        LOCK_TASKS,
+        LOCK_TASK,
+        TRY_TASK,
+        LOCK_NAMES,
+        LATEST_CLOCK,
+        LOCK_READY,
+        TRY_READY,
+        TRY_DUE,
+        HEAD_OF_QUEUE,
+        POOL_OF_TASK,
+    }
+)
+"""The statements that new events make no difference to."""
+CHANGE_TASKS = """
+UPDATE task SET status = new.status, due_at = new.due_at, rank = new.rank, line = new.line, barred = new.barred,
+    state = new.state::json, marks = new.marks, at = greatest(task.at, new.at)
+FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::text[]
+) AS new(id, status, due_at, rank, line, barred, state, marks, at) WHERE task.id = new.id
+"""
+AT_ONCE = {
+    sql.ADD_EVENT: "INSERT INTO event SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) ON CONFLICT DO NOTHING",
+    sql.ADD_HANDOFF: "INSERT INTO handoff SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
+    sql.ADD_NAME: "INSERT INTO name SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
+    ADD_GROUP_TASK: "INSERT INTO group_task SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT DO NOTHING",
+}
+"""The statements that are run for many rows in one go, with a list of values for each column."""
+MISSING_CHANGES = frozenset({sql.ADD_MISSING, sql.DROP_MISSING, sql.DROP_MISSING_OF_SESSION})
+EVENT_CHANGES = frozenset({sql.CHANGE_EVENT, sql.DROP_EVENT, sql.DROP_LINE, DROP_GROUP, DROP_GROUP_TASKS})
+_READS_TASKS = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE) task\b|\btask\.")
+_UNCHANGED = frozenset({LOCK_TASKS, LOCK_TASK, TRY_TASK, sql.ADD_TASK})
+
+
+@lru_cache(maxsize=1024)
+def reads_tasks(statement: str) -> bool:
+    """True when the rows of tasks that a change has written make a difference to a statement."""
+    return statement not in _UNCHANGED and _READS_TASKS.search(statement) is not None

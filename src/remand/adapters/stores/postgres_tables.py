@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
@@ -14,58 +15,156 @@ from psycopg import errors
 from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite import SqliteTransaction
-from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteUnconfirmed
+from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteUnconfirmed, known_groups
 from remand.adapters.stores.sqlite_schema import Row, Statements
-from remand.adapters.stores.sqlite_tasks import SqliteDependencies, SqliteQueue, SqliteTasks
+from remand.adapters.stores.sqlite_tasks import SqliteDependencies, SqliteNames, SqliteQueue, SqliteTasks
 from remand.app.tasks import queue
-from remand.domain.access.team import Actor
+from remand.domain.access.team import Actor, name_key
+from remand.domain.events.log import VOIDS
 from remand.domain.instant import Instant
 from remand.domain.task import Task
-from remand.ledger.event_tables import EventEntry
+from remand.ledger.event_tables import EventEntry, SignedGroup
 from remand.ledger.store import LedgerHead
 
 _HEAD = LedgerHead.__struct_fields__
-_TASK_ROWS = frozenset({sql.ADD_TASK, sql.CHANGE_TASK})
 Connection = psycopg.Connection[tuple[Any, ...]]
+_NAMES_SECONDS = 5.0
+"""How long the names that others add may stay unseen."""
+_VALUES = "SELECT key, value FROM ledger UNION ALL SELECT ' missing', (SELECT 1 FROM missing LIMIT 1)::text"
+_BESIDE_EVENTS = sql.BESIDE_EVENTS | own.LOCKS
+
+
+class KnownRows:
+    """What a process remembers between changes of what hardly changes."""
+
+    def __init__(self) -> None:
+        self.writer = ""
+        """The key that signs here, while the base does not trust it."""
+        self.sessions: dict[tuple[str, int], int] = {}
+        self.names: dict[str, list[str]] = {}
+        self._read_at = 0.0
+
+    def forget_old_names(self) -> None:
+        """Has names read again from time to time: other processes add some."""
+        if time.monotonic() - self._read_at > _NAMES_SECONDS:
+            self.names, self._read_at = {}, time.monotonic()
 
 
 class OpenChange:
-    """What a change has locked and read ahead, and how late its events are."""
+    """What a change has locked and read ahead, what it has not written yet, and how late its events are."""
 
     def __init__(self) -> None:
         self.locked: dict[str, str | None] = {}
         """The tasks that are locked, with their states until these were read; empty for those that do not exist."""
+        self.highest = ""
+        """The last of them by id."""
         self.clock: Instant = ""
         """The time of the last event of anything that was read."""
         self.latest: Instant = ""
         """The time of the last event of the change itself."""
         self.has_graph = False
+        self.claims = 1
+        """How many of its requests want any task that is ready."""
+        self.reserved: dict[str, queue.AgentPool] = {}
+        """Tasks that are ready, and locked for these, in the queue's order."""
+        self.rows: dict[str, Row] = {}
+        """The rows of tasks that are to be written, by id."""
+        self.new_handoffs: set[str] = set()
+        """The ids that were made up for handoffs."""
+        self.lines: dict[str, list[bytes]] = {}
+        """The events of tasks, read for all that are locked at once."""
+        self.groups: dict[str, list[Row]] = {}
+        self.group_rows: dict[int, list[Row]] = {}
 
 
 class PostgresStatements(Statements):
-    """A connection that is given the embedded ledger's statements, and runs them in PostgreSQL's dialect."""
+    """A connection that is given the embedded ledger's statements, and runs them in PostgreSQL's dialect.
 
-    def __init__(self, connection: Connection, local: dict[str, str]) -> None:
+    The rows of tasks that a change writes wait until something is asked that they make a difference to, or it ends.
+    """
+
+    def __init__(self, connection: Connection, known: KnownRows) -> None:
         self.connection = connection
         self._cursor = psycopg.RawCursor(connection)
         self._execute_raw = self._cursor.execute
         self.keep_waiting: Callable[[], None] | None = None
         self.change: OpenChange | None = None
         """What the open change has locked; None in a view, which locks nothing."""
-        self.local = local
-        """What holds for this process alone."""
+        self.known = known
+        self._values: dict[str, str] | None = None
 
     def _execute(self, statement: str, values: Row) -> Any:
-        if self.keep_waiting is not None and statement not in sql.BESIDE_EVENTS:
+        if self.keep_waiting is not None and statement not in _BESIDE_EVENTS:
             self.settle()
-        if statement in _TASK_ROWS:
-            values = (*values, self.change.latest if self.change else "")
+        if self.change is not None:
+            if statement == sql.CHANGE_TASK:
+                self._note_row(self.change, values)
+                return None
+            if self.change.rows and own.reads_tasks(statement):
+                self.write_tasks()
+            if statement == sql.ADD_TASK:
+                self.change.reserved.clear()
+                values = (*values, self.change.latest)
+        elif statement in (sql.ADD_TASK, sql.CHANGE_TASK):
+            values = (*values, "")
         return self._execute_raw(own.translate(statement), values, binary=True)
 
+    def _note_row(self, change: OpenChange, values: Row) -> None:
+        """Has a task's row written later. A task that can be claimed may come before those that are reserved."""
+        change.rows[values[0]] = (*values, change.latest)
+        change.reserved.pop(values[0], None)
+        if values[3] is not None:
+            change.reserved.clear()
+
+    def write_tasks(self) -> None:
+        """Writes the rows of tasks that wait."""
+        if self.change is not None and self.change.rows:
+            rows, self.change.rows = self.change.rows, {}
+            self._execute_raw(own.CHANGE_TASKS, [list(column) for column in zip(*rows.values(), strict=True)])
+
+    def settle(self) -> None:
+        super().settle()
+        self.write_tasks()
+
     def run_many(self, statement: str, rows: Iterable[Row]) -> None:
-        if self.keep_waiting is not None and statement not in sql.BESIDE_EVENTS:
+        if self.keep_waiting is not None and statement not in _BESIDE_EVENTS:
             self.settle()
-        self._cursor.executemany(own.translate(statement), rows)
+        self._forget(statement)
+        at_once = own.AT_ONCE.get(statement)
+        if at_once is None:
+            self._cursor.executemany(own.translate(statement), rows)
+            return
+        rows = list(rows)
+        if rows:
+            found = self._execute_raw(at_once, [list(column) for column in zip(*rows, strict=True)])
+            is_new = self.change is not None and statement == sql.ADD_HANDOFF
+            if is_new and found.rowcount < len(rows) and self._has_old(rows):
+                raise TasksTaken(set())
+
+    def _has_old(self, handoffs: Sequence[Row]) -> bool:
+        """True when an id that was made up for a handoff here is another's."""
+        new = [row for row in handoffs if self.change and row[0] in self.change.new_handoffs]
+        kept: dict[str, str] = dict(self.all(own.TASKS_OF_HANDOFFS, ([row[0] for row in new],)))
+        return any(kept.get(name) != task for name, task in new)
+
+    def value(self, statement: str, values: Row = ()) -> Any:
+        """The first value. What the ledger remembers of itself is read at once."""
+        if statement not in (sql.GET_VALUE, sql.HAS_MISSING):
+            return super().value(statement, values)
+        if self._values is None:
+            self._values = dict(self._execute_raw(_VALUES).fetchall())
+        return self._values.get(values[0]) if values else self._values[" missing"]
+
+    def run(self, statement: str, values: Row = ()) -> None:
+        self._forget(statement)
+        super().run(statement, values)
+
+    def _forget(self, statement: str) -> None:
+        """Forgets what was read ahead and is changed now."""
+        if statement == sql.PUT_VALUE or statement in own.MISSING_CHANGES:
+            self._values = None
+        if self.change is not None and statement in own.EVENT_CHANGES:
+            self.change.lines, self.change.groups, self.change.group_rows = {}, {}, {}
 
     def try_change(self, statement: str, values: Row = ()) -> bool:
         return bool(self._execute(statement, values).rowcount)
@@ -85,7 +184,7 @@ class PostgresStatements(Statements):
         Whoever holds tasks waits for none that comes before them by id, so that no two wait for each other: it gives
         all back, and begins again with all of them.
         """
-        is_in_order = not change.locked or task_id > max(change.locked)
+        is_in_order = task_id > change.highest
         try:
             found = self.row(own.LOCK_TASK if is_in_order else own.TRY_TASK, (task_id,))
         except errors.LockNotAvailable as error:
@@ -96,6 +195,7 @@ class PostgresStatements(Statements):
         """Keeps the state of a task that was just locked, and lets the clock follow its last event."""
         task_id, state, at = row
         change.locked.setdefault(task_id, state)
+        change.highest = max(change.highest, task_id)
         change.clock = max(change.clock, at)
 
     def lock_graph(self) -> None:
@@ -116,10 +216,93 @@ class PostgresEvents(SqliteEvents):
 
     statements: PostgresStatements
 
+    def __init__(self, statements: Statements) -> None:
+        super().__init__(statements)
+        self._numbers = self.statements.known.sessions.copy()
+
     def add(self, entries: Sequence[EventEntry]) -> None:
         if (change := self.statements.change) is not None and entries:
             change.latest = max(change.latest, *(entry.event.ts for entry in entries))
+            for entry in entries:
+                change.lines.pop(entry.subject, None)
         super().add(entries)
+
+    def of_task(self, task_id: str) -> list[bytes]:
+        change = self.statements.change
+        if change is None or self.statements.keep_waiting is not None:
+            return super().of_task(task_id)
+        if task_id not in change.lines:
+            names = [name for name in {task_id, VOIDS, *change.locked} if name not in change.lines]
+            change.lines |= {name: [] for name in names}
+            for subject, line in self._db.all(own.EVENTS_OF_TASKS, (names,)):
+                change.lines[subject].append(line)
+        return change.lines[task_id]
+
+    def keep_numbers(self) -> None:
+        """Remembers the sessions' numbers for other changes: they were committed."""
+        self.statements.known.sessions |= self._numbers
+
+
+class PostgresGroups(SqliteGroups):
+    """The signed groups. Those of all tasks that are locked are read at once."""
+
+    statements: PostgresStatements
+
+    def add(self, groups: Iterable[SignedGroup]) -> None:
+        if (change := self.statements.change) is not None:
+            change.groups.clear()
+        super().add(groups)
+
+    def rows_of_task(self, task_id: str) -> list[Row]:
+        change = self.statements.change
+        if change is None:
+            return super().rows_of_task(task_id)
+        if task_id not in change.groups:
+            names = [name for name in {task_id, VOIDS, *change.locked} if name not in change.groups]
+            change.groups |= {name: [] for name in names}
+            for name, *row in self._db.all(own.GROUPS_OF_TASKS, (names,)):
+                change.groups[name].append(tuple(row))
+        return change.groups[task_id]
+
+    def group_rows(self, n: int) -> list[Row]:
+        change = self.statements.change
+        if change is None:
+            return super().group_rows(n)
+        if n not in change.group_rows:
+            numbers = {
+                row[0] for rows in change.groups.values() for row in rows if row[1] not in known_groups
+            }
+            rows = self._db.all(own.GROUPS_AT, (list(numbers | {n}),))
+            change.group_rows |= {number: [(line, doubt)] for number, line, doubt in rows}
+        return change.group_rows.pop(n, [])
+
+
+class PostgresNames(SqliteNames):
+    """Tasks and people by other names. A process remembers people for a while."""
+
+    statements: PostgresStatements
+    _has_new = False
+
+    def names_with_key(self, key: str) -> list[str]:
+        known = self.statements.known.names
+        found = known.get(key) or super().names_with_key(key)
+        if found and not self._has_new:
+            known[key] = found
+        return found
+
+    def note(self, names: Iterable[str]) -> None:
+        new = [name for name in names if name and name not in self.names_with_key(name_key(name))]
+        if new:
+            self._has_new = True
+            self.statements.known.names.clear()
+            super().note(new)
+
+    def is_new_handoff(self, name: str) -> bool:
+        """Takes it for new, and finds out when it is written."""
+        if self.statements.change is None:
+            return super().is_new_handoff(name)
+        self.statements.change.new_handoffs.add(name)
+        return True
 
 
 class PostgresUnconfirmed(SqliteUnconfirmed):
@@ -129,11 +312,11 @@ class PostgresUnconfirmed(SqliteUnconfirmed):
 
     @property
     def writer(self) -> str:
-        return self.statements.local.get("writer", "")
+        return self.statements.known.writer
 
     @writer.setter
     def writer(self, key: str) -> None:
-        self.statements.local["writer"] = key
+        self.statements.known.writer = key
 
 
 class PostgresDependencies(SqliteDependencies):
@@ -174,6 +357,10 @@ class PostgresTasks(SqliteTasks):
         self._db.run(own.RESTART_NUMBERS)
 
 
+_AHEAD = 32
+"""How many tasks more are looked at than are wanted: some may suit others, or be locked."""
+
+
 class PostgresQueue(SqliteQueue):
     """The ready set. Claims take what nobody holds, and wait for others only before they say that there is nothing."""
 
@@ -183,23 +370,42 @@ class PostgresQueue(SqliteQueue):
         change = self.statements.change
         if change is None:
             return super().next(agent, has_team=has_team)
-        for statement in (own.TRY_READY, own.LOCK_READY):
-            while found := self._suitable(agent, has_team):
-                for row in self._db.all(statement, (found, 1)):
-                    self.statements.note_locked(change, row)
-                    return str(row[0])
-                if statement == own.TRY_READY:
-                    break
+        found = self._take_reserved(change, agent, has_team)
+        if not found and self._reserve(change, agent, has_team):
+            found = self._take_reserved(change, agent, has_team)
+        return found
+
+    def _take_reserved(self, change: OpenChange, agent: Actor, has_team: bool) -> str:
+        for name, pool in change.reserved.items():
+            if queue.is_suitable(pool, agent, has_team):
+                del change.reserved[name]
+                return name
         return ""
 
-    def _suitable(self, agent: Actor, has_team: bool) -> list[str]:
+    def _reserve(self, change: OpenChange, agent: Actor, has_team: bool) -> bool:
+        """Locks tasks that suit an agent for all who want one; False when there is none, after others were waited for."""
+        for statement in (own.TRY_READY, own.LOCK_READY):
+            while found := self._suitable(change, agent, has_team):
+                count = change.claims if statement == own.TRY_READY else 1
+                rows = self._db.all(statement, (list(found), count))
+                change.claims = max(1, change.claims - len(rows))
+                for row in rows:
+                    self.statements.note_locked(change, row)
+                    change.reserved[row[0]] = found[row[0]]
+                if rows:
+                    return True
+                if statement == own.TRY_READY:
+                    break
+        return False
+
+    def _suitable(self, change: OpenChange, agent: Actor, has_team: bool) -> dict[str, queue.AgentPool]:
         """The first ready tasks that suit an agent, locked by others or not."""
-        found = [
-            queue.task_of_rank(rank)
-            for rank, line, barred in self._db.rows(sql.HEAD_OF_QUEUE)
-            if queue.is_suitable(queue.AgentPool(line, barred), agent, has_team)
-        ]
-        return found or [name for name in (super().next(agent, has_team=has_team),) if name]
+        rows = self._db.all(own.HEAD_OF_QUEUE, (_AHEAD + change.claims,))
+        pools = {queue.task_of_rank(rank): queue.AgentPool(line, barred) for rank, line, barred in rows}
+        found = {name: pool for name, pool in pools.items() if queue.is_suitable(pool, agent, has_team)}
+        if not found and (name := super().next(agent, has_team=has_team)):
+            found[name] = queue.AgentPool(*self._db.row(own.POOL_OF_TASK, (name,)) or ("", ""))
+        return found
 
     def due(self, now: Instant) -> list[str]:
         change = self.statements.change
@@ -214,7 +420,8 @@ class PostgresQueue(SqliteQueue):
 class PostgresTransaction(SqliteTransaction):
     """One change, or one view, of the ledger. Its head is that of one session."""
 
-    events_kind, unconfirmed_kind = PostgresEvents, PostgresUnconfirmed
+    events_kind, groups_kind, names_kind = PostgresEvents, PostgresGroups, PostgresNames
+    unconfirmed_kind = PostgresUnconfirmed
     tasks_kind, dependencies_kind, queue_kind = PostgresTasks, PostgresDependencies, PostgresQueue
 
     def __init__(self, statements: PostgresStatements, session: str, head: LedgerHead | None = None) -> None:
@@ -247,6 +454,7 @@ class PostgresTransaction(SqliteTransaction):
         handoffs: Collection[str],
         *,
         is_linking: bool,
+        claims: int,
         on_decided: Callable[[], None],
     ) -> None:
         """Waits for those who write the same names or tasks, all in one order, and locks them."""
@@ -254,13 +462,18 @@ class PostgresTransaction(SqliteTransaction):
         db = self.statements
         change = db.change = db.change or OpenChange()
         numbers = sorted(map(number_of_name, names))
-        change.has_graph = is_linking
+        change.has_graph, change.claims = is_linking, max(1, claims)
         if numbers or is_linking:
             db.lock_names([*([own.LOCK_OF_GRAPH] if is_linking else ()), *numbers])
         if tasks or handoffs:
             found = (list(tasks), list(handoffs), [name for name in tasks if "#" in name])
             for row in db.all(own.LOCK_TASKS, found):
                 db.note_locked(change, row)
+
+    def keep_numbers(self) -> None:
+        """Remembers the numbers of sessions: the change was committed."""
+        if isinstance(self.events, PostgresEvents):
+            self.events.keep_numbers()
 
     @property
     def has_events(self) -> bool:
@@ -276,7 +489,7 @@ class PostgresTransaction(SqliteTransaction):
             self.head = replace(self._head, changed=self._head.changed + 1)
 
     def flush(self) -> None:
-        self._db.settle()
+        self.statements.settle()
         before, head = self._before, self._head
         if not self._changed or head is None or before is None:
             return

@@ -55,7 +55,7 @@ class PostgresView(LedgerView):
         return super().unseen_counts(now)
 
     def untrusted_writer(self) -> str:
-        return self._store.local.get("writer", "")
+        return self._store.known.writer
 
     def short_names(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
         self._copy(_WITH_END, ([name[-4:] for name in ids],))

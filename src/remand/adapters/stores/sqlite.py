@@ -217,7 +217,8 @@ _HEAD = LedgerHead.__struct_fields__
 class SqliteTransaction:
     """One change, or one view, of the ledger."""
 
-    events_kind, groups_kind, unconfirmed_kind = SqliteEvents, SqliteGroups, SqliteUnconfirmed
+    events_kind, groups_kind, names_kind = SqliteEvents, SqliteGroups, SqliteNames
+    unconfirmed_kind = SqliteUnconfirmed
     tasks_kind, dependencies_kind, queue_kind = SqliteTasks, SqliteDependencies, SqliteQueue
     """The tables that another store has classes of its own for."""
 
@@ -225,7 +226,7 @@ class SqliteTransaction:
         self._db = statements
         self.undos: list[Callable[[], None]] = []
         events, groups = self.events_kind(statements), self.groups_kind(statements)
-        names = SqliteNames(statements, events.new_handoffs)
+        names = self.names_kind(statements, events.new_handoffs)
         dependencies = self.dependencies_kind(statements)
         self.rejected: port.RejectedTaskTable = (rejected := SqliteRejected(statements))
         tasks = self.tasks_kind(statements, names, dependencies, rejected)

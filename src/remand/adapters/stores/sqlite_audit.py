@@ -23,10 +23,10 @@ from remand.ledger.traces import Trace
 _NUMBERED_GROUPS = "SELECT n, line FROM signed_group"
 _GROUP_ROWS = "SELECT n, session, first, last, hash, line FROM signed_group"
 _GROUP_PLACES = "SELECT session, first, last, line FROM signed_group"
-_DROP_GROUP = "DELETE FROM signed_group WHERE n = ?"
+DROP_GROUP = "DELETE FROM signed_group WHERE n = ?"
 _GROUPS_BY_TASK = "SELECT task, line FROM group_task LEFT JOIN signed_group USING (n)"
 _GROUP_TASKS = "SELECT task, n FROM group_task"
-_DROP_GROUP_TASKS = "DELETE FROM group_task"
+DROP_GROUP_TASKS = "DELETE FROM group_task"
 
 
 class SqliteAudit(Table):
@@ -104,8 +104,8 @@ class SqliteAudit(Table):
     def reindex_groups(self) -> None:
         """Finds out anew which groups name which task. Rows that are not as they were written are dropped."""
         damaged = [n for n, *row in self._db.rows(_GROUP_ROWS) if not _is_as_written(*row)]
-        self._db.run_many(_DROP_GROUP, ((n,) for n in damaged))
-        self._db.run(_DROP_GROUP_TASKS)
+        self._db.run_many(DROP_GROUP, ((n,) for n in damaged))
+        self._db.run(DROP_GROUP_TASKS)
         self._db.run_many(ADD_GROUP_TASK, list(self._expected_group_tasks()))
 
     def _expected_group_tasks(self) -> Iterator[Row]:

@@ -71,7 +71,7 @@ WHERE session = ? AND doubt = '' AND typeof(first) = 'integer' AND typeof(last) 
 """
 
 
-_known_groups: dict[bytes, tuple[EventGroup, bytes]] = {}
+known_groups: dict[bytes, tuple[EventGroup, bytes]] = {}
 """Large groups by the hashes of their lines, with these: one is read for each of its tasks."""
 
 
@@ -104,23 +104,31 @@ class SqliteGroups(Table):
         self._db.run_many(ADD_GROUP_TASK, tasks)
 
     def of_task(self, task_id: str) -> list[SignedGroup]:
-        rows = self._db.all(_GROUPS_OF_TASK, (task_id,))
+        rows = self.rows_of_task(task_id)
         found = ((self._known_group(n, digest), doubt) for n, digest, doubt in rows)
         return [SignedGroup(group[0], group[1], _as_group_doubt(doubt)) for group, doubt in found if group]
+
+    def rows_of_task(self, task_id: str) -> list[Row]:
+        """Number, hash and doubt of the groups that name a task."""
+        return self._db.all(_GROUPS_OF_TASK, (task_id,))
+
+    def group_rows(self, n: int) -> list[Row]:
+        """Line and doubt of a group by its number."""
+        return self._db.all(_GROUP_AT, (n,))
 
     def _known_group(self, n: int, digest: bytes) -> tuple[EventGroup, bytes] | None:
         """A group by its number, from memory if it was read before and is large.
 
         None when its line was damaged: it covers nothing.
         """
-        known = _known_groups.get(digest)
+        known = known_groups.get(digest)
         if known is None:
-            read = next(_groups(self._db.all(_GROUP_AT, (n,))), None)
+            read = next(_groups(self.group_rows(n)), None)
             known = read[:2] if read else None
             if known and len(known[0].events) > _LARGE_GROUP:
-                if len(_known_groups) >= _MOST_KNOWN:
-                    _known_groups.clear()
-                _known_groups[digest] = known
+                if len(known_groups) >= _MOST_KNOWN:
+                    known_groups.clear()
+                known_groups[digest] = known
         return known
 
     def doubts(self, groups: Iterable[tuple[EventGroup, bytes]]) -> dict[EventGroup, Doubt]:

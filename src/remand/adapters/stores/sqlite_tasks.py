@@ -77,6 +77,9 @@ class SqliteNames(Table):
                 self._db.run_many(sql.ADD_NAME, ((key, name) for key in lookup_keys(name)))
                 self._with_key.clear()
 
+    def is_new_handoff(self, name: str) -> bool:
+        return not self.find_task_id(name)
+
     def forget_names(self) -> None:
         """Has the names read again: the table was emptied."""
         self._with_key.clear()
