@@ -6,8 +6,11 @@ import os
 import subprocess
 from uuid import uuid4
 
+import pytest
+
 from remand.testing import postgres
 from tests.integration.machine import PATIENCE, Machine, Repository
+from tests.integration.test_key_lifecycle import key_of
 
 CONFIG = '[project]\nid = "0123456789abcdef"\n\n[gates]\n'
 
@@ -57,3 +60,31 @@ def test_a_dump_of_the_database_is_enough(machine: Machine, database: str) -> No
     approved = repository.ok("review", "approve", task, "--commit", commit, env=restored)
     assert approved["status"] == "done"
     assert repository.ok("log", "verify", env=restored)["ok"]
+
+
+@pytest.mark.more
+def test_the_published_log_is_enough(machine: Machine, database: str) -> None:
+    """A machine that has a clone and nothing else brings the ledger back, into an empty database."""
+    repository = machine.repository()
+    repository.configure(
+        f'[project]\nid = "0123456789abcdef"\n\n[keys]\ntrusted = ["{key_of(machine)}"]\n\n[gates]\n'
+    )
+    store = {"REMAND_STORE": database}
+    task = worked_on(repository, store)
+    repository.ok("log", "publish", env=store)
+    before = repository.ok("log", "digest", env=store)
+
+    other = Machine()
+    try:
+        clone = other.clone(repository, "clone")
+        clone.git("fetch", "-q", "origin", "roof:roof")
+        assert clone.ok("log", "digest") == before
+        restored = {"REMAND_STORE": new_database(database)}
+        moved = clone.call("log", "move", "--to", restored["REMAND_STORE"])
+        assert moved.code == 0, moved
+        after = clone.call("log", "digest", env=restored).data
+        assert (moved.data["old_digest"], after["events"]) == (after["digest"], before["events"] + 2)
+        shown = clone.call("task", "show", task, env=restored)
+        assert (shown.data["status"], shown.data["submission"]["agent"]) == ("provisional", "Alice")
+    finally:
+        other.close()
