@@ -21,6 +21,7 @@ LAZY_MODULES = frozenset(
         "adapters.gates": "background_runs",
         "adapters.git": "checkouts commits event_publisher mirror repository snapshots submissions",
         "adapters.hosts": "checks claude codex codex_settings copilot cursor gemini installation launch openhands qwen",
+        "adapters.jobs": "embedded_jobs procrastinate_jobs",
         "adapters.journal": "reader solo_sessions writer",
         "adapters.notices": "addresses channels",
         "adapters.parsers": "cargo coverage_reports go linters registry suite_reports",

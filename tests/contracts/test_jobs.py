@@ -30,7 +30,7 @@ from remand.testing.job_contract import (  # noqa: E402 - only now are asserts e
     run_once,
 )
 
-TIMES = JobTimes(heartbeat=0.2, dead=1.0, sweep=0.2, poll=0.1)
+TIMES = JobTimes.of(1.0)
 
 
 class TestEmbeddedJobs(JobContract):

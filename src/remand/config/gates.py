@@ -85,19 +85,17 @@ def _gate(name: str, row: dict[str, Any]) -> Gate:
         required=flag(row.get("required", True), f"{where}required"),
         prepare=_prepare(row["prepare"], f"{where}prepare") if "prepare" in row else None,
         retries=count(row.get("retries", 0), f"{where}retries", least=0, most=5),
-        labels=parse_labels(texts(row.get("labels", []), f"{where}labels"), f"{where}labels"),
+        labels=parse_labels(texts(row.get("labels", []), f"{where}labels"), f"{NAME}: `{where}labels`"),
     )
 
 
-def parse_labels(words: tuple[str, ...], key: str) -> tuple[str, ...]:
-    """Labels of workers, in their order and each once."""
+def parse_labels(words: tuple[str, ...], place: str) -> tuple[str, ...]:
+    """Labels of workers, in their order and each once; `place` says where they stand."""
     bad = next((word for word in words if not _LABEL.fullmatch(word)), None)
     if bad is not None:
-        raise ConfigError(
-            f"{NAME}: `{key}` holds {bad!r}; use up to 32 small letters, digits, -, _ or . each."
-        )
+        raise ConfigError(f"{place} holds {bad!r}; use up to 32 small letters, digits, -, _ or . each.")
     if len(set(words)) > MAX_LABELS:
-        raise ConfigError(f"{NAME}: `{key}` has {len(set(words))} labels; keep at most {MAX_LABELS}.")
+        raise ConfigError(f"{place} has {len(set(words))} labels; keep at most {MAX_LABELS}.")
     return tuple(sorted(set(words)))
 
 

@@ -10,15 +10,19 @@ from remand.adapters.gates.results import FileCache, FileReports
 from remand.adapters.gates.tools import SystemTools, UserRegistries
 from remand.adapters.git import checkouts, commits
 from remand.adapters.git import mirror as git_mirror
+from remand.adapters.jobs import embedded_jobs, procrastinate_jobs
 from remand.adapters.journal import reader
 from remand.adapters.journal.writer import Sessions
 from remand.adapters.parsers import registry
 from remand.adapters.sandbox import sandboxes
+from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system import web_pages
+from remand.adapters.system.clock import RandomIds
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.app import rejection_facts
 from remand.app.gates import runner
 from remand.app.gates.gates import Gates
+from remand.app.gates.jobs import DEAD_SECONDS, GATE_RUN, JobQueue
 from remand.app.gates.ports import GateEnvironment
 from remand.domain.gate.gate import GatePolicy
 from remand.domain.task import Task
@@ -40,6 +44,17 @@ def make_gates(opened: OpenLedger) -> Gates:
         mirror=lambda: _make_mirror(opened),
         runs=lambda: background_runs.BackgroundRuns(folders.gate_runs),
         environment=lambda gates: _make_environment(opened, gates),
+        queue=None if isinstance(opened.store, SqliteStore) else lambda: job_queue(opened),
+        new_key=RandomIds().hex,
+    )
+
+
+def job_queue(opened: OpenLedger, dead: float = DEAD_SECONDS) -> JobQueue:
+    """The jobs of a ledger: in its database, or in this process. A worker is taken for dead after so many seconds."""
+    if isinstance(opened.store, SqliteStore):
+        return embedded_jobs.EmbeddedJobs()
+    return procrastinate_jobs.ProcrastinateJobs(
+        opened.store.url, (GATE_RUN,), procrastinate_jobs.JobTimes.of(dead)
     )
 
 

@@ -28,12 +28,11 @@ from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from procrastinate.schema import SchemaManager, migrations_path
 from procrastinate.worker import Worker
 
-from remand.app.errors import EnvironmentFault, RemandError
+from remand.app.errors import EnvironmentFault, RemandError, StoreAway
 from remand.app.gates.jobs import Chore, JobHandler, JobState, JobTaken, QueuedJob, WorkerTerms, can_take
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 
-CHORES = "chores"
 MAX_LABELS = 8
 """A worker listens to a queue for each set of its labels."""
 KEPT_HOURS = 24
@@ -87,26 +86,30 @@ WHERE last_heartbeat >= now() - make_interval(secs => %s)
 class JobTimes(NamedTuple):
     """How often a worker shows that it is there, and after how many seconds it is taken for dead."""
 
-    heartbeat: float = 5.0
-    dead: float = 30.0
-    sweep: float = 5.0
-    poll: float = 2.0
+    heartbeat: float
+    dead: float
+    sweep: float
+    poll: float
 
-
-TIMES = JobTimes()
+    @classmethod
+    def of(cls, dead: float) -> JobTimes:
+        """Several heartbeats in the time after which a worker is taken for dead."""
+        return cls(heartbeat=dead / 6, dead=dead, sweep=dead / 6, poll=min(2.0, dead / 6))
 
 
 class ProcrastinateJobs:
     """The jobs of a ledger on PostgreSQL; its tables are made when it is opened for the first time."""
 
-    def __init__(self, address: str, kinds: Sequence[str], times: JobTimes = TIMES) -> None:
+    def __init__(self, address: str, kinds: Sequence[str], times: JobTimes) -> None:
         self._address = address
         self._kinds = tuple(kinds)
         self._times = times
+        self._lock = threading.Lock()
+        self._connection: psycopg.Connection | None = None
         try:
             _apply_schema(address)
         except psycopg.Error as error:
-            raise EnvironmentFault(f"PostgreSQL cannot be reached: {error}") from None
+            raise StoreAway(f"PostgreSQL cannot be reached: {error}") from None
 
     def add(self, job: QueuedJob) -> None:
         if self.state(job.key) in (JobState.WAITING, JobState.RUNNING):
@@ -123,7 +126,7 @@ class ProcrastinateJobs:
             with psycopg.connect(self._address) as connection:
                 JobManager(procrastinate.SyncPsycopgConnector()).defer_job(stored, connection)
         except (exceptions.ConnectorException, psycopg.Error) as error:
-            raise EnvironmentFault(f"The job could not be queued: {error}") from None
+            raise StoreAway(f"The job could not be queued: {error}") from None
 
     def state(self, name: str) -> JobState | None:
         rows = self._read(_STATE, {"name": name})
@@ -154,11 +157,16 @@ class ProcrastinateJobs:
         asyncio.run(_Session(self._address, self._times, terms).run())
 
     def _read(self, query: str, arguments: Any) -> list[Any]:
-        try:
-            with psycopg.connect(self._address, autocommit=True) as connection:
-                return connection.execute(query.encode(), arguments).fetchall()
-        except psycopg.Error as error:
-            raise EnvironmentFault(f"The queue of jobs cannot be read: {error}") from None
+        """Rows, over one connection that is kept; one that was cut is made again."""
+        with self._lock:
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = psycopg.connect(self._address, autocommit=True)
+                return self._connection.execute(query.encode(), arguments).fetchall()
+            except psycopg.Error as error:
+                if self._connection is not None:
+                    self._connection.close()
+                raise StoreAway(f"The queue of jobs cannot be read: {error}") from None
 
 
 def require_few(labels: Sequence[str]) -> None:
@@ -251,7 +259,7 @@ class _Session:
             await self._sweep(app)
             workers = [self._make_worker(app, queue_names(self._terms.labels))]
             if self._terms.chores and not self._terms.is_once:
-                workers.append(self._make_worker(app, [CHORES]))
+                workers.append(self._make_worker(app, [_chore_queue(chore) for chore in self._terms.chores]))
             at_work = [asyncio.create_task(worker.run()) for worker in workers]  # type: ignore[no-untyped-call] # untyped there
             stopped = asyncio.create_task(self._wait_for_stop())
             attending = asyncio.create_task(self._attend(app, workers[0]))
@@ -291,7 +299,8 @@ class _Session:
         for chore in self._terms.chores:
             task = _make_task(_chore_handler(chore, self._terms.report), self._run_in_thread)
             cron = cron_text(chore.seconds)
-            added = app.task(name=f"{CHORES}/{chore.name}", queue=CHORES, pass_context=True)(task)
+            queue = _chore_queue(chore)
+            added = app.task(name=queue, queue=queue, pass_context=True)(task)
             app.periodic(cron=cron, lock=chore.name)(added)
 
     async def _attend(self, app: procrastinate.App, worker: Worker) -> None:
@@ -369,6 +378,11 @@ def _make_task(handler: JobHandler, run: Callable[..., Any]) -> Callable[..., An
         await run(handler, job)
 
     return task
+
+
+def _chore_queue(chore: Chore) -> str:
+    """A queue for each chore: not every host can do every one, as it may lack the addresses or the token."""
+    return f"chore-{chore.name}"
 
 
 def _chore_handler(chore: Chore, report: Callable[[str], None]) -> JobHandler:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from remand.app.errors import EnvironmentFault
+from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict
 from remand.app.gates.known_results import MeasurementTerms, VerdictResult, measured_gate_notes
 from remand.app.ledger import Ledger
 from remand.app.ports import Commit
@@ -90,6 +90,8 @@ class DoneClaims:
             judged = self._judge(request, task, commit)
         except Refused as refusal:
             return ClaimOutcome(answer=refusal, task_id=task.id)
+        except (StoreAway, StoreConflict):
+            raise  # the ledger is away, and not the gates: nothing can be recorded, or said of the work
         except (EnvironmentFault, OSError) as fault:
             judged = VerdictResult(make_unstarted_verdict(commit.sha, commit.tree, str(fault)))
         return None if judged is None else self._record(request, task, judged)

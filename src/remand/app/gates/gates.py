@@ -45,7 +45,7 @@ from remand.domain.task import Task
 from remand.startup import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from remand.app.gates.jobs import JobQueue
+    from remand.app.gates.jobs import JobQueue, QueuedJob
 
 LONGEST_PAUSE = 7 * 86400.0
 _PAUSE_KEY = sha256(b"pause").hexdigest()
@@ -293,6 +293,10 @@ class Gates:
         is_over = self.runs.wait(task_id, seconds)
         queued = self._queued_claims
         return is_over and (queued is None or queued.wait(task_id, task_id, seconds))
+
+    def unclaimed_runs(self) -> Sequence[QueuedJob] | None:
+        """The gate runs that wait although no worker can take them; None where no worker is needed."""
+        return None if self._make_queue is None else self._make_queue().unclaimed_jobs()
 
     def worker_claims(self, is_current: Callable[[], bool]) -> DoneClaims:
         """Done claims as a worker measures them: what another has by now is not recorded."""

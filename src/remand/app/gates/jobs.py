@@ -13,6 +13,8 @@ from remand.domain.record import NamedTuple, Record
 
 GATE_RUN = "gates"
 """The kind of job that measures a done claim. Its arguments are the request."""
+DEAD_SECONDS = 30.0
+"""After how many seconds without a sign a worker is taken for dead, and its job given to another."""
 
 
 class QueuedJob(Record, kw_only=True):

@@ -24,7 +24,7 @@ CLAIM_SECONDS = 600.0
 """How long a done claim waits for its verdict."""
 ALONE_SECONDS = 5.0
 """How long it waits for a worker that can take it."""
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.2
 MAX_FETCHES = 3
 """How often a commit is looked for before the gates count as errored."""
 _PURPOSE = b"remand job v1\n"
@@ -110,10 +110,9 @@ class QueuedClaims:
     def _require_worker(self, name: str, task_id: str) -> None:
         waiting = next((job for job in self._queue.unclaimed_jobs() if name in (job.key, job.lock)), None)
         if waiting is not None:
-            labels = f" --labels {','.join(waiting.labels)}" if waiting.labels else ""
             raise EnvironmentFault(
                 f"The gates of {task_id} wait for a worker, and none is there that can run them. Start one with "
-                f"`remand worker{labels}`; `remand gate wait {task_id}` then waits for the verdict."
+                f"`remand worker{worker_options(waiting.labels)}`; `remand gate wait {task_id}` then waits for the verdict."
             )
 
     def _sign(self, request: Request) -> str:
@@ -186,6 +185,11 @@ class GateWorker:
             return None
         content = trust.signed_content(_PURPOSE + signed.request.encode())
         return request if self._ledger.keys.verify([SignedClaim(key.raw, content, signature)])[0] else None
+
+
+def worker_options(labels: Sequence[str]) -> str:
+    """How a worker with these labels is started, after its command."""
+    return f" --labels {','.join(labels)}" if labels else ""
 
 
 def require_current(is_current: Callable[[], bool]) -> None:

@@ -77,6 +77,7 @@ _USER_COMMANDS = {
     "init --remove": "Only the user may remove the hooks, and not from inside an agent's environment.",
     "solo": "Only the user may switch this on or off, in a shell of their own.",
     "run": "Agents cannot be started from inside an agent's environment.",
+    "worker": "Only the user may start a worker, and not from inside an agent's environment.",
     "serve": "Only the user may start a coordinator, and not from inside an agent's environment.",
     "coordinator stop": "Only the user may stop the coordinator, and not from inside an agent's environment.",
 }

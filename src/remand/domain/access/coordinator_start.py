@@ -15,7 +15,7 @@ CI_VARIABLES = (
 )
 NEVER_STARTING = frozenset(
     (
-        *("serve", "coordinator status", "coordinator stop", "doctor", "demo", "mcp", "completion"),
+        *("serve", "worker", "coordinator status", "coordinator stop", "doctor", "demo", "mcp", "completion"),
         *("hook", "hook relay", "notify", "handoff consult"),
     )
 )

@@ -98,7 +98,7 @@ _BY_ROLES: tuple[tuple[frozenset[TokenRole], str], ...] = (
     (_NOBODY, """
         init, demo, keys trust, keys revoke, keys request, keys adopt, hook, top, solo on, solo off,
         solo status, log rebuild, log repair, log import, log archive, log move, mcp, completion, run, coordinator status, coordinator stop,
-        serve"""),
+        serve, worker"""),
 )  # fmt: skip
 CALLS: dict[str, frozenset[TokenRole]] = {
     name.strip(): roles for roles, names in _BY_ROLES for name in names.split(",")

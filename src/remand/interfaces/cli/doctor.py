@@ -13,6 +13,7 @@ import apsw
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import read_broken_gates
 from remand.app.gates.ports import SandboxReport
+from remand.app.gates.queued_claims import worker_options
 from remand.app.log.archive import ARCHIVE_FROM, event_bytes
 from remand.app.log.repair import find_events_ahead, verify_ledger
 from remand.app.tasks.lookup import lost_names
@@ -281,7 +282,27 @@ def _checks(context: Context) -> Iterator[Check]:
         yield Check("ignored", False, ".got/.gitignore is missing", "Run `remand init`.")
     yield from gate_checks(context)
     with suppress(EnvironmentFault):
+        yield from _workers(context)
+    with suppress(EnvironmentFault):
         yield Check("coordinator", True, describe_coordinator(context)[1])
+
+
+def _workers(context: Context) -> Iterator[Check]:
+    """Whether a worker is there for every gate run that waits, where workers run the gates."""
+    waiting = context.gates.unclaimed_runs()
+    if waiting is None:
+        return
+    wanted = sorted({job.labels for job in waiting})
+    named = "; ".join(", ".join(labels) or "none" for labels in wanted)
+    fix = "Start one: " + " or ".join(f"`remand worker{worker_options(labels)}`" for labels in wanted) + "."
+    yield Check(
+        "workers",
+        not waiting,
+        f"{format_count(len(waiting), 'gate run')} waiting for a worker with the labels: {named}"
+        if waiting
+        else "no gate run waits for a worker that is not there",
+        fix if waiting else "",
+    )
 
 
 def _configuration(context: Context) -> Check:

@@ -153,6 +153,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "serve", "import what is new on the forge, and take the actions there that the policy allows", False
     ),
     "run": CommandEntry("run", "assign tasks to agents, start the agents, and supervise them", False),
+    "worker": CommandEntry("run", "run gates and other jobs for a ledger in PostgreSQL, on any host", False),
     "coordinator status": CommandEntry(
         "serve", "show the coordinator of this ledger, or why none starts", False
     ),

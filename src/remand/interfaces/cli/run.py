@@ -1,22 +1,26 @@
-"""`remand run`: the scheduler in the foreground."""
+"""`remand run`, the scheduler in the foreground, and `remand worker`, which does the jobs of a team's ledger."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 
-from remand.app.scheduler.scheduler import Scheduler, SchedulerHandle
+from remand.app.gates.jobs import DEAD_SECONDS, WorkerTerms
+from remand.app.scheduler.scheduler import SchedulerHandle
 from remand.app.tasks.staff import startable_workers
+from remand.config.gates import parse_labels
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.preconditions import require_trusted_key
 from remand.interfaces.cli.agent_socket.server import make_sockets
-from remand.interfaces.cli.context import Context, argument, command
+from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.top import follow_events, is_interactive, show_live
+from remand.wiring import worker
 from remand.wiring.scheduler import build_scheduler
 
 EXIT_ENVIRONMENT = 3
@@ -46,7 +50,7 @@ def _run(context: Context) -> Result:
     if launcher.detail:
         confinement = f"agents are not confined (tier 0): {launcher.detail.rstrip('.')}"
     try:
-        with _signals(scheduler):
+        with _stop_signals(scheduler.stop):
             context.write_line(f"Scheduler of {root} (pid {os.getpid()}): {confinement}.")
             if not startable_workers(opened.settings.rules().team):
                 context.write_line(NO_COMMANDS)
@@ -86,16 +90,58 @@ def _run_and_show(context: Context, handle: SchedulerHandle, *, is_live: bool) -
 
 
 @contextmanager
-def _signals(scheduler: Scheduler) -> Iterator[None]:
-    """Ends in order when asked to; asked twice, at once: agents end with their scheduler."""
+def _stop_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Ends in order when asked to; asked twice, at once: agents, and gates, end with their process."""
 
-    def stop(number: int, _: object) -> None:
+    def handle(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        scheduler.stop()
+        stop()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@command(
+    "worker",
+    argument(
+        "--labels",
+        type=split_commas,
+        default=(),
+        metavar="a,b",
+        help="what this host has, as the gates name it: linux,node22",
+    ),
+    argument("--once", action="store_true", help="do what waits now, and exit"),
+    argument(
+        "--dead",
+        type=float,
+        default=DEAD_SECONDS,
+        metavar="SECONDS",
+        help="after so long without a sign a worker is taken for dead, and its job given to another; 30 by default",
+    ),
+    argument("--store", metavar="URL", help="the team's ledger: postgresql://…; by default $REMAND_STORE"),
+)
+def _work(context: Context) -> Result:
+    require_outside_agent("worker", is_confined=context.is_confined)
+    options, place, stop = context.arguments, context.place, threading.Event()
+    opened = worker.open_at(place, store_url=options.store)
+    key = opened.ledger.keys.ensure_key()
+    require_trusted_key(opened.settings.rules().untrusted_key_id(key), is_confined=True)
+    labels = parse_labels(tuple(options.labels), "`--labels`")
+    queue = worker.job_queue(opened, max(options.dead, 1.0))
+    terms = WorkerTerms(
+        worker.make_handlers(opened, queue, context.write_line),
+        stop,
+        labels,
+        worker.worker_chores(lambda: worker.open_at(place, store_url=options.store)),
+        is_once=options.once,
+        report=context.write_line,
+    )
+    with _stop_signals(stop.set):
+        named = f"labels {', '.join(labels)}" if labels else "no labels"
+        context.write_line(f"Worker of {place.root} (pid {os.getpid()}): key {key.id}, {named}.")
+        queue.work(terms)
+    return Result({"stopped": True, "key": key.id, "labels": list(labels)}, "Stopped.")

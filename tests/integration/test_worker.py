@@ -1,0 +1,217 @@
+"""Workers on hosts of their own: they share a database and a git remote with who submits, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, end, wait_for
+from tests.integration.test_key_lifecycle import ID, key_of
+
+GATES = """
+[gates.tests]
+command = ["sh", "-c", {command!r}]
+{labels}
+"""
+VERDICTS = ("gate.pass", "gate.reject", "gate.hold", "gate.error")
+DEAD = "3"
+
+
+class Team:
+    """Hosts with a clone, a state folder and a key each, one database, and one bare repository."""
+
+    def __init__(
+        self, database: str, hosts: int, *, command: str = "true", labels: str = "", untrusted: int = 0
+    ) -> None:
+        self.database = database
+        self._closing = ExitStack()
+        machines = [Machine() for _ in range(hosts)]
+        for made in machines:
+            self._closing.callback(made.close)
+            made.environment["REMAND_STORE"] = database
+        keys = "".join(f'  "{key_of(made)}",\n' for made in machines[: hosts - untrusted])
+        gates = GATES.format(command=command, labels=labels)
+        config = f'[project]\nid = "{ID}"\n\n[keys]\ntrusted = [\n{keys}]\n{gates}'
+        first = machines[0].repository("mine", config=config)
+        machines[0].git(machines[0].folder, "init", "-q", "--bare", "-b", "main", "origin.git")
+        self.origin = machines[0].folder / "origin.git"
+        first.git("remote", "add", "origin", str(self.origin))
+        first.git("push", "-q", "-u", "origin", "main")
+        self.hosts = [first]
+        for made in machines[1:]:
+            made.git(made.folder, "clone", "-q", str(self.origin), "theirs")
+            self.hosts.append(Repository(made, made.folder / "theirs"))
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def work(self, title: str = "Mend the roof", *, is_pushed: bool = True) -> tuple[str, str]:
+        """A task that Alice holds on the first host, and its commit, which the remote has."""
+        one = self.hosts[0]
+        task = one.add(title)
+        one.ok("task", "claim", task, "--agent", "Alice")
+        one.git("checkout", "-q", "-B", f"work-{task}", "main")
+        commit = one.commit(f"{task}.txt", title)
+        if is_pushed:
+            one.git("push", "-q", "origin", f"{commit}:refs/remand/submitted/{task}")
+        return task, commit
+
+    def submit(self, task: str, commit: str, *more: str) -> subprocess.Popen[str]:
+        words = ("--json", "task", "submit", task, "--agent", "Alice", "--commit", commit, *more)
+        one = self.hosts[0]
+        return one.machine.start(one.path, REMAND, *words)
+
+    def worker(self, host: int, *options: str) -> subprocess.Popen[str]:
+        """Starts a worker, and waits until it works."""
+        theirs = self.hosts[host]
+        process = theirs.machine.start(theirs.path, REMAND, "worker", "--dead", DEAD, *options)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("Worker of"), f"{line!r} {process.communicate(timeout=PATIENCE)}"
+        return process
+
+    def events(self, *names: str) -> list[dict[str, Any]]:
+        """The events of these names, as the database has them."""
+        with psycopg.connect(self.database) as connection:
+            lines = [row[0] for row in connection.execute("SELECT line FROM remand.event ORDER BY n")]
+        found = [json.loads(bytes(line)) for line in lines]
+        return [event for event in found if event.get("event") in names]
+
+
+@pytest.fixture
+def team(database: str) -> Iterator[Callable[..., Team]]:
+    with ExitStack() as closing:
+
+        def make(hosts: int = 2, **options: Any) -> Team:
+            made = Team(database, hosts, **options)
+            closing.callback(made.close)
+            return made
+
+        yield make
+
+
+def answer(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
+    out, err = process.communicate(timeout=PATIENCE)
+    assert out, f"{process.returncode}: {err}"
+    return process.returncode, json.loads(out)
+
+
+def test_a_worker_on_another_host_measures_what_was_submitted(team: Callable[..., Team]) -> None:
+    made = team()
+    task, commit = made.work()
+    worker = made.worker(1)
+
+    code, said = answer(made.submit(task, commit))
+
+    assert (code, said["status"]) == (0, "provisional"), said
+    [verdict] = made.events(*VERDICTS)
+    assert verdict["event"] == "gate.pass"
+    assert verdict["verdict"]["commit"] == commit
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(PATIENCE) == 0
+
+
+def test_a_worker_that_is_killed_in_the_midst_is_followed_by_another(team: Callable[..., Team]) -> None:
+    made = team(3, command="sleep 1")
+    task, commit = made.work()
+    first = made.worker(1)
+    submitted = made.submit(task, commit)
+    wait_for(lambda: jobs(made, "doing"), "a worker at work")
+
+    first.kill()
+    second = made.worker(2)
+
+    code, said = answer(submitted)
+    assert (code, said["status"]) == (0, "provisional"), said
+    assert len(made.events(*VERDICTS)) == 1
+    assert attempts(made) == [2]
+    end(second)
+
+
+@pytest.mark.more
+def test_a_worker_that_is_asked_to_stop_gives_its_job_back(team: Callable[..., Team]) -> None:
+    made = team(3, command="sleep 2")
+    task, commit = made.work()
+    first = made.worker(1, "--labels", "linux")
+    submitted = made.submit(task, commit)
+    wait_for(lambda: jobs(made, "doing"), "a worker at work")
+
+    first.send_signal(signal.SIGTERM)
+
+    assert first.wait(PATIENCE) == 0
+    assert jobs(made, "todo") == 1
+    second = made.worker(2, "--once")
+    code, said = answer(submitted)
+    assert (code, said["status"]) == (0, "provisional"), said
+    assert second.wait(PATIENCE) == 0
+    assert len(made.events(*VERDICTS)) == 1
+
+
+def test_a_worker_whose_key_the_base_does_not_trust_does_not_start(team: Callable[..., Team]) -> None:
+    made = team(2, untrusted=1)
+    theirs = made.hosts[1]
+
+    said = theirs.call("worker", "--once")
+
+    assert said.code == 3
+    assert said.data["refused"] == "key_not_trusted"
+    assert "remand keys request" in said.data["message"]
+
+
+@pytest.mark.more
+def test_a_commit_that_no_worker_can_get_is_errored(team: Callable[..., Team]) -> None:
+    made = team()
+    task, commit = made.work(is_pushed=False)
+    worker = made.worker(1)
+
+    _, said = answer(made.submit(task, commit))
+
+    assert said["refused"] == "gate_errored", said
+    [verdict] = made.events(*VERDICTS)
+    assert verdict["event"] == "gate.error"
+    end(worker)
+
+
+@pytest.mark.more
+def test_a_run_for_which_no_worker_has_the_labels_is_shown_and_waits(team: Callable[..., Team]) -> None:
+    made = team(labels='labels = ["node22", "linux"]')
+    task, commit = made.work()
+    other = made.worker(1, "--labels", "linux")
+
+    code, said = answer(made.submit(task, commit))
+
+    assert code == 3
+    assert "remand worker --labels linux,node22" in said["message"], said
+    checks = {row["name"]: row for row in made.hosts[0].call("doctor").data["checks"]}
+    assert checks["workers"]["ok"] is False
+    assert "linux, node22" in checks["workers"]["detail"]
+    end(other)
+    worker = made.worker(1, "--labels", "node22,linux,gpu", "--once")
+    assert worker.wait(PATIENCE) == 0
+    assert made.hosts[0].call("gate", "wait", task).data["status"] == "passed"
+    assert len(made.events(*VERDICTS)) == 1
+
+
+def jobs(made: Team, status: str) -> int:
+    """How many gate runs have a status in the queue."""
+    with psycopg.connect(made.database) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'gates' AND status::text = %s",
+            (status,),
+        ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def attempts(made: Team) -> list[int]:
+    with psycopg.connect(made.database) as connection:
+        return [
+            row[0]
+            for row in connection.execute("SELECT attempts FROM procrastinate_jobs WHERE task_name = 'gates'")
+        ]
