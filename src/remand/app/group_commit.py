@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
 from remand.app.errors import RemandError, StoreAway, StoreConflict
@@ -155,10 +156,11 @@ class SharedLedger(Ledger):
 
 
 class _PendingRequest:
-    """A request of a thread that waits for its answer, or for its turn to decide for all who wait."""
+    """A request that waits for its answer: in a thread, which may be given the turn to decide, or as a future."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, future: Future[Answer] | None = None) -> None:
         self.request = request
+        self.future = future
         self.answer: Answer | None = None
         self.error: RemandError | None = None
         self._wake = threading.Lock()
@@ -169,12 +171,22 @@ class _PendingRequest:
         self._wake.acquire()
 
     def wake(self) -> None:
-        self._wake.release()
+        """Has the thread go on, or the future answered."""
+        if self.future is None:
+            self._wake.release()
+        elif self.answer is not None:
+            self.future.set_result(self.answer)
+        else:
+            self.future.set_exception(self.error or _nobody_answered())
 
     def result(self) -> Answer:
         if self.answer is None:
-            raise self.error or RuntimeError("nobody answered")
+            raise self.error or _nobody_answered()
         return self.answer
+
+
+def _nobody_answered() -> RuntimeError:
+    return RuntimeError("the request was not answered: whoever decided its group failed")
 
 
 class GroupCommit:
@@ -188,25 +200,39 @@ class GroupCommit:
         self._lock = threading.Lock()
         self._waiting: list[_PendingRequest] = []
         self._has_leader = False
+        self._threads = ThreadPoolExecutor(2, "decide")
+        """Those that decide for requests that no thread waits for; they are started when there is one."""
 
     def ask(self, request: Request) -> Answer:
         """Answers a request, once what it led to is durable."""
         own = _PendingRequest(request)
-        with self._lock:
-            self._waiting.append(own)
-            is_leader, self._has_leader = not self._has_leader, True
-        if not is_leader:
+        if not self._join(own):
             own.wait()
         if own.answer is None and own.error is None:
             self._lead(own)
         return own.result()
 
+    def submit(self, request: Request) -> Future[Answer]:
+        """Answers a request later, without a thread that waits for it."""
+        own = _PendingRequest(request, Future())
+        if self._join(own):
+            self._threads.submit(self._lead, own)
+        return own.future  # type: ignore[return-value]  # it was given one
+
+    def _join(self, own: _PendingRequest) -> bool:
+        """Has a request wait; True when its turn is now, as nobody decides."""
+        with self._lock:
+            self._waiting.append(own)
+            is_leader, self._has_leader = not self._has_leader, True
+            return is_leader
+
     def _lead(self, own: _PendingRequest) -> None:
-        """Decides for this thread and the others that wait."""
+        """Decides for this request and the others that wait."""
         with self._lock:
             self._waiting.remove(own)
             group, self._waiting = [own, *self._waiting[: _MOST - 1]], self._waiting[_MOST - 1 :]
         turn = _Turn(self._pass_on)
+        has_outdated_files = False
         try:
             answers, head, has_outdated_files = self._ledger.decide_all(
                 [one.request for one in group], turn.end
@@ -217,23 +243,31 @@ class GroupCommit:
             for one, answer in zip(group, answers, strict=True):
                 one.answer = answer
         except RemandError as error:
-            has_outdated_files = False
             for one in group:
                 one.error = error
         finally:
             turn.end()
-            for one in group[1:]:
-                one.wake()
+            for one in group:
+                if one is not own or one.future is not None:
+                    one.wake()
         if has_outdated_files:
             self._ledger.update_files()
 
     def _pass_on(self) -> None:
-        """Gives the turn to a thread that waits, if there is one."""
+        """Gives the turn to a request that waits, if there is one."""
         with self._lock:
-            if self._waiting:
-                self._waiting[0].wake()
-            else:
-                self._has_leader = False
+            following = self._waiting[0] if self._waiting else None
+            self._has_leader = following is not None
+        if following is None:
+            return
+        if following.future is None:
+            following.wake()
+        else:
+            self._threads.submit(self._lead, following)
+
+    def close(self) -> None:
+        """Waits for what was submitted, and ends the threads."""
+        self._threads.shutdown()
 
 
 class _Turn:

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import psycopg
 from psycopg import errors, pq
-from psycopg.types import numeric, string
+from psycopg.types import array, numeric, string
 
 from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores.postgres_tables import (
@@ -66,6 +66,8 @@ class PostgresStore:
         """How far the session has come with the last change, perhaps while that is being made; None when that is not known."""
         self._free: list[Connection] = []
         self._pool_lock = threading.Lock()
+        self._listener: Connection | None = None
+        self._news_lock = threading.Lock()
         self._write_lock = threading.RLock()
         try:
             with self._connection() as connection:
@@ -85,6 +87,7 @@ class PostgresStore:
         connection.adapters.register_dumper(int, numeric.Int8BinaryDumper)
         connection.adapters.register_dumper(str, string.StrBinaryDumper)
         connection.adapters.register_dumper(bytes, string.BytesBinaryDumper)
+        connection.adapters.register_dumper(list, array.ListBinaryDumper)
         for loader in (string.TextLoader, string.TextBinaryLoader):
             connection.adapters.register_loader("json", loader)
         return connection
@@ -212,7 +215,7 @@ class PostgresStore:
         self._write_lock.release()
         transaction.on_decided()
         try:
-            connection.execute("COMMIT")
+            connection.execute(own.COMMIT_AND_NOTIFY if transaction.has_events else "COMMIT")
         except psycopg.Error as error:
             connection.close()
             if not (transaction.has_events and self._is_committed(transaction.head)):
@@ -287,6 +290,19 @@ class PostgresStore:
             (found,) = connection.execute("SELECT pg_current_snapshot()::text").fetchone() or ("",)
         return zlib.crc32(found.encode())
 
+    def wait_for_news(self, seconds: float) -> bool:
+        """Waits until any process has written events, or for so long; True when one has. Who waits again misses none."""
+        with self._news_lock:
+            try:
+                if self._listener is None or self._listener.closed:
+                    self._listener = self._connect()
+                    self._listener.execute("LISTEN remand")
+                    return True  # nobody knows what came before
+                return any(True for _ in self._listener.notifies(timeout=seconds, stop_after=1))
+            except psycopg.Error as error:
+                self._listener = None
+                raise self.fault(error) from error
+
     # ------------------------------------------------------------------------------------------- the ledger
 
     def value(self, key: str) -> str:
@@ -315,6 +331,8 @@ class PostgresStore:
         """Closes the connections."""
         while self._free:
             self._free.pop().close()
+        if self._listener is not None:
+            self._listener.close()
 
 
 _WAITS = (0.0, 0.05, 0.1, 0.2, 0.5, *[1.0] * 60)

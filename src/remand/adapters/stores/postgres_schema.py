@@ -73,7 +73,6 @@ CREATE INDEX task_sent_back ON task(id) WHERE marks & 2;
 CREATE INDEX task_outages ON task(id) WHERE marks & 4;
 CREATE INDEX task_commit ON task((state #>> '{submission,commit}')) WHERE marks & 8;
 CREATE INDEX task_pr ON task(((state ->> 'pr')::bigint)) WHERE marks & 16;
-CREATE INDEX task_branch ON task((state ->> 'branch')) WHERE state ->> 'branch' != '';
 CREATE INDEX task_rank ON task(rank) WHERE rank IS NOT NULL;
 CREATE INDEX task_line ON task(line, (barred != ''), rank) WHERE rank IS NOT NULL;
 CREATE TABLE alias(alias TEXT, task TEXT, PRIMARY KEY (alias, task));
@@ -247,6 +246,8 @@ HEADS_WITH_KEY = "SELECT session FROM head WHERE key = $1 ORDER BY clock DESC LI
 RESTART_NUMBERS = (
     "SELECT setval(pg_get_serial_sequence('task', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM task), false)"
 )
+COMMIT_AND_NOTIFY = "COMMIT; BEGIN; SET LOCAL synchronous_commit = off; NOTIFY remand; COMMIT"
+"""Says that there is news after the commit: a notice inside it would have all commits wait for each other's sync."""
 LINE_OF = """
 SELECT line FROM event WHERE n = (SELECT (number << 40) | %s::bigint FROM session WHERE name = %s AND fork = 0)
 """
@@ -256,6 +257,13 @@ EVENTS_OF_TASKS = "SELECT subject, line FROM event WHERE subject = ANY ($1::text
 GROUPS_OF_TASKS = """
 SELECT task, n, hash, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ANY ($1::text[])
 ORDER BY session, first
+"""
+ADD_GROUP = """
+WITH added AS (
+    INSERT INTO signed_group(session, first, last, hash, doubt, line) VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (session, first, hash) DO UPDATE SET doubt = excluded.doubt RETURNING n
+)
+INSERT INTO group_task SELECT task, n FROM added, unnest($7::text[]) AS task ON CONFLICT DO NOTHING
 """
 GROUPS_AT = "SELECT n, line, doubt FROM signed_group WHERE n = ANY ($1::bigint[])"
 TASKS_OF_HANDOFFS = "SELECT id, task FROM handoff WHERE id = ANY ($1::text[])"

@@ -15,7 +15,15 @@ from psycopg import errors
 from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite import SqliteTransaction
-from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteUnconfirmed, known_groups
+from remand.adapters.stores.sqlite_events import (
+    SEQ_BITS,
+    SqliteEvents,
+    SqliteGroups,
+    SqliteUnconfirmed,
+    event_row,
+    known_groups,
+    named_tasks,
+)
 from remand.adapters.stores.sqlite_schema import Row, Statements
 from remand.adapters.stores.sqlite_tasks import SqliteDependencies, SqliteNames, SqliteQueue, SqliteTasks
 from remand.app.tasks import queue
@@ -30,7 +38,13 @@ _HEAD = LedgerHead.__struct_fields__
 Connection = psycopg.Connection[tuple[Any, ...]]
 _NAMES_SECONDS = 5.0
 """How long the names that others add may stay unseen."""
-_VALUES = "SELECT key, value FROM ledger UNION ALL SELECT ' missing', (SELECT 1 FROM missing LIMIT 1)::text"
+_MISSING, _OUTDATED = " missing", " outdated"
+_VALUES = f"""
+SELECT key, value FROM ledger
+UNION ALL SELECT '{_MISSING}', (SELECT 1 FROM missing LIMIT 1)::text
+UNION ALL SELECT '{_OUTDATED}', (SELECT 1 FROM outdated LIMIT 1)::text
+"""  # noqa: S608 - fixed text
+_VALUE_CHANGES = own.MISSING_CHANGES | {sql.PUT_VALUE, sql.OUTDATE, sql.IN_STEP}
 _BESIDE_EVENTS = sql.BESIDE_EVENTS | own.LOCKS
 
 
@@ -62,6 +76,8 @@ class OpenChange:
         """The time of the last event of anything that was read."""
         self.latest: Instant = ""
         """The time of the last event of the change itself."""
+        self.start = ("", 0)
+        """The session that its events are numbered in, and the number before its first."""
         self.has_graph = False
         self.claims = 1
         """How many of its requests want any task that is ready."""
@@ -130,16 +146,18 @@ class PostgresStatements(Statements):
         if self.keep_waiting is not None and statement not in _BESIDE_EVENTS:
             self.settle()
         self._forget(statement)
-        at_once = own.AT_ONCE.get(statement)
-        if at_once is None:
+        if statement not in own.AT_ONCE:
             self._cursor.executemany(own.translate(statement), rows)
             return
         rows = list(rows)
-        if rows:
-            found = self._execute_raw(at_once, [list(column) for column in zip(*rows, strict=True)])
-            is_new = self.change is not None and statement == sql.ADD_HANDOFF
-            if is_new and found.rowcount < len(rows) and self._has_old(rows):
-                raise TasksTaken(set())
+        is_new = self.change is not None and statement == sql.ADD_HANDOFF
+        if rows and self.insert(statement, rows) < len(rows) and is_new and self._has_old(rows):
+            raise TasksTaken(set())
+
+    def insert(self, statement: str, rows: Sequence[Row]) -> int:
+        """Adds rows in one go; how many were not there yet."""
+        values = [list(column) for column in zip(*rows, strict=True)]
+        return int(self._execute_raw(own.AT_ONCE[statement], values).rowcount)
 
     def _has_old(self, handoffs: Sequence[Row]) -> bool:
         """True when an id that was made up for a handoff here is another's."""
@@ -151,9 +169,12 @@ class PostgresStatements(Statements):
         """The first value. What the ledger remembers of itself is read at once."""
         if statement not in (sql.GET_VALUE, sql.HAS_MISSING):
             return super().value(statement, values)
+        return self._read_values().get(values[0] if values else _MISSING)
+
+    def _read_values(self) -> dict[str, str]:
         if self._values is None:
             self._values = dict(self._execute_raw(_VALUES).fetchall())
-        return self._values.get(values[0]) if values else self._values[" missing"]
+        return self._values
 
     def run(self, statement: str, values: Row = ()) -> None:
         self._forget(statement)
@@ -161,7 +182,7 @@ class PostgresStatements(Statements):
 
     def _forget(self, statement: str) -> None:
         """Forgets what was read ahead and is changed now."""
-        if statement == sql.PUT_VALUE or statement in own.MISSING_CHANGES:
+        if statement in _VALUE_CHANGES:
             self._values = None
         if self.change is not None and statement in own.EVENT_CHANGES:
             self.change.lines, self.change.groups, self.change.group_rows = {}, {}, {}
@@ -174,6 +195,8 @@ class PostgresStatements(Statements):
         return iter(self._execute(statement, values).fetchall())
 
     def column(self, statement: str, values: Row = ()) -> list[Any]:
+        if statement == sql.OUTDATED and self._read_values()[_OUTDATED] is None:
+            return []
         return [row[0] for row in self._execute(statement, values).fetchall()]
 
     # ------------------------------------------------------------------------------------------------ locks
@@ -227,6 +250,20 @@ class PostgresEvents(SqliteEvents):
                 change.lines.pop(entry.subject, None)
         super().add(entries)
 
+    def _add_new(self, entries: Sequence[EventEntry]) -> list[EventEntry]:
+        """Keeps in one go events that this change has numbered: nobody else has those numbers."""
+        session, last = self.statements.change.start if self.statements.change else ("", 0)
+        if any(entry.event.meta.session != session or entry.event.meta.seq <= last for entry in entries):
+            return super()._add_new(entries)
+        start = self._number(session) << SEQ_BITS
+        numbered = [(start | entry.event.meta.seq, entry) for entry in entries]
+        if self.statements.insert(sql.ADD_EVENT, [event_row(n, entry) for n, entry in numbered]) < len(
+            numbered
+        ):
+            raise SessionTaken(session)
+        self.follow(numbered)
+        return []
+
     def of_task(self, task_id: str) -> list[bytes]:
         change = self.statements.change
         if change is None or self.statements.keep_waiting is not None:
@@ -251,7 +288,9 @@ class PostgresGroups(SqliteGroups):
     def add(self, groups: Iterable[SignedGroup]) -> None:
         if (change := self.statements.change) is not None:
             change.groups.clear()
-        super().add(groups)
+        for group, line, doubt in groups:
+            row = (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
+            self._db.run(own.ADD_GROUP, (*row, list(named_tasks(group))))
 
     def rows_of_task(self, task_id: str) -> list[Row]:
         change = self.statements.change
@@ -429,6 +468,8 @@ class PostgresTransaction(SqliteTransaction):
         self.statements = statements
         self._session = session
         self._head = self._before = head
+        if head is not None:
+            self._note_start(head)
         self.on_decided: Callable[[], None] = lambda: None
 
     @property
@@ -437,6 +478,7 @@ class PostgresTransaction(SqliteTransaction):
         if self._head is None:
             values = self._db.row(own.GET_HEAD, (self._session,)) or (self._session, *NEW_HEAD[1:])
             self._head = self._before = LedgerHead(**dict(zip(_HEAD, values, strict=True)))
+            self._note_start(self._head)
         change = self.statements.change
         if change is not None and change.clock > self._head.clock:
             self._head = replace(self._head, clock=change.clock)
@@ -446,6 +488,10 @@ class PostgresTransaction(SqliteTransaction):
     def head(self, head: LedgerHead) -> None:
         self.head  # noqa: B018 - what it was is compared with when it is written
         self._head, self._changed = head, True
+
+    def _note_start(self, head: LedgerHead) -> None:
+        if self.statements.change is not None:
+            self.statements.change.start = (head.session, head.seq)
 
     def prepare(
         self,

@@ -198,8 +198,8 @@ def as_doubt(text: object) -> Doubt:
 
 _FEW_FORKS = 16
 """How many events of one number are compared one by one."""
-_SEQ_BITS = 40
-_SEQ_MASK = (1 << _SEQ_BITS) - 1
+SEQ_BITS = 40
+_SEQ_MASK = (1 << SEQ_BITS) - 1
 _HANDING = frozenset({TaskClaimed, HandoffInitiated})
 _as_trace: Callable[[Row], Trace] = partial(tuple.__new__, Trace)
 _as_filing: Callable[[Row], FiledRejection] = partial(tuple.__new__, FiledRejection)
@@ -242,13 +242,13 @@ class SqliteEvents(Table):
             meta = entry.event.meta
             is_numbered = meta.seq > 0
             n = (
-                self._number(meta.session) << _SEQ_BITS | meta.seq
+                self._number(meta.session) << SEQ_BITS | meta.seq
                 if is_numbered
                 else self._next_unnumbered(meta.id)
             )
             if not n:
                 continue
-            if not self._db.try_change(sql.ADD_EVENT, _row(n, entry)):
+            if not self._db.try_change(sql.ADD_EVENT, event_row(n, entry)):
                 self._add_again(n, entry)
             else:
                 self.follow([(n, entry)])
@@ -260,7 +260,7 @@ class SqliteEvents(Table):
         for entry in entries:
             meta = entry.event.meta
             if meta.seq > 0 and meta.session != session:
-                session, start = meta.session, self._number(meta.session) << _SEQ_BITS
+                session, start = meta.session, self._number(meta.session) << SEQ_BITS
             numbers.append(start | meta.seq if meta.seq > 0 else 0)
         taken: set[int] = set()
         if self._db.value(sql.LAST_OF, (min(filter(None, numbers), default=0), max(numbers))):
@@ -272,7 +272,7 @@ class SqliteEvents(Table):
                 left.append(entry)
             else:
                 free[n] = entry
-        self._db.run_many(sql.ADD_EVENT, [_row(n, entry) for n, entry in free.items()])
+        self._db.run_many(sql.ADD_EVENT, [event_row(n, entry) for n, entry in free.items()])
         self.follow(free.items())
         return left
 
@@ -329,7 +329,7 @@ class SqliteEvents(Table):
         """A number for an event that has none; 0 when it is kept already."""
         if not self._db.try_change(sql.ADD_UNNUMBERED, (event_id,)):
             return 0
-        first = self._number("") << _SEQ_BITS
+        first = self._number("") << SEQ_BITS
         last: int | None = self._db.value(sql.LAST_OF, (first, first | _SEQ_MASK))
         return (last or first) + 1
 
@@ -345,8 +345,8 @@ class SqliteEvents(Table):
                 if not self._db.try_change(sql.ADD_UNNUMBERED, (meta.id,)):
                     return
                 fork = self._free_fork(meta.session, meta.seq)
-            n = self._number(meta.session, fork) << _SEQ_BITS | meta.seq
-            if self._db.try_change(sql.ADD_EVENT, _row(n, entry)):
+            n = self._number(meta.session, fork) << SEQ_BITS | meta.seq
+            if self._db.try_change(sql.ADD_EVENT, event_row(n, entry)):
                 self.follow([(n, entry)])
 
     def _free_fork(self, session: str, seq: int) -> int:
@@ -354,7 +354,7 @@ class SqliteEvents(Table):
 
         def is_taken(fork: int) -> bool:
             known = self._known_number(session, fork)
-            return bool(known) and self._db.value(sql.LINE_AT, (known << _SEQ_BITS | seq,)) is not None
+            return bool(known) and self._db.value(sql.LINE_AT, (known << SEQ_BITS | seq,)) is not None
 
         end = _FEW_FORKS
         while is_taken(end):
@@ -364,11 +364,11 @@ class SqliteEvents(Table):
     def number_of(self, entry: EventEntry) -> int:
         """The number of an event that is kept; 0 when it is not."""
         if entry.event.is_legacy:
-            first = self._known_number("", 0) << _SEQ_BITS
+            first = self._known_number("", 0) << SEQ_BITS
             return self._db.value(sql.NUMBER_OF_LINE, (first, first | _SEQ_MASK, entry.line)) or 0
         meta, fork = entry.event.meta, 0
         while session := self._known_number(meta.session, fork):
-            n: int = session << _SEQ_BITS | meta.seq
+            n: int = session << SEQ_BITS | meta.seq
             if self._db.value(sql.LINE_AT, (n,)) == entry.line:
                 return n
             fork += 1
@@ -376,7 +376,7 @@ class SqliteEvents(Table):
 
     def numbers_of(self, entries: Iterable[EventEntry]) -> Iterator[tuple[int, EventEntry]]:
         """Events that are kept, with their numbers."""
-        first = self._known_number("", 0) << _SEQ_BITS
+        first = self._known_number("", 0) << SEQ_BITS
         unnumbered: dict[bytes, int] = {}
         for entry in entries:
             if not entry.event.is_legacy:
@@ -401,7 +401,7 @@ class SqliteEvents(Table):
         if session is None:
             return (row[0] for row in self._db.rows(sql.LINES))
         spans = [
-            (number << _SEQ_BITS | first, number << _SEQ_BITS | min(last, _SEQ_MASK))
+            (number << SEQ_BITS | first, number << SEQ_BITS | min(last, _SEQ_MASK))
             for number in self.numbers(session)
         ]
         return (row[0] for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span))
@@ -423,19 +423,19 @@ class SqliteEvents(Table):
     def tail(self, count: int) -> list[bytes]:
         found: list[bytes] = []
         for number, _, _ in self._db.all(sql.SESSIONS):
-            span = (number << _SEQ_BITS, number << _SEQ_BITS | _SEQ_MASK, count)
+            span = (number << SEQ_BITS, number << SEQ_BITS | _SEQ_MASK, count)
             found += [row[0] for row in self._db.rows(sql.LAST_LINES_BETWEEN, span)]
         return found
 
     def assign(self, task_of: Callable[[bytes], str]) -> None:
-        first = self._known_number("", 0) << _SEQ_BITS
+        first = self._known_number("", 0) << SEQ_BITS
         for n, line in self._db.all(sql.UNASSIGNED, (first, first | _SEQ_MASK)) if first else ():
             task = task_of(line)
             if task:
                 self._db.run(sql.CHANGE_EVENT, (n, task, ""))
 
 
-def _row(n: int, entry: EventEntry) -> Row:
+def event_row(n: int, entry: EventEntry) -> Row:
     """An event's row. One that is doubted belongs to no task and answers no key."""
     if entry.doubt:
         return (n, "", "", entry.line)
@@ -463,7 +463,7 @@ class SqliteUnconfirmed(Table):
             _as_unconfirmed(row)
             for number in self._events.numbers(session)
             for row in self._db.all(
-                sql.UNCONFIRMED_BETWEEN, (number << _SEQ_BITS | first, number << _SEQ_BITS | last)
+                sql.UNCONFIRMED_BETWEEN, (number << SEQ_BITS | first, number << SEQ_BITS | last)
             )
         ]
 
@@ -476,7 +476,7 @@ class SqliteUnconfirmed(Table):
 
     def judge(self, entries: Iterable[EventEntry]) -> None:
         for n, entry in self._events.numbers_of(entries):
-            _, subject, key, _ = _row(n, entry)
+            _, subject, key, _ = event_row(n, entry)
             self._db.run(sql.CHANGE_EVENT, (n, subject, key))
             self._db.run(sql.DROP_OBJECTION, (n,))
             if self._db.try_change(sql.DROP_UNCONFIRMED, (n,)) or entry.doubt:
