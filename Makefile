@@ -10,10 +10,10 @@ LOCKS := requirements/bench.txt requirements/build.txt requirements/test.txt req
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-more check lock bench clean
+.PHONY: help setup demo demo-server test test-more check lock bench clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 11
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 13
 
 setup: $(STAMP)  ## make .venv with every extra and the test tools, or bring it up to date
 
@@ -27,6 +27,10 @@ $(STAMP): pyproject.toml $(LOCKS) scripts/setup-venv
 
 demo: $(STAMP)  ## tell the story on a real repository in a temporary folder
 	@$(VENV)/bin/remand demo
+
+demo-server: $(STAMP)  ## tell the story of a team on several hosts, with a PostgreSQL of its own
+	@scripts/debian-packages postgresql
+	@$(PYTHON) scripts/demo-server
 
 # A file's tests stay together: what a module makes for all of its tests is made once in a run. They come in the order of
 # their names, so that unit tests, which are short, are the last.

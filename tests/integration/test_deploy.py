@@ -8,6 +8,7 @@ import shutil
 import signal
 import ssl
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,53 @@ def make_certificate(folder: Path) -> None:
         capture_output=True,
         timeout=PATIENCE,
     )
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("kind", ["compose", "systemd"])
+def test_a_worker_of_either_file_runs_until_it_is_told_to_end(
+    kind: str, machine: Machine, origin: Path, database: str
+) -> None:
+    root = machine.folder / "worker"
+    places = {
+        "postgresql://remand@postgres/remand": database,
+        "${REMAND_PROJECT:?the address of the project's repository}": str(origin),
+        "/opt/remand/bin/remand": REMAND,
+        "/var/lib/remand": str(root),
+    }
+    found = compose_service("worker") if kind == "compose" else systemd_service("remand-worker")
+    if kind == "systemd":
+        machine.git(machine.folder, "clone", "-q", str(origin), str(root / "project"))
+    worker = found.relocated(places)
+    process = worker.start(machine, REMAND_STORE=database)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=5)
+    stop(process)
+
+
+@pytest.mark.more
+def test_the_demo_of_a_server_tells_its_story(machine: Machine, database: str) -> None:
+    assert database, "there is a PostgreSQL to start"
+    script = DEPLOY.parent / "scripts" / "demo-server"
+
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=machine.environment,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done
+    told = (
+        "refused: already_claimed",
+        "REJECTED: Quality gates failed",
+        "locked out: Ada",
+        "it: done",
+        "whole: True",
+    )
+    assert [text for text in told if text not in done.stdout] == [], done.stdout
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")

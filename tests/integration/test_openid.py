@@ -191,7 +191,7 @@ def test_an_account_is_its_member_in_a_role_that_people_have() -> None:
     ("account", "role"),
     [
         (OpenIdAccount(subject="5678"), None),
-        (OpenIdAccount(subject="Ann@Example.org"), None),
+        (OpenIdAccount(subject="ann@example.org"), None),
         (OpenIdAccount(subject="lee"), None),
         (OpenIdAccount(subject="5", email="bot@example.org"), None),
         (LEE, TokenRole.USER),

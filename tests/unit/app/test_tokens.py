@@ -197,22 +197,6 @@ def test_a_row_that_no_signed_event_supports_is_no_token(place: FakeLedger, tmp_
         assert refused_code(lookup(place), one) in ("not_authenticated", "lines_missing")
 
 
-def test_a_strangers_token_that_the_tables_call_signed_is_none(place: FakeLedger, tmp_path: Path) -> None:
-    stranger = FakeLedger(rules=RULES, keys=FakeKeys("a stranger"), session="20261115-090000-00000009")
-    made = create(stranger)
-    place.exchange.put("theirs.jsonl", stranger.exchange.all_lines())
-    own = create(place)
-
-    edit(tmp_path, "UPDATE signed_group SET doubt = ''")
-    edit(tmp_path, "DELETE FROM unconfirmed")
-    edit(tmp_path, "UPDATE event SET subject = ?", TOKENS)
-    place.reopen()
-
-    assert refused_code(lookup(place), made.text) in ("not_authenticated", "lines_missing")
-    assert own.token_id in {token.id for token in tokens.visible_tokens(place.ledger, THE_USER)}
-    assert made.token_id not in {token.id for token in tokens.visible_tokens(place.ledger, THE_USER)}
-
-
 def test_a_revocation_that_was_taken_from_the_tables_still_holds(place: FakeLedger, tmp_path: Path) -> None:
     made, other = create(place), create(place, "Sam", role=TokenRole.AGENT)
     tokens.revoke_token(place.ledger, THE_USER, made.token_id, "")

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 from msgspec.structs import replace
 
-from remand.app import tokens
 from remand.app.errors import EnvironmentFault
 from remand.app.events.missing_lines import waiting_tasks
 from remand.app.events.task_folds import task_events
@@ -21,7 +20,6 @@ from remand.domain.access.keys import ChainEnd
 from remand.domain.events.log import ArchivedFile, LogArchived, TaskArchived
 from remand.domain.events.reviews import Finding, LockoutSet
 from remand.domain.instant import add_seconds
-from remand.domain.refusals import Refused
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
 from remand.testing.builders import MACHINE, Session, task_added
@@ -532,27 +530,3 @@ def test_tasks_that_are_open_or_recent_stay() -> None:
     assert fresh.task(recent).status is Status.CANCELLED
     assert fresh.task(still_open).claims.attempt_count == 1
     assert fresh.digest() == world.digest()
-
-
-def test_tokens_and_their_revocation_outlast_the_archive_of_their_lines() -> None:
-    world = World()
-    usual = {"role": None, "starts": (), "expires_at": add_seconds(world.clock.now(), 300 * 86_400)}
-    kept, gone = (
-        tokens.create_token(world.ledger, world.rules, THE_USER, member=name, **usual)  # type: ignore[arg-type]
-        for name in ("Alice", "Bob")
-    )
-    tokens.revoke_token(world.ledger, THE_USER, gone.token_id, "lost")
-    task = world.add()
-    world.ask(c.CancelTask(task_id=task))
-    world.exchange.track()
-    world.clock.advance(200 * 86_400)
-    world.add("Another")
-
-    assert world.archive().tasks == 1
-
-    for place in (world, clone(world)):
-        found = tokens.TokenLookup()
-        found.read(place.ledger, place.rules.team)
-        assert found.caller(kept.text).member == "Alice"
-        with pytest.raises(Refused, match="does not know who calls"):
-            found.caller(gone.text)
