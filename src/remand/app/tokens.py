@@ -23,6 +23,7 @@ from remand.domain.access.tokens import (
     account_caller,
     find_token,
     fold_tokens,
+    parse_token_id,
     require_member,
     require_valid_token,
     require_whole_token_log,
@@ -64,16 +65,22 @@ class TokenLookup:
         """The lines and the trust that the tokens were read from."""
         self._team = Team()
         self._clock: Clock | None = None
-        self._read_at = float("-inf")
+        self.read_at = float("-inf")
+        """When the log was last read, by `time.monotonic`."""
 
     @property
     def is_due(self) -> bool:
         """True when the log has to be read again before anybody is let in."""
-        return time.monotonic() - self._read_at >= LOOK_AGAIN_SECONDS
+        return time.monotonic() - self.read_at >= LOOK_AGAIN_SECONDS
 
     def forget(self) -> None:
         """Has the log read again: this process may have changed it."""
-        self._read_at = float("-inf")
+        self.read_at = float("-inf")
+
+    def may_be_new(self, text: str) -> bool:
+        """True for what has the form of a token and was not there when the log was read: another process may have made it."""
+        token_id = parse_token_id(text)
+        return bool(token_id) and token_id not in self._found.tokens
 
     def read(self, ledger: Ledger, team: Team) -> None:
         """Reads the tokens from the log, and takes the team as it is now."""
@@ -85,7 +92,7 @@ class TokenLookup:
             source = (*events, groups, verifier.trust_text)
             if source != self._source:
                 self._found, self._source = signed_tokens(view, verifier), source
-        self._team, self._clock, self._read_at = team, ledger.clock, read_at
+        self._team, self._clock, self.read_at = team, ledger.clock, read_at
 
     def caller(self, text: str) -> Caller:
         """Whom a token stands for; refuses one that does not count."""

@@ -232,11 +232,17 @@ def token_hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
+def parse_token_id(text: str) -> str:
+    """The id of what has the form of a token; empty for anything else."""
+    form = _FORM.fullmatch(text) if len(text) <= MAX_TOKEN else None
+    return f"{ID_PREFIX}{form[1]}" if form else ""
+
+
 def find_token(tokens: Mapping[str, Token], text: str, now: Instant) -> Token:
     """The token that a caller has shown; refuses one that does not count, in the same words whatever the reason."""
-    form = _FORM.fullmatch(text) if len(text) <= MAX_TOKEN else None
-    token = tokens.get(f"{ID_PREFIX}{form[1]}") if form else None
-    given = token_hash(text if form else "")
+    token_id = parse_token_id(text)
+    token = tokens.get(token_id)
+    given = token_hash(text if token_id else "")
     is_same = hmac.compare_digest(given, token.sha256 if token else _NO_HASH)
     return require_valid_token(token if is_same else None, now)
 

@@ -7,6 +7,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from http.cookies import CookieError, SimpleCookie
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -41,6 +42,8 @@ LOG_IN_SECONDS = 600.0
 FAILURES_PER_SECOND, FAILURES_AT_ONCE = 10.0, 200.0
 """How often a caller may show a token or a code that does not count, by its address."""
 BURST_SECONDS = 5
+READ_PAUSE_SECONDS = 0.05
+"""How far apart the log is read for tokens that were not there: another server may just have given them out."""
 PRIVILEGE = 20
 """How many times as often hosts, workers and the user may call as other members."""
 _BEARER = "bearer "
@@ -112,7 +115,8 @@ class Authenticator:
     async def caller(self, facts: RequestFacts) -> Caller:
         """Who makes a request. Raises `HttpProblem`."""
         self.require_own_host(facts.headers)
-        await self._bring_up_to_date()
+        is_new = self._tokens.may_be_new(_bearer(facts.headers))
+        await self._bring_up_to_date(monotonic() if is_new else float("-inf"))
         try:
             caller = self._find_caller(facts)
         except Refused as refusal:
@@ -173,14 +177,22 @@ class Authenticator:
         _require_own_page(session, facts)
         return self._tokens.current_caller(session.caller)
 
-    async def _bring_up_to_date(self) -> None:
-        if not self._tokens.is_due:
+    async def _bring_up_to_date(self, since: float = float("-inf")) -> None:
+        """Has the tokens read unless that was done lately, and since a time; one read serves all who wait."""
+        if not self._is_behind(since):
             return
         async with self._lock:
-            if self._tokens.is_due:
+            if self._is_behind(since):
+                # Anybody can send what looks like a token: such reads are some way apart.
+                await asyncio.sleep(
+                    min(READ_PAUSE_SECONDS, self._tokens.read_at + READ_PAUSE_SECONDS - monotonic())
+                )
                 await self._read_ledger(
                     lambda opened: self._tokens.read(opened.ledger, opened.settings.rules().team)
                 )
+
+    def _is_behind(self, since: float) -> bool:
+        return self._tokens.is_due or self._tokens.read_at < since
 
     def _failure(self, refusal: Refused, facts: RequestFacts, *, is_guess: bool = True) -> HttpProblem:
         """The answer to who is not known. Whoever shows nothing, or a session that is over, does not guess."""

@@ -34,6 +34,7 @@ LOCAL: Mapping[str, str] = {
     "run": _LASTS,
     "mcp": _LASTS,
     "serve": _LASTS,
+    "worker": _LASTS,
     "coordinator status": _MACHINE,
     "coordinator stop": _MACHINE,
     "hook": "an agent's host calls it, and it looks at the worktree there",
@@ -53,6 +54,7 @@ LOCAL: Mapping[str, str] = {
     "log rebuild": _MAINTENANCE,
     "log repair": _MAINTENANCE,
     "log import": _MAINTENANCE,
+    "log move": _MAINTENANCE,
     "log archive": _MAINTENANCE,
     "handoff consult": "it runs the user's own commands, which the server does by itself after a rejection",
 }

@@ -64,7 +64,9 @@ class ApiServer:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if options.certificate else 'http'}://{shown}:{port}"
         runner, metrics = CallRunner(ledger, before), Metrics()
-        authenticator = Authenticator(runner.look, _with_own_names(access, host, port))
+        authenticator = Authenticator(
+            runner.look, _with_own_names(access, host, port, is_behind_proxy=options.is_behind_proxy)
+        )
         self.login_url = f"{self.url}{authenticator.make_log_in_path()}" if options.has_log_in_link else ""
         self._tracer = make_tracer(inherited_environment())
         app = make_app(ServerContext(runner, authenticator, metrics))
@@ -101,12 +103,17 @@ class ApiServer:
         self._server.should_exit = True
 
 
-def _with_own_names(access: AccessOptions, host: str, port: int) -> AccessOptions:
-    """How a server at an address is called: on loopback by the names of this machine alone. Its cookies have its port."""
+def _with_own_names(access: AccessOptions, host: str, port: int, *, is_behind_proxy: bool) -> AccessOptions:
+    """How a server at an address is called: on loopback by the names of this machine, or of the proxy before it.
+
+    Its cookies have its port: browsers do not tell the servers of one machine apart.
+    """
     names = ("localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host)
-    own = tuple(f"{name}:{port}" for name in names) if ip_address(host).is_loopback else ()
+    own = [f"{name}:{port}" for name in names] if ip_address(host).is_loopback else []
     behind = urlsplit(access.url).netloc.casefold()
-    return access._replace(own_names=(*own, behind) if own and behind else own, name=f"remand_{port}")
+    if is_behind_proxy:
+        own = [*own, behind] if own and behind else []
+    return access._replace(own_names=tuple(own), name=f"remand_{port}")
 
 
 def _listen(options: ServerOptions) -> socket.socket:
