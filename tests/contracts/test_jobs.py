@@ -17,7 +17,7 @@ from remand.adapters.jobs.procrastinate_jobs import (
     queue_name,
 )
 from remand.app.errors import EnvironmentFault
-from remand.app.gates.jobs import JobState, QueuedJob
+from remand.app.gates.jobs import Chore, JobState, QueuedJob
 
 pytest.register_assert_rewrite("remand.testing.job_contract")
 
@@ -147,6 +147,26 @@ class TestProcrastinateJobs(JobContract):
 
         queues[0].add(a_job())
         assert run_once(queues[1], lambda _: None) == []
+
+    def test_a_chore_is_done_by_one_of_the_workers_that_have_it_while_a_long_job_runs(
+        self, queue: ProcrastinateJobs
+    ) -> None:
+        done, at_work, go = list[str](), threading.Event(), threading.Event()
+
+        def hold(_: QueuedJob) -> None:
+            at_work.set()
+            go.wait(SECONDS)
+
+        queue.add(a_job())
+        chores = (Chore("due", 1.0, lambda: done.append("due")),)
+        without, having = ThreadWorker(queue, hold), ThreadWorker(queue, hold, chores=chores)
+        assert at_work.wait(SECONDS)
+        while len(done) < 2:
+            assert not having.stop.wait(0.02)
+        go.set()
+
+        assert without.end()
+        assert having.end()
 
     def test_labels_of_any_length_have_a_queue(self, queue: ProcrastinateJobs) -> None:
         labels = tuple("x" * 60 + str(number) for number in range(4))

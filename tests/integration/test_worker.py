@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import pytest
 
+from remand.app.requests import Acceptance, Request
+from remand.domain import commands as c
+from remand.wiring.gates import make_gates
+from remand.wiring.ledger import open_ledger
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, end, wait_for
 from tests.integration.test_key_lifecycle import ID, key_of
+from tests.support.log_check import log_faults
 
 GATES = """
 [gates.tests]
 command = ["sh", "-c", {command!r}]
 {labels}
 """
+LINES = "SELECT line FROM remand.signed_group UNION ALL SELECT line FROM remand.event"
 VERDICTS = ("gate.pass", "gate.reject", "gate.hold", "gate.error")
 DEAD = "3"
 
@@ -77,11 +89,15 @@ class Team:
         assert line.startswith("Worker of"), f"{line!r} {process.communicate(timeout=PATIENCE)}"
         return process
 
-    def events(self, *names: str) -> list[dict[str, Any]]:
-        """The events of these names, as the database has them."""
+    def lines(self) -> list[bytes]:
+        """The log, as the database has it."""
         with psycopg.connect(self.database) as connection:
-            lines = [row[0] for row in connection.execute("SELECT line FROM remand.event ORDER BY n")]
-        found = [json.loads(bytes(line)) for line in lines]
+            rows = connection.execute(LINES).fetchall()
+        return [bytes(row[0]) for row in rows]
+
+    def events(self, *names: str) -> list[dict[str, Any]]:
+        """The events of these names."""
+        found = [json.loads(line) for line in self.lines()]
         return [event for event in found if event.get("event") in names]
 
 
@@ -180,6 +196,46 @@ def test_a_commit_that_no_worker_can_get_is_errored(team: Callable[..., Team]) -
 
 
 @pytest.mark.more
+def test_a_commit_that_could_not_be_pushed_comes_from_the_server(team: Callable[..., Team]) -> None:
+    made = team()
+    task, commit = made.work(is_pushed=False)
+    one, asked = made.hosts[0], list[str]()
+
+    class Packs(BaseHTTPRequestHandler):
+        """Answers as the server's route does, from the clone that has the commit."""
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            pack = subprocess.run(
+                ["git", "pack-objects", "--revs", "--stdout", "-q"],
+                cwd=one.path,
+                input=f"{commit}\n--not\nmain\n".encode(),
+                capture_output=True,
+                check=True,
+            ).stdout
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(pack)))
+            self.end_headers()
+            self.wfile.write(pack)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Packs) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        environment = made.hosts[1].machine.environment
+        environment |= {"REMAND_SERVER": f"http://127.0.0.1:{server.server_port}", "REMAND_TOKEN": "t"}
+        worker = made.worker(1)
+        code, said = answer(made.submit(task, commit))
+        server.shutdown()
+
+    assert (code, said["status"]) == (0, "provisional"), said
+    assert len(asked) == 1
+    assert f"commit={commit}" in asked[0]
+    end(worker)
+
+
+@pytest.mark.more
 def test_a_run_for_which_no_worker_has_the_labels_is_shown_and_waits(team: Callable[..., Team]) -> None:
     made = team(labels='labels = ["node22", "linux"]')
     task, commit = made.work()
@@ -197,6 +253,53 @@ def test_a_run_for_which_no_worker_has_the_labels_is_shown_and_waits(team: Calla
     assert worker.wait(PATIENCE) == 0
     assert made.hosts[0].call("gate", "wait", task).data["status"] == "passed"
     assert len(made.events(*VERDICTS)) == 1
+
+
+def test_every_verdict_is_recorded_once_while_workers_are_killed(
+    team: Callable[..., Team], campaign: Callable[[int, int], int]
+) -> None:
+    """Small: 6 runs, 2 workers. Full: 500 runs, 4 workers. Every 5 seconds one of them is killed, and started again."""
+    runs, hosts = campaign(6, 500), campaign(2, 4)
+    made = team(1 + hosts, command="sleep 1")
+    tasks = queue_runs(made, runs)
+    workers = {host: made.worker(host) for host in range(1, hosts + 1)}
+    wait_for(lambda: jobs(made, "doing") == hosts, "every worker at work")
+    killed = 0
+    while jobs(made, "todo") + jobs(made, "doing"):
+        host = 1 + killed % hosts
+        workers[host].kill()
+        workers[host].wait(PATIENCE)
+        workers[host] = made.worker(host)
+        killed += 1
+        time.sleep(5.0)
+
+    counted = Counter(event["task_id"] for event in made.events(*VERDICTS))
+    handed_in = Counter(event["task_id"] for event in made.events("task.submit"))
+    print(f"{runs} runs, {hosts} workers, {killed} killed, {sum(attempts(made)) - runs} runs begun again")
+    assert counted == handed_in == dict.fromkeys(tasks, 1)
+    assert not log_faults(made.lines())
+
+
+def queue_runs(made: Team, count: int) -> list[str]:
+    """So many tasks with a commit each, which the remote has, and a gate run of each in the queue."""
+    one = made.hosts[0]
+    with patch.dict(os.environ, one.machine.environment, clear=True):
+        opened = open_ledger(str(one.path))
+        gates, ask, tasks, refs = make_gates(opened), opened.ledger.ask, list[str](), list[str]()
+        for number in range(count):
+            added = ask(Request(command=c.AddTask(title=f"Task {number}"), actor="user"))
+            assert isinstance(added, Acceptance)
+            tasks.append(added.task.id)
+            claimed = ask(Request(command=c.ClaimTask(agent="Alice", task_id=tasks[-1]), actor="Alice"))
+            assert isinstance(claimed, Acceptance), claimed
+            one.git("checkout", "-q", "-B", f"work-{number}", "main")
+            commit = one.commit(f"{number}.txt", f"{number}\n")
+            refs.append(f"{commit}:refs/remand/submitted/{tasks[-1]}")
+            work = c.SubmitTask(task_id=tasks[-1], agent="Alice", commit=commit)
+            assert gates.claim_known(Request(command=work, actor="Alice", key=f"run-{number}"), ask) is None
+        one.git("push", "-q", "origin", *refs)
+        opened.store.close()
+    return tasks
 
 
 def jobs(made: Team, status: str) -> int:

@@ -32,10 +32,16 @@ def run_once(
 class ThreadWorker:
     """A worker in a thread."""
 
-    def __init__(self, queue: JobQueue, handler: Callable[[QueuedJob], None], *labels: str) -> None:
+    def __init__(
+        self,
+        queue: JobQueue,
+        handler: Callable[[QueuedJob], None],
+        *labels: str,
+        chores: tuple[Chore, ...] = (),
+    ) -> None:
         self.stop = threading.Event()
         self.fault: RemandError | Refused | None = None
-        terms = WorkerTerms({KIND: handler}, self.stop, labels)
+        terms = WorkerTerms({KIND: handler}, self.stop, labels, chores)
 
         def work() -> None:
             try:

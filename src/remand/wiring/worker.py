@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from remand.adapters.forges.table import stored_token
 from remand.adapters.git.submissions import BaseFetcher, SubmissionStore
 from remand.adapters.notices import addresses
+from remand.adapters.server import client
+from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import GATE_RUN, Chore, JobHandler, JobQueue
 from remand.app.gates.queued_claims import GateWorker
 from remand.app.scheduler.chores import DUE_SECONDS
@@ -19,6 +21,7 @@ from remand.wiring.gates import job_queue, make_gates
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
 
+FETCH_SECONDS = 300.0
 __all__ = ["job_queue", "make_handlers", "open_at", "worker_chores"]
 
 
@@ -32,7 +35,10 @@ def make_handlers(
 
     def fetch(task_id: str, commit: str) -> str:
         base.refresh()
-        return commits.fetch(task_id, commit)
+        why = commits.fetch(task_id, commit)
+        if not why or not environment.get(client.SERVER):
+            return why
+        return _take_from_server(commits, environment, task_id, commit, settings.rules().base)
 
     worker = GateWorker(
         opened.ledger,
@@ -43,6 +49,19 @@ def make_handlers(
         report=report,
     )
     return {GATE_RUN: worker.run}
+
+
+def _take_from_server(
+    commits: SubmissionStore, environment: Mapping[str, str], task_id: str, commit: str, base: str
+) -> str:
+    """Takes a commit that a host could not push from the server that has it; returns why that cannot be."""
+    path = f"/api/commits/fetch?task={task_id}&commit={commit}" + (f"&known={base}" if base else "")
+    try:
+        pack = client.ServerClient(environment).request("GET", path, patience=FETCH_SECONDS).body
+        commits.receive(task_id, commit, pack, [base] if base else [])
+    except (client.ServerUnavailable, client.UnusableServer, client.CallDenied, EnvironmentFault) as fault:
+        return str(fault)
+    return ""
 
 
 def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -105,7 +106,9 @@ class ProcrastinateJobs:
         self._kinds = tuple(kinds)
         self._times = times
         self._lock = threading.Lock()
-        self._connection: psycopg.Connection | None = None
+        self._connections: list[psycopg.Connection] = []
+        """The one that is open, if any."""
+        weakref.finalize(self, _close, self._connections)
         try:
             _apply_schema(address)
         except psycopg.Error as error:
@@ -160,13 +163,17 @@ class ProcrastinateJobs:
         """Rows, over one connection that is kept; one that was cut is made again."""
         with self._lock:
             try:
-                if self._connection is None or self._connection.closed:
-                    self._connection = psycopg.connect(self._address, autocommit=True)
-                return self._connection.execute(query.encode(), arguments).fetchall()
+                if not self._connections:
+                    self._connections.append(psycopg.connect(self._address, autocommit=True))
+                return self._connections[0].execute(query.encode(), arguments).fetchall()
             except psycopg.Error as error:
-                if self._connection is not None:
-                    self._connection.close()
+                _close(self._connections)
                 raise StoreAway(f"The queue of jobs cannot be read: {error}") from None
+
+
+def _close(connections: list[psycopg.Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def require_few(labels: Sequence[str]) -> None:
