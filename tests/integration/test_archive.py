@@ -95,7 +95,10 @@ def test_a_late_branch_waits_without_the_archive_and_counts_with_it(near_machine
 
     assert repository.ok("task", "show", task)["priority"] == "high", "it has the lines"
     assert repository.verify() == []
-    assert fresh.ok("task", "show", task)["priority"] == "medium"
+    shown = fresh.call("task", "show", task).data
+    assert shown["priority"] == "medium"
+    assert "log archive --fetch" in shown["waits_for_archive"]
+    assert "log_warning" in shown
     digest = fresh.call("log", "digest").data
     assert digest["waiting"] == [task]
     assert "--fetch" in fresh.call("log", "verify").out
@@ -152,6 +155,27 @@ def test_a_branch_from_before_the_archive_is_merged_after_it(near_machine: Machi
     assert fresh.digest()[0] == repository.digest()[0]
     assert fresh.verify() == []
     assert repository.verify() == []
+
+
+def test_two_clones_archive_at_once_and_are_merged(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=CONFIG)
+    done, still_open = a_log(repository)
+    other = near_machine.clone(repository, "other")
+    new = other.add("Sweep the yard")
+    other.ok("task", "cancel", new, "--reason", "no yard")
+    repository.ok("log", "archive", "--before", now(repository))
+    other.ok("log", "archive", "--before", now(other))
+
+    other.git("pull", "-q", "--no-rebase", "origin", "main")
+    repository.git("pull", "-q", "--no-rebase", str(other.path), "main")
+    fresh = near_machine.clone(repository, "fresh")
+
+    assert fresh.digest()[0] == repository.digest()[0] == other.digest()[0]
+    for place in (fresh, repository, other):
+        assert place.verify() == []
+        assert place.ok("log", "digest").get("waiting") is None
+    assert fresh.ok("task", "show", done)["status"] == fresh.ok("task", "show", new)["status"] == "cancelled"
+    assert fresh.ok("task", "show", still_open)["status"] == "incoming"
 
 
 def test_deleted_files_that_no_archive_names_are_still_found(near_machine: Machine) -> None:

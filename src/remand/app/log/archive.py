@@ -259,7 +259,7 @@ def _archive_task(
         return None
     if tx.unconfirmed.of_task(task.id, 1) or _may_lack_lines(tx, task) or replay(events) != task:
         return None
-    found = _archived_task(task, new, history.base if history else None, ends)
+    found = archived_task(task, new, history.base if history else None, ends)
     return found if len(found.state) <= MAX_STATE and is_backed(found, trust) else None
 
 
@@ -277,7 +277,7 @@ def _may_lack_lines(tx: Transaction, task: Task) -> bool:
     return any(one.may_concern({task.id}, task.details.created_at) for one in missing)
 
 
-def _archived_task(
+def archived_task(
     task: Task, events: Sequence[Event], base: TaskArchived | None, ends: Mapping[str, ArchivedSession]
 ) -> TaskArchived:
     """What stands in place of these events, and of those that an earlier archive has."""

@@ -19,6 +19,7 @@ from remand.domain import commands as c
 from remand.domain.decisions.findings import join_names
 from remand.domain.decisions.forge_actions import due_forge_kinds
 from remand.domain.events.event import Event
+from remand.domain.events.log import WAITING, TaskArchived
 from remand.domain.refusals import require_task
 from remand.domain.task import TERMINAL, Status, Task
 from remand.domain.text.words import format_count
@@ -143,7 +144,8 @@ def _show(context: Context) -> Result:
         objections = task_objections(view, task)
         unconfirmed = view.unconfirmed.of_task(task.id, MOST_UNCONFIRMED + 1)
         (row,) = json.loads(opened.view.tasks(task_id=task.id))
-    history = task_history.event_rows(events)
+        archive = _archive_data(view, task, events)
+    history = task_history.event_rows([event for event in events if not isinstance(event, TaskArchived)])
     uncounted = task_history.uncounted_reviews(events)
     is_forge_relevant = (
         (bool(task.pr) and not task.is_terminal) or bool(due_forge_kinds(task)) or bool(task.forge.given_up)
@@ -185,14 +187,24 @@ def _show(context: Context) -> Result:
         "has_more_unconfirmed": len(unconfirmed) > MOST_UNCONFIRMED,
         **objection_data(objections),
         "asserted": list(task_history.asserted_actors(events)),
+        **archive,
     }
     held = task_held_work(context, task)
     data["held"] = msgspec.to_builtins(held.findings) if held else []
     remarks = [
         *(review.text for review in uncounted),
         *(f"objection: {row}" for row in objection_rows(objections)),
+        *(f"archive: {archive[name]}" for name in archive),
     ]
     return Result(data, _page(task, data, events, held, remarks))
+
+
+def _archive_data(view: Transaction, task: Task, events: list[Event]) -> dict[str, str]:
+    """Of an archived task, where its earlier lines are, and that an event waits for them."""
+    archives = [event.archive for event in events if isinstance(event, TaskArchived)]
+    found = {"archived": f"its lines are in archive {archives[-1][:16]}"} if archives else {}
+    waiting = [one for one in view.missing.of_tasks({task.id}) if one.session.startswith(WAITING)]
+    return found | ({"waits_for_archive": waiting[0].description} if waiting else {})
 
 
 def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
