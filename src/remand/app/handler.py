@@ -84,6 +84,8 @@ class RequestHandler:
         self.tx = tx
         self._source = source
         self.entries: list[EventEntry] = []
+        self.lines_before: list[bytes] = []
+        """Lines of other sessions that are written before the events of this change."""
         self.end = tx.head
         """How far the ledger has come with this change, once it is made: what has to be synced before anybody is answered."""
         self._rules = rules

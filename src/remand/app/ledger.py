@@ -257,7 +257,7 @@ class Ledger(LogFiles):
             )
             yield tx, signer, handler
             if handler.entries:
-                self._append(tx, signer, handler.entries)
+                self._append(tx, signer, handler.entries, handler.lines_before)
             follow(tx)
             # Read here: as soon as the lock is released, another thread may go on with the same transaction object.
             self._open_head = handler.end = tx.head
@@ -401,8 +401,10 @@ class Ledger(LogFiles):
             return view.tasks.get(named) if named else None
         return None
 
-    def _append(self, tx: Transaction, signer: Signer, entries: list[EventEntry]) -> None:
-        """Writes the events of one change and the signature that covers them, in one go."""
+    def _append(
+        self, tx: Transaction, signer: Signer, entries: list[EventEntry], lines_before: Sequence[bytes] = ()
+    ) -> None:
+        """Writes the events of one change and the signature that covers them, in one go, after lines of other sessions."""
         before = tx.head
         named = [GroupedEvent(entry.event.meta.id, entry.subject) for entry in entries]
         first = entries[0].event.meta.seq
@@ -410,7 +412,7 @@ class Ledger(LogFiles):
             SignedGroup(group, signatures.encode_group(group))
             for group in signer.sign(before.session, first, before.chain, named, before.clock)
         ]
-        lines: list[bytes] = []
+        lines = list(lines_before)
         for group, own, _ in groups:
             lines += [own, *(entry.line for entry in entries[group.first - first : group.last - first + 1])]
         after = self.writer.append(before, first, lines)
@@ -480,17 +482,15 @@ class Ledger(LogFiles):
         self.keys.load()
         self.write_groups(tx, cover_own_session(tx, Signer(self.keys, project)))
 
-    def write_groups(
-        self, tx: Transaction, groups: Sequence[EventGroup], written_lines: Sequence[bytes] = ()
-    ) -> None:
-        """Keeps groups whose events have lines elsewhere, in an event file of their own; with lines, those are written."""
+    def write_groups(self, tx: Transaction, groups: Sequence[EventGroup]) -> None:
+        """Keeps groups whose events have lines elsewhere, in an event file of their own."""
         if tx.head.segment:
             self.close_segment(tx, tx.head.segment)
         closed = replace(tx.head, segment="", size=0, inode=0)
         tx.head = closed
         if groups:
             lines = [signatures.encode_group(group) for group in groups]
-            written = self.writer.append(closed, groups[0].first, written_lines or lines).segment
+            written = self.writer.append(closed, groups[0].first, lines).segment
             tx.on_rollback(lambda: self.writer.shrink(written, 0))
             self.writer.sync(written)
             tx.groups.add(SignedGroup(group, line) for group, line in zip(groups, lines, strict=True))

@@ -36,7 +36,7 @@ from remand.domain.folds.archive import archived_history, is_backed, short_id
 from remand.domain.instant import Instant
 from remand.domain.task import Task
 from remand.ledger import codec
-from remand.ledger.event_tables import EventEntry
+from remand.ledger.event_tables import EventEntry, SignedGroup
 from remand.ledger.order import next_time, order_key
 from remand.ledger.problems import Problem
 from remand.ledger.signatures import (
@@ -45,7 +45,6 @@ from remand.ledger.signatures import (
     MAX_ADOPTED_NAME,
     VOID,
     Doubt,
-    EventGroup,
     GroupedEvent,
     encode_group,
 )
@@ -131,7 +130,7 @@ def archive_log(
         plan = plan_archive(handler.tx, ledger, before)
         if plan.files:
             _store_files(ledger, store, plan.files)
-            recorded.extend(_archive_events(plan, _keep_lines(ledger, handler.tx, signer, plan.kept), before))
+            recorded.extend(_archive_events(plan, _keep_lines(ledger, handler, signer, plan.kept), before))
             tasks = [replace(one, archive=plan.archive) for one in plan.tasks]
             handler.entries += _stamp_events(ledger, handler.tx, [*recorded, *tasks], actor)
 
@@ -178,7 +177,7 @@ def plan_archive(tx: Transaction, ledger: Ledger, before: Instant) -> _Plan:
     tasks = [
         found
         for task in tx.tasks.every()
-        if task.is_terminal and (found := _archive_task(tx, task, before, ends, trust)) is not None
+        if task.is_terminal and (found := _archive_task(tx, task, ends, trust)) is not None
     ]
     if not tasks:
         return _Plan([], [], [], {})
@@ -245,7 +244,7 @@ def _read_file(
 
 
 def _archive_task(
-    tx: Transaction, task: Task, before: Instant, ends: Mapping[str, ArchivedSession], trust: Trust
+    tx: Transaction, task: Task, ends: Mapping[str, ArchivedSession], trust: Trust
 ) -> TaskArchived | None:
     """A task as it is archived; None when it cannot be, or is already."""
     events = sorted(map(codec.decode_stored_line, tx.events.of_task(task.id)), key=order_key)
@@ -255,7 +254,7 @@ def _archive_task(
     new = history.later if history else tuple(lines)
     if all(short_id(event.meta.id) in known for event in lines) or (history and history.is_waiting):
         return None
-    if any(event.is_legacy or not _is_before(event, before, ends) for event in new):
+    if any(event.is_legacy or not _is_before(event, ends) for event in new):
         return None
     if tx.unconfirmed.of_task(task.id, 1) or _may_lack_lines(tx, task) or replay(events) != task:
         return None
@@ -267,9 +266,9 @@ def _known_ids(events: Iterable[Event]) -> frozenset[str]:
     return frozenset().union(*(event.event_ids for event in events if isinstance(event, TaskArchived)))
 
 
-def _is_before(event: Event, before: Instant, ends: Mapping[str, ArchivedSession]) -> bool:
+def _is_before(event: Event, ends: Mapping[str, ArchivedSession]) -> bool:
     end = ends.get(event.meta.session)
-    return end is not None and event.meta.seq <= end.number and event.ts < before
+    return end is not None and event.meta.seq <= end.number
 
 
 def _may_lack_lines(tx: Transaction, task: Task) -> bool:
@@ -332,29 +331,30 @@ def _is_archived(tx: Transaction, task: str, event: Event) -> bool:
 
 
 def _keep_lines(
-    ledger: Ledger, tx: Transaction, signer: Signer, kept: Mapping[str, Sequence[Event]]
+    ledger: Ledger, handler: RequestHandler, signer: Signer, kept: Mapping[str, Sequence[Event]]
 ) -> list[ArchivedSession]:
-    """Writes the lines that stay again, in a file of their own, with groups by which the archiver vouches for them.
+    """Has the lines that stay written again, with groups by which the archiver vouches for them.
 
-    What is recorded next goes to another file. Returns how far those groups reach.
+    They stand in one new file with what is recorded, so that it is there whole or not at all. Returns how far those
+    groups reach.
     """
+    tx = handler.tx
     doubts = {one.event_id: one.doubt for one in tx.unconfirmed.every()}
-    lines: list[bytes] = []
-    groups: list[EventGroup] = []
     ends: list[ArchivedSession] = []
+    ledger.write_groups(tx, ())
     for session, events in kept.items():
         named = [
             GroupedEvent(event.meta.id, VOID if doubts.get(event.meta.id) else event_task_id(event))
             for event in events
         ]
         by_id = {event.meta.id: _kept_line(tx, event) for event in events}
-        signed = sign_adoption(tx, session, named, signer, ledger.clock.now())
-        for group in signed:
-            lines += [encode_group(group), *(by_id[name.id] for name in group.events)]
-        groups += signed
-        end = signed[-1]
+        groups = sign_adoption(tx, session, named, signer, ledger.clock.now())
+        for group in groups:
+            line = encode_group(group)
+            handler.lines_before += [line, *(by_id[name.id] for name in group.events)]
+            tx.groups.add([SignedGroup(group, line)])
+        end = groups[-1]
         ends.append(ArchivedSession(session=end.session, key=end.key, number=end.last, chain=end.after))
-    ledger.write_groups(tx, groups, lines)
     return ends
 
 

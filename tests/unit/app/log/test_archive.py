@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.events.missing_lines import waiting_tasks
-from remand.app.events.task_folds import task_events
+from remand.app.events.task_folds import SignedTasks, TaskSource, task_events
 from remand.app.log.archive import ArchiveResult, archive_log, fetch_archive
 from remand.app.log.repair import missing_lines, rebuild_from_files
 from remand.app.log.verification import VerificationReport, state_digest, verify_log
@@ -23,7 +24,7 @@ from remand.domain.instant import add_seconds
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
 from remand.testing.builders import MACHINE, Session, task_added
-from remand.testing.fakes import FakeClock, FakeKeys, MemoryExchange
+from remand.testing.fakes import FakeClock, FakeKeys, MemoryExchange, ProcessKilled
 from tests.support.builders import THE_USER, FakeLedger
 
 PROJECT = "0123456789abcdef"
@@ -372,6 +373,8 @@ def test_a_branch_from_before_the_archive_may_be_merged_after_it() -> None:
     assert not missing_lines(fresh.ledger)
     assert not fresh.waiting()
     assert fresh.check().ok, fresh.check().problems
+    fresh.ask(c.Unlock(task_id=done, agent="Alice", reason="x"))
+    world.read(fresh.files())
     fresh.read({path.replace("old", "older"): content for path, content in old.items()})
     assert fresh.digest() == world.digest()
     assert fresh.check().ok, fresh.check().problems
@@ -410,7 +413,8 @@ def test_a_revoked_archivers_archive_does_not_count_until_the_lines_are_fetched(
     assert not missing_lines(fresh.ledger)
 
 
-def test_an_archived_state_does_not_outlive_the_trust_in_what_it_rests_on() -> None:
+@pytest.mark.parametrize("is_cut", [True, False], ids=["up to a place", "at all"])
+def test_an_archived_state_does_not_outlive_the_trust_in_what_it_rests_on(is_cut: bool) -> None:
     theirs, done, _ = a_year(SECOND, 1)
     with theirs.store.read() as view:
         group = next(one.group for one in view.groups.every() if one.group.last >= 4)
@@ -421,30 +425,36 @@ def test_an_archived_state_does_not_outlive_the_trust_in_what_it_rests_on() -> N
     fresh = clone(world, keys=THIRD, number=2)
     assert fresh.task(done).status is Status.DONE
 
-    cut = replace(SECOND.ensure_key(), until=(end,))
-    fresh.rules = Rules(gates=(), project=PROJECT, trusted=(MACHINE.ensure_key(), THIRD.ensure_key(), cut))
+    cut = (replace(SECOND.ensure_key(), until=(end,)),) if is_cut else ()
+    fresh.rules = Rules(gates=(), project=PROJECT, trusted=(MACHINE.ensure_key(), THIRD.ensure_key(), *cut))
     fresh.ledger.refresh()
 
     assert fresh.waiting() == [done]
     assert done not in fresh.tasks()
+    with fresh.store.read() as view:
+        source = TaskSource(view, SignedTasks(), fresh.ledger.verifier(view))
+        assert source.get(done, is_verified=True) is None
     fresh.fetch(world.archived)
     assert not fresh.waiting()
-    assert fresh.task(done).status is not Status.DONE
+    assert done not in fresh.tasks() or fresh.task(done).status is not Status.DONE
+    assert (done in fresh.tasks()) == is_cut
 
 
 def test_lines_that_stay_are_missed_when_they_are_cut_out() -> None:
     world, _, still_open = a_year()
     world.archive()
     files = world.files()
-    kept = next(path for path, content in files.items() if b'"session":"adopt-' in content)
+    (kept,) = (path for path, content in files.items() if codec.is_packed(content))
+    lines = codec.split_lines(files[kept])
+    place = next(n for n, line in enumerate(lines) if b'"log.archive"' in line) - 1
     fresh = World(SECOND, number=1)
     fresh.clock.time = world.clock.now()
 
-    fresh.read({path: content for path, content in files.items() if path != kept})
+    fresh.read(files | {kept: b"".join(line + b"\n" for line in lines[place:])})
 
     assert missing_lines(fresh.ledger)
     assert not fresh.check().ok
-    fresh.read({kept: files[kept]})
+    fresh.read({"/events/whole.gz.jsonl": files[kept]})
     assert not missing_lines(fresh.ledger)
     assert fresh.task(still_open) == world.task(still_open)
 
@@ -453,8 +463,8 @@ def test_one_line_that_stays_is_missed_when_it_is_cut_out() -> None:
     world, _, still_open = a_year()
     world.archive()
     files = world.files()
-    kept = next(path for path, content in files.items() if b'"session":"adopt-' in content)
-    lines = files[kept].split(b"\n")
+    (kept,) = (path for path, content in files.items() if codec.is_packed(content))
+    lines = codec.split_lines(files[kept])
     cut = next(line for line in lines if b'"task.claim"' in line and not signatures.is_group(line))
     files[kept] = b"\n".join(line for line in lines if line != cut)
     fresh = World(SECOND, number=1)
@@ -530,3 +540,49 @@ def test_tasks_that_are_open_or_recent_stay() -> None:
     assert fresh.task(recent).status is Status.CANCELLED
     assert fresh.task(still_open).claims.attempt_count == 1
     assert fresh.digest() == world.digest()
+
+
+def test_a_task_with_an_event_that_does_not_count_stays() -> None:
+    world, done, _ = a_year()
+    stranger = Session("20261115-080000-000000dd", FakeClock(), keys=FakeKeys("a stranger"), project=PROJECT)
+    stranger.write(LockoutSet(task_id=done, agent="Dave"), at=late_time(world, done))
+    world.read({"/events/20261115-080000-000000dd.jsonl": b"".join(line + b"\n" for line in stranger.lines)})
+
+    assert world.archive().tasks == 0
+
+
+def test_a_task_of_which_lines_may_be_missing_stays() -> None:
+    world, done, _ = a_year()
+    other = Session(
+        "20261115-080000-000000ee", FakeClock(late_time(world, done)), keys=THIRD, project=PROJECT
+    )
+    for _ in range(3):
+        other.write(LockoutSet(task_id=done, agent="Dave"))
+    whole = b"".join(line + b"\n" for line in other.lines)
+    world.read({"/events/gap.jsonl": b"".join(line + b"\n" for line in other.lines[4:])})
+    assert missing_lines(world.ledger)
+
+    assert world.archive().tasks == 0
+    world.read({"/events/whole.jsonl": whole})
+    assert world.archive().tasks == 1
+
+
+def test_killed_before_it_is_kept_the_log_is_whole_and_the_next_call_ends_it() -> None:
+    for is_closed in (True, False):
+        world, done, still_open = a_year()
+        if is_closed:
+            world.ledger.closed_files()
+        world.exchange.die_after_next_append()
+        with suppress(ProcessKilled):
+            world.archive()
+        world.exchange.die_after_next_append(False)
+        world.reopen()
+        world.ledger.refresh()
+        assert world.check().ok, world.check().problems
+        assert clone(world).check().ok
+        world.archive()
+        fresh = clone(world)
+        assert fresh.digest() == world.digest()
+        assert fresh.task(done) == world.task(done)
+        assert fresh.task(still_open).claims.attempt_count == 1
+        assert fresh.check().ok, fresh.check().problems
