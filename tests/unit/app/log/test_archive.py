@@ -552,12 +552,12 @@ def test_a_task_with_an_event_that_does_not_count_stays() -> None:
 
 
 def test_a_task_of_which_lines_may_be_missing_stays() -> None:
-    world, done, _ = a_year()
+    world, done, still_open = a_year()
     other = Session(
         "20261115-080000-000000ee", FakeClock(late_time(world, done)), keys=THIRD, project=PROJECT
     )
     for _ in range(3):
-        other.write(LockoutSet(task_id=done, agent="Dave"))
+        other.write(LockoutSet(task_id=still_open, agent="Dave"))
     whole = b"".join(line + b"\n" for line in other.lines)
     world.read({"/events/gap.jsonl": b"".join(line + b"\n" for line in other.lines[4:])})
     assert missing_lines(world.ledger)
