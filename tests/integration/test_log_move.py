@@ -149,7 +149,7 @@ def test_a_move_killed_at_any_time_leaves_one_ledger_open(
         team.move()
     started = time.monotonic()
     word = "sqlite" if back else team.database
-    for number in range(campaign(3, 100)):
+    for number in range(campaign(2, 100)):
         process = team.repository.machine.start(
             team.repository.path,
             *(REMAND, "log", "move", "--to", word, "--json"),

@@ -66,6 +66,9 @@ from remand.ledger.store import Transaction
 
 def judge_by_trust(tx: Transaction, verifier: Verifier) -> None:
     """Judges all that is kept by another trust than before: some events gain their effect, others lose it."""
+    tx.fence_writers()
+    if tx.unconfirmed.trust == verifier.trust_text:
+        return  # whoever wrote just before has done so
     before, is_first = parse_trust(tx.unconfirmed.trust), not tx.unconfirmed.trust
     is_all = is_first or before.project != verifier.trust.project
     changed = {key_id for key_id, _ in _trust_limits(before) ^ _trust_limits(verifier.trust)}

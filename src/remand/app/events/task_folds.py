@@ -135,6 +135,8 @@ class Fold:
 
 def rebuild_tables(tx: Transaction, note_progress: Callable[[str], None] = lambda _: None) -> None:
     """Folds all events but the unconfirmed, and replaces the tables by the outcome."""
+    # What somebody else commits between the events that are read here and the rows that are written would be lost.
+    tx.fence_writers()
     fold = Fold()
     traces: list[Trace | None] = []
     withheld = {found.event_id for found in tx.unconfirmed.every()}
