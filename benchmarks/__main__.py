@@ -26,6 +26,7 @@ from benchmarks import (
     gates,
     growth,
     hook,
+    postgres_claims,
     ready,
     rebuild,
     signing,
@@ -41,6 +42,7 @@ from benchmarks.scratch import scratch_folder
 SUBJECTS = {
     "append": append.run,
     "claims": claims.run,
+    "postgres": postgres_claims.run,
     "rebuild": rebuild.run,
     "archive": archive.run,
     "ready": ready.run,

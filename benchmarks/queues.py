@@ -180,8 +180,9 @@ class LiteQueueQueue:
 class AsyncQueue:
     """A queue with an event loop of its own; times are taken inside it."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """With a loop it shares that with others."""
+        self._loop = loop or asyncio.new_event_loop()
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs to the end."""
@@ -189,10 +190,11 @@ class AsyncQueue:
 
     def claims(self, until: Until) -> Claimed:
         """Claims inside the loop."""
-        claimed: Claimed = self.run(self._claims(until))
+        claimed: Claimed = self.run(self.claim_until(until))
         return claimed
 
-    async def _claims(self, until: Until) -> Claimed:
+    async def claim_until(self, until: Until) -> Claimed:
+        """Claims one after the other."""
         claimed = Claimed()
         while not until.is_over(len(claimed.seconds)):
             start = time.perf_counter()
@@ -207,6 +209,10 @@ class AsyncQueue:
         """Closes the connection."""
         raise NotImplementedError
 
+    def fill(self, count: int) -> None:
+        """Queues so many tasks."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Closes the connection and the loop."""
         self.run(self.shut())
@@ -216,8 +222,8 @@ class AsyncQueue:
 class ProcrastinateQueue(AsyncQueue):
     """procrastinate's own job manager."""
 
-    def __init__(self, conninfo: str) -> None:
-        super().__init__()
+    def __init__(self, conninfo: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        super().__init__(loop)
         self.run(self._open(conninfo))
 
     async def _open(self, conninfo: str) -> None:
@@ -261,8 +267,8 @@ class ProcrastinateQueue(AsyncQueue):
 class PgQueuerQueue(AsyncQueue):
     """pgqueuer's own queries."""
 
-    def __init__(self, conninfo: str) -> None:
-        super().__init__()
+    def __init__(self, conninfo: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        super().__init__(loop)
         self.run(self._open(conninfo))
 
     async def _open(self, conninfo: str) -> None:

@@ -30,7 +30,7 @@ SMALL_MODULE = 60
 SMALL_MODULES_SHARE = 0.05
 
 MODULES_CEILING = 478
-LINES_CEILING = 111_607
+LINES_CEILING = 111_612
 WIRING_LINES_CEILING = 921
 HIDDEN_IMPORTS_CEILING = 4
 """Own modules imported inside functions or by a string: registries, which `test_startup.py` names."""
