@@ -10,7 +10,7 @@ from remand.domain.access.tokens import CALLS, TokenRole
 from remand.interfaces.cli.registry import COMMANDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tokens.md").read_text(encoding="utf-8")
-SERVER_ALONE = {"commit upload", "commit fetch"}
+SERVER_ALONE = {"commit upload", "commit fetch", "run members"}
 """Calls of a server that are no commands."""
 
 

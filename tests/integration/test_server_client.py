@@ -64,6 +64,7 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_key() -> None:
     first, *others = server.requests
     assert first.header("Idempotency-Key").startswith("cli-")
     assert [one.body for one in others] == [first.body, first.body]
+    assert len({one.header("Idempotency-Key") for one in server.requests}) == 1
     assert found.stderr.count("the server is away") == 1
     assert "Work under way goes on" in found.stderr
 

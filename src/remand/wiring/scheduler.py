@@ -14,26 +14,38 @@ from remand.adapters.gates.claims import CommandClaims
 from remand.adapters.git import commits
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import GitRepository
+from remand.adapters.git.submissions import SubmissionStore
 from remand.adapters.git.task_worktrees import GitWorktrees
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings, find_words
 from remand.adapters.hosts.table import guarded_files, server_files
 from remand.adapters.sandbox.agent_launchers import own_program
 from remand.adapters.sandbox.self_test import make_agent_launcher
-from remand.adapters.system.clock import RandomIds
+from remand.adapters.server.client import ServerClient
+from remand.adapters.server.scheduler_ledger import ServerLedgerClient, take_commit
+from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.files import require_lock
-from remand.adapters.system.folders import runtime_folder, socket_folder, state_folder
+from remand.adapters.system.folders import LedgerFolders, runtime_folder, socket_folder, state_folder
 from remand.adapters.system.scheduler_files import RunLogs, StatusFile, is_alive
 from remand.app.gates.jobs import Chore
 from remand.app.ledger_watch import LedgerWatch
 from remand.app.scheduler import chores
+from remand.app.scheduler.agent_socket import SERVER_VARIABLES
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import MakeAgentSockets
-from remand.app.scheduler.review_runs import MAX_CHANGE, ReviewRuns, SubmittedChanges
-from remand.app.scheduler.runs import AgentRuns, RunEnvironment, Workers, import_agent_commits, run_bounds
+from remand.app.scheduler.review_runs import MAX_CHANGE, NoReviewers, ReviewRuns, SubmittedChanges
+from remand.app.scheduler.runs import (
+    AgentRuns,
+    ReviewAgents,
+    RunEnvironment,
+    Workers,
+    import_agent_commits,
+    run_bounds,
+)
 from remand.app.scheduler.scheduler import Scheduler, SchedulerHandle
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
+from remand.domain.record import NamedTuple
 from remand.wiring.after_call import after_call
 from remand.wiring.forges import forge_sync
 from remand.wiring.ledger import Gateway
@@ -42,15 +54,81 @@ from remand.wiring.startup import folders_of
 
 WORKERS = 8
 """How many worktrees are prepared and processes started at once, and how many done claims are measured at once."""
+HOST_MODULE = "remand.interfaces.cli.entry"
 MODULE = "remand.interfaces.cli.agent_socket.runner"
 """Our own command line. It is started by its name: nothing here may know it otherwise."""
+
+
+class SchedulerSite(NamedTuple):
+    """Where a scheduler is: the ledger that it asks, and the clone that it works in."""
+
+    ledger: LedgerClient
+    settings: SettingsSource
+    place: LedgerLocation
+    folders: LedgerFolders
+    worktrees: GitWorktrees
+    claims: CommandClaims
+    opinions: ReviewAgents
+    changes: Callable[[], int] = lambda: 0
+    others: tuple[Chore, ...] = ()
+    has_coordinator: bool = True
 
 
 def build_scheduler(
     opened: OpenLedger, make_sockets: MakeAgentSockets, report: Callable[[str], None]
 ) -> SchedulerHandle:
-    """The scheduler. There is one at a time; a coordinator is started with it where none runs."""
-    settings, place, folders = opened.settings, opened.place, opened.folders
+    """The scheduler of a ledger of this machine. A coordinator is started with it where none runs."""
+    ledger, place = scheduler_ledger(opened), opened.place
+    site = SchedulerSite(
+        ledger,
+        opened.settings,
+        place,
+        opened.folders,
+        make_worktrees(place, opened.settings.settings().run.worktrees),
+        CommandClaims(MODULE, place.root, inherited_environment("REMAND_")),
+        ReviewRuns(ledger, submitted_changes(opened, MAX_CHANGE), partial(secrets.token_hex, 16)),
+        opened.store.changes,
+        _outside_chores(opened),
+    )
+    return _assemble(site, make_sockets, report)
+
+
+def build_host_scheduler(
+    server: ServerClient, place: LedgerLocation, make_sockets: MakeAgentSockets, report: Callable[[str], None]
+) -> SchedulerHandle:
+    """The scheduler of a host, which starts its own members on tasks of the server's ledger. It starts no reviewers."""
+    settings, folders = SettingsSource(GitRepository(place), place.root, place.common_dir), folders_of(place)
+    store = SubmissionStore(place, os.path.join(folders.own, "submissions"), inherited_environment("REMAND_"))
+    given = {name: value for name, value in inherited_environment().items() if name in SERVER_VARIABLES}
+    ledger = ServerLedgerClient(server, settings.rules, SystemClock().now, RandomIds().hex)
+    worktrees = make_worktrees(place, settings.settings().run.worktrees)
+    worktrees.before = partial(take_commit, server, store)
+    site = SchedulerSite(
+        ledger,
+        settings,
+        place,
+        folders,
+        worktrees,
+        CommandClaims(HOST_MODULE, place.root, inherited_environment("REMAND_") | given),
+        NoReviewers(),
+        has_coordinator=False,
+    )
+    return _assemble(site, make_sockets, report)
+
+
+def scheduler_ledger(opened: OpenLedger) -> LedgerClient:
+    """An open ledger as a scheduler asks it."""
+    settings = opened.settings
+    return LedgerClient(
+        opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex
+    )
+
+
+def _assemble(
+    site: SchedulerSite, make_sockets: MakeAgentSockets, report: Callable[[str], None]
+) -> SchedulerHandle:
+    """The objects of a scheduler. There is one at a time."""
+    settings, place, folders = site.settings, site.place, site.folders
     run, environment = settings.settings().run, inherited_environment("REMAND_")
     closing = ExitStack()
     os.makedirs(folders.own, mode=0o700, exist_ok=True)
@@ -60,16 +138,14 @@ def build_scheduler(
     )
     closing.callback(os.close, lock)
     launcher = make_agent_launcher(run.sandbox)
-    socket = folders.socket if socket_folder() and run.coordinator == "auto" else ""
+    is_auto = site.has_coordinator and run.coordinator == "auto"
+    socket = folders.socket if socket_folder() and is_auto else ""
     coordinator = SchedulerCoordinator(socket, MODULE, place.root, environment)
     closing.callback(coordinator.close)
     coordinator.ensure()
     status, logs = StatusFile(folders.status), RunLogs(os.path.join(folders.own, "logs"), find_words)
     closing.callback(status.clear)
-    ledger = LedgerClient(
-        opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex
-    )
-    worktrees = make_worktrees(place, run.worktrees)
+    ledger, worktrees = site.ledger, site.worktrees
     sockets = make_sockets(partial(import_agent_commits, ledger, worktrees), worktrees.inspect)
     closing.callback(sockets.end)
     hidden = (place.root, place.common_dir, state_folder(), runtime_folder(), worktrees.folder)
@@ -90,10 +166,8 @@ def build_scheduler(
             sockets=sockets,
             hosts=hosts,
             launcher=launcher,
-            claims=CommandClaims(MODULE, place.root, environment),
-            opinions=ReviewRuns(
-                ledger, submitted_changes(opened, MAX_CHANGE), partial(secrets.token_hex, 16)
-            ),
+            claims=site.claims,
+            opinions=site.opinions,
             bounds=lambda: run_bounds(settings.settings().run, folders.reports, hidden),
             environment=lambda: settings.settings().run.agent_environment(inherited_environment()),
             log=logs.path,
@@ -113,7 +187,7 @@ def build_scheduler(
         workers=Workers(ThreadExecutor(WORKERS), ThreadExecutor(WORKERS)),
         max_seconds=max_seconds,
         last_sign=partial(chores.last_sign, status, logs),
-        changes=opened.store.changes,
+        changes=site.changes,
         report=report,
     )
     made = chores.make_chores(
@@ -126,7 +200,7 @@ def build_scheduler(
         status_file=status,
         breaker_file=StatusFile(os.path.join(folders.own, "breaker.json")),
         pid=os.getpid(),
-        others=(*_outside_chores(opened), Chore("coordinator", run.interval_seconds, coordinator.ensure)),
+        others=(*site.others, Chore("coordinator", run.interval_seconds, coordinator.ensure)),
     )
     return SchedulerHandle(scheduler, made, launcher, closing.close)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
@@ -385,8 +385,11 @@ class GitWorktrees:
         self._bases = (f"refs/heads/{base}", f"refs/remotes/origin/{base}") if base else ()
         self._ours = tuple(sorted(ours))
         self._own_files = SetupFiles(ours, guarded)
+        self.before: Callable[[str], None] = lambda _: None
+        """Has the clone have the commit that work begins at, where another machine said which."""
 
     def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> TaskWorktree:
+        self.before(start)
         with self._locked_worktree(task_id) as worktree:
             require_valid_branch(branch)
             if f"refs/heads/{branch}" in self._bases:

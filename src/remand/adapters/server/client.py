@@ -203,7 +203,8 @@ class ServerClient:
     def _connect(self) -> Any:
         """A connection to the first address of the host that takes one."""
         fault: OSError | None = None
-        for family, _, _, _, where in getaddrinfo(self.address.host, self.address.port, 0, SOCK_STREAM):
+        host = self.address.host.encode("ascii")  # a text would have the tables of foreign names loaded
+        for family, _, _, _, where in getaddrinfo(host, self.address.port, 0, SOCK_STREAM):
             connection: Any = self._new_socket(family)
             connection.settimeout(CONNECT_SECONDS)
             try:

@@ -496,3 +496,16 @@ class SubmittedChanges:
         rejected = [review.commit for review in task.standing_rounds[-MAX_REJECTED_COMMITS:]]
         found = {before: self._patches.changed_paths(before, commit) for before in rejected}
         return {before: paths for before, paths in found.items() if paths is not None}
+
+
+class NoReviewers:
+    """For a scheduler that starts no agents that judge: implements `ReviewAgents`."""
+
+    def choose(self, _purpose: Purpose, _task: Task, _load: Load) -> Member | None:
+        return None
+
+    def prompt(self, assignment: RunAssignment) -> str:
+        raise CannotRun("system", f"{assignment.member.name} is not started here.")
+
+    def apply_answer(self, _run: ActiveRun, _result: SessionResult) -> str:
+        return "nobody was asked"

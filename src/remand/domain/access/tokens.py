@@ -95,6 +95,7 @@ _BY_ROLES: tuple[tuple[frozenset[TokenRole], str], ...] = (
         task import, sync, unlock, inbox answer, inbox ack, notify, gate run, gate override, pause, resume, keys,
         log verify, log publish, token create, doctor"""),
     (_WORKER | _HOST | _USER, "commit fetch"),
+    (_HOST | _USER, "run members"),
     (_NOBODY, """
         init, demo, keys trust, keys revoke, keys request, keys adopt, hook, top, solo on, solo off,
         solo status, log rebuild, log repair, log import, log archive, log move, mcp, completion, run, coordinator status, coordinator stop,

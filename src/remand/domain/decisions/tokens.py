@@ -1,17 +1,35 @@
-"""Who may give out and revoke tokens, and what a token has to be like."""
+"""Who may give out and revoke tokens, what a token has to be like, and which commands a host's scheduler gives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from remand.domain.access.team import RESERVED_NAMES, USER, Actor, Role, Team, normalise_name
-from remand.domain.access.tokens import ANY_MEMBER, MACHINES, Token, TokenRole, token_roles
+from remand.domain.access.tokens import (
+    ANY_MEMBER,
+    MACHINES,
+    Caller,
+    Token,
+    TokenRole,
+    require_held_task,
+    token_roles,
+)
+from remand.domain.commands import (
+    AssignTask,
+    CheckStaff,
+    Command,
+    CountIdleStop,
+    EndRun,
+    NoteGatesMeasured,
+    StartRun,
+)
 from remand.domain.events.log import TokenCreated, TokenRevoked
 from remand.domain.ids import is_agent_name
 from remand.domain.instant import Instant, add_seconds, format_time
 from remand.domain.preconditions import require_user
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
+from remand.domain.task import Task
 
 MAX_SECONDS = 366 * 86_400.0
 """How long a token may count: about a year."""
@@ -125,3 +143,16 @@ def _startable(name: str, team: Team) -> str:
     if not actor.roles - {Role.USER} or actor.name in _SYSTEM_NAMES:
         raise Refused("not_eligible", f"{actor.name} is no member that a host could start.")
     return actor.name
+
+
+def require_host_command(caller: Caller, command: Command, task: Task | None) -> None:
+    """Refuses a step of a run that is not of a member whom the host may start. What only looks at a task is anybody's."""
+    if isinstance(command, AssignTask | StartRun):
+        caller.acting_name(command.agent)
+    elif isinstance(command, EndRun):
+        run = task.find_run(command.run_id) if task else None
+        caller.acting_name(run.agent if run else "")
+    elif isinstance(command, CountIdleStop):
+        require_held_task(caller, command.task_id, task.claim.agent if task and task.claim else "")
+    elif not isinstance(command, CheckStaff | NoteGatesMeasured):
+        raise Refused("not_authorised", "A host's scheduler does not give this command.")

@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 
+from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import DEAD_SECONDS, WorkerTerms
 from remand.app.scheduler.scheduler import SchedulerHandle
 from remand.app.tasks.staff import startable_workers
+from remand.config import inherited_environment
 from remand.config.gates import parse_labels
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.preconditions import require_trusted_key
+from remand.interfaces.cli.agent_socket.host import make_host_sockets
 from remand.interfaces.cli.agent_socket.server import make_sockets
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.top import follow_events, is_interactive, show_live
-from remand.wiring import worker
-from remand.wiring.scheduler import build_scheduler
+from remand.wiring import startup, worker
+from remand.wiring.scheduler import build_host_scheduler, build_scheduler
 
 EXIT_ENVIRONMENT = 3
 """The exit code of a single round that something is wrong with the system for."""
@@ -37,6 +40,9 @@ NO_COMMANDS = "No member of the team has a command, so no agent can be started. 
 )
 def _run(context: Context) -> Result:
     require_outside_agent("run", is_confined=context.is_confined)
+    environment = inherited_environment()
+    if environment.get("REMAND_SERVER"):
+        return _run_on_host(context, environment)
     opened, arguments = context.opened_ledger, context.arguments
     require_trusted_key(
         opened.settings.rules().untrusted_key_id(opened.ledger.keys.ensure_key()), is_confined=True
@@ -61,6 +67,29 @@ def _run(context: Context) -> Result:
     text = f"Stopped. No more runs could start: {clean(reason)}." if reason else "Stopped."
     code = EXIT_ENVIRONMENT if arguments.once and scheduler.is_broken else 0
     return Result({"stopped": True, "tier": launcher.tier, "waiting": reason or None}, text, code=code)
+
+
+def _run_on_host(context: Context, environment: Mapping[str, str]) -> Result:
+    """Starts this host's members on tasks of a server's ledger."""
+    try:
+        server = startup.server.ServerClient(environment)
+    except startup.server.UnusableServer as fault:
+        raise EnvironmentFault(str(fault)) from None
+    place = context.place
+    place.server_ledger = server.address.ledger_id
+    handle = build_host_scheduler(
+        server, place, partial(make_host_sockets, place, environment), context.write_line
+    )
+    scheduler, launcher = handle.scheduler, handle.launcher
+    try:
+        with _stop_signals(scheduler.stop):
+            context.write_line(f"Scheduler for {server.address.url} (pid {os.getpid()}): {launcher.tier}.")
+            scheduler.run(handle.chores, once=context.arguments.once)
+    finally:
+        handle.close()
+    reason = scheduler.blocked_reason
+    code = EXIT_ENVIRONMENT if context.arguments.once and scheduler.is_broken else 0
+    return Result({"stopped": True, "tier": launcher.tier, "waiting": reason or None}, "Stopped.", code=code)
 
 
 def _run_and_show(context: Context, handle: SchedulerHandle, *, is_live: bool) -> None:

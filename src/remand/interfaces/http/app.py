@@ -31,6 +31,7 @@ from remand.interfaces.http.routes import (
     make_route,
     read_body,
 )
+from remand.interfaces.http.scheduler import scheduler_routes
 
 _log = logging.getLogger("remand.http")
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
@@ -40,7 +41,12 @@ FAILED = 500
 def make_app(context: ServerContext) -> Litestar:
     """The application with every route. A module that brings more of them is named here."""
     routes = [*command_routes(context), call_route(context), *own_routes(context)]
-    routes += [*log_in_routes(context), *commit_routes(context), *a2a_routes(context)]
+    routes += [
+        *log_in_routes(context),
+        *commit_routes(context),
+        *scheduler_routes(context),
+        *a2a_routes(context),
+    ]
     return Litestar(
         route_handlers=routes,
         exception_handlers={Exception: _answer_error},

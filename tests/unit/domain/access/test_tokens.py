@@ -20,7 +20,8 @@ from remand.domain.access.tokens import (
     token_hash,
     token_text,
 )
-from remand.domain.decisions.tokens import NewToken, create_token, revoke_token
+from remand.domain.commands import AssignTask, CheckStaff, Command, CountIdleStop, StartRun, Unlock
+from remand.domain.decisions.tokens import NewToken, create_token, require_host_command, revoke_token
 from remand.domain.events.event import Event, KnownBy, Meta
 from remand.domain.events.log import TokenCreated, TokenRevoked
 from remand.domain.instant import add_seconds
@@ -79,6 +80,24 @@ def test_an_agent_may_call_what_its_socket_takes_and_upload_commits_and_have_its
         *PERMITTED_COMMANDS,
         *("commit upload", "hook relay"),
     }
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        AssignTask(agent="Bob", run_id="RUN-1"),
+        StartRun(task_id="T-1", agent="Bob", run_id="RUN-1"),
+        CountIdleStop(task_id="T-1", handoff_id="H-1"),
+        Unlock(task_id="T-1", agent="Ann", reason="no"),
+    ],
+)
+def test_a_host_gives_no_command_but_those_of_its_own_members_runs(command: Command) -> None:
+    host = caller(TokenRole.HOST, "laptop", "Ann")
+    with pytest.raises(Refused) as found:
+        require_host_command(host, command, None)
+    assert found.value.code in ("not_yours", "not_authorised")
+    require_host_command(host, AssignTask(agent="Ann", run_id="RUN-1"), None)
+    require_host_command(host, CheckStaff(task_id="T-1"), None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,204 @@
+"""A scheduler's access to a ledger that a server has. Runs of its own members are its own, whichever server wrote them down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.adapters.server.client import (
+    COMMITS,
+    UPLOAD_SECONDS,
+    CallDenied,
+    ServerClient,
+    ServerUnavailable,
+    retry_while_away,
+)
+from remand.app.errors import EnvironmentFault
+from remand.app.gates.known_results import BrokenGates
+from remand.app.requests import Acceptance, Answer, Rules
+from remand.app.scheduler.host_calls import HostAnswer, HostCommand, HostMethod, HostQuestion
+from remand.app.scheduler.ledger_client import LedgerClient
+from remand.domain import ids
+from remand.domain.access.team import Actor, Team, fold_name
+from remand.domain.events.event import Event
+from remand.domain.instant import Instant
+from remand.domain.refusals import restore_refusal
+from remand.domain.task import Status, Task
+from remand.ledger import codec
+
+PATH = "/api/scheduler"
+OWN, OTHER = "this host", "another host"
+"""What stands for the ledger that began a run or a claim, for a scheduler that has none."""
+PATIENCE = 120.0
+AWAY_SECONDS = 20.0
+"""How long a question waits for a server that is away; then the round fails, and the next one asks again."""
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(HostAnswer).decode
+
+
+class ServerLedgerClient(LedgerClient):
+    """Asks a server. Raises EnvironmentFault while it is away, which the scheduler reports and outlives."""
+
+    def __init__(
+        self,
+        server: ServerClient,
+        rules: Callable[[], Rules],
+        now: Callable[[], Instant],
+        fresh: Callable[[], str],
+    ) -> None:
+        self._server = server
+        self._rules = rules
+        self._clock = now
+        self._fresh = fresh
+        self.members = frozenset(map(fold_name, self._ask_server(HostMethod.MEMBERS).names))
+        """The members that this host starts."""
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the clone, in which only this host's members have a command to be started by."""
+        rules = self._rules()
+        own = tuple(
+            member if fold_name(member.name) in self.members else replace(member, command=())
+            for member in rules.team.members
+        )
+        return replace(rules, team=Team(own, rules.team.former))
+
+    @property
+    def session(self) -> str:
+        return OWN
+
+    @property
+    def home(self) -> str:
+        return ""
+
+    def now(self) -> str:
+        return self._clock()
+
+    def new_run_id(self) -> str:
+        return ids.make_id("RUN", self.now(), self._fresh())
+
+    def ask(self, ask: HostCommand) -> Answer:  # type: ignore[override] # a host asks for no more than these
+        found = self._ask_server(HostMethod.ASK, command=ask)
+        if found.refused:
+            return restore_refusal(found.refused, found.message)
+        return Acceptance(events=_events(found), task=self._own(found.tasks[0]))
+
+    def settle_due(self) -> None:
+        """Leaves it to the server."""
+
+    def skip_news(self) -> None:
+        """Looks at everything each time."""
+
+    def changed_tasks(self) -> set[str]:
+        return set()
+
+    def task(self, task_id: str) -> Task | None:
+        return self._first(self._ask_server(HostMethod.TASK, task_id=task_id))
+
+    def running_tasks(self) -> list[Task]:
+        found = self._tasks(self._ask_server(HostMethod.RUNNING))
+        return [task for task in found if any(run.session == OWN for run in task.runs)]
+
+    def active_tasks(self, status: Status) -> list[Task]:
+        return self._tasks(self._ask_server(HostMethod.ACTIVE, status=status))
+
+    def broken_gates(self) -> BrokenGates:
+        found = self._ask_server(HostMethod.BROKEN_GATES)
+        return BrokenGates(frozenset(found.names), tuple(self._tasks(found)))
+
+    def waiting_for_review(self) -> int:
+        return self._ask_server(HostMethod.WAITING_FOR_REVIEW).count
+
+    def open_tasks(self) -> set[str]:
+        return set(self._ask_server(HostMethod.OPEN).names)
+
+    def ready_ids(self) -> list[str]:
+        return list(self._ask_server(HostMethod.READY).names)
+
+    def ready_tasks(self) -> Iterator[Task]:
+        found = map(self.task, self.ready_ids())
+        return (task for task in found if task is not None)
+
+    def first_for(self, agent: Actor, *, has_team: bool) -> Task | None:  # noqa: ARG002 - the server knows
+        return self._first(self._ask_server(HostMethod.FIRST_FOR, agent=agent.name))
+
+    def prompt_for_agent(self, task_id: str, agent: str) -> str:
+        return self._ask_server(HostMethod.PROMPT, task_id=task_id, agent=agent).text
+
+    def task_events(self, task_id: str) -> list[Event]:
+        return list(_events(self._ask_server(HostMethod.EVENTS, task_id=task_id)))
+
+    def renew_lease(self, task: Task) -> None:
+        self._ask_server(HostMethod.RENEW, task_id=task.id)
+
+    def _ask_server(
+        self,
+        method: HostMethod,
+        *,
+        task_id: str = "",
+        agent: str = "",
+        status: str = "",
+        command: HostCommand | None = None,
+    ) -> HostAnswer:
+        question = HostQuestion(method=method, task_id=task_id, agent=agent, status=status, command=command)
+        headers = (("Content-Type", "application/json"),)
+        try:
+            answered = retry_while_away(
+                lambda: self._server.request(
+                    "POST", PATH, _encode(question), patience=PATIENCE, headers=headers
+                ),
+                AWAY_SECONDS,
+                lambda _: None,
+            )
+            return _decode(answered.body)
+        except (ServerUnavailable, msgspec.MsgspecError) as error:
+            raise EnvironmentFault(f"The server is away: {error}. Agents at work go on.") from None
+        except CallDenied as denied:
+            if method is HostMethod.ASK:
+                return HostAnswer(refused=denied.code, message=str(denied))
+            raise EnvironmentFault(f"The server refused: {denied}") from None
+
+    def _first(self, found: HostAnswer) -> Task | None:
+        return next(iter(self._tasks(found)), None)
+
+    def _tasks(self, found: HostAnswer) -> list[Task]:
+        return [self._own(task) for task in found.tasks]
+
+    def _own(self, task: Task) -> Task:
+        """A task in which runs and claims of this host's members are this host's own."""
+        runs = tuple(replace(run, session=self._owner(run.agent)) for run in task.runs)
+        claim = task.claim
+        if claim is not None and claim.runner:
+            claim = replace(claim, runner=self._owner(claim.agent))
+        return replace(task, runs=runs, claim=claim)
+
+    def _owner(self, agent: str) -> str:
+        return OWN if fold_name(agent) in self.members else OTHER
+
+
+def _events(found: HostAnswer) -> tuple[Event, ...]:
+    return tuple(codec.decode_trusted_line(bytes(raw)) for raw in found.events)
+
+
+class CommitStore(Protocol):
+    """The submitted commits of a clone."""
+
+    def fetch(self, task_id: str, commit: str) -> str:
+        """Takes a commit from the remote unless it is here; returns why it is not here then."""
+
+    def receive(self, task_id: str, commit: str, pack: bytes, known: Sequence[str]) -> None:
+        """Takes a commit out of a pack. Raises EnvironmentFault."""
+
+
+def take_commit(server: ServerClient, store: CommitStore, commit: str) -> None:
+    """Has a host's clone have a commit: by the project's remote, or else from the server. Raises EnvironmentFault."""
+    if not commit or not store.fetch("", commit):
+        return
+    try:
+        pack = server.request("GET", f"{COMMITS}/fetch?commit={commit}", patience=UPLOAD_SECONDS).body
+    except (ServerUnavailable, CallDenied) as error:
+        raise EnvironmentFault(f"Commit {commit[:12]} is not to be had: {error}.") from None
+    store.receive("", commit, pack, ())

@@ -1,0 +1,134 @@
+"""What a scheduler on a host asks of the server's ledger, and the answers: the methods of `LedgerClient` as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Union
+
+import msgspec
+
+from remand.app.scheduler.ledger_client import LedgerClient
+from remand.domain import commands as c
+from remand.domain.access.tokens import Caller, TokenRole, require_held_task
+from remand.domain.decisions.tokens import require_host_command
+from remand.domain.events.event import Event
+from remand.domain.record import Record
+from remand.domain.refusals import Refused, require_task
+from remand.domain.task import Status, Task
+
+HostCommand = Union[  # noqa: UP007 - msgspec reads it when this module is loaded
+    c.AssignTask, c.StartRun, c.EndRun, c.CountIdleStop, c.CheckStaff, c.NoteGatesMeasured
+]
+"""What a scheduler asks for in the name of the system itself."""
+
+
+class HostMethod(StrEnum):
+    """What can be asked."""
+
+    MEMBERS = "members"
+    TASK = "task"
+    EVENTS = "events"
+    RUNNING = "running"
+    ACTIVE = "active"
+    BROKEN_GATES = "broken_gates"
+    WAITING_FOR_REVIEW = "waiting_for_review"
+    OPEN = "open"
+    READY = "ready"
+    FIRST_FOR = "first_for"
+    PROMPT = "prompt"
+    RENEW = "renew"
+    ASK = "ask"
+
+
+class HostQuestion(Record, kw_only=True):
+    method: HostMethod
+    task_id: str = ""
+    agent: str = ""
+    status: str = ""
+    command: HostCommand | None = None
+
+
+class HostAnswer(Record, kw_only=True):
+    """The answer to whatever was asked, each kind in a field of its own."""
+
+    tasks: tuple[Task, ...] = ()
+    names: tuple[str, ...] = ()
+    events: tuple[msgspec.Raw, ...] = ()
+    text: str = ""
+    count: int = 0
+    refused: str = ""
+    message: str = ""
+
+
+def answer_question(ledger: LedgerClient, caller: Caller, question: HostQuestion) -> HostAnswer:
+    """Answers a host; raises `Refused` for what its token does not let it ask."""
+    task_id = question.task_id
+    match question.method:
+        case HostMethod.MEMBERS:
+            return HostAnswer(names=_own_members(ledger, caller))
+        case HostMethod.ASK:
+            return _ask(ledger, caller, question.command)
+        case HostMethod.PROMPT:
+            caller.acting_name(question.agent)
+            return HostAnswer(text=ledger.prompt_for_agent(task_id, question.agent))
+        case HostMethod.RENEW:
+            task = require_task(ledger.task(task_id), task_id)
+            require_held_task(caller, task.id, task.claim.agent if task.claim else "")
+            ledger.renew_lease(task)
+            return HostAnswer()
+        case _:
+            return _READS[question.method](ledger, question)
+
+
+def _first_for(ledger: LedgerClient, question: HostQuestion) -> HostAnswer:
+    return _one(ledger.first_for(ledger.rules.team.actor(question.agent), has_team=True))
+
+
+def _broken_gates(ledger: LedgerClient, _: HostQuestion) -> HostAnswer:
+    gates = ledger.broken_gates()
+    return HostAnswer(names=tuple(sorted(gates.broken)), tasks=gates.questions)
+
+
+def _one(task: Task | None) -> HostAnswer:
+    return HostAnswer(tasks=(task,) if task else ())
+
+
+_READS: dict[HostMethod, Callable[[LedgerClient, HostQuestion], HostAnswer]] = {
+    HostMethod.TASK: lambda ledger, asked: _one(ledger.task(asked.task_id)),
+    HostMethod.EVENTS: lambda ledger, asked: HostAnswer(
+        events=_encode_events(ledger.task_events(asked.task_id))
+    ),
+    HostMethod.RUNNING: lambda ledger, _: HostAnswer(tasks=tuple(ledger.running_tasks())),
+    HostMethod.ACTIVE: lambda ledger, asked: HostAnswer(
+        tasks=tuple(ledger.active_tasks(Status(asked.status)))
+    ),
+    HostMethod.BROKEN_GATES: _broken_gates,
+    HostMethod.WAITING_FOR_REVIEW: lambda ledger, _: HostAnswer(count=ledger.waiting_for_review()),
+    HostMethod.OPEN: lambda ledger, _: HostAnswer(names=tuple(sorted(ledger.open_tasks()))),
+    HostMethod.READY: lambda ledger, _: HostAnswer(names=tuple(ledger.ready_ids())),
+    HostMethod.FIRST_FOR: _first_for,
+}
+"""What only reads: whoever runs members may see every task, as everywhere."""
+
+
+def _own_members(ledger: LedgerClient, caller: Caller) -> tuple[str, ...]:
+    """The members that the host may start; the user's own token starts all that have a command."""
+    if caller.role is TokenRole.USER:
+        return tuple(member.name for member in ledger.rules.team.members)
+    return caller.starts
+
+
+def _ask(ledger: LedgerClient, caller: Caller, command: HostCommand | None) -> HostAnswer:
+    if command is None:
+        return HostAnswer(refused="bad_value", message="There is no command.")
+    task = ledger.task(command.task_id) if command.task_id else None
+    require_host_command(caller, command, task)
+    answer = ledger.ask(command)
+    if isinstance(answer, Refused):
+        return HostAnswer(refused=answer.code, message=answer.message)
+    return HostAnswer(tasks=(answer.task,), events=_encode_events(answer.events))
+
+
+def _encode_events(events: Iterable[Event]) -> tuple[msgspec.Raw, ...]:
+    return tuple(msgspec.Raw(msgspec.json.encode(event)) for event in events)
