@@ -268,13 +268,14 @@ def test_a_real_server_has_the_card_for_all_and_the_endpoint_for_who_is_known(ma
     repository = machine.repository(config=CONFIG)
     with run_server(repository) as server:
         server.headers.clear()
-        token = repository.ok("token", "create", "--member", "owner", "--role", "user")["token"]
+        made = repository.ok("token", "create", "--member", "owner", "--role", "user")
+        bearer = {"authorization": f"Bearer {made['token']}"}
         card = server.get("/.well-known/agent-card.json")
         assert card.data["supportedInterfaces"][0]["url"] == f"{server.address['url']}/a2a"
         assert server.post("/a2a").status == 401
 
         async def hand_in() -> wire.Task:
-            async with httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}) as web:
+            async with httpx.AsyncClient(headers=bearer) as web:
                 factory = ClientFactory(ClientConfig(httpx_client=web, streaming=False))
                 client = await factory.create_from_url(server.address["url"])
                 message = wire.Message(message_id="1", role=wire.ROLE_USER, parts=[new_text_part("Mend it")])
@@ -285,3 +286,5 @@ def test_a_real_server_has_the_card_for_all_and_the_endpoint_for_who_is_known(ma
         assert [row["task_id"] for row in repository.ok("task", "list")] == [task.id]
         created = repository.ok("task", "show", task.id)["history"][0]
         assert (created["actor"], created["asserted"]) == ("owner", False)
+        repository.ok("token", "revoke", made["token_id"])
+        assert server.post("/a2a", headers=bearer).status == 401

@@ -43,6 +43,7 @@ def worked_on(repository: Repository, store: dict[str, str]) -> str:
     return task
 
 
+@pytest.mark.more
 def test_a_dump_of_the_database_is_enough(machine: Machine, database: str) -> None:
     repository = machine.repository(config=CONFIG)
     store = {"REMAND_STORE": database}

@@ -80,6 +80,7 @@ def test_the_services_of_the_compose_file_start_stop_and_go_on(
     stop(process)
 
 
+@pytest.mark.more
 def test_the_systemd_unit_of_the_server_serves_with_tls(
     machine: Machine, origin: Path, database: str
 ) -> None:

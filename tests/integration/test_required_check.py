@@ -18,6 +18,7 @@ from remand.interfaces.cli.main import run
 from remand.wiring.ledger import open_ledger
 from tests.integration.ci_runners import Job, run_action, run_gitlab_job
 from tests.integration.forged_lines import LATE, line
+from tests.integration.http_client import run_server
 from tests.integration.machine import REMAND, Machine, Repository
 from tests.integration.test_key_lifecycle import Clone, key_of
 
@@ -68,8 +69,8 @@ class Forge:
         workspace = self._workspace(commit)
         return run_action(self.runner, self.server, event, {"remand": REMAND} | inputs, workspace)
 
-    def on_gitlab(self, commit: str) -> Job:
-        variables = {"CI_COMMIT_SHA": commit, "REMAND": REMAND}
+    def on_gitlab(self, commit: str, **more: str) -> Job:
+        variables = {"CI_COMMIT_SHA": commit, "REMAND": REMAND, **more}
         return run_gitlab_job(self.runner, self.server, variables, self._workspace(commit))
 
     def _workspace(self, commit: str) -> Path:
@@ -200,6 +201,24 @@ def test_a_server_answers_from_its_own_log_for_the_base_as_it_is_now(forge: Forg
     assert (code, said.get("task_id")) == (0, task), said
     code, said = ask("roof")
     assert (code, said["refused"]) == (1, "bad_value"), said
+
+
+def test_the_action_and_the_job_ask_a_server_by_a_workers_token(forge: Forge) -> None:
+    forge.measured(forge.member, "roof", is_published=False)
+    commit = forge.push(forge.member)
+    unmeasured = forge.member.commit("other.txt")
+    forge.push(forge.member)
+    token = forge.member.call("token", "create", "--member", "ci", "--role", "worker").data["token"]
+    with run_server(Repository(forge.member.machine, forge.member.path)) as server:
+        asked = {"server": server.address["url"], "server-token": token}
+        job = forge.on_github(commit, **asked)
+        assert (job.code, "may be merged" in job.out) == (0, True), job
+        assert token not in job.out
+        assert forge.on_github(unmeasured, **asked).code == 1
+        assert forge.on_github(commit, **(asked | {"server-token": token[:-1] + "x"})).code == 1
+        variables = {"REMAND_SERVER": server.address["url"], "REMAND_TOKEN": token}
+        job = forge.on_gitlab(unmeasured, **variables)
+        assert (job.code, "No verdict" in job.out) == (1, True), job
 
 
 @pytest.mark.more
