@@ -75,7 +75,7 @@ QUERIES = frozenset(
         ),
         *("review list", "review diff", "lockout list", "why", "inbox", "explain", "whoami"),
         *("log tail", "log verify", "log digest", "graph stats", "graph export"),
-        *("analyze rejections", "analyze rework", "analyze runs", "token list"),
+        *("analyze rejections", "analyze rework", "analyze runs", "gate check", "token list"),
     }
 )
 """Commands that change nothing: their method is GET, and their answer has an ETag."""
@@ -104,7 +104,7 @@ LONG = frozenset(
             "gate wait",
         ),
         *("review diff", "log verify", "log digest", "log publish", "graph stats", "graph export"),
-        *("analyze rejections", "analyze rework", "analyze runs", "simulate", "sync"),
+        *("analyze rejections", "analyze rework", "analyze runs", "gate check", "simulate", "sync"),
     }
 )
 """Commands that run other programs or read the whole log: others do not wait for them."""
