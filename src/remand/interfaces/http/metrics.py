@@ -8,8 +8,10 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
+from h11 import LocalProtocolError
 from litestar.types import ASGIApp, Receive, Send
 
 from remand.interfaces.http.traces import RequestTracer
@@ -105,7 +107,9 @@ class RequestObserver:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-            await send(message)
+            # Raised when the body turned out to be no HTTP meanwhile: that was answered already, and is over.
+            with suppress(LocalProtocolError):
+                await send(message)
 
         metrics, begun = self._metrics, time.perf_counter()
         metrics.active += 1

@@ -74,7 +74,7 @@ class ApiServer:
             uvicorn.Config(
                 RequestObserver(app, metrics, self._tracer),
                 access_log=False,  # addresses may hold what nobody else should read
-                log_level="warning",
+                log_level="error",  # strangers fill no log with requests that are none
                 server_header=False,
                 proxy_headers=options.is_behind_proxy,
                 forwarded_allow_ips="*" if options.is_behind_proxy else "",
