@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from remand.app.errors import RemandError, StoreAway, StoreConflict
 from remand.app.ledger import LastDue, Ledger, UnsyncedAnswers, always_due
@@ -17,7 +17,7 @@ from remand.domain import ids
 from remand.domain.access.team import Actor
 from remand.domain.decisions.forge_actions import issue_task_id
 from remand.domain.record import NamedTuple
-from remand.ledger.store import SharedTransaction, Transaction
+from remand.ledger.store import LedgerHead, SharedTransaction, Transaction
 
 _MOST = 256
 """How many requests are decided as one group."""
@@ -189,13 +189,26 @@ def _nobody_answered() -> RuntimeError:
     return RuntimeError("the request was not answered: whoever decided its group failed")
 
 
+class GroupLedger(Protocol):
+    """What decides a group, and makes it durable."""
+
+    def decide_all(self, requests: Sequence[Request], on_decided: Callable[[], None]) -> UnsyncedAnswers:
+        """Decides and records requests; says when others may be decided."""
+
+    def sync(self, head: LedgerHead) -> None:
+        """Makes durable what was recorded so far."""
+
+    def update_files(self) -> object:
+        """Brings the files for people in step."""
+
+
 class GroupCommit:
     """Answers requests of many threads. Those that wait are decided as one group, and made durable by one commit.
 
     Whichever thread has its turn decides for all. While its group is made durable, another thread decides the next.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: GroupLedger) -> None:
         self._ledger = ledger
         self._lock = threading.Lock()
         self._waiting: list[_PendingRequest] = []

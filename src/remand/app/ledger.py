@@ -149,6 +149,8 @@ class Ledger(LogFiles):
         self._sync_lock = threading.Lock()
         self.written = 0
         """How many events were written through this object."""
+        self.answer_in_group: Callable[[Request], Answer] | None = None
+        """How one ask is answered together with those of other threads, where there are some: in a server."""
         self.log_changes = 0
         """How many changes were made through this object to what belongs to no task."""
 
@@ -159,7 +161,7 @@ class Ledger(LogFiles):
 
     def ask(self, request: Request) -> Answer:
         """Answers one ask."""
-        return self.ask_all([request])[0]
+        return self.answer_in_group(request) if self.answer_in_group else self.ask_all([request])[0]
 
     def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
         """Answers asks in their order, all made durable by one sync before the first answer is given."""

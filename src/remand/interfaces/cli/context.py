@@ -148,6 +148,16 @@ def command(
     return register
 
 
+class CallWarnings(NamedTuple):
+    """What is said after an answer: each a line, or nothing."""
+
+    fault: str = ""
+    key: str = ""
+    held: str = ""
+    damage: str = ""
+    reminder: str = ""
+
+
 class CallOrigin(NamedTuple):
     """The process a call comes from."""
 
@@ -166,6 +176,8 @@ class CallOrigin(NamedTuple):
     """How it is known who makes the call."""
     branch: str | None = None
     """The branch that is checked out where the call comes from; None: that of the folder here."""
+    warnings: CallWarnings | None = None
+    """What there is to warn of, where somebody else looks after it: in a server. None: the call does that itself."""
     is_own_process: bool = False
     """True when the process was started for this call, by whoever makes it."""
     caller: Caller | None = None

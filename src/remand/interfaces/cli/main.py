@@ -15,7 +15,7 @@ from remand.domain import refusals
 from remand.domain.access.coordinator_start import NEVER_STARTING
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli import argument_parser
-from remand.interfaces.cli.context import SPECS, CallOrigin, CommandSpec, Context, parse_usual
+from remand.interfaces.cli.context import SPECS, CallOrigin, CallWarnings, CommandSpec, Context, parse_usual
 from remand.interfaces.cli.output import (
     NamedValues,
     ProgressLines,
@@ -33,6 +33,9 @@ from remand.wiring.startup import limit_lock_wait, locate, views
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from remand.wiring.open_ledger import OpenLedger
+    from remand.wiring.startup import LedgerLocation
 
 REFUSED, USAGE, ENVIRONMENT = 1, 2, 3
 LOCK_TIMEOUT_SECONDS = 60
@@ -232,20 +235,28 @@ class _ShortNames:
 
 def _finish(context: Context, warnings: _Warnings) -> None:
     """Keeps the files in step with the ledger, warns of a damaged log, and reminds the user of open questions."""
-    if context.has_opened_ledger:
-        opened = context.gateway.already_open_ledger
-        found, fault = after_call(context.place, opened).run()
-        warnings.fault = f"remand: {clean(fault)}\n" if fault else ""
-        warnings.key = key_warning(
-            views.untrusted_writer(context.place.database, opened.view if opened else None)
-        )
-        warnings.held = held_events_warning(opened.store) if opened else ""
-    else:
-        opened = context.origin.opened
+    opened, known = context.origin.opened, context.origin.warnings
+    if known is None and context.has_opened_ledger:
+        known = look_after(context.place, context.gateway.already_open_ledger)
+    elif known is None:
         place = opened.place if opened else locate(context.folder)
         found = unseen_counts(place, opened) if place else UnseenCounts()
-    warnings.damage = log_warning(found)
-    warnings.reminder = "" if context.is_confined else reminder(found)
+        known = CallWarnings(damage=log_warning(found), reminder=reminder(found))
+    warnings.damage, warnings.reminder = known.damage, "" if context.is_confined else known.reminder
+    if context.has_opened_ledger:
+        warnings.fault, warnings.key, warnings.held = known.fault, known.key, known.held
+
+
+def look_after(place: LedgerLocation, opened: OpenLedger | None) -> CallWarnings:
+    """Does what follows a call, or many calls of a server; returns what there is to warn of."""
+    found, fault = after_call(place, opened).run()
+    return CallWarnings(
+        fault=f"remand: {clean(fault)}\n" if fault else "",
+        key=key_warning(views.untrusted_writer(place.database, opened.view if opened else None)),
+        held=held_events_warning(opened.store) if opened else "",
+        damage=log_warning(found),
+        reminder=reminder(found),
+    )
 
 
 def command_parser(name: str) -> tuple[CommandSpec, argument_parser.CommandParser]:

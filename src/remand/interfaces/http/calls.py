@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import io
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
-from remand.app.errors import LedgerReplaced, UsageError
+from remand.app.errors import LedgerReplaced, RemandError, UsageError
 from remand.domain.access.tokens import Caller, require_call
 from remand.domain.events.event import KnownBy
 from remand.domain.record import NamedTuple
 from remand.interfaces.cli import main
-from remand.interfaces.cli.context import CallOrigin
+from remand.interfaces.cli.context import CallOrigin, CallWarnings
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.http import commands
 from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
@@ -27,6 +28,8 @@ MAX_WAITING = 1000
 SHORT_SECONDS, LONG_SECONDS = 60.0, 7200.0
 """After how long a request is told that its answer takes too long. The command goes on; its key tells what came of it."""
 LONG_THREADS = 8
+HOUSEKEEPING_SECONDS = 2.0
+"""How often files for people, notices and warnings are brought in step with what was decided."""
 
 Answer = TypeVar("Answer")
 
@@ -64,9 +67,26 @@ class CallRunner:
         self._long = ThreadPoolExecutor(LONG_THREADS, "long-call")
         self.running = 0
         """How many calls run or wait."""
+        self._warnings: CallWarnings | None = None
+        self._is_closed = threading.Event()
+        self._housekeeping = threading.Thread(target=self._keep_house, name="housekeeping", daemon=True)
+        self._housekeeping.start()
+
+    def _keep_house(self) -> None:
+        """Does what follows the calls of the command line: here it follows many at once, and keeps nobody waiting."""
+        changes = -1
+        while not self._is_closed.is_set():
+            with suppress(RemandError, OSError), self._ledger.use(is_long=False) as opened:
+                now = opened.store.changes()
+                if now != changes or self._warnings is None:
+                    self._warnings = main.look_after(opened.place, opened)
+                    changes = opened.store.changes()
+            self._is_closed.wait(HOUSEKEEPING_SECONDS)
 
     def close(self) -> None:
         """Waits for the calls that run; those that wait for a thread are not begun."""
+        self._is_closed.set()
+        self._housekeeping.join()
         for pool in (self._short, self._long):
             pool.shutdown(wait=True, cancel_futures=True)
         self._ledger.close()
@@ -79,7 +99,7 @@ class CallRunner:
         require_call(caller, call.command)
 
         def run(opened: OpenLedger) -> tuple[int, Any]:
-            return main.answer(call, values, _origin(opened, caller, {}, text))
+            return main.answer(call, values, self._origin(opened, caller, {}, text))
 
         return await self.in_thread(run, is_long=command.is_long)
 
@@ -97,7 +117,7 @@ class CallRunner:
             words = _own_words(call, own_key(caller, key or call.key))
 
         def run(opened: OpenLedger) -> CallResult:
-            origin = _origin(opened, caller, settings, given)
+            origin = self._origin(opened, caller, settings, given)
             code = main.run(words, origin)
             return CallResult(code, _text(origin.stdout), _text(origin.stderr))
 
@@ -124,6 +144,26 @@ class CallRunner:
         except TimeoutError:
             detail = "The answer takes too long. Repeat the request with the same Idempotency-Key to learn what came of it."
             raise HttpProblem(UNAVAILABLE, "too_slow", detail, {"retry-after": "5"}) from None
+
+    def _origin(
+        self, opened: OpenLedger, caller: Caller, settings: Mapping[str, str], given: str
+    ) -> CallOrigin:
+        """Where a request's command runs: nothing of the server's own surroundings is in it."""
+        width = settings.get("width", "")
+        return CallOrigin(
+            folder=opened.place.root,
+            environment={variable: settings.get(variable, "") for variable in FORWARDED_VARIABLES},
+            stdout=io.StringIO(),
+            stderr=io.StringIO(),
+            is_terminal=bool(settings.get("is_terminal")),
+            width=int(width) if width.isascii() and width.isdigit() and len(width) <= 4 else 0,
+            opened=opened,
+            given=given,
+            known_by=KnownBy.TOKEN,
+            caller=caller,
+            branch=settings.get("branch", ""),
+            warnings=self._warnings,
+        )
 
     def _note_end(self, future: asyncio.Future[Any]) -> None:
         self.running -= 1
@@ -158,24 +198,6 @@ def _own_words(call: CommandCall, key: str) -> list[str]:
     common += ["--as", call.actor] if call.actor else []
     common += ["--key", key] if key else []
     return [*common, *call.command.split(" "), *call.rest]
-
-
-def _origin(opened: OpenLedger, caller: Caller, settings: Mapping[str, str], given: str) -> CallOrigin:
-    """Where a request's command runs: nothing of the server's own surroundings is in it."""
-    width = settings.get("width", "")
-    return CallOrigin(
-        folder=opened.place.root,
-        environment={variable: settings.get(variable, "") for variable in FORWARDED_VARIABLES},
-        stdout=io.StringIO(),
-        stderr=io.StringIO(),
-        is_terminal=bool(settings.get("is_terminal")),
-        width=int(width) if width.isascii() and width.isdigit() and len(width) <= 4 else 0,
-        opened=opened,
-        given=given,
-        known_by=KnownBy.TOKEN,
-        caller=caller,
-        branch=settings.get("branch", ""),
-    )
 
 
 def _text(stream: io.StringIO) -> str:

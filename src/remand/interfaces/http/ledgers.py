@@ -1,12 +1,16 @@
-"""The ledger that a server's calls use: the embedded one, for one thread at a time."""
+"""The ledger that a server's calls use, and how their requests are answered in groups: the embedded one, or a team's."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from remand.app.errors import LedgerReplaced
+from remand.app.group_commit import GroupCommit
+from remand.app.ledger import Ledger, UnsyncedAnswers
+from remand.app.requests import Answer, Request
+from remand.ledger.store import LedgerHead
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation
@@ -15,7 +19,7 @@ from remand.wiring.startup import LedgerLocation
 class EmbeddedLedger:
     """The SQLite ledger of a repository. One thread at a time uses what is open; what takes long opens its own."""
 
-    threads = 4
+    threads = 16
 
     def __init__(self, place: LedgerLocation) -> None:
         self._place = place
@@ -26,21 +30,36 @@ class EmbeddedLedger:
     def use(self, *, is_long: bool) -> Iterator[OpenLedger]:
         """The open ledger, for one call. It is opened again when its file was replaced."""
         if is_long:
-            opened = open_at(self._place)
+            opened = open_at(self._place, store_url="")
             try:
                 yield opened
             finally:
                 _close(opened)
             return
         with self._lock:
+            opened = self._opened = self._opened or self._open()
             try:
-                opened = self._opened or open_at(self._place)
-                self._opened = opened
                 opened.store.require_same_file()
                 yield opened
             except LedgerReplaced:
-                self._close_shared()
+                if self._opened is opened:
+                    self._close_shared()
                 raise
+
+    def _open(self) -> OpenLedger:
+        opened = open_at(self._place, store_url="")
+        commit = GroupCommit(_LockedLedger(opened.ledger, self._lock))
+
+        def ask(request: Request) -> Answer:
+            # The thread that asks holds the lock: others go on while what it asks for is made durable.
+            self._lock.release()
+            try:
+                return commit.ask(request)
+            finally:
+                self._lock.acquire()
+
+        opened.ledger.answer_in_group = ask
+        return opened
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -51,6 +70,42 @@ class EmbeddedLedger:
         if self._opened is not None:
             _close(self._opened)
             self._opened = None
+
+
+class _LockedLedger:
+    """A ledger whose tables one thread at a time uses. Its event files are synced without the lock."""
+
+    def __init__(self, ledger: Ledger, lock: threading.Lock) -> None:
+        self._ledger = ledger
+        self._lock = lock
+        self.sync: Callable[[LedgerHead], None] = ledger.sync
+
+    def decide_all(self, requests: Sequence[Request], on_decided: Callable[[], None]) -> UnsyncedAnswers:
+        with self._lock:
+            return self._ledger.decide_all(requests, on_decided)
+
+    def update_files(self) -> None:
+        with self._lock:
+            self._ledger.update_files()
+
+
+class TeamLedger:
+    """A ledger in PostgreSQL, which many threads use at once."""
+
+    threads = 32
+
+    def __init__(self, place: LedgerLocation, url: str) -> None:
+        self._opened = open_at(place, store_url=url)
+        self._opened.ledger.answer_in_group = GroupCommit(self._opened.ledger).ask
+
+    @contextmanager
+    def use(self, *, is_long: bool) -> Iterator[OpenLedger]:  # noqa: ARG002 - all calls use the same
+        """The open ledger, for one call."""
+        yield self._opened
+
+    def close(self) -> None:
+        """Lets go of its connections."""
+        _close(self._opened)
 
 
 def _close(opened: OpenLedger) -> None:

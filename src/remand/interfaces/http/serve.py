@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
+from urllib.parse import urlsplit
 
 from remand.app.errors import EnvironmentFault, UsageError
+from remand.config import inherited_environment
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import RawJson, Result, as_json
@@ -16,7 +18,7 @@ from remand.interfaces.cli.serve import run_forwarded_call, serve_coordinator, s
 from remand.interfaces.http import server as http_server
 from remand.interfaces.http.authentication import AccessOptions
 from remand.interfaces.http.commits import base_refresh
-from remand.interfaces.http.ledgers import EmbeddedLedger
+from remand.interfaces.http.ledgers import EmbeddedLedger, TeamLedger
 from remand.wiring.coordinator import make_coordinator, make_identity_provider
 
 
@@ -32,7 +34,11 @@ from remand.wiring.coordinator import make_coordinator, make_identity_provider
     argument("--webhooks", action="store_true", help="listen for the forge's webhooks, and poll it"),
     argument("--host", default="127.0.0.1", help="the address to listen on"),
     argument("--port", type=int, default=8787, help="the port to listen on; 0 takes a free one"),
-    argument("--store", default="sqlite", help="where the ledger is kept: sqlite, or postgresql://…"),
+    argument(
+        "--store",
+        default="",
+        help="where the ledger is kept: sqlite, or postgresql://…; else REMAND_STORE says",
+    ),
     argument("--tls-cert", default="", metavar="FILE", help="the server's certificate, and those above it"),
     argument("--tls-key", default="", metavar="FILE", help="the private key of that certificate"),
     argument("--behind-proxy", action="store_true", help="believe the headers of a proxy, which has TLS"),
@@ -49,6 +55,8 @@ def _serve_http(context: Context) -> Result:
     """Answers HTTP requests, and with an embedded ledger those of its coordinator, too: local commands come here."""
     options = context.arguments
     require_private_connection(options)
+    url = _store_url(options.store or inherited_environment().get("REMAND_STORE", ""))
+    ledger = TeamLedger(context.place, url) if url else EmbeddedLedger(context.place)
     server = http_server.ApiServer(
         http_server.ServerOptions(
             host=options.host,
@@ -56,20 +64,23 @@ def _serve_http(context: Context) -> Result:
             certificate=options.tls_cert,
             private_key=options.tls_key,
             is_behind_proxy=options.behind_proxy,
+            shares_port=bool(url),
         ),
-        EmbeddedLedger(context.place),
-        access_options(context),
-        base_refresh(context.place) if _is_for_a_team(options) else _keep_base,
+        ledger,
+        access_options(ledger),
+        base_refresh(context.place) if url or options.tls_cert or options.behind_proxy else _keep_base,
     )
-    with _coordinator_beside(context):
-        _announce(context, {"url": server.url, "login_url": server.login_url, "store": options.store})
+    with nullcontext() if url else _coordinator_beside(context):
+        login_url = None if url else server.login_url
+        _announce(context, {"url": server.url, "login_url": login_url, "store": _store_name(url)})
         server.serve()
     return Result(RawJson(""), "Stopped.")
 
 
-def access_options(context: Context) -> AccessOptions:
+def access_options(ledger: EmbeddedLedger | TeamLedger) -> AccessOptions:
     """Who may log in at the server, as the base says."""
-    settings = context.opened_ledger.settings.settings().server
+    with ledger.use(is_long=False) as opened:
+        settings = opened.settings.settings().server
     if settings is None:
         return AccessOptions()
     return AccessOptions(
@@ -79,13 +90,23 @@ def access_options(context: Context) -> AccessOptions:
     )
 
 
-def _is_for_a_team(options: Any) -> bool:
-    """True for a server of many machines. One for this machine alone leaves its remote alone."""
-    return bool(options.store != "sqlite" or options.tls_cert or options.behind_proxy)
-
-
 def _keep_base() -> None:
-    """Leaves the base as it is: whoever works here fetches it."""
+    """Leaves the base as it is, on a server for this machine alone: whoever works here fetches it."""
+
+
+def _store_url(store: str) -> str:
+    """The address of a team's database; empty for the embedded ledger."""
+    if store in ("", "sqlite"):
+        return ""
+    if urlsplit(store).scheme not in ("postgresql", "postgres"):
+        raise UsageError("--store is sqlite, or the address of a database as postgresql://USER@HOST/NAME.")
+    return store
+
+
+def _store_name(url: str) -> str:
+    """How a store is called where others read it: without a password, or a user's name."""
+    parts = urlsplit(url)
+    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else "sqlite"
 
 
 def require_private_connection(options: Any) -> None:
@@ -120,14 +141,11 @@ def _coordinator_beside(context: Context) -> Iterator[None]:
         opened.store.close()
 
 
-def _announce(context: Context, address: dict[str, str]) -> None:
+def _announce(context: Context, address: dict[str, str | None]) -> None:
     """Says where the server is, in one line; on a terminal it opens there, unless that is unwanted."""
-    text = (
-        as_json(address)
-        if context.call.is_json
-        else f"Remand at {address['url']}, log in: {address['login_url']}"
-    )
-    context.origin.stdout.write(f"{text}\n")
+    login_url = address["login_url"] or ""
+    text = f"Remand at {address['url']}" + (f", log in: {login_url}" if login_url else "")
+    context.origin.stdout.write(f"{as_json(address) if context.call.is_json else text}\n")
     context.origin.stdout.flush()
-    if context.origin.is_terminal and not context.arguments.no_open:
-        webbrowser.open(address["login_url"])
+    if login_url and context.origin.is_terminal and not context.arguments.no_open:
+        webbrowser.open(login_url)
