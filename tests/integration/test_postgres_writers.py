@@ -349,6 +349,23 @@ def test_a_group_is_answered_as_if_each_had_asked_alone(writers: Writers) -> Non
     require_sound_log(one.store)
 
 
+def test_a_group_that_is_decided_while_the_one_before_is_committed_meets_no_conflict(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one,) = writers(1)
+    group, met = GroupCommit(one.ledger), []
+    fault = one.store.fault
+    monkeypatch.setattr(one.store, "fault", lambda error: met.append(error) or fault(error))
+
+    def add(n: int) -> list[Answer]:
+        return [group.ask(Request(command=c.AddTask(title=f"{n}"), actor=USER)) for _ in range(8)]
+
+    run_together(*(lambda n=n: add(n) for n in range(6)))
+
+    assert met == []
+    assert len(require_sound_log(one.store)) == 48
+
+
 def test_requests_that_no_thread_waits_for_are_answered_in_groups(writers: Writers) -> None:
     (one,) = writers(1)
     group = GroupCommit(one.ledger)

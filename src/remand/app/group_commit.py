@@ -21,7 +21,8 @@ from remand.ledger.store import LedgerHead, SharedTransaction, Transaction
 
 _MOST = 256
 """How many requests are decided as one group."""
-_ATTEMPTS = 50
+_ATTEMPTS, _ATTEMPTS_TOGETHER = 50, 2
+"""How often a change is decided, and how often as a group before its requests are decided one by one."""
 _AWAY_SECONDS = 60.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 1.0
 _LINKS = ("depends_on", "drop_depends_on", "waits_for", "created_tasks")
@@ -134,7 +135,7 @@ class SharedLedger(Ledger):
                     return super()._decide_all(requests, is_last_due)
                 except StoreConflict as conflict:
                     self._attempt.tasks |= frozenset(conflict.tasks)
-                    if attempt and len(requests) > 1 and is_last_due is always_due:
+                    if attempt >= _ATTEMPTS_TOGETHER and len(requests) > 1 and is_last_due is always_due:
                         return self._decide_each(requests)
                 except StoreAway:
                     if time.monotonic() > until:

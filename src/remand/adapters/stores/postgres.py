@@ -69,6 +69,7 @@ class PostgresStore:
         self._listener: Connection | None = None
         self._news_lock = threading.Lock()
         self._write_lock = threading.RLock()
+        self._commit_lock = threading.Lock()
         try:
             with self._connection() as connection:
                 self._make_tables(connection)
@@ -203,17 +204,33 @@ class PostgresStore:
         connection = transaction.statements.connection
         is_written = False
         try:
-            transaction.flush()
-            self._head = transaction.head
-            self._session = self._head.session
-            is_written = True
+            transaction.write_rows()
+            # The one before it may be on its way still, and whoever begins next goes on from this one's head.
+            self._commit_lock.acquire()
+            try:
+                transaction.move_head()
+                self._head = transaction.head
+                self._session = self._head.session
+                is_written = True
+            finally:
+                if not is_written:
+                    self._commit_lock.release()
         except (psycopg.Error, SessionTaken) as error:
             raise self.fault(error) from error
         finally:
             if not is_written:
                 self.take_back(transaction)
         self._write_lock.release()
-        transaction.on_decided()
+        try:
+            transaction.on_decided()
+            self._finish(transaction, connection)
+        finally:
+            self._commit_lock.release()
+        transaction.keep_numbers()
+        transaction.undos.clear()
+
+    def _finish(self, transaction: PostgresTransaction, connection: Connection) -> None:
+        """Commits what was written, and finds out whether it was when nobody says so."""
         try:
             connection.execute(own.COMMIT_AND_NOTIFY if transaction.has_events else "COMMIT")
         except psycopg.Error as error:
@@ -223,8 +240,6 @@ class PostgresStore:
                 raise self.fault(error) from error
         else:
             self._give_back(connection)
-        transaction.keep_numbers()
-        transaction.undos.clear()
 
     def take_back(self, transaction: PostgresTransaction) -> None:
         """Takes a change back."""

@@ -534,8 +534,12 @@ class PostgresTransaction(SqliteTransaction):
             self._before = replace(self._before, changed=self._before.changed + 1)
             self.head = replace(self._head, changed=self._head.changed + 1)
 
-    def flush(self) -> None:
+    def write_rows(self) -> None:
+        """Writes what was held back until the end."""
         self.statements.settle()
+
+    def move_head(self) -> None:
+        """Brings the session's head to where the change has come; raises SessionTaken when it is not where it began."""
         before, head = self._before, self._head
         if not self._changed or head is None or before is None:
             return
