@@ -93,8 +93,8 @@ CREATE INDEX blocker_void ON blocker(task) WHERE is_void;
 CREATE TABLE opening(agent TEXT NOT NULL, line TEXT NOT NULL, rank TEXT NOT NULL, PRIMARY KEY (agent, line, rank));
 """
 
-LOCK_OF_TABLES, LOCK_OF_GRAPH, LOCK_OF_STAFF = 0x52454D414E44, 0x52454D414E45, 0x52454D414E46
-"""The advisory locks: of making the tables, of the graph of dependencies, and of who has how much in hand."""
+LOCK_OF_TABLES, LOCK_OF_GRAPH, LOCK_OF_OPENINGS = 0x52454D414E44, 0x52454D414E45, 0x52454D414E47
+"""The advisory locks: of making the tables, of the graph of dependencies, and of who may take which task of a line first."""
 SETTINGS = f"""
 SET search_path = {SCHEMA_NAME}; SET synchronous_commit = on; SET jit = off; SET client_min_messages = warning;
 SET idle_in_transaction_session_timeout = '5min'

@@ -382,6 +382,11 @@ class PostgresTasks(SqliteTasks):
         state, change.locked[task_id] = change.locked[task_id], None
         return super()._read_state(task_id) if state is None else state or None
 
+    def _set_openings(self, task_id: str, *, is_there: bool) -> None:
+        # They follow from a task and its neighbours in line, which another change may be about to move.
+        self._db.run(own.LOCK_NAMES, ([own.LOCK_OF_OPENINGS],))
+        super()._set_openings(task_id, is_there=is_there)
+
     def _link(self, task: Task, before: tuple[str, ...], waiters: list[str]) -> None:
         self.statements.lock_graph()
         super()._link(task, before, waiters)
