@@ -49,7 +49,11 @@ def run(report: Report) -> None:
         ("what", "measured", "for a year"),
         [
             ("bytes of an event in files", f"{event_size:.0f}", f"{year * event_size / 1e6:,.0f} MB"),
-            ("bytes of an archived task of 8 events, packed", f"{task_size:.0f}", ""),
+            (
+                "bytes of the archive file for a task of 8 events, with lines of open tasks",
+                f"{task_size:.0f}",
+                "",
+            ),
             (
                 f"bytes of one of {EVENTS_A_TASK} events, packed",
                 f"{packed:.0f}",
