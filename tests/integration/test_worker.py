@@ -170,6 +170,20 @@ def test_a_worker_that_is_asked_to_stop_gives_its_job_back(team: Callable[..., T
     assert len(made.events(*VERDICTS)) == 1
 
 
+def test_a_label_that_no_gate_can_name_is_a_wrong_call(near_machine: Machine) -> None:
+    said = near_machine.repository().call("worker", "--once", "--labels", "Linux x64")
+
+    assert said.code == 2
+    assert "`--labels` holds 'Linux x64'" in said.data["message"]
+
+
+def test_a_worker_for_once_ends_on_the_embedded_ledger_too(near_machine: Machine) -> None:
+    said = near_machine.repository().call("worker", "--once")
+
+    assert said.code == 0
+    assert said.data["stopped"] is True
+
+
 def test_a_worker_whose_key_the_base_does_not_trust_does_not_start(team: Callable[..., Team]) -> None:
     made = team(2, untrusted=1)
     theirs = made.hosts[1]

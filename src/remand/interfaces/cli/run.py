@@ -10,12 +10,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 
-from remand.app.errors import EnvironmentFault
+from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.gates.jobs import DEAD_SECONDS, WorkerTerms
 from remand.app.scheduler.scheduler import SchedulerHandle
 from remand.app.tasks.staff import startable_workers
 from remand.config import inherited_environment
 from remand.config.gates import parse_labels
+from remand.config.values import ConfigError
 from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.preconditions import require_trusted_key
 from remand.interfaces.cli.agent_socket.host import make_host_sockets
@@ -156,10 +157,13 @@ def _stop_signals(stop: Callable[[], None]) -> Iterator[None]:
 def _work(context: Context) -> Result:
     require_outside_agent("worker", is_confined=context.is_confined)
     options, place, stop = context.arguments, context.place, threading.Event()
+    try:
+        labels = parse_labels(tuple(options.labels), "`--labels`")
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
     opened = worker.open_at(place, store_url=options.store)
     key = opened.ledger.keys.ensure_key()
     require_trusted_key(opened.settings.rules().untrusted_key_id(key), is_confined=True)
-    labels = parse_labels(tuple(options.labels), "`--labels`")
     queue = worker.job_queue(opened, max(options.dead, 1.0))
     terms = WorkerTerms(
         worker.make_handlers(opened, queue, context.write_line),
