@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, cast
 
-from remand.app.errors import RemandError, StoreAway, StoreConflict
+from remand.app.errors import EnvironmentFault, RemandError, StoreAway, StoreConflict
 from remand.app.ledger import LastDue, Ledger, UnsyncedAnswers, always_due
 from remand.app.requests import Answer, Request
 from remand.domain import commands as c
@@ -178,16 +178,18 @@ class _PendingRequest:
         elif self.answer is not None:
             self.future.set_result(self.answer)
         else:
-            self.future.set_exception(self.error or _nobody_answered())
+            self.future.set_exception(self.error or _unanswered_fault())
 
     def result(self) -> Answer:
         if self.answer is None:
-            raise self.error or _nobody_answered()
+            raise self.error or _unanswered_fault()
         return self.answer
 
 
-def _nobody_answered() -> RuntimeError:
-    return RuntimeError("the request was not answered: whoever decided its group failed")
+def _unanswered_fault() -> RemandError:
+    return EnvironmentFault(
+        "The request was not answered: the server failed while it was decided. Repeat it."
+    )
 
 
 class GroupLedger(Protocol):
@@ -262,6 +264,8 @@ class GroupCommit:
         finally:
             turn.end()
             for one in group:
+                # Without an answer or an error it would take being woken for its turn.
+                one.error = one.error or (None if one.answer else _unanswered_fault())
                 if one is not own or one.future is not None:
                     one.wake()
         if has_outdated_files:

@@ -47,7 +47,7 @@ class PostgresChange:
             self._store.commit(self._transaction)
             return
         self._store.take_back(self._transaction)
-        if isinstance(error, (psycopg.Error, TasksTaken)):
+        if isinstance(error, (psycopg.Error, SessionTaken, TasksTaken)):
             raise self._store.fault(error) from error
 
 
