@@ -140,6 +140,7 @@ class Ledger(LogFiles):
         self.ledger_id = ledger_id
         self._fetch_move = fetch_move
         """What this ledger lacks of the one that the log is moved from, once that is closed."""
+        self._is_taking_over = False
         self._open_head: LedgerHead | None = None
         """The head that the last change left: whoever finds the same need not ask again whether the log has moved."""
         self._held: Instant = ""
@@ -266,13 +267,17 @@ class Ledger(LogFiles):
 
     def _require_open(self, tx: Transaction, verifier: Verifier) -> None:
         """Refuses to write once the log has moved. The end of a move that was killed is fetched first."""
-        if tx.head is self._open_head:
+        if tx.head is self._open_head or self._is_taking_over:
             return
         moves = self.moves(tx)
         if is_log_expected(self.ledger_id, moves) and (content := self._fetch_move(tx)):
             self.read_files(tx, [], verifier, [content])
             moves = self.moves(tx)
         require_open_ledger(self.ledger_id, moves)
+
+    def take_over(self) -> None:
+        """Lets the user's own commands of this process be written although the log has moved: its new ledger is lost."""
+        self._is_taking_over = True
 
     def moves(self, tx: Transaction) -> list[Event]:
         """The events about moves of the log, in their order."""

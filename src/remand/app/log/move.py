@@ -18,6 +18,7 @@ from remand.app.ledger import Ledger
 from remand.app.log.verification import state_digest
 from remand.domain.access.team import Actor
 from remand.domain.events.log import MOVES, LedgerMoved, MoveBegun
+from remand.domain.preconditions import require_user
 from remand.domain.record import Record
 from remand.ledger import codec
 from remand.ledger.order import order_key
@@ -36,8 +37,14 @@ class LogMove(Record, kw_only=True):
     old_events: int
 
 
-def move_log(source: Ledger, target: Ledger, to: str, actor: Actor) -> LogMove:
-    """Moves the log; one that was killed is brought to its end. `to` says where, for people, and holds no secret."""
+def move_log(source: Ledger, target: Ledger, to: str, actor: Actor, *, is_lost: bool = False) -> LogMove:
+    """Moves the log; one that was killed is brought to its end. `to` says where, for people, and holds no secret.
+
+    A closed ledger moves it as well when the user says that the one which the log moved to is lost.
+    """
+    if is_lost:
+        require_user(actor)
+        source.take_over()
     if source.ledger_id == target.ledger_id:
         raise UsageError("The log is in that ledger already.")
     source.refresh()

@@ -295,12 +295,17 @@ def _import(context: Context) -> Result:
         metavar="STORE",
         help="postgresql://… of a team's database; sqlite: the ledger file in this repository",
     ),
+    argument(
+        "--lost",
+        action="store_true",
+        help="the ledger that the log moved to is lost: this one takes its place",
+    ),
 )
 def _move(context: Context) -> Result:
     actor, opened = context.user(), context.opened_ledger
     context.progress.show("moving the log")
     with open_move_target(opened, context.arguments.to) as (target, place):
-        done = move_log(opened.ledger, target.ledger, place, actor)
+        done = move_log(opened.ledger, target.ledger, place, actor, is_lost=context.arguments.lost)
     return Result(
         msgspec.to_builtins(done),
         f"Moved {format_count(done.events, 'event')} to {done.to}, digest {done.digest[:12]}. This ledger is closed.",

@@ -137,6 +137,22 @@ def test_a_log_that_went_on_in_the_old_ledger_is_a_fault_for_the_checker(place: 
     assert any("had moved" in fault for fault in log_faults(place.lines()))
 
 
+def test_a_closed_ledger_moves_the_log_on_once_the_user_says_that_the_other_is_lost(place: Place) -> None:
+    place.move()
+    third = FakeLedger(session="20261115-090000-0000000c", clock=place.old.clock)
+    third.ledger.ledger_id = "third"
+    with pytest.raises(Refused, match="moved to"):
+        move_log(place.old.ledger, third.ledger, TO, THE_USER)
+    with pytest.raises(Refused, match="user"):
+        move_log(place.old.ledger, third.ledger, TO, ALICE, is_lost=True)
+    place.reopen()
+    done = move_log(place.old.ledger, third.ledger, TO, THE_USER, is_lost=True)
+    assert done.digest == done.old_digest
+    third.add("It goes on here")
+    place.reopen()
+    assert place.old.refusal(c.AddTask(title="And not here")).code == "ledger_moved"
+
+
 def test_only_the_user_moves_the_log(place: Place) -> None:
     with pytest.raises(Refused, match="user"):
         place.move(by=ALICE)
