@@ -61,6 +61,33 @@ def codes(found: list[Answer]) -> list[str]:
     return sorted(one.code if isinstance(one, Refused) else "" for one in found)
 
 
+@pytest.fixture
+def slow_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has every commit take a while, so that what is asked at the same time is decided before either is committed."""
+    finish: Callable[..., None] = vars(PostgresStore)["_finish"]
+
+    def finish_late(*given: object) -> None:
+        time.sleep(0.2)
+        finish(*given)
+
+    monkeypatch.setattr(PostgresStore, "_finish", finish_late)
+
+
+@pytest.mark.usefixtures("slow_commits")
+def test_dependencies_that_share_no_task_close_no_circle(writers: Writers) -> None:
+    one, two = writers(2)
+    a, b, d, e = (one.add() for _ in range(4))
+    one.ask(c.EditTask(task_id=b, depends_on=(d,)))
+    one.ask(c.EditTask(task_id=e, depends_on=(a,)))
+
+    found = answers(
+        (one, c.EditTask(task_id=a, depends_on=(b,))), (two, c.EditTask(task_id=d, depends_on=(e,)))
+    )
+
+    assert codes(found) == ["", "closes_cycle"]
+    require_sound_log(one.store)
+
+
 def test_of_two_dependencies_that_close_a_circle_one_is_refused(writers: Writers) -> None:
     one, two = writers(2)
     for _ in range(5):
@@ -72,16 +99,19 @@ def test_of_two_dependencies_that_close_a_circle_one_is_refused(writers: Writers
     require_sound_log(one.store)
 
 
+@pytest.mark.usefixtures("slow_commits")
 @pytest.mark.parametrize("fields", [{"aliases": ("#7",)}, {"own_id": "T-20261115-090000-00000007"}], ids=str)
 def test_a_name_is_given_once(writers: Writers, fields: dict[str, object]) -> None:
     one, two = writers(2)
+    one.add()  # who adds is known from now on: that is a name as well
 
     found = answers(*((writer, c.AddTask(title="Roof", **fields)) for writer in (one, two)))  # type: ignore[arg-type]
 
     assert codes(found) == ["", "taken"]
-    assert len(require_sound_log(one.store)) == 1
+    assert len(require_sound_log(one.store)) == 2
 
 
+@pytest.mark.usefixtures("slow_commits")
 def test_a_pull_request_is_of_one_task(writers: Writers) -> None:
     one, two = writers(2)
     tasks = [one.add(), one.add()]
@@ -93,6 +123,7 @@ def test_a_pull_request_is_of_one_task(writers: Writers) -> None:
     assert codes(found) == ["", "taken"]
 
 
+@pytest.mark.usefixtures("slow_commits")
 def test_a_branch_is_of_one_task(writers: Writers) -> None:
     one, two = writers(2)
     asked = []
@@ -112,8 +143,10 @@ def test_a_branch_is_of_one_task(writers: Writers) -> None:
     assert codes(answers(*asked)) == ["", "taken"]
 
 
+@pytest.mark.usefixtures("slow_commits")
 def test_what_is_asked_twice_under_one_key_is_done_once(writers: Writers) -> None:
     one, two = writers(2)
+    one.add()
     request = Request(command=c.AddTask(title="Roof"), actor=USER, key="k-1")
 
     first, second = run_together(lambda: one.ledger.ask(request), lambda: two.ledger.ask(request))
@@ -121,7 +154,7 @@ def test_what_is_asked_twice_under_one_key_is_done_once(writers: Writers) -> Non
     assert isinstance(first, Acceptance)
     assert isinstance(second, Acceptance)
     assert first.task == second.task
-    assert len(one.events()) == 1
+    assert len(one.events()) == 2
 
 
 def test_every_claim_has_one_winner(writers: Writers) -> None:
