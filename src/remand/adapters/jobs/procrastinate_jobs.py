@@ -162,13 +162,16 @@ class ProcrastinateJobs:
     def _read(self, query: str, arguments: Any) -> list[Any]:
         """Rows, over one connection that is kept; one that was cut is made again."""
         with self._lock:
+            is_kept = bool(self._connections)
             try:
-                if not self._connections:
+                if not is_kept:
                     self._connections.append(psycopg.connect(self._address, autocommit=True))
                 return self._connections[0].execute(query.encode(), arguments).fetchall()
             except psycopg.Error as error:
                 _close(self._connections)
-                raise StoreAway(f"The queue of jobs cannot be read: {error}") from None
+                if not is_kept:
+                    raise StoreAway(f"The queue of jobs cannot be read: {error}") from None
+        return self._read(query, arguments)
 
 
 def _close(connections: list[psycopg.Connection]) -> None:
