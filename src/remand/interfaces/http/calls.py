@@ -28,6 +28,12 @@ MAX_WAITING = 1000
 SHORT_SECONDS, LONG_SECONDS = 60.0, 7200.0
 """After how long a request is told that its answer takes too long. The command goes on; its key tells what came of it."""
 LONG_THREADS = 8
+"""How many calls of each group run at a time."""
+LONG_CALLS, CLAIMS, WAITS, TRANSFERS = "long-call", "claim", "wait", "transfer"
+"""Groups of long calls, each with threads of its own. Done claims wait for workers, and workers for commits from here:
+in one group they would wait for each other for ever."""
+GROUPS = {"task submit": CLAIMS, "handoff complete": CLAIMS, "gate wait": WAITS}
+"""The group of a command; others are in `LONG_CALLS`."""
 HOUSEKEEPING_SECONDS = 2.0
 """How often files for people, notices and warnings are brought in step with what was decided."""
 
@@ -64,7 +70,9 @@ class CallRunner:
         self._ledger = ledger
         self._before = before
         self._short = ThreadPoolExecutor(ledger.threads, "short-call")
-        self._long = ThreadPoolExecutor(LONG_THREADS, "long-call")
+        self._long = {
+            group: ThreadPoolExecutor(LONG_THREADS, group) for group in (LONG_CALLS, CLAIMS, WAITS, TRANSFERS)
+        }
         self.running = 0
         """How many calls run or wait."""
         self._warnings: CallWarnings | None = None
@@ -87,7 +95,7 @@ class CallRunner:
         """Waits for the calls that run; those that wait for a thread are not begun."""
         self._is_closed.set()
         self._housekeeping.join()
-        for pool in (self._short, self._long):
+        for pool in (self._short, *self._long.values()):
             pool.shutdown(wait=True, cancel_futures=True)
         self._ledger.close()
 
@@ -101,7 +109,7 @@ class CallRunner:
         def run(opened: OpenLedger) -> tuple[int, Any]:
             return main.answer(call, values, self._origin(opened, caller, {}, text))
 
-        return await self.in_thread(run, is_long=command.is_long)
+        return await self.in_thread(run, is_long=command.is_long, group=_group(command.name))
 
     async def run(
         self, arguments: list[str], settings: Mapping[str, str], given: str, caller: Caller, key: str
@@ -121,7 +129,7 @@ class CallRunner:
             code = main.run(words, origin)
             return CallResult(code, _text(origin.stdout), _text(origin.stderr))
 
-        return await self.in_thread(run, is_long=call.command in commands.LONG)
+        return await self.in_thread(run, is_long=call.command in commands.LONG, group=_group(call.command))
 
     async def look(self, read: Callable[[OpenLedger], Answer]) -> Answer:
         """What is read of the ledger, in a thread."""
@@ -131,11 +139,13 @@ class CallRunner:
         """Raises what keeps the ledger from being read now."""
         await self.look(_look)
 
-    async def in_thread(self, run: Callable[[OpenLedger], Answer], *, is_long: bool) -> Answer:
-        """Runs something on the ledger in a thread. Raises `HttpProblem` when too much waits, or it takes too long."""
+    async def in_thread(
+        self, run: Callable[[OpenLedger], Answer], *, is_long: bool, group: str = LONG_CALLS
+    ) -> Answer:
+        """Runs something on the ledger in a thread, a long one in one of its group. Raises `HttpProblem` when too much waits, or it takes too long."""
         if self.running >= MAX_WAITING:
             raise HttpProblem(UNAVAILABLE, "unavailable", "Too many requests wait.", {"retry-after": "1"})
-        pool, seconds = (self._long, LONG_SECONDS) if is_long else (self._short, SHORT_SECONDS)
+        pool, seconds = (self._long[group], LONG_SECONDS) if is_long else (self._short, SHORT_SECONDS)
         self.running += 1
         future = asyncio.get_running_loop().run_in_executor(pool, self._run, run, is_long)
         future.add_done_callback(self._note_end)
@@ -183,6 +193,10 @@ class CallRunner:
 
 def _look(opened: OpenLedger) -> None:
     opened.store.changes()
+
+
+def _group(command: str) -> str:
+    return GROUPS.get(command, LONG_CALLS)
 
 
 def own_key(caller: Caller, key: str) -> str:

@@ -21,6 +21,7 @@ from remand.domain.access.tokens import Caller, require_call, require_held_task
 from remand.domain.refusals import require_task
 from remand.domain.task import Task
 from remand.interfaces.http.authentication import request_facts
+from remand.interfaces.http.calls import TRANSFERS
 from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route, read_body
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, repository, submissions
@@ -61,7 +62,7 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
             raise UsageError(f"The body does not fit: {error}.") from None
         _require_id(offered.commit)
         answered = await context.runner.in_thread(
-            lambda opened: _offer(opened, caller, offered), is_long=True
+            lambda opened: _offer(opened, caller, offered), is_long=True, group=TRANSFERS
         )
         return HttpAnswer(200, msgspec.json.encode(answered))
 
@@ -73,7 +74,7 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         async with room:
             pack = await read_body(receive, headers, submissions.MAX_PACK, UPLOAD_SECONDS)
             await context.runner.in_thread(
-                lambda opened: _receive(opened, caller, name, commit, pack), is_long=True
+                lambda opened: _receive(opened, caller, name, commit, pack), is_long=True, group=TRANSFERS
             )
         return HttpAnswer(200, b'{"is_there": true}')
 
@@ -82,7 +83,7 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         require_call(caller, FETCH)
         _, commit, known = _query(scope)
         pack = await context.runner.in_thread(
-            lambda opened: submissions.pack_commit(opened.place, commit, known), is_long=True
+            lambda opened: submissions.pack_commit(opened.place, commit, known), is_long=True, group=TRANSFERS
         )
         return HttpAnswer(200, pack, media_type="application/octet-stream")
 
