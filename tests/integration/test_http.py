@@ -145,6 +145,30 @@ def test_no_file_of_the_server_is_read(server: RunningServer, place: Repository)
     assert simulated.data["code"] == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["graph", "export", "-o", "written.svg"],
+        ["graph", "export", "-owritten.svg"],
+        ["graph", "export", "--output=written.svg"],
+        ["graph", "export", "--outp", "written.svg"],
+        ["-C", "/", "graph", "export", "--format", "json", "--output", "written.svg"],
+        ["analyze", "rejections", "--plot", "written.svg"],
+        ["analyze", "rejections", "--by", "agent", "--plot=written.svg"],
+        ["log", "tail", "-f"],
+        ["log", "tail", "-fn1"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_line_has_a_file_written_on_the_server_or_goes_on_for_good(
+    server: RunningServer, place: Repository, arguments: list[str]
+) -> None:
+    reply = server.post("/api/calls", arguments=arguments)
+
+    assert (reply.status, reply.data.get("code")) in ((400, "bad_request"), (200, 2)), reply
+    assert not (place.path / "written.svg").exists()
+
+
 def test_nobody_gets_in_without_saying_who_it_is(server: RunningServer) -> None:
     described = server.get("/api/openapi.json").data["paths"]
     for headers in (

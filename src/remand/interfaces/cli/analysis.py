@@ -40,6 +40,8 @@ _SINCE = argument("--since", metavar="DATE", default="", help="a day or a time, 
 def _rejections(context: Context) -> Result:
     options = context.arguments
     since = context.since()
+    if options.plot:
+        context.require_own_machine("--plot")
     file = os.path.join(context.origin.folder, options.plot) if options.plot else ""
     if file:
         plot.require_format(file)
@@ -167,6 +169,8 @@ def _stats(context: Context) -> Result:
 )
 def _export(context: Context) -> Result:
     options = context.arguments
+    if options.output:
+        context.require_own_machine("--output")
     text = FORMATS[options.format](_view(context).graph)
     if options.output:
         path = os.path.join(context.origin.folder, options.output)

@@ -368,6 +368,13 @@ class Context:
             return self.file(value.removeprefix("@"))
         return value
 
+    def require_own_machine(self, option: str) -> None:
+        """Refuses an option that has a file written, or goes on for good, to who calls from elsewhere."""
+        if self.origin.given is not None:
+            raise UsageError(
+                f"`remand {self.call.command}` takes no {option} here: it is for the caller's own machine."
+            )
+
     def since(self) -> Instant:
         """The time that `--since` names, in UTC; empty when it is not given. Without a zone it is local time."""
         text = self.arguments.since

@@ -111,6 +111,8 @@ def _latest(context: Context, count: int) -> list[ListedEvent]:
     argument("-f", dest="follow", action="store_true", help="follow until interrupted"),
 )
 def _tail(context: Context) -> Result:
+    if context.arguments.follow:
+        context.require_own_machine("-f")
     events = _latest(context, context.arguments.count)
     if context.arguments.follow:
         _follow(context, events)

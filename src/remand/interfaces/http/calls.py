@@ -105,6 +105,7 @@ class CallRunner:
         """The exit code of a command and its answer, as `--json` prints it."""
         call = CommandCall(command.name, [], key=own_key(caller, key), is_json=True)
         require_call(caller, call.command)
+        commands.require_served(call.command, values)
 
         def run(opened: OpenLedger) -> tuple[int, Any]:
             return main.answer(call, values, self._origin(opened, caller, {}, text))
@@ -122,6 +123,7 @@ class CallRunner:
         words = arguments
         if call.command in COMMANDS and not (call.usage_error or call.wants_help):
             require_call(caller, call.command)
+            commands.require_served(call.command, _values(call))
             words = _own_words(call, own_key(caller, key or call.key))
 
         def run(opened: OpenLedger) -> CallResult:
@@ -204,6 +206,14 @@ def own_key(caller: Caller, key: str) -> str:
     if not key:
         return ""
     return f"http-{sha256(f'{caller.token_id or caller.member} {key}'.encode('utf-8', 'replace')).hexdigest()[:40]}"
+
+
+def _values(call: CommandCall) -> object:
+    """What the words of a call give for its arguments; None when they do not fit: the command says so and does nothing."""
+    try:
+        return main.parse_values(call)
+    except UsageError:
+        return None
 
 
 def _own_words(call: CommandCall, key: str) -> list[str]:

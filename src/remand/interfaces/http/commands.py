@@ -112,7 +112,7 @@ LONG = frozenset(
 TEXTS = {("handoff reject", "source"): "record", ("simulate", "policy"): "policy"}
 """Arguments that name a file on the command line, and by which name its text is given here."""
 LEFT_OUT = {("graph export", "output"), ("analyze rejections", "plot"), ("log tail", "follow")}
-"""Arguments that have a file written, or go on for good."""
+"""Arguments that have a file written, or go on for good: no route offers them, and no command line may give them."""
 _OBJECTS = "JSON"
 """What arguments are called that take an object as JSON: here they take the object."""
 _LIST_LIMIT = ("limit", "all")
@@ -260,6 +260,13 @@ def _row_hash(row: Any) -> str:
 def remote_commands() -> dict[str, RemoteCommand]:
     """Every command that is served, by name."""
     return {name: RemoteCommand(name) for name in COMMANDS if name not in LOCAL}
+
+
+def require_served(command: str, values: object) -> None:
+    """Refuses a call that gives one of `LEFT_OUT`, however it was given. Raises `UsageError`."""
+    for one in command_spec(command).arguments:
+        if (command, one.dest) in LEFT_OUT and getattr(values, one.dest, one.default) != one.default:
+            raise UsageError(f"`remand {command}` takes no {one.names[-1]} on a server. Leave it out.")
 
 
 def _is_offered(command: str, argument: Argument) -> bool:

@@ -1,14 +1,16 @@
 """Every command of the command line is served over HTTP, or the table says why it is not."""
 
+import io
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from remand.app.errors import UsageError
 from remand.domain.refusals import ENVIRONMENT, MEANINGS
-from remand.interfaces.cli.context import parse_usual
+from remand.interfaces.cli.context import CallOrigin, Context, parse_usual
 from remand.interfaces.cli.main import command_spec
-from remand.interfaces.cli.registry import COMMANDS
+from remand.interfaces.cli.registry import COMMANDS, CommandCall
 from remand.interfaces.http import commands
 from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands
 from remand.interfaces.http.openapi import document
@@ -35,6 +37,57 @@ def test_every_argument_is_given_by_its_name_or_left_out_on_purpose() -> None:
         assert len({one.name for one in command.parameters}) == len(command.parameters), name
     named = {(name, one.dest) for name in remote_commands() for one in command_spec(name).arguments}
     assert named >= commands.LEFT_OUT | set(commands.TEXTS)
+
+
+PLAIN = """
+    acknowledgment again agent alias all alt_task alternative attempted base blocker branch by category checked code commit
+    count created_tasks decision depends_on detail drop_depends_on dry_run evidence expires explain finding format fresh gate
+    guidance handoff id instructions label limit member message name observed option original_scope path pr priority
+    rationale reason reassign_to result review reviewer role scope scope_growth sessions since skills source starts status
+    suggestion summary task text timeout title to token_id until
+"""
+"""Names of values that are no more than a value. `timeout` has an end on a server; `path` is one inside a commit."""
+INSIDE_A_COMMIT = {
+    ("review diff", "path"),
+    ("review approve", "checked"),
+    ("review reject", "finding"),
+    ("review reject", "suggestion"),
+}
+MARKS = re.compile(
+    r"\bfiles?\b|\bfolders?\b|\bdirector(y|ies)\b|\bpath\b|\bwrites?\b|\bfollow\b|\binterrupted\b|\bfor good\b|\bshell\b",
+    re.IGNORECASE,
+)
+
+
+def test_every_argument_that_is_about_the_machine_is_left_out_or_given_as_a_text() -> None:
+    """A new argument is looked at here: does it have a file read or written, a program run, or never end?"""
+    settled = commands.LEFT_OUT | set(commands.TEXTS)
+    for name in (*remote_commands(), *commands.BY_CALLS):
+        for one in command_spec(name).arguments:
+            if (name, one.dest) in settled or "choices" in one.options:
+                continue
+            assert one.dest in PLAIN.split() or name in commands.BY_CALLS, (
+                f"{name} {one.names}: what does it do to a server?"
+            )
+            text = one.help.replace("@file", "")  # `Context.text` reads no file on a server
+            said = f"{text} {one.options.get('metavar', '')} {' '.join(one.names)}"
+            assert not MARKS.search(said) or (name, one.dest) in INSIDE_A_COMMIT, (
+                f"{name} {one.names}: {said}"
+            )
+
+
+@pytest.mark.parametrize(("name", "dest"), sorted(commands.LEFT_OUT))
+def test_what_is_left_out_is_refused_however_it_was_given(name: str, dest: str) -> None:
+    spec = command_spec(name)
+    values = {one.dest: one.default for one in spec.arguments}
+    commands.require_served(name, SimpleNamespace(**values))
+    given = SimpleNamespace(**values | {dest: True})
+
+    with pytest.raises(UsageError, match="on a server"):
+        commands.require_served(name, given)
+    origin = CallOrigin("/nowhere", {}, io.StringIO(), io.StringIO(), given="")
+    with pytest.raises(UsageError, match="own machine"):
+        spec.run(Context(CommandCall(name, []), given, origin))
 
 
 @pytest.mark.parametrize(
