@@ -173,9 +173,11 @@ class PostgresStore:
         self._write_lock.acquire()
         is_begun = False
         try:
-            connection = self._take("BEGIN")
             if self._keeper is None or self._keeper.closed:
-                self._take_session(connection)
+                # Before the change: whoever asks later whether it was committed waits for the session's row.
+                with self._connection() as keeper:
+                    self._take_session(keeper)
+            connection = self._take("BEGIN")
             is_begun = True
         except psycopg.Error as error:
             raise self.fault(error) from error
@@ -235,7 +237,7 @@ class PostgresStore:
             connection.execute(own.COMMIT_AND_NOTIFY if transaction.has_events else "COMMIT")
         except psycopg.Error as error:
             connection.close()
-            if not (transaction.has_events and self._is_committed(transaction.head)):
+            if not (transaction.has_events and self._is_committed(transaction)):
                 self._undo(transaction)
                 raise self.fault(error) from error
         else:
@@ -257,15 +259,16 @@ class PostgresStore:
         for undo in reversed(transaction.undos):
             undo()
 
-    def _is_committed(self, head: LedgerHead) -> bool:
+    def _is_committed(self, transaction: PostgresTransaction) -> bool:
         """Whether a change was made whose end nobody was told: then the session has its last event.
 
-        The session's row is locked as long as that is not settled.
+        The row of the session that it began with is locked as long as that is not settled.
         """
+        head, before = transaction.head, transaction.first_session
         for wait in _WAITS:
             try:
                 with self._connection() as connection:
-                    connection.execute("SELECT 1 FROM head WHERE session = %s FOR UPDATE", (head.session,))
+                    connection.execute("SELECT 1 FROM head WHERE session = %s FOR UPDATE", (before,))
                     found = connection.execute(own.LINE_OF, (head.seq, head.session)).fetchone()
             except StoreAway:
                 time.sleep(wait)

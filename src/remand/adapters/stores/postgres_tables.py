@@ -531,6 +531,11 @@ class PostgresTransaction(SqliteTransaction):
         """True when the change has events."""
         return self._before is not None and self.head.tip != self._before.tip
 
+    @property
+    def first_session(self) -> str:
+        """The session that the change began with; it may have begun another."""
+        return self._before.session if self._before else self._session
+
     def fence_writers(self) -> None:
         self.head  # noqa: B018 - it is read before it is changed
         self._db.run(own.LOCK_HEADS)
