@@ -129,3 +129,75 @@ def test_a_claim_by_a_tool_of_a_session_is_noted_by_the_servers_word(host: Serve
     answer = host.machine.remand(host.clone.path, "hook", "--host", "claude", "Stop", stdin=json.dumps(stop))
     assert json.loads(answer.out)["decision"] == "block", answer
     assert task in answer.out or "commit" in answer.out
+
+
+class Relay:
+    """Hook calls as a client may word them, by the token of a member or host."""
+
+    def __init__(self, server: RunningServer, token: str) -> None:
+        self.server, self.token = server, token
+
+    def __call__(self, **words: object) -> dict[str, str]:
+        usual: dict[str, object] = {"event": "stop", "host": "claude", "session": "s-1", "is_timed": True}
+        arguments = ["--json", "hook", "relay", json.dumps(usual | words)]
+        headers = {"authorization": f"Bearer {self.token}", "cookie": ""}
+        reply = self.server.post("/api/calls", headers, arguments=arguments)
+        assert reply.status == 200, reply
+        found: dict[str, str] = json.loads(reply.data["output"])
+        return found
+
+
+@pytest.mark.parametrize("starts", [(), ("--role", "host", "--starts", "Ann")], ids=["agent", "host"])
+def test_no_hook_call_is_about_a_task_that_another_holds(
+    server: RunningServer, place: Repository, starts: tuple[str, ...]
+) -> None:
+    theirs, own = place.add("Bob's"), place.add("Ann's")
+    place.ok("task", "claim", theirs, "--agent", "Bob")
+    place.git("branch", "-f", "theirs")
+    place.ok("task", "claim", own, "--agent", "Ann")
+    created = place.ok("token", "create", "--member", "box" if starts else "Ann", *starts)
+    relay, before = Relay(server, created["token"]), place.ok("task", "show", theirs)
+    elsewhere = {"folder": "/x", "head": place.head("main")}
+    for number, words in enumerate(
+        (
+            {"task_id": "T-20260101-000000-00000000", "agent": "Ann", "earlier": [f"{theirs} Bob"]},
+            {"task_id": place.add("free"), "agent": "Ann", "earlier": [f"{theirs} Bob"]},
+            {"task_id": theirs, "agent": "Ann", "earlier": [f"{theirs} bob"]},
+            {"task_id": theirs, "agent": "Bob"},
+        )
+    ):
+        for event in ("stop", "session_start", "prompt", "task_completed", "post_tool"):
+            said = relay(event=event, firing=f"f{number}", worktree=elsewhere, **words)
+            assert said.get("refused") == "not_yours", (event, words, said)
+    for words in (
+        {"task_id": theirs},
+        {"task_id": theirs, "agent": "Ann"},
+        {"branch": "theirs", "agent": "Ann"},
+    ):
+        for event in ("stop", "session_start", "task_completed"):
+            said = relay(event=event, firing="g", worktree={**elsewhere, "fault": "idle"}, **words)
+            assert (said["kind"], said["text"]) == ("allow", ""), (event, words, said)
+    assert place.ok("task", "show", theirs) == before
+
+
+@pytest.mark.parametrize("head", ["HEAD", "main", "--help", "abc"])
+def test_a_hook_call_names_its_commit_by_its_id(server: RunningServer, place: Repository, head: str) -> None:
+    task = place.add("by name")
+    place.ok("task", "claim", task, "--agent", "Ann")
+    relay = Relay(server, place.ok("token", "create", "--member", "Ann")["token"])
+    said = relay(task_id=task, agent="Ann", firing="f", worktree={"folder": "/x", "head": head})
+    assert said.get("refused") == "unknown_commit", said
+
+
+def test_a_hook_call_without_a_worktree_is_not_about_the_servers(
+    server: RunningServer, place: Repository
+) -> None:
+    task = place.add("nowhere")
+    place.ok("task", "claim", task, "--agent", "Ann")
+    (place.path / "secret-plan.txt").write_text("not committed")
+    relay = Relay(server, place.ok("token", "create", "--member", "Ann")["token"])
+    said = relay(task_id=task, agent="Ann", firing="f")
+    (place.path / "secret-plan.txt").unlink()
+    assert said["kind"] == "block"
+    assert "secret-plan" not in said["text"]
+    assert "has no commit yet" in said["text"]

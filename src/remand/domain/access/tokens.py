@@ -147,13 +147,24 @@ class Caller(Record, kw_only=True):
 
         The user may say that a call is another's, as on their own machine: it is then known by their word alone.
         """
-        if not named or fold_name(named) == fold_name(self.member):
+        found = self._own_name(named) if named else self.member
+        if not found:
+            raise Refused("not_yours", f"This token is {self.member}'s; nobody can act as another by it.")
+        return found
+
+    def may_act_for(self, holder: str, team: Team) -> bool:
+        """True when the caller may act as who holds a task, by whatever name of a member's the task knows them."""
+        names = {team.actor(name).name for name in (self.member, *self.starts)}
+        return bool(holder) and (holder in names or bool(self._own_name(holder)))
+
+    def _own_name(self, named: str) -> str:
+        """As whom the caller acts when it names somebody; empty when it may not."""
+        if fold_name(named) == fold_name(self.member):
             return self.member
         if self.role is TokenRole.USER or self._may_start(named):
             return named
-        if self.role not in MACHINES and fold_name(instance_member(named)) == fold_name(self.member):
-            return self.member
-        raise Refused("not_yours", f"This token is {self.member}'s; nobody can act as another by it.")
+        is_instance = fold_name(instance_member(named)) == fold_name(self.member)
+        return self.member if is_instance and self.role not in MACHINES else ""
 
     def _may_start(self, name: str) -> bool:
         own = {fold_name(one) for one in self.starts}
@@ -196,6 +207,12 @@ def require_held_task(caller: Caller, task_id: str, holder: str) -> None:
     if not holder:
         raise Refused("not_yours", f"Nobody holds {task_id}, so no commits are taken for it.")
     caller.acting_name(holder)
+
+
+def own_session_claims(caller: Caller, claims: Iterable[str]) -> tuple[str, ...]:
+    """The tasks that a session says it claimed, each with its agent behind a space; refuses one of another's."""
+    split = (line.partition(" ") for line in claims)
+    return tuple(f"{task} {caller.acting_name(agent)}" if agent else task for task, _, agent in split)
 
 
 def fold_tokens(events: Iterable[Event]) -> dict[str, Token]:

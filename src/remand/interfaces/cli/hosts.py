@@ -13,7 +13,8 @@ from remand.app import hook_calls
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.config import inherited_environment
-from remand.domain.access.tokens import Caller, TokenRole
+from remand.domain.access.agent_calls import require_commit_id
+from remand.domain.access.tokens import Caller, TokenRole, own_session_claims
 from remand.domain.events.log import PauseBegun, PauseEnded
 from remand.domain.hosts import HOSTS
 from remand.domain.instant import add_seconds
@@ -119,7 +120,7 @@ def _relay(context: Context) -> Result:
     except msgspec.MsgspecError as error:
         raise UsageError(f"This is not a hook call: {error}.") from None
     place, origin = locate(context.folder) or context.place, context.origin
-    known_by, is_remote = origin.known_by, origin.caller is not None
+    known_by = origin.known_by
     if origin.caller is not None:
         words = _own_words(origin.caller, words)
         known_by = origin.caller.known_by(words.agent)
@@ -131,17 +132,25 @@ def _relay(context: Context) -> Result:
         deadline=words.patience,
         opened=origin.opened,
         known_by=known_by,
-        is_remote=is_remote,
+        caller=origin.caller,
     )
     data = {"kind": found.kind, "text": found.text, "notice": found.notice}
     return Result(data, found.text or found.kind)
 
 
 def _own_words(caller: Caller, words: SessionCall) -> SessionCall:
-    """A call from another machine: its token says in whose name it may be, and no gate is waited for."""
+    """A call from another machine: its token says in whose names it may be, and no gate is waited for."""
+    if words.worktree.head:
+        require_commit_id(words.worktree.head)
     agent = words.agent if caller.role is TokenRole.USER else caller.acting_name(words.agent)
     has_own_key = words.key.startswith("hook-")
-    return replace(words, agent=agent, patience=0.0, key=words.key[:200] if has_own_key else "")
+    return replace(
+        words,
+        agent=agent,
+        earlier=own_session_claims(caller, words.earlier),
+        patience=0.0,
+        key=words.key[:200] if has_own_key else "",
+    )
 
 
 def _claimed_task(context: Context, words: SessionCall) -> Result:

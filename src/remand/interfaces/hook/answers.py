@@ -18,6 +18,7 @@ from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain.access import tool_calls
 from remand.domain.access.team import Team
+from remand.domain.access.tokens import Caller
 from remand.domain.events.event import KnownBy
 from remand.domain.gate import message
 from remand.domain.gate.verdict import GateStatus
@@ -55,14 +56,14 @@ def answer_session(
     opened: OpenLedger | None = None,
     status: repository.WorktreeStatus | None = None,
     known_by: KnownBy = KnownBy.WORD,
-    is_remote: bool = False,
+    caller: Caller | None = None,
 ) -> HookAnswer:
-    """The answer to a call, in our own form; within a coordinator no gate is run. `is_remote`: it comes from another machine."""
+    """The answer to a call, in our own form; within a coordinator no gate is run. `caller`: who calls from another machine."""
     own = opened or open_at(place)
     own.ledger.refresh()
     session = _Session(own, place, call, status)
-    session.known_by, session.is_remote = known_by, is_remote
-    if call.worktree.folder and not is_remote:
+    session.known_by, session.caller = known_by, caller
+    if call.worktree.folder and caller is None:
         session.known_by = KnownBy.SOCKET
     return session.answer(deadline=0.0 if opened else deadline)
 
@@ -79,14 +80,19 @@ class _Session:
     ) -> None:
         self.known_by = KnownBy.WORD
         """How it is known whose session it is."""
-        self.is_remote = False
-        """It is on another machine, which has looked at its worktree and asks again while gates run."""
+        self.caller: Caller | None = None
+        """By whose token it is answered, when it is on another machine."""
         self._opened = opened
         self._place = place
         self._call = call
         self._status = status
         self._task = self._find()
         self._gates = make_gates(opened)
+
+    @property
+    def is_remote(self) -> bool:
+        """It is on another machine, which has looked at its worktree and asks again while gates run."""
+        return self.caller is not None
 
     def answer(self, *, deadline: float) -> HookAnswer:
         """The answer to whatever the call is about."""
@@ -99,6 +105,8 @@ class _Session:
             return self._answer_unknown_task()
         if event == hook_calls.PRE_TOOL:
             return self._guard(task)
+        if not self._may_act(task):
+            return HookAnswer.allow()
         if event in hook_calls.START_EVENTS:
             return self._feedback(task)
         if event == hook_calls.TASK_COMPLETED:
@@ -144,6 +152,13 @@ class _Session:
         claims = {f"{self._call.task_id} {self._call.agent}", *self._call.earlier}
         return task.claim is not None and f"{task.id} {task.claim.agent}" in claims
 
+    def _may_act(self, task: Task) -> bool:
+        """True unless another machine calls that may not act as the task's holder: nothing is said or done for it then."""
+        if self.caller is None:
+            return True
+        with self._opened.store.read() as view:
+            return self.caller.may_act_for(task.claim.agent if task.claim else "", self._team(view, task))
+
     def _agent(self, task: Task) -> str:
         """The agent whose session this is, by its own name whatever alias it goes by; empty when nobody says."""
         lines = (f"{self._call.task_id} {self._call.agent}", *self._call.earlier)
@@ -187,7 +202,12 @@ class _Session:
 
     @property
     def _head(self) -> str:
-        return self._call.worktree.head if self._call.worktree.folder else repository.head_commit(self._place)
+        return self._call.worktree.head if self._is_elsewhere else repository.head_commit(self._place)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """The session's worktree is not the one here: what is in it is what the call says."""
+        return self.is_remote or bool(self._call.worktree.folder)
 
     def _lockout_reason(self, task: Task, agent: str) -> str:
         """Why the agent may not work on the task; empty when it may, or the task has ended."""
@@ -261,8 +281,8 @@ class _Session:
             key=call.key or sessions.awaited_key(task.id, call.session, key),
             agent=self._agent(task),
             commit=commit,
-            branch=call.branch if call.worktree.folder else current_branch(self._place.git_dir),
-            uncommitted=call.worktree.uncommitted if call.worktree.folder else self._uncommitted_paths(),
+            branch=call.branch if self._is_elsewhere else current_branch(self._place.git_dir),
+            uncommitted=call.worktree.uncommitted if self._is_elsewhere else self._uncommitted_paths(),
             has_background_work=call.has_background_work,
             is_broken=call.is_broken,
             fault=call.worktree.fault,
@@ -326,9 +346,8 @@ class _Session:
         claim = self._task.claim if self._task else None
         # The branch of an agent's own worktree is the task's. One that is only checked out may be another task's.
         is_own = not self.is_remote or (self._task and self._task.branch in ("", stop.branch))
-        branch = ("--branch", stop.branch) if self._call.worktree.folder and stop.branch and is_own else ()
-        is_through_socket = self._call.worktree.folder and not self.is_remote
-        module = "agent_socket.runner" if is_through_socket or self.is_remote else "entry"
+        branch = ("--branch", stop.branch) if self._is_elsewhere and stop.branch and is_own else ()
+        module = "agent_socket.runner" if self._is_elsewhere else "entry"
         known = (f"--known-by={stop.known_by}",) if self.is_remote else ()
         return [
             *(

@@ -13,6 +13,7 @@ from remand.domain.access.tokens import (
     TokenRole,
     find_token,
     fold_tokens,
+    own_session_claims,
     parse_token_role,
     require_call,
     require_held_task,
@@ -110,6 +111,30 @@ def test_commits_are_taken_for_a_task_that_the_caller_holds_and_no_other(holder:
         with pytest.raises(Refused) as found:
             require_held_task(holder, "T-1", other)
         assert found.value.code == "not_yours"
+
+
+@pytest.mark.parametrize("line", ["T-1 Bob", "T-1 bob", "T-1  Bob", "T-1 user", "T-1 Bob/2"])
+def test_a_session_claims_tasks_in_no_name_but_the_callers_own(line: str) -> None:
+    for holder in (caller(TokenRole.AGENT), caller(TokenRole.HOST, "laptop", "Fenster")):
+        assert own_session_claims(holder, ("T-0", "T-2 fenster")) in (
+            ("T-0", "T-2 Fenster"),
+            ("T-0", "T-2 fenster"),
+        )
+        with pytest.raises(Refused) as found:
+            own_session_claims(holder, ("T-2 Fenster", line))
+        assert found.value.code == "not_yours"
+    assert own_session_claims(caller(TokenRole.USER), ("T-1 Bob",)) == ("T-1 Bob",)
+
+
+def test_a_caller_acts_for_a_holder_by_the_names_of_its_own_members_alone() -> None:
+    renamed = Team((Member(name="Fenster", aliases=("Fen",)), Member(name="Bob"))).with_task_names(("Fen",))
+    for own in (caller(TokenRole.AGENT), caller(TokenRole.HOST, "laptop", "Fenster")):
+        assert [own.may_act_for(name, TEAM) for name in ("Fenster", "Bob", "user", "")] == [
+            *(True, False, False, False)
+        ]
+        assert own.may_act_for("Fen", renamed)
+        assert not own.may_act_for("Bob", renamed)
+    assert caller(TokenRole.USER).may_act_for("Bob", TEAM)
 
 
 def test_a_worker_may_fetch_commits_and_ask_what_may_be_merged_and_nothing_else() -> None:
