@@ -45,6 +45,7 @@ class RunningServer:
     def log_in(self) -> HttpReply:
         """Follows the log-in link, and is the user from then on."""
         parts = urlsplit(self.address["login_url"])
+        self.headers["host"] = parts.netloc
         reply = self.request("GET", f"{parts.path}?{parts.query}")
         self.first_cookie = reply.headers.get("set-cookie", "")
         self.headers["cookie"] = self.first_cookie.partition(";")[0]
@@ -88,13 +89,13 @@ def run_server(
     *options: str,
     env: Mapping[str, str] | None = None,
     ca: str = "",
-    proxied: bool = False,
+    logs_in: bool = True,
 ) -> Iterator[RunningServer]:
-    """A server of a repository's ledger, whose user is logged in."""
+    """A server of a repository's ledger, whose user is logged in unless that is unwanted."""
     server = RunningServer(repository, *options, env=env, ca=ca)
-    server.headers |= {"x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.7"} if proxied else {}
     try:
-        server.log_in()
+        if logs_in:
+            server.log_in()
         yield server
     finally:
         if server.process.poll() is None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
@@ -184,7 +185,8 @@ def test_nobody_gets_in_without_saying_who_it_is(server: RunningServer) -> None:
 
 
 def test_the_log_in_link_works_once(server: RunningServer) -> None:
-    again = server.get(server.address["login_url"].removeprefix(server.address["url"]), {"cookie": ""})
+    parts = urlsplit(server.address["login_url"])
+    again = server.get(f"{parts.path}?{parts.query}", {"cookie": ""})
     assert again.status == 401
     assert "set-cookie" not in again.headers
 
@@ -302,8 +304,25 @@ def test_nothing_secret_is_written_anywhere(repository: Repository) -> None:
 def test_headers_of_a_proxy_count_only_where_that_was_told(
     repository: Repository, options: tuple[str, ...]
 ) -> None:
-    with run_server(repository, *options, proxied=True) as server:
-        assert ("; Secure" in server.first_cookie) is bool(options)
+    token = repository.ok("token", "create", "--member", "user")["token"]
+    said = {"authorization": f"Bearer {token}", "x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.7"}
+    with run_server(repository, *options, logs_in=not options) as server:
+        own = {} if not options else {"host": "remand.example"}
+        opened = server.post("/api/login", said | own)
+        assert ("; Secure" in opened.headers["set-cookie"]) is bool(options)
+
+
+@pytest.mark.parametrize("kind", ["behind a proxy", "for other machines"])
+def test_nobody_but_the_user_of_the_machine_gets_a_log_in_link(repository: Repository, kind: str) -> None:
+    certificate, key = (str(repository.machine.folder / name) for name in ("cert.pem", "key.pem"))
+    write_certificate(certificate, key)
+    options = ("--behind-proxy",)
+    if kind == "for other machines":
+        options = ("--host", "0.0.0.0", "--tls-cert", certificate, "--tls-key", key)
+    with run_server(repository, *options, logs_in=False) as server:
+        assert server.address["login_url"] is None
+        out, err = server.stop()
+    assert "code=" not in out + err
 
 
 def test_it_ends_when_told_and_leaves_the_ledger_to_others(repository: Repository) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -215,9 +216,8 @@ def test_a_page_of_another_site_changes_nothing_by_a_browser_that_is_logged_in(
     reply = change(place, more)
 
     assert (reply.status, reply.data["code"]) == (403, "wrong_page")
-    assert (
-        change(place, {"origin": place.server.address["url"], "sec-fetch-site": "same-origin"}).status == 200
-    )
+    own = f"http://{place.server.headers['host']}"
+    assert change(place, {"origin": own, "sec-fetch-site": "same-origin"}).status == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
@@ -226,7 +226,32 @@ def test_no_other_name_leads_to_a_server_on_loopback(place: Place, host: str) ->
         reply = place.server.get(path, {"host": host})
         assert (reply.status, reply.data["code"]) == (421, "wrong_host")
     port = urlsplit(place.server.address["url"]).port
-    assert place.server.get("/api/whoami", {"host": f"LocalHost:{port}"}).status == 200
+    words = bearer(place.tokens[TokenRole.AGENT])
+    assert place.server.get("/api/whoami", words | {"host": f"LocalHost:{port}"}).status == 200
+
+
+def test_a_session_counts_under_a_name_that_no_other_server_of_the_machine_has(place: Place) -> None:
+    """Browsers send a cookie to every port of a name: what listens on 127.0.0.1 besides gets those of that name."""
+    server, name = place.server, urlsplit(place.server.address["login_url"]).hostname or ""
+    port = urlsplit(server.address["url"]).port
+    assert re.fullmatch(r"remand-[0-9a-f]{20,}\.localhost", name)
+    assert server.address["url"] == f"http://127.0.0.1:{port}"
+    assert "domain" not in server.first_cookie.lower()
+    assert server.get("/api/whoami").status == 200
+
+    words = bearer(place.tokens[TokenRole.AGENT])
+    for shared in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"):
+        assert server.get("/api/whoami", {"host": shared}).status == 401
+        assert server.get("/api/session", {"host": shared}).status == 401
+        opened = server.post("/api/login", words | {"host": shared})
+        assert (opened.status, "set-cookie" in opened.headers, name.encode() in opened.body) == (
+            421,
+            False,
+            False,
+        )
+        assert server.get("/api/whoami", words | {"host": shared}).status == 200
+    for other in (f"remand-{'0' * 24}.localhost:{port}", f"x.{name}:{port}", name):
+        assert server.get("/api/whoami", {"host": other}).status == 421
 
 
 def test_a_session_that_a_token_opened_ends_with_the_token_or_by_logging_out(place: Place) -> None:
@@ -259,6 +284,8 @@ class Browser:
 
     def __init__(self, place: Place) -> None:
         self.url = place.server.address["url"]
+        self.name = place.server.headers["host"]
+        self.session = ""
         self.web = httpx2.Client(trust_env=False, follow_redirects=False)
 
     def begin(self, query: str = "") -> str:
@@ -268,7 +295,15 @@ class Browser:
         return str(self.web.get(sent.headers["location"]).headers["location"])
 
     def get(self, address: str) -> httpx2.Response:
-        return self.web.get(address)
+        """What is at an address; names below localhost are this machine, whatever its resolver says."""
+        if self.name not in address:
+            return self.web.get(address)
+        reply = self.web.get(
+            address.replace(self.name, urlsplit(self.url).netloc),
+            headers={"host": self.name, "cookie": self.session},
+        )
+        self.session = reply.headers.get("set-cookie", self.session).partition(";")[0]
+        return reply
 
 
 @pytest.fixture
@@ -284,10 +319,13 @@ def test_a_person_logs_in_through_the_provider(place: Place, browsers: list[Brow
     arrived = browser.get(browser.begin())
 
     assert arrived.status_code == 200
-    assert 'url=/"' in arrived.text
-    shown = browser.get(f"{browser.url}/api/session").json()
+    assert "set-cookie" not in arrived.headers, "other servers of the machine would get it"
+    link = re.findall('url=([^"]+)"', arrived.text)[0]
+    assert link.startswith(f"http://{browser.name}/login?code=")
+    assert 'url=/"' in browser.get(link).text
+    shown = browser.get(f"http://{browser.name}/api/session").json()
     assert (shown["member"], shown["role"]) == ("Lead", "reviewer")
-    assert browser.get(f"{browser.url}/api/whoami").json()["roles"] == ["lead"]
+    assert browser.get(f"http://{browser.name}/api/whoami").json()["roles"] == ["lead"]
     assert place.provider.problems == []
 
 

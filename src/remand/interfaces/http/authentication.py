@@ -7,6 +7,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,6 +59,8 @@ class AccessOptions(NamedTuple):
 
     own_names: tuple[str, ...] = ()
     """The names that a request may be sent to; none: any. Another is that of a page that led a browser here."""
+    session_name: str = ""
+    """The one name that sessions of browsers count under; empty: any that other servers of the machine do not have."""
     name: str = "remand"
     """What tells its cookies from those of other servers of the machine, which browsers do not."""
     url: str = ""
@@ -108,9 +111,9 @@ class Authenticator:
         """The name of the cookie that a session is in."""
         return f"{self.options.name}_session"
 
-    def make_log_in_path(self) -> str:
-        """An address that logs the user in, once."""
-        return f"/login?code={self._codes.add(Caller(member=USER, role=TokenRole.USER))}"
+    def make_log_in_path(self, caller: Caller = Caller(member=USER, role=TokenRole.USER)) -> str:  # noqa: B008 - a frozen value
+        """An address that logs the user, or somebody else, in, once."""
+        return f"/login?code={self._codes.add(caller)}"
 
     async def caller(self, facts: RequestFacts) -> Caller:
         """Who makes a request. Raises `HttpProblem`."""
@@ -133,8 +136,27 @@ class Authenticator:
         if self.options.own_names and host not in self.options.own_names:
             raise HttpProblem(MISDIRECTED, "wrong_host", "This server does not answer under that name.")
 
-    def open_session(self, caller: Caller, *, is_secure: bool) -> str:
-        """The cookie of a new session."""
+    def takes_sessions(self, headers: Mapping[str, str]) -> bool:
+        """True when sessions count under the name that a request was sent to.
+
+        Browsers send a cookie to every port of a name: under `127.0.0.1` whatever listens on this machine would get it.
+        """
+        host = headers.get("host", "").casefold()
+        return host == self.options.session_name if self.options.session_name else not is_shared_name(host)
+
+    def require_session_name(self, headers: Mapping[str, str]) -> None:
+        """Refuses to log somebody in under a name that sessions do not count under, and does not say which one they do."""
+        self.require_own_host(headers)
+        if not self.takes_sessions(headers):
+            raise HttpProblem(
+                MISDIRECTED,
+                "wrong_host",
+                "Nobody logs in under this name: other servers have it, too. Use the link that the server printed.",
+            )
+
+    def open_session(self, caller: Caller, headers: Mapping[str, str], *, is_secure: bool) -> str:
+        """The cookie of a new session. Raises `HttpProblem`."""
+        self.require_session_name(headers)
         secret = self._sessions.add(BrowserSession(caller, secrets.token_urlsafe(24)))
         return cookie_text(self.cookie, secret, is_secure=is_secure)
 
@@ -144,11 +166,13 @@ class Authenticator:
 
     def session(self, headers: Mapping[str, str]) -> BrowserSession | None:
         """The session of a browser; None when there is none."""
-        return self._sessions.find(read_cookie(headers, self.cookie))
+        return (
+            self._sessions.find(read_cookie(headers, self.cookie)) if self.takes_sessions(headers) else None
+        )
 
     def take_code(self, code: str, facts: RequestFacts) -> Caller:
         """Who logs in by a code, which is used up by it. Raises `HttpProblem`."""
-        self.require_own_host(facts.headers)
+        self.require_session_name(facts.headers)
         found = self._codes.take(code)
         if found is None:
             raise self._failure(unauthenticated_refusal(), facts)
@@ -219,6 +243,18 @@ def _require_own_page(session: BrowserSession, facts: RequestFacts) -> None:
             "wrong_page",
             "Send the text of GET /api/session in X-CSRF-Token, from the server's own page.",
         )
+
+
+def is_shared_name(host: str) -> bool:
+    """True for the names of this machine that all its servers have."""
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
 
 
 def _bearer(headers: Mapping[str, str]) -> str:

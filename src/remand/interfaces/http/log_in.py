@@ -23,8 +23,7 @@ from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route
 
 CALLBACK = "/login/oidc/callback"
 _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
-_GO_ON = b'<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>Remand</title><a href="/">Continue</a>'
-"""Leads to the start page. A redirect would not do: it still counts as the other site's, whom no strict cookie is sent."""
+_HTML = "text/html; charset=utf-8"
 
 
 def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
@@ -32,13 +31,15 @@ def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
     access = context.authenticator
 
     async def follow_link(scope: Scope, _receive: Receive) -> HttpAnswer:
-        caller = access.take_code(_query(scope, "code"), request_facts(scope))
-        cookie = access.open_session(caller, is_secure=_is_secure(scope))
-        return HttpAnswer(303, b"", {"location": "/", "set-cookie": cookie, **_PRIVATE})
+        facts = request_facts(scope)
+        caller = access.take_code(_query(scope, "code"), facts)
+        cookie = access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
+        return HttpAnswer(200, _lead_to("/"), {"set-cookie": cookie, **_PRIVATE}, _HTML)
 
     async def log_in(scope: Scope, _receive: Receive) -> HttpAnswer:
-        caller = await access.caller(request_facts(scope))
-        cookie = access.open_session(caller, is_secure=_is_secure(scope))
+        facts = request_facts(scope)
+        caller = await access.caller(facts)
+        cookie = access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         data = {"member": caller.member, "role": caller.role}
         return HttpAnswer(200, as_json(data).encode(), {"set-cookie": cookie, **_PRIVATE})
 
@@ -90,10 +91,22 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
             raise refusal_problem(unauthenticated_refusal())
         account = await asyncio.to_thread(provider.account, code, attempt)
         caller = await access.account_caller(lambda tokens: tokens.account_caller(account, role), facts)
-        cookie = access.open_session(caller, is_secure=_is_secure(scope))
-        return HttpAnswer(200, _GO_ON, {"set-cookie": cookie, **_PRIVATE}, "text/html; charset=utf-8")
+        if access.options.session_name and not access.takes_sessions(facts.headers):
+            # The provider leads back to the address that it knows, which may be one that sessions do not count under.
+            link = f"{scope['scheme']}://{access.options.session_name}{access.make_log_in_path(caller)}"
+            return HttpAnswer(200, _lead_to(link), _PRIVATE, _HTML)
+        cookie = access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
+        return HttpAnswer(200, _lead_to("/"), {"set-cookie": cookie, **_PRIVATE}, _HTML)
 
     return [make_route("/login/oidc", "GET", begin), make_route(CALLBACK, "GET", come_back)]
+
+
+def _lead_to(address: str) -> bytes:
+    """A page that leads to an address. A redirect would not do: it still counts as the other site's, whom no strict cookie is sent."""
+    return (
+        f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">'
+        f'<title>Remand</title><a href="{address}">Continue</a>'
+    ).encode()
 
 
 def _provider(context: ServerContext) -> IdentityProvider:

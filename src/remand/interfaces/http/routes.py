@@ -190,6 +190,10 @@ async def send_answer(send: Send, answer: HttpAnswer) -> None:
     """Sends an answer, whole."""
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()]
     headers.append((b"x-content-type-options", b"nosniff"))
+    if "referrer-policy" not in answer.headers:
+        headers.append(
+            (b"referrer-policy", b"same-origin")
+        )  # no other site learns the name that sessions have
     if "cache-control" not in answer.headers:
         headers.append((b"cache-control", b"no-store"))
     if answer.status != NOT_MODIFIED:

@@ -21,6 +21,9 @@ from remand.interfaces.http.commits import base_refresh
 from remand.interfaces.http.ledgers import EmbeddedLedger, TeamLedger
 from remand.wiring.coordinator import make_coordinator, make_identity_provider
 
+_OWN_MACHINE = ("127.0.0.1", "::1", "localhost")
+"""Where browsers find the names below `localhost`."""
+
 
 @command(
     "serve",
@@ -65,13 +68,14 @@ def _serve_http(context: Context) -> Result:
             private_key=options.tls_key,
             is_behind_proxy=options.behind_proxy,
             shares_port=bool(url),
+            has_log_in_link=not url and options.host in _OWN_MACHINE,
         ),
         ledger,
         access_options(ledger),
         base_refresh(context.place) if url or options.tls_cert or options.behind_proxy else _keep_base,
     )
     with nullcontext() if url else _coordinator_beside(context):
-        login_url = None if url else server.login_url
+        login_url = server.login_url or None
         _announce(context, {"url": server.url, "login_url": login_url, "store": _store_name(url)})
         server.serve()
     return Result(RawJson(""), "Stopped.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import socket
 from collections.abc import Callable
@@ -64,10 +65,12 @@ class ApiServer:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if options.certificate else 'http'}://{shown}:{port}"
         runner, metrics = CallRunner(ledger, before), Metrics()
-        authenticator = Authenticator(
-            runner.look, _with_own_names(access, host, port, is_behind_proxy=options.is_behind_proxy)
-        )
-        self.login_url = f"{self.url}{authenticator.make_log_in_path()}" if options.has_log_in_link else ""
+        access = _with_own_names(access, host, port, is_behind_proxy=options.is_behind_proxy)
+        authenticator = Authenticator(runner.look, access)
+        self.login_url = ""
+        if options.has_log_in_link and access.session_name:
+            scheme = self.url.partition("://")[0]
+            self.login_url = f"{scheme}://{access.session_name}{authenticator.make_log_in_path()}"
         self._tracer = make_tracer(inherited_environment())
         app = make_app(ServerContext(runner, authenticator, metrics))
         self._server = uvicorn.Server(
@@ -106,14 +109,18 @@ class ApiServer:
 def _with_own_names(access: AccessOptions, host: str, port: int, *, is_behind_proxy: bool) -> AccessOptions:
     """How a server at an address is called: on loopback by the names of this machine, or of the proxy before it.
 
-    Its cookies have its port: browsers do not tell the servers of one machine apart.
+    Its cookies have its port: browsers do not tell the servers of one machine apart. So on loopback sessions have a name
+    of their own, which nobody guesses; browsers take every name below `localhost` for this machine.
     """
     names = ("localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host)
     own = [f"{name}:{port}" for name in names] if ip_address(host).is_loopback else []
-    behind = urlsplit(access.url).netloc.casefold()
+    behind, session_name = urlsplit(access.url).netloc.casefold(), ""
     if is_behind_proxy:
         own = [*own, behind] if own and behind else []
-    return access._replace(own_names=tuple(own), name=f"remand_{port}")
+    elif own:
+        session_name = f"remand-{secrets.token_hex(12)}.localhost:{port}"
+        own.append(session_name)
+    return access._replace(own_names=tuple(own), session_name=session_name, name=f"remand_{port}")
 
 
 def _listen(options: ServerOptions) -> socket.socket:

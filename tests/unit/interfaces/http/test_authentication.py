@@ -11,7 +11,12 @@ import pytest
 
 from remand.app import tokens
 from remand.domain.instant import add_seconds
-from remand.interfaces.http.authentication import AccessOptions, Authenticator, RequestFacts
+from remand.interfaces.http.authentication import (
+    AccessOptions,
+    Authenticator,
+    RequestFacts,
+    is_shared_name,
+)
 from remand.interfaces.http.problems import HttpProblem
 from remand.interfaces.http.server import _with_own_names
 from tests.support.builders import THE_USER, FakeLedger
@@ -114,6 +119,34 @@ def test_a_server_on_loopback_has_names_of_its_own(
 
     assert set(answered) <= set(found)
     assert "evil.example" not in found
+
+
+@pytest.mark.parametrize(
+    ("host", "is_shared"),
+    [
+        ("127.0.0.1:3000", True),
+        ("127.9.9.9", True),
+        ("localhost", True),
+        ("LocalHost.:80", True),
+        ("[::1]:7", True),
+        ("[", True),
+        ("remand-1.localhost:7", False),
+        ("remand.example", False),
+        ("192.0.2.1:7", False),
+    ],
+)
+def test_the_names_of_every_server_of_the_machine_are_known(host: str, is_shared: bool) -> None:
+    assert is_shared_name(host) is is_shared
+
+
+def test_sessions_have_another_name_at_each_start() -> None:
+    first, second = (
+        _with_own_names(AccessOptions(), "127.0.0.1", 7, is_behind_proxy=False) for _ in range(2)
+    )
+
+    assert first.session_name != second.session_name
+    assert first.session_name in first.own_names
+    assert _with_own_names(AccessOptions(), "127.0.0.1", 7, is_behind_proxy=True).session_name == ""
 
 
 @pytest.mark.parametrize(("host", "is_behind_proxy"), [("192.0.2.1", False), ("127.0.0.1", True)])
