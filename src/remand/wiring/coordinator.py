@@ -43,7 +43,7 @@ def make_coordinator(opened: OpenLedger, call: CommandLineCall, max_idle_seconds
     opened.store.stay()
     root, rules = opened.place.root, opened.settings.rules
     consultations = ConsultationProcesses(
-        root, inherited_environment("REMAND_"), lambda: rules().policy.has_consultants
+        root, opened.process_environment, lambda: rules().policy.has_consultants
     )
     return Coordinator(
         opened.ledger,

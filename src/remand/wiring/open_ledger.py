@@ -8,6 +8,7 @@ from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.folders import LedgerFolders
 from remand.app.ledger import Ledger
 from remand.app.settings import SettingsSource
+from remand.config import inherited_environment
 from remand.domain.record import NamedTuple
 from remand.startup import TYPE_CHECKING
 
@@ -30,6 +31,12 @@ class OpenLedger(NamedTuple):
         if isinstance(self.store, SqliteStore):
             return sqlite_views.LedgerView(self.store.path, self.store.connection)
         return postgres_views.PostgresView(self.store)
+
+    @property
+    def process_environment(self) -> dict[str, str]:
+        """What a process that is started for this ledger is given: it opens this one, however this process was told of it."""
+        own = {} if isinstance(self.store, SqliteStore) else {"REMAND_STORE": self.store.url}
+        return inherited_environment("REMAND_") | own
 
     @property
     def folders(self) -> LedgerFolders:

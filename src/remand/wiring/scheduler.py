@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 
@@ -71,7 +71,8 @@ class SchedulerSite(NamedTuple):
     opinions: ReviewAgents
     changes: Callable[[], int] = lambda: 0
     others: tuple[Chore, ...] = ()
-    has_coordinator: bool = True
+    coordinator_environment: Mapping[str, str] | None = None
+    """What a coordinator is started with; None where there is to be none."""
 
 
 def build_scheduler(
@@ -85,10 +86,11 @@ def build_scheduler(
         place,
         opened.folders,
         make_worktrees(place, opened.settings.settings().run.worktrees),
-        CommandClaims(MODULE, place.root, inherited_environment("REMAND_")),
+        CommandClaims(MODULE, place.root, opened.process_environment),
         ReviewRuns(ledger, submitted_changes(opened, MAX_CHANGE), partial(secrets.token_hex, 16)),
         opened.store.changes,
         _outside_chores(opened),
+        opened.process_environment,
     )
     return _assemble(site, make_sockets, report)
 
@@ -111,7 +113,6 @@ def build_host_scheduler(
         worktrees,
         CommandClaims(HOST_MODULE, place.root, inherited_environment("REMAND_") | given),
         NoReviewers(),
-        has_coordinator=False,
     )
     return _assemble(site, make_sockets, report)
 
@@ -138,9 +139,9 @@ def _assemble(
     )
     closing.callback(os.close, lock)
     launcher = make_agent_launcher(run.sandbox)
-    is_auto = site.has_coordinator and run.coordinator == "auto"
+    is_auto = site.coordinator_environment is not None and run.coordinator == "auto"
     socket = folders.socket if socket_folder() and is_auto else ""
-    coordinator = SchedulerCoordinator(socket, MODULE, place.root, environment)
+    coordinator = SchedulerCoordinator(socket, MODULE, place.root, site.coordinator_environment or {})
     closing.callback(coordinator.close)
     coordinator.ensure()
     status, logs = StatusFile(folders.status), RunLogs(os.path.join(folders.own, "logs"), find_words)

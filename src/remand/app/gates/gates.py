@@ -288,6 +288,11 @@ class Gates:
             return self._claims(self.known_verdict).claim(request, ask)
         return self._queued_claims.claim(request, ask, 0.0)
 
+    @property
+    def is_measured_by_workers(self) -> bool:
+        """True where a done claim waits in a queue for a worker, and this machine runs no gate."""
+        return self._make_queue is not None
+
     def wait_for_runs(self, task_id: str, seconds: float) -> bool:
         """Waits for the gate runs of a task; False when one still goes on after that time."""
         is_over = self.runs.wait(task_id, seconds)

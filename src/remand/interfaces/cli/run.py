@@ -50,7 +50,9 @@ def _run(context: Context) -> Result:
     )
     root, is_live = opened.place.root, is_interactive(context) and not arguments.plain
     handle = build_scheduler(
-        opened, partial(make_sockets, root), lambda text: None if is_live else context.write_line(text)
+        opened,
+        partial(make_sockets, root, environment=opened.process_environment),
+        lambda text: None if is_live else context.write_line(text),
     )
     scheduler, launcher = handle.scheduler, handle.launcher
     confinement = f"agents run in {launcher.tier} (tier 1)"

@@ -14,7 +14,6 @@ from remand.app.gates.stops import Stop, StopReply, StopResponder
 from remand.app.hook_calls import HookAnswer
 from remand.app.requests import Request
 from remand.app.tasks.lookup import Lineage, find_task_id, lockout_facts
-from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain.access import tool_calls
 from remand.domain.access.team import Team
@@ -310,6 +309,9 @@ class _Session:
     def _reply_to_poll(self, task: Task, stop: Stop, stopping: StopResponder) -> StopReply | None:
         """Has the gates run for a stop on another machine, which asks again; None while they do."""
         runs = self._gates.runs
+        if self._gates.is_measured_by_workers:  # its gate run is queued
+            self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
+            return None
         if not runs.wait(stop.task_id, 0.0):
             return None
         said = runs.take(stop.task_id) or b""
@@ -318,10 +320,9 @@ class _Session:
             if reply is not None:
                 return reply if reply.notice or reply.text else reply._replace(notice=_message(said))
             if stop.commit.encode() in said or b'"error"' in said:
-                text = said[:1000].decode("utf-8", "replace")
-                return stopping.send_back(task, stop, NO_VERDICT.format(task=task.id, said=text))
+                return self._reply_without_verdict(task, stop, stopping, said)
         self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
-        runs.start(stop.task_id, self._submit_command(stop), _environment(stop.task_id))
+        self._start_run(stop)
         return None
 
     def _run_gates(self, task: Task, stop: Stop, stopping: StopResponder, deadline: float) -> StopReply:
@@ -331,7 +332,7 @@ class _Session:
         """
         runs, until = self._gates.runs, monotonic() + deadline
         for _ in range(2):
-            runs.start(stop.task_id, self._submit_command(stop), _environment(stop.task_id))
+            self._start_run(stop)
             if not runs.wait(stop.task_id, until - monotonic()):
                 self._gates.sessions.note_waiting(stop.task_id, self._call.session, stop.key)
                 return StopReply(may_stop=False, text=WAIT.format(task=stop.task_id, commit=stop.commit[:12]))
@@ -339,8 +340,23 @@ class _Session:
             if reply is not None:
                 told = runs.take(stop.task_id) or b""
                 return reply if reply.notice or reply.text else reply._replace(notice=_message(told))
-        said = (runs.take(stop.task_id) or b"nothing")[:1000].decode("utf-8", "replace")
-        return stopping.send_back(task, stop, NO_VERDICT.format(task=task.id, said=said))
+        return self._reply_without_verdict(task, stop, stopping, runs.take(stop.task_id) or b"nothing")
+
+    def _reply_without_verdict(
+        self, task: Task, stop: Stop, stopping: StopResponder, said: bytes
+    ) -> StopReply:
+        """The reply where the gates could not be run. A fault of ours is no idle stop: it is told a few times, then the user is."""
+        text = NO_VERDICT.format(task=task.id, said=said[:1000].decode("utf-8", "replace"))
+        if b'"error"' not in said:
+            return stopping.send_back(task, stop, text)
+        count = self._gates.sessions.count(task.id, self._call.session, stop.key)
+        if count > MAX_UNKNOWN_BLOCKS:
+            return StopReply(may_stop=True, notice=text)
+        return StopReply(may_stop=False, text=text)
+
+    def _start_run(self, stop: Stop) -> None:
+        environment = self._opened.process_environment | {"REMAND_TASK": stop.task_id}
+        self._gates.runs.start(stop.task_id, self._submit_command(stop), environment)
 
     def _submit_command(self, stop: Stop) -> list[str]:
         claim = self._task.claim if self._task else None
@@ -378,10 +394,6 @@ def _message(said: bytes) -> str:
         return ""
     text = found.get("message", "") if isinstance(found, dict) else ""
     return str(text).partition("\n\nIt does not")[0][:600]
-
-
-def _environment(task_id: str) -> dict[str, str]:
-    return inherited_environment("REMAND_") | {"REMAND_TASK": task_id}
 
 
 def _render_reply(reply: StopReply) -> HookAnswer:

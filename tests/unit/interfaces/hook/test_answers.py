@@ -2,7 +2,9 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+from remand.app.gates.stops import Stop, StopReply
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
@@ -30,3 +32,22 @@ def test_a_member_locked_out_above_under_an_older_name_is_known_by_its_claim() -
 
     assert task in session._lockout_reason(world.task(part), "Alicia")
     assert session._lockout_reason(world.task(part), "Bob") == ""
+
+
+def test_gates_that_could_not_be_run_are_no_idle_stop() -> None:
+    session, stopping = object.__new__(answers._Session), Mock()
+    counts = iter(range(1, answers.MAX_UNKNOWN_BLOCKS + 2))
+    session._gates = Mock(sessions=Mock(count=lambda *_: next(counts)))
+    session._call = Mock(session="s")
+    task, stop = Mock(id="T-1"), Stop(task_id="T-1", session="s", key="k", commit="c0ffee")
+    said = b'{"error": "environment", "message": "The log has moved."}'
+
+    replies = [session._reply_without_verdict(task, stop, stopping, said) for _ in range(4)]
+
+    assert [reply.may_stop for reply in replies] == [False, False, False, True]
+    assert "The log has moved." in replies[0].text
+    assert "The log has moved." in replies[3].notice
+    stopping.send_back.assert_not_called()
+    stopping.send_back.return_value = StopReply(may_stop=False)
+    session._reply_without_verdict(task, stop, stopping, b"nothing")
+    stopping.send_back.assert_called_once()

@@ -243,20 +243,32 @@ ImportCommits = Callable[[TaskWorktree], str]
 LookAt = Callable[[TaskWorktree], WorktreeState]
 
 
-def make_sockets(root: str, bring: ImportCommits, look: LookAt) -> AgentSockets:
-    """Sockets for the agents of the ledger in a repository. Its `end` closes them all."""
-    return coordinator.make_agent_sockets(find_place(root), AgentCallHandler(root, bring=bring, look=look))
+def make_sockets(
+    root: str, bring: ImportCommits, look: LookAt, environment: Mapping[str, str] | None = None
+) -> AgentSockets:
+    """Sockets for the agents of the ledger in a repository; processes open it with this environment. Its `end` closes them all."""
+    handler = AgentCallHandler(root, bring=bring, look=look, environment=environment)
+    return coordinator.make_agent_sockets(find_place(root), handler)
 
 
 class AgentCallHandler:
     """Runs what an agent may call, in its name; all else is refused."""
 
-    def __init__(self, root: str, *, bring: ImportCommits, look: LookAt) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        bring: ImportCommits,
+        look: LookAt,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._place = find_place(root)
         self._bring = bring
         self._look = look
         self._outside = coordinator.CommandProcesses(
-            RUNNER_MODULE, self._place.root, inherited_environment("REMAND_")
+            RUNNER_MODULE,
+            self._place.root,
+            inherited_environment("REMAND_") if environment is None else environment,
         )
         self._room = threading.Semaphore(MAX_MEASURED_CALLS)
         self._hooks = SocketHooks(self._place, self, look)
