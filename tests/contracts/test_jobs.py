@@ -104,18 +104,61 @@ class TestProcrastinateJobs(JobContract):
         assert all(worker.end() for worker in workers)
         assert seen == [1]
 
+    def test_a_worker_is_dead_by_its_own_time_and_not_by_another_s(
+        self, queue: ProcrastinateJobs, database: str
+    ) -> None:
+        patient = ProcrastinateJobs(database, [KIND], JobTimes.of(60.0))
+        begun, go, seen = threading.Event(), threading.Event(), list[int]()
+
+        def hold(job: QueuedJob) -> None:
+            seen.append(job.epoch)
+            begun.set()
+            go.wait(SECONDS)
+
+        queue.add(a_job())
+        slow = ThreadWorker(patient, hold)
+        assert begun.wait(SECONDS)
+        with psycopg.connect(database, autocommit=True) as connection:
+            while not connection.execute("SELECT FROM job_workers").fetchall():
+                assert not slow.stop.wait(0.02)
+            connection.execute(
+                "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '20 seconds'"
+            )
+        hasty = ThreadWorker(queue, hold)
+        go.wait(3 * TIMES.sweep + TIMES.dead)
+        go.set()
+
+        assert slow.end()
+        assert hasty.end()
+        assert seen == [0]
+
+    def test_many_that_add_a_job_at_once_add_it_once(self, queue: ProcrastinateJobs, database: str) -> None:
+        together = threading.Barrier(8)
+
+        def add(_: int) -> None:
+            together.wait(SECONDS)
+            queue.add(a_job(lock="T-1"))
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(add, range(8)))
+
+        with psycopg.connect(database) as connection:
+            [row] = connection.execute("SELECT count(*) FROM procrastinate_jobs").fetchall()
+        assert row[0] == 1
+
     def test_jobs_with_one_lock_are_done_one_after_the_other(self, queue: ProcrastinateJobs) -> None:
         at_work, most, done = list[str](), list[int](), list[str]()
 
         def work(job: QueuedJob) -> None:
             at_work.append(job.key)
             most.append(len(at_work))
+            if len(most) < 3:
+                queue.add(a_job(f"k{len(most)}", lock="T-1"))
             threading.Event().wait(0.1)
             at_work.remove(job.key)
             done.append(job.key)
 
-        for number in range(3):
-            queue.add(a_job(f"k{number}", lock="T-1"))
+        queue.add(a_job("k0", lock="T-1"))
         workers = [ThreadWorker(queue, work) for _ in range(2)]
         while len(done) < 3:
             assert not workers[0].stop.wait(0.02)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from remand.app.errors import EnvironmentFault, RemandError
-from remand.app.gates.jobs import Chore, JobQueue, JobState, JobTaken, QueuedJob, WorkerTerms
+from remand.app.gates.jobs import Chore, JobQueue, JobState, JobTaken, LabelsMissing, QueuedJob, WorkerTerms
 from remand.domain.preconditions import require_trusted_key
 from remand.domain.refusals import Refused
 
@@ -147,6 +148,78 @@ class JobContract:
 
         run_once(queue, lambda job: seen.append(job.key), "gpu", "linux", "node22")
         assert sorted(seen) == ["both", "none", "one"]
+
+    def test_a_later_job_with_the_same_lock_does_not_wait_for_one_that_no_worker_takes(
+        self, queue: JobQueue
+    ) -> None:
+        seen: list[str] = []
+        queue.add(a_job("k1", labels=("gone",), lock="T-1"))
+        queue.add(a_job("k2", lock="T-1"))
+        queue.add(a_job("k3", labels=("gone",), lock="T-2"))
+
+        run_once(queue, lambda job: seen.append(job.key))
+
+        assert seen == ["k2"]
+        assert queue.state("k1") is JobState.ENDED
+        assert queue.state("T-1") is JobState.ENDED
+        assert queue.state("k3") is JobState.WAITING
+
+    def test_a_job_that_is_added_again_with_other_labels_waits_for_those(self, queue: JobQueue) -> None:
+        seen: list[QueuedJob] = []
+        queue.add(a_job(labels=("gone",)))
+        queue.add(a_job(labels=("linux",)))
+
+        run_once(queue, seen.append, "linux")
+
+        assert [job.labels for job in seen] == [("linux",)]
+        assert queue.state("k1") is JobState.ENDED
+
+    def test_a_job_that_is_given_back_is_left_out_where_a_later_one_waits(self, queue: JobQueue) -> None:
+        seen: list[str] = []
+
+        def work(job: QueuedJob) -> None:
+            seen.append(job.key)
+            if job.key == "k1":
+                queue.add(a_job("k2", lock="T-1"))
+                queue.add(a_job("k1", lock="T-1"))
+                raise EnvironmentFault("the disk is full")
+
+        queue.add(a_job("k1", lock="T-1"))
+        worker = ThreadWorker(queue, work)
+        while queue.state("k2") is not JobState.ENDED:
+            assert not worker.stop.wait(0.02)
+
+        assert worker.end()
+        assert seen == ["k1", "k2"]
+        assert queue.state("k1") is JobState.ENDED
+
+    def test_a_job_that_turns_out_to_need_labels_waits_for_a_worker_that_has_them(
+        self, queue: JobQueue
+    ) -> None:
+        def lack(_: QueuedJob) -> None:
+            raise LabelsMissing(("gpu",))
+
+        queue.add(a_job())
+        said = run_once(queue, lack)
+
+        assert "labels gpu" in said[0]
+        assert [job.labels for job in queue.unclaimed_jobs()] == [("gpu",)]
+        worker, seen = ThreadWorker(queue, lack), list[str]()
+        time.sleep(0.1)
+        assert worker.end()
+        taker = ThreadWorker(queue, lambda job: seen.append(job.key), "gpu")
+        while queue.state("k1") is not JobState.ENDED:
+            assert not taker.stop.wait(0.02)
+        assert taker.end()
+        assert seen == ["k1"]
+
+    def test_what_a_fault_says_is_reported_by_its_first_line(self, queue: JobQueue) -> None:
+        def fail(_: QueuedJob) -> None:
+            raise EnvironmentFault("the disk is full\nDETAIL: password=secret")
+
+        queue.add(a_job())
+
+        assert [text.partition(": ")[2] for text in run_once(queue, fail)] == ["the disk is full"]
 
     def test_a_job_for_which_no_worker_is_there_is_named(self, queue: JobQueue) -> None:
         queue.add(a_job("a", labels=("linux",)))

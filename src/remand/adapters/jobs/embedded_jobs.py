@@ -8,7 +8,15 @@ import time
 from msgspec.structs import replace
 
 from remand.app.errors import RemandError
-from remand.app.gates.jobs import JobState, JobTaken, QueuedJob, WorkerTerms, can_take
+from remand.app.gates.jobs import (
+    JobState,
+    JobTaken,
+    LabelsMissing,
+    QueuedJob,
+    WorkerTerms,
+    can_take,
+    first_line,
+)
 from remand.domain.refusals import Refused
 
 LOOK_SECONDS = 0.05
@@ -22,12 +30,23 @@ class EmbeddedJobs:
         self._current: QueuedJob | None = None
         self._ended: set[str] = set()
         self._labels: tuple[str, ...] | None = None
+        self._moved: tuple[str, ...] = ()
+        """The labels that a job turned out to need."""
         self._count = 0
         self._lock = threading.Lock()
 
     def add(self, job: QueuedJob) -> None:
         with self._lock:
-            if self._find_state(job.key) in (None, JobState.ENDED):
+            if self._current is not None and self._current.key == job.key:
+                return
+            same = next(
+                (one for one in self._waiting if one.key == job.key and set(one.labels) == set(job.labels)),
+                None,
+            )
+            ended = [one for one in self._waiting if one is not same and _stands_for(same or job, one)]
+            self._waiting = [one for one in self._waiting if one not in ended]
+            self._ended |= {one.key for one in ended}
+            if same is None:
                 self._count += 1
                 self._waiting.append(replace(job, number=self._count, epoch=0))
 
@@ -69,15 +88,20 @@ class EmbeddedJobs:
             if terms.stop.is_set():
                 break
             with self._lock:
+                if job not in self._waiting:
+                    continue  # another stands for it by now
                 self._waiting.remove(job)
                 self._current = job
             is_done = self._run(job, terms)
             with self._lock:
                 self._current = None
-                if is_done:
+                # One that was added meanwhile stands for it.
+                is_superseded = any(_stands_for(one, job) for one in self._waiting)
+                if is_done or is_superseded:
                     self._ended |= {job.key, job.lock} - {""}
                 else:
-                    self._waiting.append(replace(job, epoch=job.epoch + 1))
+                    self._waiting.append(replace(job, labels=self._moved or job.labels, epoch=job.epoch + 1))
+                self._moved = ()
         return bool(asked)
 
     def _run(self, job: QueuedJob, terms: WorkerTerms) -> bool:
@@ -91,7 +115,8 @@ class EmbeddedJobs:
                 self._waiting.append(replace(job, epoch=job.epoch + 1))
             raise
         except (RemandError, OSError) as fault:
-            terms.report(f"{job.kind}: {fault}")
+            terms.report(f"{job.kind}: {first_line(fault)}")
+            self._moved = fault.labels if isinstance(fault, LabelsMissing) else ()
             return False
         return True
 
@@ -101,3 +126,9 @@ class EmbeddedJobs:
         if any(name in (job.key, job.lock) for job in self._waiting):
             return JobState.WAITING
         return JobState.ENDED if name in self._ended else None
+
+
+def _stands_for(later: QueuedJob, earlier: QueuedJob) -> bool:
+    """True when a job is ended by another that was added after it."""
+    is_same = later.key == earlier.key or (bool(later.lock) and later.lock == earlier.lock)
+    return is_same and (later.number == 0 or later.number > earlier.number)

@@ -30,7 +30,17 @@ from procrastinate.schema import SchemaManager, migrations_path
 from procrastinate.worker import Worker
 
 from remand.app.errors import EnvironmentFault, RemandError, StoreAway
-from remand.app.gates.jobs import Chore, JobHandler, JobState, JobTaken, QueuedJob, WorkerTerms, can_take
+from remand.app.gates.jobs import (
+    Chore,
+    JobHandler,
+    JobState,
+    JobTaken,
+    LabelsMissing,
+    QueuedJob,
+    WorkerTerms,
+    can_take,
+    first_line,
+)
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 
@@ -42,6 +52,8 @@ MAX_DELAY = 60
 REFUSED_DELAY = 30
 LOOK_SECONDS = 0.1
 RESTART_SECONDS = 1.0
+FORGET_SECONDS = 86400.0
+"""When the row of a worker without a sign is taken away: long after others have its job, as each has its own time."""
 SCHEMA_LOCK = 7_301_180_001
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS job_schema (version text NOT NULL);
@@ -49,6 +61,7 @@ CREATE TABLE IF NOT EXISTS job_workers (
     id bigint PRIMARY KEY REFERENCES procrastinate_workers (id) ON DELETE CASCADE,
     labels text[] NOT NULL
 );
+ALTER TABLE job_workers ADD COLUMN IF NOT EXISTS dead double precision;
 CREATE INDEX IF NOT EXISTS job_keys ON procrastinate_jobs ((args->>'key'));
 CREATE INDEX IF NOT EXISTS job_locks ON procrastinate_jobs (lock);
 """
@@ -66,11 +79,33 @@ WHERE id = %(job_id)s AND status = 'doing' AND attempts = %(epoch)s FOR UPDATE
 _SWEEP = """
 SELECT procrastinate_retry_job_v2(job.id, now(), NULL, NULL, NULL) FROM procrastinate_jobs job
 WHERE job.status = 'doing' AND NOT EXISTS (
-    SELECT FROM procrastinate_workers worker
-    WHERE worker.id = job.worker_id AND worker.last_heartbeat >= now() - make_interval(secs => %(seconds)s)
+    SELECT FROM procrastinate_workers worker LEFT JOIN job_workers own USING (id)
+    WHERE worker.id = job.worker_id
+    AND worker.last_heartbeat >= now() - make_interval(secs => coalesce(own.dead, %(seconds)s))
 ) FOR UPDATE OF job SKIP LOCKED
 """
-"""Gives back what workers hold that are gone. In one statement, and so for each job once, however many workers sweep."""
+"""Gives back what workers hold that are gone, each by the time that it has named itself. In one statement, and so for each job once, however many workers sweep."""
+_LEAVE_OUT = """
+UPDATE procrastinate_jobs job SET status = 'cancelled'
+WHERE job.status = 'todo' AND job.task_name = ANY(%(kinds)s) AND EXISTS (
+    SELECT FROM procrastinate_jobs later
+    WHERE later.lock = job.lock AND later.status = 'todo' AND later.task_name = ANY(%(kinds)s) AND later.id > job.id
+)
+"""
+"""Ends jobs that were given back when a later one with their lock waited already: it would wait for them."""
+_SAME_KEY = """
+SELECT id, args->'labels', status FROM procrastinate_jobs WHERE args->>'key' = %s AND status IN ('todo', 'doing')
+ORDER BY (status = 'doing') DESC, id DESC LIMIT 1
+"""
+_END_WAITING = """
+UPDATE procrastinate_jobs SET status = 'cancelled'
+WHERE status = 'todo' AND task_name = %(kind)s AND (lock = %(lock)s OR args->>'key' = %(key)s)
+AND id < coalesce(%(before)s, id + 1)
+"""
+_MOVE = """
+UPDATE procrastinate_jobs SET args = args || jsonb_build_object('labels', %(labels)s::text[]), queue_name = %(queue)s
+WHERE id = %(job_id)s AND status = 'doing' AND attempts = %(epoch)s
+"""
 _STATE = """
 SELECT status FROM procrastinate_jobs WHERE args->>'key' = %(name)s OR lock = %(name)s
 ORDER BY (status = 'doing') DESC, (status = 'todo') DESC LIMIT 1
@@ -80,7 +115,7 @@ SELECT task_name, lock, args FROM procrastinate_jobs WHERE status = 'todo' AND t
 """
 _WORKERS = """
 SELECT labels FROM job_workers JOIN procrastinate_workers USING (id)
-WHERE last_heartbeat >= now() - make_interval(secs => %s)
+WHERE last_heartbeat >= now() - make_interval(secs => coalesce(dead, %s))
 """
 
 
@@ -115,8 +150,6 @@ class ProcrastinateJobs:
             raise StoreAway(f"PostgreSQL cannot be reached: {error}") from None
 
     def add(self, job: QueuedJob) -> None:
-        if self.state(job.key) in (JobState.WAITING, JobState.RUNNING):
-            return
         stored = StoredJob(
             id=None,
             lock=job.lock or None,
@@ -127,7 +160,13 @@ class ProcrastinateJobs:
         )
         try:
             with psycopg.connect(self._address) as connection:
-                JobManager(procrastinate.SyncPsycopgConnector()).defer_job(stored, connection)
+                # One adds to a task at a time: who looks first would else not see what the other adds.
+                connection.execute(
+                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))",
+                    (job.lock or job.key, SCHEMA_LOCK),
+                )
+                if not _supersede(connection, job):
+                    JobManager(procrastinate.SyncPsycopgConnector()).defer_job(stored, connection)
         except (exceptions.ConnectorException, psycopg.Error) as error:
             raise StoreAway(f"The job could not be queued: {error}") from None
 
@@ -172,6 +211,17 @@ class ProcrastinateJobs:
                 if not is_kept:
                     raise StoreAway(f"The queue of jobs cannot be read: {error}") from None
         return self._read(query, arguments)
+
+
+def _supersede(connection: psycopg.Connection, job: QueuedJob) -> bool:
+    """Ends the jobs that wait in the place of one that is added; True when that one is there already."""
+    same = connection.execute(_SAME_KEY, (job.key,)).fetchone()
+    is_there = same is not None and (same[2] == "doing" or sorted(same[1]) == sorted(job.labels))
+    if same is None or same[2] != "doing":
+        before = same[0] if same is not None and is_there else None
+        names = {"kind": job.kind, "lock": job.lock or None, "key": job.key, "before": before}
+        connection.execute(_END_WAITING, names)
+    return is_there
 
 
 def _close(connections: list[psycopg.Connection]) -> None:
@@ -231,6 +281,7 @@ class _FencedManager(JobManager):
     ) -> None:
         at = retry_at or datetime.now(UTC)
         await self.connector.execute_query_async(_GIVE_BACK, job_id=job.id, epoch=job.attempts, retry_at=at)
+        await self.connector.execute_query_async(_LEAVE_OUT, kinds=[job.task_name])
 
 
 class _Session:
@@ -240,6 +291,7 @@ class _Session:
         self._address = address
         self._times = times
         self._terms = terms
+        self._connector: procrastinate.PsycopgConnector | None = None
         self._refusal: Refused | None = None
         self._released = asyncio.Event()
         """Set when jobs that are under way are given back."""
@@ -250,7 +302,9 @@ class _Session:
             try:
                 await self._run_once()
             except (exceptions.ConnectorException, psycopg.Error, OSError) as fault:
-                self._terms.report(f"The queue of jobs cannot be reached: {fault.__cause__ or fault}")
+                self._terms.report(
+                    f"The queue of jobs cannot be reached: {first_line(fault.__cause__ or fault)}"
+                )
             else:
                 if self._terms.is_once:
                     break
@@ -262,6 +316,7 @@ class _Session:
     async def _run_once(self) -> None:
         """Works until it is told to stop, or something is wrong with PostgreSQL. Chores do not wait for long jobs."""
         connector = procrastinate.PsycopgConnector(conninfo=self._address, min_size=1, max_size=4)
+        self._connector = connector
         app = procrastinate.App(connector=connector)
         app.job_manager = _FencedManager(connector)
         self._add_tasks(app)
@@ -272,7 +327,7 @@ class _Session:
                 workers.append(self._make_worker(app, [_chore_queue(chore) for chore in self._terms.chores]))
             at_work = [asyncio.create_task(worker.run()) for worker in workers]  # type: ignore[no-untyped-call] # untyped there
             stopped = asyncio.create_task(self._wait_for_stop())
-            attending = asyncio.create_task(self._attend(app, workers[0]))
+            attending = asyncio.create_task(self._attend(app, workers))
             await asyncio.wait((*at_work, stopped, attending), return_when=asyncio.FIRST_COMPLETED)
             for worker in workers:
                 worker.stop()  # type: ignore[no-untyped-call] # untyped there
@@ -297,7 +352,7 @@ class _Session:
             fetch_job_polling_interval=self._times.poll,
             install_signal_handlers=False,
             update_heartbeat_interval=self._times.heartbeat,
-            stalled_worker_timeout=self._times.dead,
+            stalled_worker_timeout=max(self._times.dead, FORGET_SECONDS),
         )
 
     def _add_tasks(self, app: procrastinate.App) -> None:
@@ -313,19 +368,28 @@ class _Session:
             added = app.task(name=queue, queue=queue, pass_context=True)(task)
             app.periodic(cron=cron, lock=chore.name)(added)
 
-    async def _attend(self, app: procrastinate.App, worker: Worker) -> None:
-        """Says which labels the worker has, and sweeps on a timer, without a lock that a worker could die with."""
-        while worker.worker_id is None:  # noqa: ASYNC110 - Procrastinate announces it nowhere
-            await asyncio.sleep(LOOK_SECONDS)
-        query = "INSERT INTO job_workers VALUES (%(id)s, %(labels)s)"
-        await app.connector.execute_query_async(query, id=worker.worker_id, labels=list(self._terms.labels))
+    async def _attend(self, app: procrastinate.App, workers: Sequence[Worker]) -> None:
+        """Says which labels the worker has and when it is dead, and sweeps on a timer, without a lock that a worker could die with."""
+        query, labels = (
+            "INSERT INTO job_workers VALUES (%(id)s, %(labels)s, %(dead)s)",
+            list(self._terms.labels),
+        )
+        for worker in workers:
+            while worker.worker_id is None:  # noqa: ASYNC110 - Procrastinate announces it nowhere
+                await asyncio.sleep(LOOK_SECONDS)
+            await app.connector.execute_query_async(
+                query, id=worker.worker_id, labels=labels, dead=self._times.dead
+            )
         while True:
             await asyncio.sleep(self._times.sweep)
             await self._sweep(app)
 
     async def _sweep(self, app: procrastinate.App) -> None:
         await app.connector.execute_query_async(_SWEEP, seconds=self._times.dead)
-        await app.job_manager.delete_old_jobs(nb_hours=KEPT_HOURS, include_failed=True)
+        await app.connector.execute_query_async(_LEAVE_OUT, kinds=list(self._terms.handlers))
+        await app.job_manager.delete_old_jobs(
+            nb_hours=KEPT_HOURS, include_failed=True, include_cancelled=True
+        )
 
     async def _wait_for_stop(self) -> None:
         while not self._terms.stop.is_set():  # noqa: ASYNC110 - another thread, or a signal, sets it
@@ -369,7 +433,12 @@ class _Session:
             self._refusal = fault
             self._terms.stop.set()
         else:
-            self._terms.report(f"{job.kind} {job.key}: {fault}")
+            self._terms.report(f"{job.kind} {job.key}: {first_line(fault)}")
+        if isinstance(fault, LabelsMissing) and self._connector is not None:
+            queue, labels = queue_name(fault.labels), list(fault.labels)
+            await self._connector.execute_query_async(
+                _MOVE, job_id=job.number, epoch=job.epoch, labels=labels, queue=queue
+            )
         raise fault
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from remand.app.errors import RemandError
+from remand.app.errors import EnvironmentFault, RemandError
 from remand.domain.record import NamedTuple, Record
 
 GATE_RUN = "gates"
@@ -43,6 +43,14 @@ class JobState(StrEnum):
 
 class JobTaken(Exception):  # noqa: N818 - a state of the job, not a fault
     """The job was given to another worker meanwhile: what was found here must not count."""
+
+
+class LabelsMissing(EnvironmentFault):
+    """The worker lacks labels that the job needs by now: it is given back, for one that has them."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        super().__init__(f"It needs a worker with the labels {', '.join(labels)} by now.")
+        self.labels = tuple(labels)
 
 
 JobHandler = Callable[[QueuedJob], None]
@@ -104,7 +112,7 @@ class JobQueue(Protocol):
     """Gives each job to one worker at a time, and to another one when that is gone."""
 
     def add(self, job: QueuedJob) -> None:
-        """Adds a job, unless one with its key is waiting or under way."""
+        """Adds a job, unless one with its key is under way, or waits for the same labels. Earlier ones with its lock that wait are ended: it stands for them."""
 
     def state(self, name: str) -> JobState | None:
         """How far the jobs are that have a name as their key or lock: one at work comes first; None when there is none."""
@@ -117,6 +125,11 @@ class JobQueue(Protocol):
 
     def work(self, terms: WorkerTerms) -> None:
         """Does jobs and chores until it is told to stop."""
+
+
+def first_line(fault: BaseException) -> str:
+    """What a fault says, without what follows in further lines."""
+    return (str(fault).splitlines() or [type(fault).__name__])[0]
 
 
 def can_take(labels: Iterable[str], needed: Iterable[str]) -> bool:

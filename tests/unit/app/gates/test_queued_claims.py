@@ -232,12 +232,14 @@ def test_a_claim_says_that_no_worker_can_take_it() -> None:
     assert isinstance(found.answer, Acceptance)
 
 
-def test_claims_without_a_key_are_queued_under_one_each() -> None:
+def test_claims_without_a_key_have_one_each_and_the_later_stands_for_the_earlier() -> None:
     world = World()
     world.has_worker = False
     assert world.claim(0.0, key="") is None
+    [first] = world.queue.unclaimed_jobs()
     assert world.claim(0.0, key="") is None
 
-    assert len({job.key for job in world.queue.unclaimed_jobs()}) == 2
+    [second] = world.queue.unclaimed_jobs()
+    assert first.key != second.key
     world.work()
     assert len(world.events(GatePassed)) == 1
