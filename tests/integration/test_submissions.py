@@ -139,6 +139,23 @@ def test_the_base_is_fetched_before_it_is_ten_seconds_old_and_no_more_often(site
     wait_for(lambda: known() == third, "the base, which nobody waits for")
 
 
+def test_a_base_that_lacks_a_commit_is_fetched_however_young_it_is(site: Site) -> None:
+    fetcher = BaseFetcher(
+        find_place(str(site.server.path)), lambda: "main", site.machine.environment, lambda: 100.0
+    )
+    fetcher.refresh()
+    commit = site.host.commit("one.txt")
+    site.host.git("push", "-q", "origin", "HEAD:main")
+
+    assert fetcher.fetch_until(commit) == ""
+    assert site.server.head("refs/remotes/origin/main") == commit
+    assert "does not hold" in fetcher.fetch_until("1" * 40)
+    assert fetcher.fetch_until("--help") == ""
+    site.remote.rename(site.machine.folder / "away")
+    assert fetcher.fetch_until(commit) == "", "it is here already"
+    assert fetcher.fetch_until("1" * 40)
+
+
 def test_a_remote_that_is_away_keeps_nobody_from_deciding_by_the_last_base(site: Site) -> None:
     now = [100.0]
     place = find_place(str(site.server.path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from remand.adapters.forges.table import stored_token
 from remand.adapters.git.submissions import BaseFetcher, SubmissionStore
@@ -26,7 +26,7 @@ __all__ = ["job_queue", "make_handlers", "open_at", "worker_chores"]
 
 
 def make_handlers(
-    opened: OpenLedger, queue: JobQueue, report: Callable[[str], None]
+    opened: OpenLedger, queue: JobQueue, report: Callable[[str], None], labels: Sequence[str] = ()
 ) -> dict[str, JobHandler]:
     """How the jobs of a ledger are done here."""
     gates, environment, settings = make_gates(opened), inherited_environment(), opened.settings
@@ -34,7 +34,6 @@ def make_handlers(
     commits = SubmissionStore(opened.place, os.path.join(opened.folders.own, "packs"), environment)
 
     def fetch(task_id: str, commit: str) -> str:
-        base.refresh()
         why = commits.fetch(task_id, commit)
         if not why or not environment.get(client.SERVER):
             return why
@@ -45,8 +44,11 @@ def make_handlers(
         settings.rules,
         claims=gates.worker_claims,
         is_current=queue.is_current,
+        refresh=base.fetch_until,
         fetch=fetch,
         report=report,
+        labels=gates.labels,
+        own_labels=labels,
     )
     return {GATE_RUN: worker.run}
 

@@ -18,6 +18,7 @@ from remand.adapters.git.remote import Access, GitRemote
 from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
 from remand.app.forge.ports import ForgeFault
+from remand.domain.ids import is_commit
 
 SUBMITTED = "refs/remand/submitted/"
 """Where a host puts the commit of a done claim, on the remote and on the server."""
@@ -155,6 +156,23 @@ class BaseFetcher:
         with self._lock:
             if self._clock() - self._fetched_at >= FRESH_SECONDS:  # unless somebody else just did
                 self._fetch()
+
+    def fetch_until(self, commit: str) -> str:
+        """Has the base fetched unless it holds a commit already; returns why it does not hold it then. Without a commit, refreshes it."""
+        if not is_commit(commit) or not self._has_remote() or self._holds(commit):
+            self.refresh()
+            return ""
+        with self._lock:
+            self._fetch()
+        if self._holds(commit):
+            return ""
+        return (
+            self.trouble or f"the base of the remote does not hold {commit[:12]}, which the server decided by"
+        )
+
+    def _holds(self, commit: str) -> bool:
+        tip = read_ref(self._place.common_dir, f"refs/remotes/{REMOTE}/{self._branch()}")
+        return bool(tip) and Branches(self._place.common_dir, self._place.root).is_ancestor(commit, tip)
 
     def _fetch_and_release(self) -> None:
         try:

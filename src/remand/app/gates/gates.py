@@ -303,6 +303,10 @@ class Gates:
         """The gate runs that wait although no worker can take them; None where no worker is needed."""
         return None if self._make_queue is None else self._make_queue().unclaimed_jobs()
 
+    def labels(self, task: Task, commit: str) -> Sequence[str]:
+        """What a worker must have that measures a commit."""
+        return self.terms(task, commit).policy.labels
+
     def worker_claims(self, is_current: Callable[[], bool]) -> DoneClaims:
         """Done claims as a worker measures them: what another has by now is not recorded."""
 
@@ -321,8 +325,9 @@ class Gates:
             self._ledger,
             self._make_queue(),
             self._claims(lambda terms: None if terms.policy.gates else self._empty_verdict(terms)),
-            labels=lambda task, commit: self.terms(task, commit).policy.labels,
+            labels=self.labels,
             project=lambda: self._settings.rules().project,
+            base=self._settings.protected_tip,
             new_key=self._new_key,
         )
 

@@ -10,14 +10,16 @@ from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
-from remand.app.gates.jobs import GATE_RUN, JobQueue, JobState, JobTaken, QueuedJob
+from remand.app.gates.jobs import GATE_RUN, JobQueue, JobState, JobTaken, LabelsMissing, QueuedJob, can_take
 from remand.app.ledger import Ledger
 from remand.app.ports import SignedClaim
 from remand.app.requests import Answer, Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.keys import Trust, format_signature, parse_signature
+from remand.domain.decisions.gates import is_unmeasured
 from remand.domain.preconditions import require_trusted_key
 from remand.domain.record import Record
+from remand.domain.refusals import ENVIRONMENT, Refused
 from remand.domain.task import Task
 
 CLAIM_SECONDS = 600.0
@@ -26,7 +28,7 @@ ALONE_SECONDS = 5.0
 """How long it waits for a worker that can take it."""
 LOOK_SECONDS = 0.2
 MAX_FETCHES = 3
-"""How often a commit is looked for before the gates count as errored."""
+"""How often a worker looks for a commit before the gates count as errored."""
 _PURPOSE = b"remand job v1\n"
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -38,6 +40,13 @@ class SignedRequest(Record, kw_only=True):
     key: str
     """The id of the signer's key."""
     signature: str
+    base: str = ""
+    """The remote's tip of the base that the signer decided by, which is signed as well: a worker measures by none that is older."""
+
+    def content(self, trust: Trust) -> bytes:
+        """What is signed. A request begins with a brace, which no commit holds."""
+        base = f"{self.base}\n" if self.base else ""
+        return trust.signed_content(_PURPOSE + f"{base}{self.request}".encode())
 
 
 _decode = msgspec.json.Decoder(SignedRequest).decode
@@ -55,6 +64,7 @@ class QueuedClaims:
         *,
         labels: Callable[[Task, str], Sequence[str]],
         project: Callable[[], str],
+        base: Callable[[], str] = str,
         new_key: Callable[[], str],
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -64,6 +74,7 @@ class QueuedClaims:
         self._claims = claims
         self._labels = labels
         self._project = project
+        self._base = base
         self._new_key = new_key
         self._sleep = sleep
         self._clock = clock
@@ -71,7 +82,7 @@ class QueuedClaims:
     def claim(
         self, request: Request, ask: Callable[[Request], Answer], seconds: float
     ) -> ClaimOutcome | None:
-        """Answers a done claim once its gate run has ended; None while it has not. Raises where no worker can take it."""
+        """Answers a done claim once its gate run has ended; None while it has not. Raises where no worker can take it, or the run left no verdict."""
         work: c.SubmitTask | c.CompleteHandoff = request.command
         commit = self._ledger.repository.commit(work.commit)
         request = replace(
@@ -93,7 +104,16 @@ class QueuedClaims:
         self._queue.add(job)
         if not self.wait(job.key, task.id, seconds):
             return None
-        return self._claims.recorded_outcome(request) or self._claims.claim(request, ask)
+        found = self._claims.recorded_outcome(request) or self._claims.claim(request, ask)
+        if found is None and seconds:
+            raise EnvironmentFault(self._describe_end(task.id))
+        return found
+
+    def _describe_end(self, task_id: str) -> str:
+        """Why nobody waits any more for a gate run that recorded nothing."""
+        if self._queue.state(task_id) in (JobState.WAITING, JobState.RUNNING):
+            return f"A later done claim of {task_id} stands for this one. Wait for its verdict with `remand gate wait {task_id}`."
+        return f"The gate run of {task_id} ended without a verdict; its worker's output says why. Submit the task again."
 
     def wait(self, name: str, task_id: str, seconds: float) -> bool:
         """Waits for gate runs, by their key or their task; False when one still goes on after that time."""
@@ -108,7 +128,9 @@ class QueuedClaims:
         return True
 
     def _require_worker(self, name: str, task_id: str) -> None:
-        waiting = next((job for job in self._queue.unclaimed_jobs() if name in (job.key, job.lock)), None)
+        # An earlier job of the task holds up the later ones.
+        names = {name, task_id}
+        waiting = next((job for job in self._queue.unclaimed_jobs() if names & {job.key, job.lock}), None)
         if waiting is not None:
             raise EnvironmentFault(
                 f"The gates of {task_id} wait for a worker, and none is there that can run them. Start one with "
@@ -117,10 +139,9 @@ class QueuedClaims:
 
     def _sign(self, request: Request) -> str:
         text, keys = _encode(request).decode(), self._ledger.keys
-        content = Trust(project=self._project()).signed_content(_PURPOSE + text.encode())
-        key = keys.ensure_key().id
-        signed = SignedRequest(request=text, key=key, signature=format_signature(keys.sign(content)))
-        return _encode(signed).decode()
+        signed = SignedRequest(request=text, key=keys.ensure_key().id, signature="", base=self._base())
+        content = signed.content(Trust(project=self._project()))
+        return _encode(replace(signed, signature=format_signature(keys.sign(content)))).decode()
 
 
 class GateWorker:
@@ -133,22 +154,37 @@ class GateWorker:
         *,
         claims: Callable[[Callable[[], bool]], DoneClaims],
         is_current: Callable[[QueuedJob], bool],
+        refresh: Callable[[str], str],
         fetch: Callable[[str, str], str],
         report: Callable[[str], None],
+        labels: Callable[[Task, str], Sequence[str]],
+        own_labels: Sequence[str] = (),
     ) -> None:
-        """`claims` measures, and asks before it records whether the job is still its own. `fetch` gets the commit of a task, and says why it cannot be had."""
+        """`claims` measures, and asks before it records whether the job is still its own.
+
+        `refresh` brings the base to a commit or beyond, and `fetch` gets the commit of a task; both say why it cannot be had.
+        `labels` are those that its gates need by the base of now.
+        """
         self._ledger = ledger
         self._rules = rules
         self._claims = claims
         self._is_current = is_current
+        self._refresh = refresh
         self._fetch = fetch
         self._report = report
+        self._labels = labels
+        self._own_labels = tuple(own_labels)
+        self._failed: dict[str, int] = {}
+        """How often something of a job could not be had here, by its key."""
 
     def run(self, job: QueuedJob) -> None:
         """Measures one done claim. Raises Refused where the base does not trust this machine's key, and EnvironmentFault where it is to be tried again."""
+        signed = _read_arguments(job)
+        why = self._refresh(signed.base if signed else "")
+        self._note_missing(job, why)
         own = self._ledger.keys.ensure_key()
         require_trusted_key(self._rules().untrusted_key_id(own), is_confined=True)
-        request = self._read(job)
+        request = self._read(job, signed) if signed else None
         if request is None:
             self._report(f"A gate run was left out: {job.key} is not a done claim that a trusted key signed.")
             return
@@ -156,26 +192,49 @@ class GateWorker:
         task, commit = self._ledger.task_of(work), work.commit
         if task is None:
             return
-        why = self._fetch(task.id, commit)
-        if why and job.epoch + 1 < MAX_FETCHES:
-            raise EnvironmentFault(f"Commit {commit[:12]} cannot be had: {why}")
-        claimed = self._measure(job, request, task, commit, why)
-        verdict = claimed.verdict if claimed is not None else None
-        self._report(f"{task.id} at {commit[:12]}: {verdict.status if verdict else 'not measured'}")
+        if not why:
+            why = self._fetch(task.id, commit)
+            self._note_missing(job, why)
+        self._report(
+            f"{task.id} at {commit[:12]}: {self._describe(self._measure(job, request, task, commit, why))}"
+        )
+        self._failed.pop(job.key, None)
+
+    def _note_missing(self, job: QueuedJob, why: str) -> None:
+        """Gives a job back for which something cannot be had, so many times. That it was begun again counts for nothing."""
+        if not why:
+            return
+        self._failed[job.key] = self._failed.get(job.key, 0) + 1
+        if self._failed[job.key] < MAX_FETCHES:
+            raise EnvironmentFault(f"Its commit, or the base, cannot be had: {why}")
+
+    def _describe(self, claimed: ClaimOutcome | None) -> str:
+        """What came of a done claim. Raises where it was this machine that could not take it: another one may."""
+        if claimed is None:
+            return "not measured"
+        if claimed.verdict is not None or not isinstance(claimed.answer, Refused):
+            return claimed.verdict.status if claimed.verdict else "submitted"
+        if claimed.answer.code in ENVIRONMENT:
+            raise claimed.answer
+        if is_unmeasured(claimed.answer):
+            raise EnvironmentFault(f"It could not be measured here: {claimed.answer.message}")
+        return f"not measured: {claimed.answer.message}"
 
     def _measure(
         self, job: QueuedJob, request: Request, task: Task, commit: str, why: str
     ) -> ClaimOutcome | None:
         claims = self._claims(lambda: self._is_current(job))
         if not why:
+            needed = self._labels(task, commit)
+            if not can_take(self._own_labels, needed):
+                raise LabelsMissing(needed)
             return claims.claim(request, self._ledger.ask)
         require_current(lambda: self._is_current(job))
         return claims.record_unmeasured(request, task, commit, f"The worker cannot get the commit: {why}")
 
-    def _read(self, job: QueuedJob) -> Request | None:
+    def _read(self, job: QueuedJob, signed: SignedRequest) -> Request | None:
         """The done claim of a job; None unless a key that counts here signed it."""
         try:
-            signed = _decode(job.arguments)
             request = _decode_request(signed.request)
         except (msgspec.MsgspecError, UnicodeEncodeError):
             return None
@@ -183,8 +242,18 @@ class GateWorker:
         key, signature = trust.find_key(signed.key), parse_signature(signed.signature)
         if key is None or key.until is not None or signature is None or f"{request.key}/verdict" != job.key:
             return None
-        content = trust.signed_content(_PURPOSE + signed.request.encode())
-        return request if self._ledger.keys.verify([SignedClaim(key.raw, content, signature)])[0] else None
+        claim = SignedClaim(key.raw, signed.content(trust), signature)
+        return request if self._ledger.keys.verify([claim])[0] else None
+
+
+def _read_arguments(job: QueuedJob) -> SignedRequest | None:
+    """What a job was added with, whoever did."""
+    try:
+        signed = _decode(job.arguments)
+        (signed.base + signed.request).encode()
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return None
+    return signed
 
 
 def worker_options(labels: Sequence[str]) -> str:

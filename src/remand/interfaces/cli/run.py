@@ -168,7 +168,7 @@ def _work(context: Context) -> Result:
     require_trusted_key(opened.settings.rules().untrusted_key_id(key), is_confined=True)
     queue = worker.job_queue(opened, max(options.dead, 1.0))
     terms = WorkerTerms(
-        worker.make_handlers(opened, queue, context.write_line),
+        worker.make_handlers(opened, queue, context.write_line, labels),
         stop,
         labels,
         worker.worker_chores(lambda: worker.open_at(place, store_url=options.store)),

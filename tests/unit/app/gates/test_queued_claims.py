@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,7 @@ from remand.domain.refusals import Refused
 from tests.support.builders import FakeLedger, a_result, a_verdict
 
 KEY = "k-1"
+BASE = "b" * 40
 
 
 class World:
@@ -34,7 +36,12 @@ class World:
         self.task, _ = self.made.add_and_claim()
         self.sha = self.made.repository.add("work")
         self.queue = EmbeddedJobs()
-        self.why = ""
+        self.why = self.why_base = ""
+        self.refreshed: list[str] = []
+        self.newer: Rules | None = None
+        """What the base says once it was fetched."""
+        self.needed: tuple[str, ...] = ()
+        """The labels that the worker's base wants."""
         self.said: list[str] = []
         self.measured = 0
         self.now = 0.0
@@ -48,16 +55,24 @@ class World:
         result = a_result("tests", GateStatus.PASSED) if self.is_good else a_result("tests", excess=3.0)
         return a_verdict(result, commit=self.sha, tree="tree of work", policy="p1")
 
-    @property
+    @cached_property
     def worker(self) -> GateWorker:
         return GateWorker(
             self.ledger,
             lambda: self.made.rules,
             claims=self._worker_claims,
-            is_current=self.is_current,
+            is_current=lambda job: self.is_current(job),  # noqa: PLW0108 - tests set another
+            refresh=self.refresh,
             fetch=lambda task_id, commit: self.why,
             report=self.said.append,
+            labels=lambda task, commit: self.needed,
+            own_labels=self.labels,
         )
+
+    def refresh(self, base: str) -> str:
+        self.refreshed.append(base)
+        self.made.rules = self.newer or self.made.rules
+        return self.why_base
 
     def _worker_claims(self, is_current: Callable[[], bool]) -> DoneClaims:
         def verdict(_: object) -> VerdictResult:
@@ -74,6 +89,7 @@ class World:
             DoneClaims(self.ledger, terms, lambda _: None),
             labels=lambda task, commit: self.labels,
             project=lambda: self.made.rules.project,
+            base=lambda: BASE,
             new_key=self.made.ids.hex,
             sleep=self.pass_time,
             clock=lambda: self.now,
@@ -176,14 +192,89 @@ def test_a_commit_that_comes_late_is_measured_after_all() -> None:
     world.why = "the remote is away"
     job = waiting_job(world)
     world.is_current = lambda _: True
-    for epoch in range(MAX_FETCHES - 1):
+    for _ in range(MAX_FETCHES - 1):
         with pytest.raises(EnvironmentFault, match="cannot be had"):
-            world.worker.run(msgspec.structs.replace(job, epoch=epoch))
+            world.worker.run(msgspec.structs.replace(job, epoch=50))  # begun again often, which says nothing
     world.why = ""
 
-    world.worker.run(msgspec.structs.replace(job, epoch=MAX_FETCHES - 1))
+    world.worker.run(msgspec.structs.replace(job, epoch=51))
 
     assert len(world.events(GatePassed)) == 1
+
+
+def test_a_worker_measures_by_no_base_that_is_older_than_the_one_it_was_queued_by() -> None:
+    world = World()
+    world.why_base = "the remote is a mirror that lags"
+    job = waiting_job(world)
+    world.is_current = lambda _: True
+    with pytest.raises(EnvironmentFault, match="a mirror that lags"):
+        world.worker.run(job)
+    assert world.measured == 0
+    world.why_base = ""
+
+    world.worker.run(job)
+
+    assert world.refreshed == [BASE, BASE]
+    assert len(world.events(GatePassed)) == 1
+
+
+def test_the_base_is_fetched_before_anybody_is_called_untrusted() -> None:
+    world = World()
+    job = waiting_job(world)
+    world.is_current = lambda _: True
+    world.newer = world.made.rules
+    world.made.rules = msgspec.structs.replace(world.made.rules, has_keys=True, has_remote=True)
+
+    world.worker.run(job)
+
+    assert len(world.events(GatePassed)) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"), [("key_not_trusted", Refused), ("not_measured", EnvironmentFault)]
+)
+def test_what_this_machine_alone_cannot_do_gives_the_job_back(code: str, fault: type[Exception]) -> None:
+    world = World()
+    job = waiting_job(world)
+    refused = ClaimOutcome(answer=Refused(code, "Not here."))
+    world.worker._claims = lambda _: SimpleNamespace(claim=lambda *_: refused)  # type: ignore[assignment,return-value]
+
+    with pytest.raises(fault, match="Not here"):
+        world.worker.run(job)
+
+
+def test_who_waits_is_told_that_the_run_ended_without_a_verdict() -> None:
+    world = World()
+    world.worker.run = world.said.append  # type: ignore[method-assign,assignment]
+
+    with pytest.raises(EnvironmentFault, match="ended without a verdict"):
+        world.claim()
+
+
+def test_who_waits_is_told_that_a_later_claim_stands_for_theirs() -> None:
+    world = World()
+    world.has_worker = False
+    asked = world.pass_time
+
+    def claim_again(seconds: float) -> None:
+        asked(seconds)
+        world.pass_time = asked  # type: ignore[method-assign]
+        assert world.claim(0.0, key="k-2") is None
+
+    world.pass_time = claim_again  # type: ignore[method-assign]
+    with pytest.raises(EnvironmentFault, match="A later done claim"):
+        world.claim()
+
+
+def test_a_worker_without_the_labels_that_the_base_wants_by_now_leaves_the_job_to_another() -> None:
+    world = World()
+    world.needed = ("gpu",)
+    job = waiting_job(world)
+
+    world.work()
+
+    assert world.measured == 0
+    assert [one.labels for one in world.queue.unclaimed_jobs() if one.key == job.key] == [("gpu",)]
 
 
 def test_a_claim_that_nobody_trusted_signed_is_left_alone() -> None:
@@ -196,11 +287,13 @@ def test_a_claim_that_nobody_trusted_signed_is_left_alone() -> None:
         msgspec.json.encode(fields | {"key": "0" * 16}).decode(),
         "{}",
         "",
+        msgspec.json.encode(fields | {"base": "c" * 40}).decode(),
+        msgspec.json.encode(fields | {"base": ""}).decode(),
     ):
         world.worker.run(msgspec.structs.replace(job, arguments=arguments))
     world.worker.run(msgspec.structs.replace(job, key="another/verdict"))
 
-    assert len(world.said) == 5
+    assert len(world.said) == 7
     assert all("trusted key" in text for text in world.said)
     assert world.measured == 0
     assert not world.events(*VERDICT_EVENTS)
@@ -221,6 +314,7 @@ def test_a_worker_whose_key_the_base_does_not_trust_measures_nothing() -> None:
 
 def test_a_claim_says_that_no_worker_can_take_it() -> None:
     world = World("linux", "node22")
+    world.needed = world.labels
     world.has_worker = False
 
     with pytest.raises(EnvironmentFault, match="remand worker --labels linux,node22"):
@@ -230,6 +324,18 @@ def test_a_claim_says_that_no_worker_can_take_it() -> None:
     found = world.claim()
     assert found is not None
     assert isinstance(found.answer, Acceptance)
+
+
+def test_a_claim_names_the_earlier_run_of_its_task_for_which_no_worker_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.has_worker = False
+    earlier = QueuedJob(kind=GATE_RUN, key="earlier", labels=("gone",), lock=world.task)
+    monkeypatch.setattr(world.queue, "unclaimed_jobs", lambda: (earlier,))
+
+    with pytest.raises(EnvironmentFault, match="remand worker --labels gone"):
+        world.claim()
 
 
 def test_claims_without_a_key_have_one_each_and_the_later_stands_for_the_earlier() -> None:
