@@ -32,7 +32,7 @@ from remand.app.events.intake import (
 )
 from remand.app.events.missing_lines import is_base_read, note_missing
 from remand.app.events.signatures import Signer, Verifier, Voucher, confirm
-from remand.app.events.task_folds import SignedTasks, TaskSource, assign_imported
+from remand.app.events.task_folds import SignedTasks, TaskSource, assign_imported, signed_moves
 from remand.app.facts import NO_EXTERNAL_FACTS, UNKNOWN_TERMS, ExternalFacts, GateTerms, is_on_branch
 from remand.app.handler import RequestHandler
 from remand.app.ports import (
@@ -57,7 +57,7 @@ from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.decisions.findings import find_rejected_change, find_rejected_change_elsewhere
 from remand.domain.decisions.handoffs import submission_branch
 from remand.domain.events.event import Event, KnownBy
-from remand.domain.events.log import MOVES, VOIDS
+from remand.domain.events.log import VOIDS
 from remand.domain.ids import make_session_name
 from remand.domain.instant import Instant
 from remand.domain.preconditions import is_log_expected, require_open_ledger, require_user
@@ -65,9 +65,8 @@ from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
-from remand.ledger import codec, signatures
+from remand.ledger import signatures
 from remand.ledger.event_tables import EventEntry, SignedGroup
-from remand.ledger.order import order_key
 from remand.ledger.signatures import EventGroup, GroupedEvent
 from remand.ledger.store import LedgerHead, Store, Transaction
 
@@ -275,13 +274,27 @@ class Ledger(LogFiles):
             moves = self.moves(tx)
         require_open_ledger(self.ledger_id, moves)
 
-    def take_over(self) -> None:
-        """Lets the user's own commands of this process be written although the log has moved: its new ledger is lost."""
+    @contextmanager
+    def taking_over(self) -> Iterator[None]:
+        """Lets the user write here for a while although the log has moved: its new ledger is lost."""
         self._is_taking_over = True
+        try:
+            yield
+        finally:
+            self._is_taking_over, self._open_head = False, None
+
+    def is_open(self) -> bool:
+        """True when the log goes on here, as far as is known."""
+        with self.store.read() as view:
+            try:
+                require_open_ledger(self.ledger_id, self.moves(view))
+            except Refused:
+                return False
+        return True
 
     def moves(self, tx: Transaction) -> list[Event]:
-        """The events about moves of the log, in their order."""
-        return sorted(map(codec.decode_stored_line, tx.events.of_task(MOVES)), key=order_key)
+        """The user's events about moves of the log, in their order."""
+        return signed_moves(tx, self.verifier(tx), self._rules().team)
 
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed.

@@ -45,11 +45,17 @@ _LEADERS = _USER | {Role.DIRECTOR} | REVIEWERS
 
 
 def is_log_expected(ledger: str, moves: Iterable[Event]) -> bool:
-    """True when a move of the log into that ledger has begun, and has not ended as far as is known there."""
-    is_expected = False
+    """True when a move of the log into that ledger has begun, and has not ended as far as is known there.
+
+    Where the log is already, none is waited for.
+    """
+    is_expected, place = False, ""
     for event in moves:
-        if isinstance(event, MoveBegun | LedgerMoved) and event.to_ledger == ledger:
-            is_expected = isinstance(event, MoveBegun)
+        if isinstance(event, LedgerMoved):
+            place = event.to_ledger
+            is_expected = is_expected and place != ledger
+        elif isinstance(event, MoveBegun) and event.to_ledger == ledger != place:
+            is_expected = True
     return is_expected
 
 

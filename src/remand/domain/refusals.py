@@ -63,7 +63,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "lease_lost": ("The claim has ended: its lease expired, the work was submitted, or another claim followed.",
         "Claim the task again before you continue, unless its work awaits review; committed work is not lost."),
     "ledger_moved": ("The log has moved into another ledger, and this one is closed.",
-        "Write to the ledger that the message names. Should that be lost, `remand log move --lost` makes another from this log."),
+        "Write to the ledger that the message names. Should that be lost, `remand log move --lost` makes another from this log; with `--to sqlite`, it opens the file in this repository again."),
     "lines_missing": ("Lines of the log are missing that may contain a rejection of this task.",
         "Restore the event files (`git fetch`, a clone, a backup), or let the user decide: `remand log repair`."),
     "locked_out": ("The agent's work on this task was rejected, or it rejected the task without justification too often.",

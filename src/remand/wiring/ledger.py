@@ -144,7 +144,7 @@ def _fetch_move(opened: OpenLedger, state: str, tx: Transaction) -> bytes:
     source = open_at(opened.place, state, url)
     try:
         with source.store.read() as view:
-            has_moved = move.find_move(view, opened.ledger.ledger_id) is not None
+            has_moved = move.find_move(source.ledger, view, opened.ledger.ledger_id) is not None
             return move.missing_content(view, move.known_lines(tx)) if has_moved else b""
     finally:
         source.store.close()

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from remand.app.events.missing_lines import given_up_repairs
 from remand.app.events.signatures import Verifier, last_counted_number
 from remand.domain.access.keys import Trust
+from remand.domain.access.team import Team
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
-from remand.domain.events.log import VOIDS, AbandonedLines, MissingLines, TaskArchived
+from remand.domain.events.log import MOVES, VOIDS, AbandonedLines, MissingLines, TaskArchived
 from remand.domain.events.tasks import HandoffInitiated, TaskAdded, TaskClaimed
 from remand.domain.evolve import evolve, replay
 from remand.domain.folds.archive import archived_history, is_backed, short_id
@@ -195,6 +196,14 @@ class SignedEvents(NamedTuple):
 def signed_voids(tx: Transaction, verifier: Verifier) -> VoidedEvents:
     """What was made void, by verified signatures."""
     return VoidedEvents(_signed_events(tx, VOIDS, verifier, is_verified=True).events)
+
+
+def signed_moves(tx: Transaction, verifier: Verifier, team: Team) -> list[Event]:
+    """The user's events about moves of the log in their order, by verified signatures."""
+    if not tx.groups.of_task(MOVES):
+        return []
+    found = signed_task_events(tx, MOVES, verifier, signed_voids(tx, verifier), is_verified=True)
+    return [event for event in found.events if team.may_be_user(event.meta.actor)]
 
 
 def signed_task_events(

@@ -9,6 +9,7 @@ at any time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import nullcontext
 from itertools import chain
 
 from remand.app.errors import EnvironmentFault, UsageError
@@ -17,11 +18,9 @@ from remand.app.handler import RequestHandler
 from remand.app.ledger import Ledger
 from remand.app.log.verification import state_digest
 from remand.domain.access.team import Actor
-from remand.domain.events.log import MOVES, LedgerMoved, MoveBegun
+from remand.domain.events.log import LedgerMoved, MoveBegun
 from remand.domain.preconditions import require_user
 from remand.domain.record import Record
-from remand.ledger import codec
-from remand.ledger.order import order_key
 from remand.ledger.store import Transaction
 
 
@@ -40,18 +39,18 @@ class LogMove(Record, kw_only=True):
 def move_log(source: Ledger, target: Ledger, to: str, actor: Actor, *, is_lost: bool = False) -> LogMove:
     """Moves the log; one that was killed is brought to its end. `to` says where, for people, and holds no secret.
 
-    A closed ledger moves it as well when the user says that the one which the log moved to is lost.
+    A closed ledger moves it as well, or is opened again, when the user says that the one which the log moved to is lost.
     """
     if is_lost:
         require_user(actor)
-        source.take_over()
-    if source.ledger_id == target.ledger_id:
-        raise UsageError("The log is in that ledger already.")
     source.refresh()
+    if source.ledger_id == target.ledger_id:
+        return _open_again(source, to, actor, is_lost=is_lost)
     with source.store.read() as view:
-        has_moved = find_move(view, target.ledger_id) is not None
+        has_moved = find_move(source, view, target.ledger_id) is not None
     if not has_moved:
-        _move(source, target, to, actor)
+        with source.taking_over() if is_lost else nullcontext():
+            _move(source, target, to, actor)
     with source.store.read() as view:
         _copy_lines(view, target)
         old, (new, count) = state_digest(view), _digest(target)
@@ -92,15 +91,39 @@ def _move(source: Ledger, target: Ledger, to: str, actor: Actor) -> None:
     source.change_as_user(actor, end)
 
 
+def _open_again(ledger: Ledger, to: str, actor: Actor, *, is_lost: bool) -> LogMove:
+    """Has the log go on in a closed ledger, and closes every other one, by an event that moves it where it is."""
+    if ledger.is_open():
+        raise UsageError("The log is in that ledger already.")
+    if not is_lost:
+        raise UsageError(
+            "This ledger is closed. Move the log back from the one that it is in; only if that one is lost, "
+            "add --lost: then this one is opened again."
+        )
+    own = ledger.ledger_id
+
+    def end(handler: RequestHandler, _signer: Signer) -> None:
+        handler.tx.fence_writers()
+        digest, count = state_digest(handler.tx)
+        moved = LedgerMoved(ledger=own, to_ledger=own, to=to, events=count, digest=digest)
+        handler.record_events([moved], actor)
+
+    with ledger.taking_over():
+        ledger.change_as_user(actor, end)
+    digest, count = _digest(ledger)
+    return LogMove(
+        ledger=own, to_ledger=own, to=to, digest=digest, events=count, old_digest=digest, old_events=count
+    )
+
+
 def _digest(ledger: Ledger) -> tuple[str, int]:
     with ledger.store.read() as view:
         return state_digest(view)
 
 
-def find_move(view: Transaction, to_ledger: str) -> LedgerMoved | None:
-    """The last move, if it was to that ledger."""
-    events = sorted(map(codec.decode_stored_line, view.events.of_task(MOVES)), key=order_key)
-    moves = [event for event in events if isinstance(event, LedgerMoved)]
+def find_move(ledger: Ledger, view: Transaction, to_ledger: str) -> LedgerMoved | None:
+    """The last move that a ledger knows of, if it was to that one."""
+    moves = [event for event in ledger.moves(view) if isinstance(event, LedgerMoved)]
     return moves[-1] if moves and moves[-1].to_ledger == to_ledger else None
 
 

@@ -141,6 +141,7 @@ class Role(StrEnum):
 _MAX_ACTORS = 10_000
 RESERVED_NAMES = (USER, COORDINATOR, Role.DIRECTOR.value)
 """The names that the system itself uses."""
+_NO_USERS = frozenset(RESERVED_NAMES) - {USER}
 REVIEWERS = frozenset({Role.LEAD, Role.TESTER, Role.USER})
 
 
@@ -276,6 +277,13 @@ class Team:
         if self.members:
             return Actor(name=name, confined=confined)
         return Actor(name=name, roles=frozenset({Role.AGENT}), confined=confined)
+
+    def may_be_user(self, name: str) -> bool:
+        """True unless a name is that of somebody who is not the user. Whoever has left the team may have been the user."""
+        actor = self.actor(name)
+        if actor.name in _NO_USERS:
+            return False
+        return Role.USER in actor.roles or not actor.roles
 
     def with_task_names(self, names: Iterable[str]) -> Team:
         """The same team, with each member called by the first of these names that is one of its own.

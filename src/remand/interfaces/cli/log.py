@@ -308,10 +308,14 @@ def _move(context: Context) -> Result:
     context.progress.show("moving the log")
     with open_move_target(opened, context.arguments.to) as (target, place):
         done = move_log(opened.ledger, target.ledger, place, actor, is_lost=context.arguments.lost)
-    return Result(
-        msgspec.to_builtins(done),
-        f"Moved {format_count(done.events, 'event')} to {done.to}, digest {done.digest[:12]}. This ledger is closed.",
-    )
+    data, events = msgspec.to_builtins(done), f"{format_count(done.events, 'event')}"
+    if done.ledger == done.to_ledger:
+        return Result(
+            data,
+            f"The log goes on in this ledger: {events}, digest {done.digest[:12]}. Every other one is closed once it "
+            "reads this: `remand log publish` shares it.",
+        )
+    return Result(data, f"Moved {events} to {done.to}, digest {done.digest[:12]}. This ledger is closed.")
 
 
 @command(

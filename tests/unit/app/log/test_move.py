@@ -9,14 +9,14 @@ import pytest
 
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.log.move import LogMove, find_move, known_lines, missing_content, move_log
-from remand.app.requests import Request
+from remand.app.requests import Request, Rules
 from remand.domain import commands as c
-from remand.domain.access.team import Actor
+from remand.domain.access.team import Actor, Member, Role, Team
 from remand.domain.events.log import LedgerMoved, MoveBegun
 from remand.domain.preconditions import is_log_expected, require_open_ledger
 from remand.domain.refusals import Refused
 from remand.ledger.store import Transaction
-from remand.testing.builders import ALICE
+from remand.testing.builders import ALICE, Session
 from remand.testing.fakes import FakeClock
 from tests.support.builders import THE_USER, FakeLedger
 from tests.support.log_check import log_faults
@@ -48,7 +48,8 @@ class Place:
     def _fetching(self, other: FakeLedger, name: str) -> Callable[[Transaction], bytes]:
         def fetch(tx: Transaction) -> bytes:
             with other.store.read() as view:
-                return missing_content(view, known_lines(tx)) if find_move(view, name) else b""
+                has_moved = find_move(other.ledger, view, name) is not None
+                return missing_content(view, known_lines(tx)) if has_moved else b""
 
         return fetch
 
@@ -153,6 +154,96 @@ def test_a_closed_ledger_moves_the_log_on_once_the_user_says_that_the_other_is_l
     assert place.old.refusal(c.AddTask(title="And not here")).code == "ledger_moved"
 
 
+def test_a_closed_ledger_stays_closed_in_the_process_that_moved_a_lost_log_on(place: Place) -> None:
+    place.move()
+    third = FakeLedger(session="20261115-090000-0000000c", clock=place.old.clock)
+    third.ledger.ledger_id = "third"
+    move_log(place.old.ledger, third.ledger, TO, THE_USER, is_lost=True)
+    assert place.old.refusal(c.AddTask(title="Too late")).code == "ledger_moved"
+
+
+def test_a_lost_log_that_could_not_be_moved_on_leaves_its_ledger_closed(place: Place) -> None:
+    place.move()
+    third = FakeLedger(session="20261115-090000-0000000c", clock=place.old.clock)
+    third.ledger.ledger_id = "third"
+    third.add("It has a task of its own")
+    with pytest.raises(EnvironmentFault, match="events of its own"):
+        move_log(place.old.ledger, third.ledger, TO, THE_USER, is_lost=True)
+    assert place.old.refusal(c.AddTask(title="Too late")).code == "ledger_moved"
+
+
+def test_the_user_opens_a_closed_ledger_again_when_the_other_is_lost(place: Place) -> None:
+    place.move()
+    with pytest.raises(Refused, match="user"):
+        move_log(place.old.ledger, place.old.ledger, TO, ALICE, is_lost=True)
+    with pytest.raises(UsageError, match="--lost"):
+        move_log(place.old.ledger, place.old.ledger, TO, THE_USER)
+    done = move_log(place.old.ledger, place.old.ledger, TO, THE_USER, is_lost=True)
+    assert (done.ledger, done.to_ledger) == ("old", "old")
+    assert place.old.add("It goes on")
+    with place.old.store.read() as view:
+        content = missing_content(view, set())
+    place.new.exchange.put("/events/theirs.jsonl", content.splitlines())
+    place.new.ledger.refresh()
+    assert place.open_ledgers() == ["old"], "every other one learns of it from the files"
+    with pytest.raises(UsageError, match="already"):
+        move_log(place.old.ledger, place.old.ledger, TO, THE_USER, is_lost=True)
+
+
+TEAM = Team(
+    (Member(name="Dana", roles=(Role.USER,)), Member(name="Carol"), Member(name="Kim", roles=(Role.LEAD,)))
+)
+FILED = "20261115-080000-000000bb"
+
+
+def file_move(world: FakeLedger, event: LedgerMoved | MoveBegun, actor: str) -> None:
+    """Has an event arrive in a file, signed by a key that is trusted."""
+    session = Session(FILED, FakeClock(world.clock.now()))
+    session.write(event, actor=actor)
+    world.exchange.put(f"/events/{FILED}.jsonl", session.lines)
+    world.ledger.refresh()
+
+
+AWAY = LedgerMoved(ledger="somewhere", to_ledger="elsewhere", to="https://evil.example", events=0)
+HERE = MoveBegun(ledger="somewhere", to_ledger="old", to="here")
+
+
+@pytest.mark.parametrize("event", [AWAY, HERE], ids=["moved away", "begun to move here"])
+@pytest.mark.parametrize(
+    ("team", "actor", "is_closed"),
+    [
+        (Team(), "Carol", False),
+        (Team(), "coordinator", False),
+        (Team(), "user", True),
+        (TEAM, "Carol", False),
+        (TEAM, "CAROL", False),
+        (TEAM, "Carol/2", False),
+        (TEAM, "Kim", False),
+        (TEAM, "coordinator", False),
+        (TEAM, "Dana", True),
+        (TEAM, "user", True),
+        (TEAM, "a user who has left", True),
+    ],
+)
+def test_only_a_move_of_the_users_closes_a_ledger_when_it_comes_in_a_file(
+    event: LedgerMoved | MoveBegun, team: Team, actor: str, is_closed: bool
+) -> None:
+    world = FakeLedger(rules=Rules(gates=(), team=team))
+    world.ledger.ledger_id = "old"
+    file_move(world, event, actor)
+    answer = world.ledger.ask(Request(command=c.AddTask(title="Is it open?"), actor="user"))
+    assert isinstance(answer, Refused) is is_closed
+
+
+def test_a_row_that_no_signature_bears_out_closes_no_ledger(place: Place) -> None:
+    session = Session(FILED, FakeClock(place.old.clock.now()), keys=None)
+    entry = session.entry(AWAY, actor="user")
+    with place.old.store.write() as tx:
+        tx.events.add([entry])
+    place.reopen()
+    assert place.old.add("It is open")
+
+
 def test_only_the_user_moves_the_log(place: Place) -> None:
     with pytest.raises(Refused, match="user"):
         place.move(by=ALICE)
@@ -241,6 +332,9 @@ def moves(*steps: str) -> list[MoveBegun | LedgerMoved]:
         (("a>b?", "a>c?"), {"a"}),
         (("a>b?", "a>c?", "a>c"), {"c"}),
         (("a>b?", "a>b", "b>c?", "b>c"), {"c"}),
+        (("a>b?", "a>b", "c>b?"), {"b"}),
+        (("a>b", "a>a"), {"a"}),
+        (("a>b?", "b>b"), {"b"}),
     ],
 )
 def test_the_ledger_that_the_last_move_went_to_is_open(steps: tuple[str, ...], open_ones: set[str]) -> None:
