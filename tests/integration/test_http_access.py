@@ -275,6 +275,9 @@ def test_a_session_that_a_token_opened_ends_with_the_token_or_by_logging_out(pla
     assert place.server.get("/api/whoami", second).status == 401
     assert place.server.get("/api/whoami", own).status == 200
 
+    again = place.server.post("/api/login", own | {"x-csrf-token": shown["csrf"]})
+    assert (again.status, "set-cookie" in again.headers) == (401, False), "a session opens no other"
+
     place.server.post("/api/token/revoke", token_id=made["token_id"])
     assert place.server.get("/api/whoami", own).status == 401
 

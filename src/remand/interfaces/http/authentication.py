@@ -26,7 +26,9 @@ from remand.domain.refusals import Refused
 from remand.interfaces.http.problems import FORBIDDEN, UNAVAILABLE, HttpProblem, refusal_problem
 from remand.interfaces.http.sessions import (
     CODE_SECONDS,
+    MAX_ATTEMPTS,
     MAX_CODES,
+    MAX_SESSIONS_EACH,
     BrowserSession,
     ExpiringSecrets,
     RateLimiter,
@@ -42,6 +44,8 @@ LOG_IN_SECONDS = 600.0
 """How long somebody may take to log in at the provider."""
 FAILURES_PER_SECOND, FAILURES_AT_ONCE = 10.0, 200.0
 """How often a caller may show a token or a code that does not count, by its address."""
+ATTEMPTS_PER_SECOND, ATTEMPTS_AT_ONCE = 0.5, 20.0
+"""How often an address may begin to log in at the provider: within `LOG_IN_SECONDS` far fewer than there is room for."""
 BURST_SECONDS = 5
 READ_PAUSE_SECONDS = 0.05
 """How far apart the log is read for tokens that were not there: another server may just have given them out."""
@@ -95,16 +99,19 @@ class Authenticator:
         self.options = options
         self._tokens = TokenLookup()
         self._lock = asyncio.Lock()
-        self._codes: ExpiringSecrets[Caller] = ExpiringSecrets(CODE_SECONDS, MAX_CODES)
+        self._codes: ExpiringSecrets[Caller] = ExpiringSecrets(
+            CODE_SECONDS, MAX_CODES, most_each=MAX_SESSIONS_EACH
+        )
         self._sessions = open_sessions()
         self.attempts: ExpiringSecrets[tuple[LogInAttempt, TokenRole | None]] = ExpiringSecrets(
-            LOG_IN_SECONDS, MAX_CODES
+            LOG_IN_SECONDS, MAX_ATTEMPTS
         )
         """The log-ins that were begun at the provider, by what the browser keeps of them."""
         rate = float(options.calls_per_second)
         self._member_calls = RateLimiter(rate, rate * BURST_SECONDS)
         self._other_calls = RateLimiter(rate * PRIVILEGE, rate * PRIVILEGE * BURST_SECONDS)
         self._failures = RateLimiter(FAILURES_PER_SECOND, FAILURES_AT_ONCE)
+        self._begun = RateLimiter(ATTEMPTS_PER_SECOND, ATTEMPTS_AT_ONCE)
 
     @property
     def cookie(self) -> str:
@@ -113,7 +120,7 @@ class Authenticator:
 
     def make_log_in_path(self, caller: Caller = Caller(member=USER, role=TokenRole.USER)) -> str:  # noqa: B008 - a frozen value
         """An address that logs the user, or somebody else, in, once."""
-        return f"/login?code={self._codes.add(caller)}"
+        return f"/login?code={self._codes.add(caller, caller.member)}"
 
     async def caller(self, facts: RequestFacts) -> Caller:
         """Who makes a request. Raises `HttpProblem`."""
@@ -129,6 +136,20 @@ class Authenticator:
         if seconds:
             raise _too_many(seconds)
         return caller
+
+    async def token_caller(self, facts: RequestFacts) -> Caller:
+        """Who makes a request that has a token; refuses sessions. Raises `HttpProblem`."""
+        self.require_own_host(facts.headers)
+        if not _bearer(facts.headers):
+            raise refusal_problem(unauthenticated_refusal(), _CHALLENGE)
+        return await self.caller(facts)
+
+    def require_may_begin(self, facts: RequestFacts) -> None:
+        """Refuses to begin a log-in at the provider under another name, or too often. Raises `HttpProblem`."""
+        self.require_own_host(facts.headers)
+        seconds = self._begun.take(address_key(facts.address))
+        if seconds:
+            raise _too_many(seconds)
 
     def require_own_host(self, headers: Mapping[str, str]) -> None:
         """Refuses a request that was sent to another name than the server's: a page led a browser here."""
@@ -157,7 +178,8 @@ class Authenticator:
     def open_session(self, caller: Caller, headers: Mapping[str, str], *, is_secure: bool) -> str:
         """The cookie of a new session. Raises `HttpProblem`."""
         self.require_session_name(headers)
-        secret = self._sessions.add(BrowserSession(caller, secrets.token_urlsafe(24)))
+        session = BrowserSession(caller, secrets.token_urlsafe(24))
+        secret = self._sessions.add(session, caller.token_id or caller.member)
         return cookie_text(self.cookie, secret, is_secure=is_secure)
 
     def close_session(self, headers: Mapping[str, str]) -> None:

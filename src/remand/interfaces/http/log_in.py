@@ -38,7 +38,7 @@ def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
     async def log_in(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
-        caller = await access.caller(facts)
+        caller = await access.token_caller(facts)
         cookie = access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         data = {"member": caller.member, "role": caller.role}
         return HttpAnswer(200, as_json(data).encode(), {"set-cookie": cookie, **_PRIVATE})
@@ -71,7 +71,7 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
     async def begin(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts, provider = request_facts(scope), _provider(context)
-        access.require_own_host(facts.headers)
+        access.require_may_begin(facts)
         role = parse_token_role(_query(scope, "role"))
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         attempt = LogInAttempt(state, nonce, verifier, f"{_origin(context, scope)}{CALLBACK}")

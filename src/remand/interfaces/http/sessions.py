@@ -17,7 +17,9 @@ SESSION_SECONDS = 12 * 3600.0
 """How long a browser stays logged in."""
 CODE_SECONDS = 3600.0
 """How long a log-in code can be used."""
-MAX_SESSIONS, MAX_CODES, MAX_RATES = 10_000, 1000, 20_000
+MAX_SESSIONS, MAX_CODES, MAX_ATTEMPTS, MAX_RATES = 10_000, 1000, 20_000, 20_000
+MAX_SESSIONS_EACH = 20
+"""How many sessions a member, or a token, has at once."""
 SECRET_BYTES = 32
 _PREFIX_BITS = 64
 """What one subscriber of IPv6 has: all addresses with the same beginning are one caller."""
@@ -27,20 +29,32 @@ Clock = Callable[[], float]
 
 
 class ExpiringSecrets(Generic[Kept]):
-    """Values that are found by a secret for a while. Only a hash of the secret is kept; the oldest goes when there are too many."""
+    """Values that are found by a secret for a while. Only a hash of the secret is kept; the oldest goes when there are too many.
 
-    def __init__(self, seconds: float, most: int, clock: Clock = monotonic) -> None:
+    With `most_each` that is the oldest of the same owner: nobody loses something because another adds much.
+    """
+
+    def __init__(
+        self, seconds: float, most: int, clock: Clock = monotonic, most_each: int | None = None
+    ) -> None:
         self._seconds = seconds
         self._most = most
+        self._most_each = most_each or most
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[float, Kept]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[float, Kept, str]] = OrderedDict()
+        self._names_of: dict[str, dict[str, None]] = {}
+        """The hashes of each owner, the oldest first."""
 
-    def add(self, value: Kept) -> str:
+    def add(self, value: Kept, owner: str = "") -> str:
         """Keeps a value; gives the secret."""
         secret = secrets.token_urlsafe(SECRET_BYTES)
         while self._kept and (len(self._kept) >= self._most or self._is_oldest_over()):
-            self._kept.popitem(last=False)
-        self._kept[_hash(secret)] = (self._clock() + self._seconds, value)
+            self._drop(next(iter(self._kept)))
+        own = self._names_of.get(owner, {})
+        if len(own) >= self._most_each:
+            self._drop(next(iter(own)))
+        self._kept[_hash(secret)] = (self._clock() + self._seconds, value, owner)
+        self._names_of.setdefault(owner, {})[_hash(secret)] = None
         return secret
 
     def find(self, secret: str) -> Kept | None:
@@ -52,19 +66,27 @@ class ExpiringSecrets(Generic[Kept]):
     def take(self, secret: str) -> Kept | None:
         """The same, once."""
         value = self.find(secret)
-        self._kept.pop(_hash(secret), None)
+        if _hash(secret) in self._kept:
+            self._drop(_hash(secret))
         return value
 
     def drop_where(self, is_over: Callable[[Kept], bool]) -> None:
         """Forgets the values for which that is so."""
-        for name in [name for name, (_, value) in self._kept.items() if is_over(value)]:
-            del self._kept[name]
+        for name in [name for name, (_, value, _) in self._kept.items() if is_over(value)]:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        *_, owner = self._kept.pop(name)
+        own = self._names_of[owner]
+        del own[name]
+        if not own:
+            del self._names_of[owner]
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def _is_oldest_over(self) -> bool:
-        ends, _ = next(iter(self._kept.values()))
+        ends, *_ = next(iter(self._kept.values()))
         return ends <= self._clock()
 
 
@@ -82,7 +104,7 @@ class BrowserSession(NamedTuple):
 
 def open_sessions(clock: Clock = monotonic) -> ExpiringSecrets[BrowserSession]:
     """Room for the sessions of a server."""
-    return ExpiringSecrets(SESSION_SECONDS, MAX_SESSIONS, clock)
+    return ExpiringSecrets(SESSION_SECONDS, MAX_SESSIONS, clock, MAX_SESSIONS_EACH)
 
 
 class RateLimiter:

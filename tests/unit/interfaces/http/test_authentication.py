@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from remand.app import tokens
+from remand.app.tokens import LogInAttempt
+from remand.domain.access.tokens import Caller, TokenRole
 from remand.domain.instant import add_seconds
 from remand.interfaces.http.authentication import (
     AccessOptions,
@@ -19,6 +21,7 @@ from remand.interfaces.http.authentication import (
 )
 from remand.interfaces.http.problems import HttpProblem
 from remand.interfaces.http.server import _with_own_names
+from remand.interfaces.http.sessions import MAX_SESSIONS_EACH
 from tests.support.builders import THE_USER, FakeLedger
 
 
@@ -102,6 +105,39 @@ def test_a_member_that_calls_too_often_is_told_when_to_come_again() -> None:
         assert {await access.status(user) for _ in range(50)} == {200}
 
     asyncio.run(run())
+
+
+HEADERS = {"host": "remand.example"}
+
+
+def test_an_agent_that_logs_in_for_ever_logs_nobody_else_out() -> None:
+    own = Access().own
+    cookie = own.open_session(Caller(member="user", role=TokenRole.USER), HEADERS, is_secure=True)
+    agent = Caller(member="Fenster", role=TokenRole.AGENT, token_id="20261115-090000-00000001")
+    for _ in range(10_001):
+        own.open_session(agent, HEADERS, is_secure=True)
+
+    assert own.session(HEADERS | {"cookie": cookie.partition(";")[0]}) is not None
+    assert len(own._sessions) <= 1 + MAX_SESSIONS_EACH <= 30
+
+
+def test_a_stranger_that_begins_to_log_in_for_ever_ends_nobodys_attempt() -> None:
+    own = Access().own
+    mine = RequestFacts(HEADERS, address="192.0.2.1")
+    own.require_may_begin(mine)
+    attempt = LogInAttempt("state", "nonce", "verifier", "https://remand.example/login/oidc/callback")
+    secret = own.attempts.add((attempt, None))
+
+    def begin_for_ever() -> None:
+        for _ in range(5000):
+            own.require_may_begin(RequestFacts(HEADERS, address="192.0.2.2"))
+            own.attempts.add((attempt, None))
+
+    with pytest.raises(HttpProblem) as found:
+        begin_for_ever()
+    assert found.value.status == 429
+    assert own.attempts.find(secret) is not None
+    own.require_may_begin(mine)
 
 
 @pytest.mark.parametrize(

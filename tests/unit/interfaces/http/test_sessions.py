@@ -49,6 +49,19 @@ def test_the_oldest_goes_when_there_are_too_many() -> None:
     assert len(values) == 3
 
 
+def test_whoever_has_too_many_loses_its_own_oldest_and_nobody_elses() -> None:
+    values: ExpiringSecrets[Caller] = ExpiringSecrets(60.0, 100, Clock(), most_each=3)
+    other = values.add(USER, "another")
+    first, *rest = [values.add(USER, "one") for _ in range(4)]
+
+    assert values.find(first) is None
+    assert all(map(values.find, (other, *rest)))
+    values.take(rest[0])
+    values.add(USER, "one")
+    assert values.find(rest[1]) == USER
+    assert len(values) == 4
+
+
 def test_what_is_over_is_forgotten_when_something_comes() -> None:
     values, clock = kept(most=100)
     for _ in range(50):
