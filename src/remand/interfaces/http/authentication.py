@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextvars import ContextVar
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from time import monotonic
@@ -23,7 +24,14 @@ from remand.domain.access.tokens import (
 )
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
-from remand.interfaces.http.problems import FORBIDDEN, UNAVAILABLE, HttpProblem, refusal_problem
+from remand.interfaces.http.problems import (
+    FORBIDDEN,
+    HIDDEN,
+    UNAVAILABLE,
+    HttpProblem,
+    note_hidden,
+    refusal_problem,
+)
 from remand.interfaces.http.sessions import (
     CODE_SECONDS,
     MAX_ATTEMPTS,
@@ -53,6 +61,9 @@ PRIVILEGE = 20
 """How many times as often hosts, workers and the user may call as other members."""
 _BEARER = "bearer "
 _CHALLENGE = {"www-authenticate": 'Bearer realm="remand"'}
+
+IS_KNOWN: ContextVar[bool] = ContextVar("IS_KNOWN", default=False)
+"""True once it is known who makes the request: others are told nothing of the machine."""
 
 ReadLedger = Callable[[Callable[[OpenLedger], None]], Awaitable[None]]
 """Runs something with the open ledger, in a thread."""
@@ -135,6 +146,7 @@ class Authenticator:
         seconds = limiter.take(caller.token_id or caller.member)
         if seconds:
             raise _too_many(seconds)
+        IS_KNOWN.set(True)
         return caller
 
     async def token_caller(self, facts: RequestFacts) -> Caller:
@@ -243,7 +255,8 @@ class Authenticator:
     def _failure(self, refusal: Refused, facts: RequestFacts, *, is_guess: bool = True) -> HttpProblem:
         """The answer to who is not known. Whoever shows nothing, or a session that is over, does not guess."""
         if refusal.code == "lines_missing":
-            return HttpProblem(UNAVAILABLE, refusal.code, refusal.message)
+            note_hidden(refusal)
+            return HttpProblem(UNAVAILABLE, refusal.code, HIDDEN)
         seconds = self._failures.take(address_key(facts.address)) if is_guess else 0.0
         return _too_many(seconds) if seconds else refusal_problem(refusal, _CHALLENGE)
 

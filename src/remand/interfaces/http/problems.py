@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from remand.domain.refusals import MEANINGS, Refused
+from remand.interfaces.http.sessions import RateLimiter
 
 BAD_REQUEST, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 401, 403, 404, 409
 UNPROCESSABLE, TOO_MANY, UNAVAILABLE = 422, 429, 503
 MEDIA_TYPE = "application/problem+json"
+HIDDEN = "The server cannot answer this now. Its log says why."
+"""What a stranger is told: a message may name files, sockets and addresses of the machine."""
+_log = logging.getLogger("remand.http")
+_log_lines = RateLimiter(rate=0.1, burst=10.0)
+"""Strangers do not fill the log."""
 
 _STATUSES = {
     UNAUTHENTICATED: "not_authenticated",
@@ -41,6 +48,12 @@ TITLES = {
 
 SHOWS_FILES = frozenset({"gate report"})
 """Commands that show a file of the machine they run on. What the command line calls its environment is here that there is none."""
+
+
+def note_hidden(error: Exception) -> None:
+    """Writes down what a stranger is not told."""
+    if not _log_lines.take(""):
+        _log.error("a request was not answered: %r", str(error))
 
 
 class HttpProblem(Exception):  # noqa: N818 - what RFC 9457 calls it

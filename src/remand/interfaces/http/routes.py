@@ -18,15 +18,17 @@ from remand.domain.access.tokens import require_call
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.output import as_json
-from remand.interfaces.http.authentication import Authenticator, request_facts
+from remand.interfaces.http.authentication import IS_KNOWN, Authenticator, request_facts
 from remand.interfaces.http.calls import CallRunner
 from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands
 from remand.interfaces.http.metrics import Metrics
 from remand.interfaces.http.problems import (
     BAD_REQUEST,
+    HIDDEN,
     MEDIA_TYPE,
     UNAVAILABLE,
     HttpProblem,
+    note_hidden,
     problem_document,
     problem_of_answer,
     refusal_document,
@@ -74,6 +76,7 @@ def make_route(path: str, method: str, handle: Handle) -> ASGIRouteHandler:
     """A route whose refusals and faults are answered as problems."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        IS_KNOWN.set(False)
         try:
             _require_method(scope, method)
             answer = await handle(scope, receive)
@@ -206,14 +209,20 @@ async def send_answer(send: Send, answer: HttpAnswer) -> None:
 
 
 def answer_of_error(error: HttpProblem | Refused | RemandError) -> HttpAnswer:
-    """The answer to a request that was not carried out."""
+    """The answer to a request that was not carried out. Until it is known whose it is, it says nothing of the machine."""
     headers: Mapping[str, str] = {}
     if isinstance(error, HttpProblem):
         document, headers = problem_document(error.status, error.code, error.detail), error.headers
-    elif isinstance(error, Refused):
-        document = refusal_document(error.code, error.message)
     elif isinstance(error, UsageError):
         document = problem_document(BAD_REQUEST, "bad_request", str(error))
     else:
-        document = problem_document(UNAVAILABLE, "unavailable", str(error))
+        detail = error.message if isinstance(error, Refused) else str(error)
+        if not IS_KNOWN.get():
+            note_hidden(error)
+            detail = HIDDEN
+        document = (
+            refusal_document(error.code, detail)
+            if isinstance(error, Refused)
+            else problem_document(UNAVAILABLE, "unavailable", detail)
+        )
     return HttpAnswer(document["status"], as_json(document).encode(), headers, MEDIA_TYPE)
