@@ -312,6 +312,20 @@ def test_headers_of_a_proxy_count_only_where_that_was_told(
         assert ("; Secure" in opened.headers["set-cookie"]) is bool(options)
 
 
+def test_whoever_guesses_through_a_proxy_is_slowed_whatever_address_it_makes_up(
+    repository: Repository,
+) -> None:
+    with run_server(repository, "--behind-proxy", logs_in=False) as server:
+        found = set()
+        for number in range(250):
+            made_up = f"198.51.{number // 250}.{number % 250}, 192.0.2.7"
+            reply = server.get("/login?code=guess", {"host": "remand.example", "x-forwarded-for": made_up})
+            found.add(reply.status)
+        assert found == {401, 429}
+        other = {"host": "remand.example", "x-forwarded-for": "192.0.2.8"}
+        assert server.get("/login?code=guess", other).status == 401
+
+
 @pytest.mark.parametrize("kind", ["behind a proxy", "for other machines"])
 def test_nobody_but_the_user_of_the_machine_gets_a_log_in_link(repository: Repository, kind: str) -> None:
     certificate, key = (str(repository.machine.folder / name) for name in ("cert.pem", "key.pem"))

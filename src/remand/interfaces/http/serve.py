@@ -44,7 +44,15 @@ _OWN_MACHINE = ("127.0.0.1", "::1", "localhost")
     ),
     argument("--tls-cert", default="", metavar="FILE", help="the server's certificate, and those above it"),
     argument("--tls-key", default="", metavar="FILE", help="the private key of that certificate"),
-    argument("--behind-proxy", action="store_true", help="believe the headers of a proxy, which has TLS"),
+    argument(
+        "--behind-proxy",
+        nargs="?",
+        type=int,
+        const=1,
+        default=0,
+        metavar="N",
+        help="believe the headers of a proxy, which has TLS, or of N one behind the other",
+    ),
     argument("--no-open", action="store_true", help="open no browser"),
 )
 def _serve(context: Context) -> Result:
@@ -66,7 +74,7 @@ def _serve_http(context: Context) -> Result:
             port=options.port,
             certificate=options.tls_cert,
             private_key=options.tls_key,
-            is_behind_proxy=options.behind_proxy,
+            proxies=options.behind_proxy,
             shares_port=bool(url),
             has_log_in_link=not url and options.host in _OWN_MACHINE,
         ),
@@ -115,6 +123,8 @@ def _store_name(url: str) -> str:
 
 def require_private_connection(options: Any) -> None:
     """Refuses to send tokens through a network that others can read."""
+    if options.behind_proxy < 0:
+        raise UsageError("--behind-proxy is followed by the number of proxies, or by nothing: 1.")
     if bool(options.tls_cert) != bool(options.tls_key):
         raise UsageError("--tls-cert and --tls-key belong together.")
     is_loopback = options.host == "localhost" or options.host.startswith("127.") or options.host == "::1"

@@ -25,6 +25,7 @@ except ImportError as error:  # the message is for people, who may not know what
 from remand.interfaces.http.authentication import AccessOptions, Authenticator
 from remand.interfaces.http.calls import CallRunner, ServedLedger
 from remand.interfaces.http.metrics import Metrics, RequestObserver
+from remand.interfaces.http.proxies import ProxiedRequests
 from remand.interfaces.http.routes import ServerContext
 from remand.interfaces.http.traces import make_tracer
 
@@ -42,7 +43,8 @@ class ServerOptions(NamedTuple):
     port: int
     certificate: str = ""
     private_key: str = ""
-    is_behind_proxy: bool = False
+    proxies: int = 0
+    """How many proxies are between the server and whoever calls."""
     shares_port: bool = False
     """True when several servers take requests at one port: for a restart without a gap."""
     has_log_in_link: bool = True
@@ -65,7 +67,7 @@ class ApiServer:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if options.certificate else 'http'}://{shown}:{port}"
         runner, metrics = CallRunner(ledger, before), Metrics()
-        access = _with_own_names(access, host, port, is_behind_proxy=options.is_behind_proxy)
+        access = _with_own_names(access, host, port, is_behind_proxy=bool(options.proxies))
         authenticator = Authenticator(runner.look, access)
         self.login_url = ""
         if options.has_log_in_link and access.session_name:
@@ -75,12 +77,11 @@ class ApiServer:
         app = make_app(ServerContext(runner, authenticator, metrics))
         self._server = uvicorn.Server(
             uvicorn.Config(
-                RequestObserver(app, metrics, self._tracer),
+                ProxiedRequests(RequestObserver(app, metrics, self._tracer), options.proxies),
                 access_log=False,  # addresses may hold what nobody else should read
                 log_level="error",  # strangers fill no log with requests that are none
                 server_header=False,
-                proxy_headers=options.is_behind_proxy,
-                forwarded_allow_ips="*" if options.is_behind_proxy else "",
+                proxy_headers=False,  # of many addresses it would believe the first, which the caller can make up
                 ssl_certfile=options.certificate or None,
                 ssl_keyfile=options.private_key or None,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
