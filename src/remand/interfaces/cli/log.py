@@ -22,6 +22,7 @@ from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
+from remand.interfaces.cli.stores import require_no_password
 from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row
 from remand.ledger import codec
 from remand.ledger.order import order_key
@@ -304,6 +305,7 @@ def _import(context: Context) -> Result:
     ),
 )
 def _move(context: Context) -> Result:
+    require_no_password(context.arguments.to, "--to")
     actor, opened = context.user(), context.opened_ledger
     context.progress.show("moving the log")
     with open_move_target(opened, context.arguments.to) as (target, place):

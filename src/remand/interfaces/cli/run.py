@@ -23,6 +23,7 @@ from remand.interfaces.cli.agent_socket.host import make_host_sockets
 from remand.interfaces.cli.agent_socket.server import make_sockets
 from remand.interfaces.cli.context import Context, argument, command, split_commas
 from remand.interfaces.cli.output import Result, clean
+from remand.interfaces.cli.stores import require_no_password
 from remand.interfaces.cli.top import follow_events, is_interactive, show_live
 from remand.wiring import startup, worker
 from remand.wiring.scheduler import build_host_scheduler, build_scheduler
@@ -159,6 +160,7 @@ def _stop_signals(stop: Callable[[], None]) -> Iterator[None]:
 def _work(context: Context) -> Result:
     require_outside_agent("worker", is_confined=context.is_confined)
     options, place, stop = context.arguments, context.place, threading.Event()
+    require_no_password(options.store or "", "--store")
     try:
         labels = parse_labels(tuple(options.labels), "`--labels`")
     except ConfigError as error:

@@ -15,6 +15,7 @@ from remand.domain.access.agent_calls import require_outside_agent
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import RawJson, Result, as_json
 from remand.interfaces.cli.serve import run_forwarded_call, serve_coordinator, serve_webhooks
+from remand.interfaces.cli.stores import require_no_password
 from remand.interfaces.http import server as http_server
 from remand.interfaces.http.authentication import AccessOptions
 from remand.interfaces.http.commits import base_refresh
@@ -66,6 +67,7 @@ def _serve_http(context: Context) -> Result:
     """Answers HTTP requests, and with an embedded ledger those of its coordinator, too: local commands come here."""
     options = context.arguments
     require_private_connection(options)
+    require_no_password(options.store, "--store")
     url = _store_url(options.store or inherited_environment().get("REMAND_STORE", ""))
     ledger = TeamLedger(context.place, url) if url else EmbeddedLedger(context.place)
     server = http_server.ApiServer(
