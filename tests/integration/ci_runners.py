@@ -80,10 +80,18 @@ def run_gitlab_job(
     server: Path,
     variables: Mapping[str, str],
     workspace: Path,
+    inputs: Mapping[str, str],
+    *,
     name: str = "remand-verdict",
 ) -> Job:
-    """Runs the template's job; as on GitLab, the lines of its script are one script of bash."""
-    job = yaml.safe_load((ROOT / "ci" / "gitlab.yml").read_text())[name]
+    """Runs the template's job; as on GitLab, the lines of its script are one script of bash, and inputs are put into its text."""
+    header, _, text = (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")
+    for key, declared in yaml.safe_load(header)["spec"]["inputs"].items():
+        value = inputs.get(key, declared["default"])
+        assert re.fullmatch(declared["regex"], value)
+        text = text.replace(f"$[[ inputs.{key} ]]", value)
+    assert "$[[" not in text
+    job = yaml.safe_load(text)[name]
     environment = machine.environment | {
         "CI": "true",
         "CI_JOB_TOKEN": "a-token",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -69,9 +69,10 @@ class Forge:
         workspace = self._workspace(commit)
         return run_action(self.runner, self.server, event, {"remand": REMAND} | inputs, workspace)
 
-    def on_gitlab(self, commit: str, **more: str) -> Job:
-        variables = {"CI_COMMIT_SHA": commit, "REMAND": REMAND, **more}
-        return run_gitlab_job(self.runner, self.server, variables, self._workspace(commit))
+    def on_gitlab(self, commit: str, inputs: Mapping[str, str] | None = None, **more: str) -> Job:
+        variables = {"CI_COMMIT_SHA": commit, **more}
+        given = {"remand": REMAND} | dict(inputs or {})
+        return run_gitlab_job(self.runner, self.server, variables, self._workspace(commit), given)
 
     def _workspace(self, commit: str) -> Path:
         workspace = self.runner.folder / f"workspace-{commit[:12]}"
@@ -138,6 +139,17 @@ def test_a_pull_request_does_not_say_whom_to_trust(forge: Forge) -> None:
     commit = forge.push(stranger)
     for job in (forge.on_github(commit), forge.on_gitlab(commit)):
         assert (job.code, "No verdict" in job.out) == (1, True), job
+
+
+def test_whoever_starts_a_pipeline_does_not_say_what_it_runs(forge: Forge) -> None:
+    """A variable of the pipeline counts more than the job's own of the same name."""
+    forge.measured(forge.member, "roof", is_published=False)
+    commit = forge.push(forge.member)
+    job = forge.on_gitlab(
+        commit, REMAND="/bin/true", REMAND_PACKAGE="/nowhere", REMAND_SERVER="http://127.0.0.1:1"
+    )
+
+    assert (job.code, "No verdict" in job.out) == (1, True), job
 
 
 def test_a_verdict_that_nobody_signed_lets_nothing_through(forge: Forge) -> None:
@@ -216,8 +228,7 @@ def test_the_action_and_the_job_ask_a_server_by_a_workers_token(forge: Forge) ->
         assert token not in job.out
         assert forge.on_github(unmeasured, **asked).code == 1
         assert forge.on_github(commit, **(asked | {"server-token": token[:-1] + "x"})).code == 1
-        variables = {"REMAND_SERVER": server.address["url"], "REMAND_TOKEN": token}
-        job = forge.on_gitlab(unmeasured, **variables)
+        job = forge.on_gitlab(unmeasured, {"server": server.address["url"]}, REMAND_TOKEN=token)
         assert (job.code, "No verdict" in job.out) == (1, True), job
 
 
