@@ -7,15 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from remand.app.errors import EnvironmentFault, RemandError, StoreAway, StoreConflict
+from remand.app.events.signatures import Verifier
 from remand.app.ledger import LastDue, Ledger, UnsyncedAnswers, always_due
-from remand.app.requests import Answer, Request
+from remand.app.requests import Answer, Request, Rules
 from remand.domain import commands as c
 from remand.domain import ids
+from remand.domain.access.keys import PublicKey, Trust, parse_trust
 from remand.domain.access.team import Actor
 from remand.domain.decisions.forge_actions import issue_task_id
+from remand.domain.preconditions import require_trusted_key
 from remand.domain.record import NamedTuple
 from remand.ledger.store import LedgerHead, SharedTransaction, Transaction
 
@@ -102,6 +106,38 @@ class SharedLedger(Ledger):
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         self._attempt = _Attempt()
+        self._shared: Verifier | None = None
+
+    def _trust(self, tx: Transaction) -> tuple[Verifier, str]:
+        """Whose signatures count, the same for all machines: what the base lists, and not also the machine's own key.
+
+        A machine that the base does not list leaves it at how the ledger was judged last, and writes nothing. Where the
+        base lists none, the first machine that writes is the only one.
+        """
+        own, noted = self.keys.own(), tx.unconfirmed.trust
+        verifier = super()._trust(tx)[0]
+        with suppress(EnvironmentFault):
+            verifier = self._shared_verifier(self._rules(), own, noted) or verifier
+        found = verifier.trust.find_key(own.id) if own else None
+        return verifier, own.id if own and (found is None or found.until is not None) else ""
+
+    def _shared_verifier(self, rules: Rules, own: PublicKey | None, noted: str) -> Verifier | None:
+        """What judges by the base, or as the ledger was judged last; None on the only machine of a team without keys."""
+        own_id = own.id if own else ""
+        trust = parse_trust(noted)
+        if rules.trusted:
+            is_listed = any(key.id == own_id and key.until is None for key in rules.trusted)
+            if is_listed or not noted:
+                trust = Trust(project=rules.project, keys=rules.trusted)
+        elif all(key.id == own_id for key in trust.keys):
+            return None
+        if self._shared is None or self._shared.trust != trust:
+            self._shared = Verifier(trust, self.keys)
+        return self._shared
+
+    def _require_open(self, tx: Transaction, verifier: Verifier) -> None:
+        super()._require_open(tx, verifier)
+        require_trusted_key(tx.unconfirmed.writer, is_confined=True)
 
     def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
         """Locks all that the requests name, in one order, before anything is read."""
