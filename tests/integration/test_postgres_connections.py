@@ -7,13 +7,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from remand.adapters.stores.postgres import PostgresStore
-from remand.app.requests import Rules
+from remand.adapters.stores.postgres_tables import PostgresTransaction
+from remand.app.errors import StoreConflict
+from remand.app.requests import Request, Rules
+from remand.domain import commands as c
+from remand.domain.access.team import USER
+from remand.domain.events.log import PauseEnded
 from remand.testing.fakes import FakeKeys
+from tests.support.builders import THE_USER
 from tests.support.shared_ledgers import SharedFakeLedger, require_sound_log
 
 _SLOW_COMMIT = """
@@ -67,3 +75,114 @@ def test_a_commit_that_goes_on_after_its_connection_was_cut_is_done_once(
     assert len(require_sound_log(other.store)) == before + 1
     for writer in (one, other):
         writer.store.close()
+
+
+def _connections(url: str) -> int:
+    """How many connections to a database there are, once those that were closed are gone."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid != pg_backend_pid() "
+            "AND backend_type = 'client backend'"
+        ).fetchone()
+    return found[0] if found else -1
+
+
+def _has_none_left(url: str) -> bool:
+    deadline = time.monotonic() + 5
+    while _connections(url) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not _connections(url)
+
+
+def test_a_store_that_is_closed_while_a_view_is_open_leaves_no_connection(database: str) -> None:
+    store = PostgresStore(database, "session")
+    with store.read():
+        store.close()
+
+    assert _has_none_left(database)
+
+
+def test_what_fails_after_a_change_was_decided_does_not_keep_it_from_being_made(database: str) -> None:
+    store = PostgresStore(database, "session")
+
+    def fail() -> None:
+        raise KeyError("a slip")
+
+    def change() -> None:
+        with store.write() as tx:
+            tx.unconfirmed.trust = "project:x"
+            tx.on_decided = fail  # type: ignore[attr-defined]
+
+    with pytest.raises(KeyError):
+        change()
+
+    with store.read() as view:
+        assert view.unconfirmed.trust == "project:x"
+    store.close()
+    assert _has_none_left(database)
+
+
+def test_no_more_than_a_few_connections_are_kept_for_nobody(database: str) -> None:
+    store = PostgresStore(database, "session")
+    with ExitStack() as views:
+        for _ in range(20):
+            views.enter_context(store.read())
+
+    assert len(store._free) <= 16
+    store.close()
+
+
+def test_a_name_with_a_character_that_cannot_be_stored_is_refused_alone(database: str) -> None:
+    one = SharedFakeLedger(database)
+    names = ("a\0b", "a\ud800b")
+    commands = [c.AddTask(title="good"), *(c.ClaimTask(agent="Alice", task_id=name) for name in names)]
+
+    found = one.ledger.ask_all([Request(command=command, actor=USER) for command in commands])
+
+    assert [getattr(answer, "code", "") for answer in found] == ["", "bad_value", "bad_value"]
+    one.store.close()
+
+
+def test_a_change_that_fences_the_others_waits_for_those_under_way(database: str) -> None:
+    one, two = SharedFakeLedger(database), SharedFakeLedger(database)
+    task = one.add()
+    fenced = threading.Event()
+
+    def fence() -> None:
+        with two.store.write() as tx:
+            tx.fence_writers()
+            tx.tasks.get(task)
+        fenced.set()
+
+    thread = threading.Thread(target=fence)
+    with one.store.write() as tx:
+        assert tx.tasks.get(task)
+        thread.start()
+        time.sleep(0.3)
+        tx.head = replace(tx.head, changed=tx.head.changed + 1)
+    thread.join()
+
+    assert fenced.is_set()
+    for writer in (one, two):
+        writer.store.close()
+
+
+def test_a_change_of_the_log_that_met_another_is_made_again(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = SharedFakeLedger(database)
+    commit, failed = PostgresStore.commit, list[int]()
+
+    def fail_once(store: PostgresStore, change: PostgresTransaction) -> None:
+        if not failed:
+            failed.append(1)
+            store.take_back(change)
+            raise StoreConflict("another process changed the same")
+        commit(store, change)
+
+    monkeypatch.setattr(PostgresStore, "commit", fail_once)
+    one.ledger.record([PauseEnded()], THE_USER)
+
+    assert failed
+    assert len(require_sound_log(one.store)) == 1
+    one.store.close()

@@ -11,9 +11,11 @@ from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from remand.app.errors import EnvironmentFault, RemandError, StoreAway, StoreConflict
-from remand.app.events.signatures import Verifier
+from remand.app.events.event_files import FollowUp, do_nothing
+from remand.app.events.signatures import Signer, Verifier
+from remand.app.handler import RequestHandler
 from remand.app.ledger import LastDue, Ledger, UnsyncedAnswers, always_due
-from remand.app.requests import Answer, Request, Rules
+from remand.app.requests import Answer, Request, Rules, is_valid_request
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.keys import PublicKey, Trust, parse_trust
@@ -83,6 +85,10 @@ def _unique_names(request: Request) -> list[str]:
     return [f"{kind} {name}" for kind, name in found if name]
 
 
+def _pause(attempt: int) -> None:
+    time.sleep(min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt) * random.random())  # noqa: S311 - no secret
+
+
 def _do_nothing() -> None:
     """For who need not know when others may be decided."""
 
@@ -141,7 +147,8 @@ class SharedLedger(Ledger):
 
     def prepare(self, tx: Transaction, requests: Sequence[tuple[Request, Actor | None]]) -> None:
         """Locks all that the requests name, in one order, before anything is read."""
-        names, tasks, handoffs, is_linking, claims = request_scope([request for request, _ in requests])
+        valid = [request for request, _ in requests if is_valid_request(request)]
+        names, tasks, handoffs, is_linking, claims = request_scope(valid)
         cast("SharedTransaction", tx).prepare(
             names,
             tasks | self._attempt.tasks,
@@ -176,10 +183,27 @@ class SharedLedger(Ledger):
                 except StoreAway:
                     if time.monotonic() > until:
                         raise
-                time.sleep(min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt) * random.random())  # noqa: S311 - no secret
+                _pause(attempt)
         finally:
             self._attempt.tasks = frozenset()
         return super()._decide_all(requests, is_last_due)
+
+    def refresh(self) -> None:
+        self._repeat(super().refresh)
+
+    def change_log(
+        self, prepare: Callable[[RequestHandler, Signer], object], follow: FollowUp = do_nothing
+    ) -> None:
+        self._repeat(lambda: super(SharedLedger, self).change_log(prepare, follow))
+
+    def _repeat(self, change: Callable[[], None]) -> None:
+        """Makes a change of the log again that met another's."""
+        for attempt in range(_ATTEMPTS):
+            with suppress(StoreConflict):
+                change()
+                return
+            _pause(attempt)
+        change()
 
     def _decide_each(self, requests: Sequence[tuple[Request, Actor | None]]) -> UnsyncedAnswers:
         """Decides requests one by one: what one of them met must not keep the others from being answered."""
@@ -252,6 +276,9 @@ class GroupCommit:
         self._lock = threading.Lock()
         self._waiting: list[_PendingRequest] = []
         self._has_leader = False
+        self._has_ended = threading.Condition(self._lock)
+        """Told when nobody decides, and nobody waits."""
+        self._is_closed = False
         self._threads = ThreadPoolExecutor(2, "decide")
         """Those that decide for requests that no thread waits for; they are started when there is one."""
 
@@ -266,14 +293,18 @@ class GroupCommit:
 
     def submit(self, request: Request) -> Future[Answer]:
         """Answers a request later, without a thread that waits for it."""
-        own = _PendingRequest(request, Future())
+        future: Future[Answer] = Future()
+        own = _PendingRequest(request, future)
         if self._join(own):
             self._threads.submit(self._lead, own)
-        return own.future  # type: ignore[return-value]  # it was given one
+        return future
 
     def _join(self, own: _PendingRequest) -> bool:
         """Has a request wait; True when its turn is now, as nobody decides."""
         with self._lock:
+            if self._is_closed and own.future is not None:
+                own.wake()
+                return False
             self._waiting.append(own)
             is_leader, self._has_leader = not self._has_leader, True
             return is_leader
@@ -312,6 +343,8 @@ class GroupCommit:
         with self._lock:
             following = self._waiting[0] if self._waiting else None
             self._has_leader = following is not None
+            if following is None:
+                self._has_ended.notify_all()
         if following is None:
             return
         if following.future is None:
@@ -320,7 +353,10 @@ class GroupCommit:
             self._threads.submit(self._lead, following)
 
     def close(self) -> None:
-        """Waits for what was submitted, and ends the threads."""
+        """Waits for what was submitted, and ends the threads. What comes later is not answered."""
+        with self._has_ended:
+            self._is_closed = True
+            self._has_ended.wait_for(lambda: not self._has_leader)
         self._threads.shutdown()
 
 

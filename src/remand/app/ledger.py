@@ -521,6 +521,7 @@ class Ledger(LogFiles):
 
         def sign(handler: RequestHandler, signer: Signer) -> None:
             tx = handler.tx
+            recorded.clear()  # an attempt before this one may have been taken back
             groups, events = choose(tx, signer)
             if events:
                 self.write_groups(tx, groups)

@@ -102,6 +102,13 @@ def require_valid_request(request: Request) -> None:
         size = len(_encode(request))
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
         raise unencodable_refusal(error) from None
+    named = (
+        request.actor,
+        getattr(request.command, "task_id", ""),
+        getattr(request.command, "handoff_id", ""),
+    )
+    if any("\0" in name for name in named if name):
+        raise Refused("bad_value", "The name of a task, a handoff or an actor contains a NUL character.")
     require_request_form(getattr(request.command, "rejection", {}), size, request.key)
 
 

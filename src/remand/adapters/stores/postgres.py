@@ -65,6 +65,7 @@ class PostgresStore:
         self._head: LedgerHead | None = None
         """How far the session has come with the last change, perhaps while that is being made; None when that is not known."""
         self._free: list[Connection] = []
+        self._is_closed = False
         self._pool_lock = threading.Lock()
         self._listener: Connection | None = None
         self._news_lock = threading.Lock()
@@ -82,7 +83,7 @@ class PostgresStore:
     def _connect(self) -> Connection:
         try:
             connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
-            connection.execute(own.SETTINGS)
+            self._run_or_close(connection, own.SETTINGS)
         except psycopg.Error as error:
             raise self.fault(error) from error
         connection.adapters.register_dumper(int, numeric.Int8BinaryDumper)
@@ -93,29 +94,35 @@ class PostgresStore:
             connection.adapters.register_loader("json", loader)
         return connection
 
+    def _run_or_close(self, connection: Connection, statement: str) -> None:
+        try:
+            connection.execute(statement)
+        except BaseException:
+            connection.close()
+            raise
+
     def _take(self, begin: str = "") -> Connection:
         """A connection for a while, with a transaction begun. One that was lost while nobody used it is replaced."""
         with self._pool_lock:
             connection = self._free.pop() if self._free else None
         if connection is not None:
-            try:
-                connection.execute(begin or "SELECT 1")
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                connection.close()
-            else:
+            with suppress(psycopg.OperationalError, psycopg.InterfaceError):
+                self._run_or_close(connection, begin or "SELECT 1")
                 return connection
         connection = self._connect()
         if begin:
-            connection.execute(begin)
+            self._run_or_close(connection, begin)
         return connection
 
     def _give_back(self, connection: Connection) -> None:
-        """Keeps a connection for the next that wants one, unless it was lost."""
-        if connection.info.transaction_status != pq.TransactionStatus.IDLE:
-            connection.close()
-        else:
-            with self._pool_lock:
+        """Keeps a connection for the next that wants one, unless it was lost, or there are enough."""
+        is_idle = connection.info.transaction_status == pq.TransactionStatus.IDLE
+        with self._pool_lock:
+            is_wanted = len(self._free) < _MOST_FREE or connection is self._keeper
+            if is_idle and is_wanted and not self._is_closed:
                 self._free.append(connection)
+                return
+        connection.close()
 
     @contextmanager
     def _connection(self, begin: str = "") -> Iterator[Connection]:
@@ -177,7 +184,7 @@ class PostgresStore:
                 # Before the change: whoever asks later whether it was committed waits for the session's row.
                 with self._connection() as keeper:
                     self._take_session(keeper)
-            connection = self._take("BEGIN")
+            connection = self._take(own.BEGIN_CHANGE)
             is_begun = True
         except psycopg.Error as error:
             raise self.fault(error) from error
@@ -224,8 +231,10 @@ class PostgresStore:
                 self.take_back(transaction)
         self._write_lock.release()
         try:
-            transaction.on_decided()
-            self._finish(transaction, connection)
+            try:
+                transaction.on_decided()
+            finally:
+                self._finish(transaction, connection)
         finally:
             self._commit_lock.release()
         transaction.keep_numbers()
@@ -318,6 +327,8 @@ class PostgresStore:
                     return True  # nobody knows what came before
                 return any(True for _ in self._listener.notifies(timeout=seconds, stop_after=1))
             except psycopg.Error as error:
+                if self._listener is not None:
+                    self._listener.close()
                 self._listener = None
                 raise self.fault(error) from error
 
@@ -346,13 +357,18 @@ class PostgresStore:
         """Prepares for a long life."""
 
     def close(self) -> None:
-        """Closes the connections."""
-        while self._free:
-            self._free.pop().close()
+        """Closes the connections; one that is in use, when it is given back."""
+        with self._pool_lock:
+            self._is_closed = True
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()
         if self._listener is not None:
             self._listener.close()
 
 
+_MOST_FREE = 16
+"""How many connections are kept that nobody uses."""
 _WAITS = (0.0, 0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
 """How long to wait for a database that is away, again and again."""
 _CONFLICTS = (

@@ -95,6 +95,10 @@ CREATE TABLE opening(agent TEXT NOT NULL, line TEXT NOT NULL, rank TEXT NOT NULL
 
 LOCK_OF_TABLES, LOCK_OF_GRAPH, LOCK_OF_OPENINGS = 0x52454D414E44, 0x52454D414E45, 0x52454D414E47
 """The advisory locks: of making the tables, of the graph of dependencies, and of who may take which task of a line first."""
+LOCK_OF_CHANGES = 0x52454D414E48
+"""The advisory lock that every change shares, and that one which fences the others has for itself."""
+BEGIN_CHANGE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({LOCK_OF_CHANGES})"
+LOCK_CHANGES = f"SELECT pg_advisory_xact_lock({LOCK_OF_CHANGES})"
 SETTINGS = f"""
 SET search_path = {SCHEMA_NAME}; SET synchronous_commit = on; SET jit = off; SET client_min_messages = warning;
 SET idle_in_transaction_session_timeout = '5min'

@@ -538,6 +538,8 @@ class PostgresTransaction(SqliteTransaction):
 
     def fence_writers(self) -> None:
         self.head  # noqa: B018 - it is read before it is changed
+        # Those under way end first: each has tasks locked that this change may want, and moves its head last.
+        self._db.run(own.LOCK_CHANGES)
         self._db.run(own.LOCK_HEADS)
         self._db.run(own.FENCE_HEADS)
         if self._head is not None and self._before is not None:
