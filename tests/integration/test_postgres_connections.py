@@ -135,11 +135,13 @@ def test_no_more_than_a_few_connections_are_kept_for_nobody(database: str) -> No
 def test_a_name_with_a_character_that_cannot_be_stored_is_refused_alone(database: str) -> None:
     one = SharedFakeLedger(database)
     names = ("a\0b", "a\ud800b")
-    commands = [c.AddTask(title="good"), *(c.ClaimTask(agent="Alice", task_id=name) for name in names)]
+    commands: list[c.Command] = [c.AddTask(title="good")]
+    for name in names:
+        commands += [c.ClaimTask(agent="Alice", task_id=name), c.AddTask(title="new", depends_on=(name,))]
 
     found = one.ledger.ask_all([Request(command=command, actor=USER) for command in commands])
 
-    assert [getattr(answer, "code", "") for answer in found] == ["", "bad_value", "bad_value"]
+    assert [getattr(answer, "code", "") for answer in found] == ["", *["bad_value"] * 4]
     one.store.close()
 
 

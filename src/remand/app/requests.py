@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Union
 
 import msgspec
@@ -96,19 +96,25 @@ def is_agent_environment(environment: Mapping[str, str]) -> bool:
 _encode = msgspec.json.Encoder().encode
 
 
+_NAMES = (
+    *("task_id", "handoff_id", "own_id", "agent", "branch", "commit"),
+    *("depends_on", "drop_depends_on", "waits_for", "created_tasks", "aliases"),
+)
+"""The fields that tell what a command is about: they are looked up in tables that hold no NUL."""
+
+
+def _has_nul(named: str | Sequence[str] | None) -> bool:
+    return any("\0" in name for name in ((named,) if isinstance(named, str) else named or ()))
+
+
 def require_valid_request(request: Request) -> None:
     """Refuses what could not be written down: half characters, too much of it, a key that is none."""
     try:
         size = len(_encode(request))
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
         raise unencodable_refusal(error) from None
-    named = (
-        request.actor,
-        getattr(request.command, "task_id", ""),
-        getattr(request.command, "handoff_id", ""),
-    )
-    if any("\0" in name for name in named if name):
-        raise Refused("bad_value", "The name of a task, a handoff or an actor contains a NUL character.")
+    if "\0" in request.actor or any(map(_has_nul, (getattr(request.command, field, "") for field in _NAMES))):
+        raise Refused("bad_value", "A name in the command contains a NUL character.")
     require_request_form(getattr(request.command, "rejection", {}), size, request.key)
 
 
