@@ -13,7 +13,7 @@ from remand.domain.access.team import USER, Role, Team
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import Policy
 from remand.domain.record import Record
-from remand.domain.refusals import Refused, require_request_form, unencodable_refusal
+from remand.domain.refusals import Refused, nul_refusal, require_request_form, unencodable_refusal
 from remand.domain.registry import REQUESTS
 from remand.domain.task import Task
 
@@ -114,7 +114,7 @@ def require_valid_request(request: Request) -> None:
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
         raise unencodable_refusal(error) from None
     if "\0" in request.actor or any(map(_has_nul, (getattr(request.command, field, "") for field in _NAMES))):
-        raise Refused("bad_value", "A name in the command contains a NUL character.")
+        raise nul_refusal()
     require_request_form(getattr(request.command, "rejection", {}), size, request.key)
 
 

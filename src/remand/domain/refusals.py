@@ -253,6 +253,11 @@ def unencodable_refusal(error: Exception) -> Refused:
     return Refused("bad_value", f"The command contains something that is not JSON: {error}.")
 
 
+def nul_refusal() -> Refused:
+    """The refusal of a name that not every ledger can hold."""
+    return Refused("bad_value", "A name in the command contains a NUL character.")
+
+
 def require_request_form(rejection: object, size: int, key: str) -> None:
     """Refuses a rejection that is no record, a command of too many bytes, and a key that is none."""
     if not isinstance(rejection, dict):

@@ -97,7 +97,7 @@ class PostgresStore:
     def _run_or_close(self, connection: Connection, statement: str) -> None:
         try:
             connection.execute(statement)
-        except BaseException:
+        except psycopg.Error:
             connection.close()
             raise
 
