@@ -30,7 +30,8 @@ from remand.app.events.intake import (
     refold_tasks,
     store_events,
 )
-from remand.app.events.missing_lines import is_base_read, note_missing
+from remand.app.events.missing_lines import note_missing
+from remand.app.events.rewritten_lines import is_base_read
 from remand.app.events.signatures import Signer, Verifier, Voucher, confirm
 from remand.app.events.task_folds import SignedTasks, TaskSource, assign_imported, signed_moves
 from remand.app.facts import NO_EXTERNAL_FACTS, UNKNOWN_TERMS, ExternalFacts, GateTerms, is_on_branch

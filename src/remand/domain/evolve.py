@@ -40,7 +40,7 @@ def replay(events: Iterable[Event]) -> Task | None:
     given = list(events)
     history = archived_history(given) if any(type(event) is TaskArchived for event in given) else None
     if history is not None:
-        task, given = archived_state(history.base), list(history.later)
+        task, given = archived_state(history.base) if history.base else None, list(history.later)
     for event in given:
         task = evolve(task, event)
     return task

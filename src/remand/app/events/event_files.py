@@ -15,11 +15,9 @@ from remand.app.events.intake import FileIntake, file_problems
 from remand.app.events.missing_lines import (
     ExpectedLines,
     archived_files,
-    compare_files,
-    files_only_on_base,
-    read_base_history,
     sessions_behind,
 )
+from remand.app.events.rewritten_lines import compare_files, files_only_on_base, read_base_history
 from remand.app.events.signatures import Signer, Verifier
 from remand.app.ports import Clock, Exchange, History, Segment, SegmentWriter, SessionMarks
 from remand.app.requests import Rules

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from remand.app.events.missing_lines import (
     ExpectedLines,
     SeenSessions,
-    archived_sessions,
+    archived_tasks,
     note_missing,
     note_waiting,
 )
@@ -76,7 +76,7 @@ def judge_by_trust(tx: Transaction, verifier: Verifier) -> None:
     doubts = verifier.doubts(lines)
     tx.groups.add(SignedGroup(group, lines[group], doubt) for group, doubt in doubts.items())
     tx.unconfirmed.trust = verifier.trust.text
-    if (is_first or lines or archived_sessions(tx)) and (judge_events(tx) or is_first):
+    if (is_first or lines or archived_tasks(tx)) and (judge_events(tx) or is_first):
         rebuild_tables(tx)
 
 
@@ -454,6 +454,8 @@ class _ImportedChanges:
         self._tasks: set[str] = set()
         self._archived: set[str] = set()
         """Tasks whose archive came."""
+        self._withheld: set[str] = set()
+        """Tasks whose archive came and does not count."""
         self._continued: set[str] = set()
         """Tasks of which lines came."""
         self._fold = Fold()
@@ -463,6 +465,8 @@ class _ImportedChanges:
         for event, _, subject, doubt, _ in entries:
             self._count += 1
             if doubt:
+                if isinstance(event, TaskArchived):
+                    self._withheld.add(event.task_id)
                 continue
             self._advance_clock(event, subject)
             if not subject:
@@ -511,7 +515,7 @@ class _ImportedChanges:
         else:
             refold_tasks(tx, self._tasks, self._archived - self._continued)
         self.expected.update_missing(tx, seen, noted)
-        note_waiting(tx, self._tasks)
+        note_waiting(tx, self._tasks | self._withheld)
 
     def leave_marks(self, tx: Transaction, marks: SessionMarks) -> None:
         """Has what is written here stamped later than what came, and notes how far each session was seen."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 
-from remand.app.ports import Exchange, History, Rewrite
+from remand.app.events.signatures import active_voids
 from remand.app.tasks.lookup import Lineage
 from remand.domain.events.event import Event
 from remand.domain.events.log import (
@@ -21,15 +19,16 @@ from remand.domain.events.log import (
     MissingLines,
     TaskArchived,
 )
-from remand.domain.folds.archive import archived_history
+from remand.domain.evolve import replay
+from remand.domain.folds.archive import ArchivedHistory, archived_history, archived_state, short_id
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.ledger import codec
-from remand.ledger.event_tables import EventEntry, RewrittenLine
+from remand.ledger.event_tables import EventEntry
 from remand.ledger.order import order_key
-from remand.ledger.problems import BadLine, Problem
-from remand.ledger.signatures import ADOPT, IMPORT, MAX_SEQ, VOID, Doubt, EventGroup
+from remand.ledger.problems import BadLine
+from remand.ledger.signatures import ADOPT, IMPORT, MAX_SEQ, VOID, Doubt, EventGroup, adoption_session
 from remand.ledger.store import Transaction
 from remand.ledger.traces import ARCHIVED, REPAIRED
 
@@ -37,6 +36,8 @@ SeenSessions = Mapping[str, tuple[int, str]]
 """How far each session was seen on this machine: number and id of the last event."""
 
 
+_MANY = 500
+"""From how many tasks on it is quicker to look through all lines for archived ones."""
 MAX_GIVEN_UP = 1000
 """How many rows one event gives up at most: it stays below the limit of a line."""
 
@@ -80,9 +81,36 @@ def archived_sessions(tx: Transaction) -> dict[str, list[ArchivedSession]]:
     return found
 
 
+def archived_ends(tx: Transaction) -> dict[str, ArchivedSession]:
+    """How far each session is archived, by what agrees with the groups that are here."""
+    found: dict[str, ArchivedSession] = {}
+    for session, ends in archived_sessions(tx).items():
+        agreeing = [] if session.startswith(ADOPT) else [one for one in ends if _agrees(tx, one)]
+        if agreeing:
+            found[session] = max(agreeing, key=lambda one: one.number)
+    return found
+
+
 def archived_numbers(tx: Transaction) -> dict[str, int]:
     """The number of the last archived event of each session."""
-    return {session: max(one.number for one in ends) for session, ends in archived_sessions(tx).items()}
+    return {session: end.number for session, end in archived_ends(tx).items()}
+
+
+def _agrees(tx: Transaction, end: ArchivedSession) -> bool:
+    """True when the groups here lead through the end of an archived stretch, or none of its session is here.
+
+    What ends somewhere else, or under another key, would hide lines that were cut out.
+    """
+    spans = tx.group_doubts.sound_spans(end.session)
+    if not spans:
+        return True
+    near = tx.groups.of_session(end.session, end.number, end.number + 1)
+    own = [group for group, _, doubt in near if not doubt and group.key == end.key]
+    return any(
+        group.chain_at(end.number) == end.chain
+        or (group.first == end.number + 1 and group.before == end.chain)
+        for group in own
+    )
 
 
 def _traced_events(tx: Transaction, name: str) -> Iterator[Event]:
@@ -206,13 +234,16 @@ def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[st
         session: search.missing_of(session, lines.values(), tx.missing.every(session))
         for session, lines in named.items()
     }
-    return found | (_waiting_lines(tx, _archived_tasks(tx), search.given) if archived else {})
+    return found | _waiting_lines(tx, archived_tasks(tx), search.given)
 
 
 def note_waiting(tx: Transaction, tasks: Collection[str]) -> None:
     """Notes of which of these tasks an event waits for archived lines."""
-    if tasks and archived_sessions(tx):
-        tx.missing.replace(_waiting_lines(tx, tasks, _given_up_lines(tx)))
+    concerned = archived_tasks(tx).intersection(tasks) if len(tasks) > _MANY else tasks
+    if concerned:
+        known = {one.session for one in tx.missing.every()}
+        found = _waiting_lines(tx, concerned, _given_up_lines(tx))
+        tx.missing.replace({name: lines for name, lines in found.items() if lines or name in known})
 
 
 def waiting_tasks(tx: Transaction) -> list[str]:
@@ -234,11 +265,17 @@ def _waiting_lines(
 
 
 def _is_waiting(tx: Transaction, task: str) -> bool:
-    """True when an event waits for archived lines, or the archived state rests on a key that is not trusted so far."""
+    """True when an event waits for archived lines, or the archived state is not to be relied on without them.
+
+    That is so when it rests on a key that is not trusted so far, cannot be read, or disagrees with what is here.
+    """
     lines = tx.events.of_task(task)
     if any(codec.may_be_kind(line, TaskArchived) for line in lines):
-        history = archived_history(sorted(map(codec.decode_stored_line, lines), key=order_key))
-        return history is not None and history.is_waiting
+        events = sorted(map(codec.decode_stored_line, lines), key=order_key)
+        history = archived_history(events)
+        if history is None or history.is_waiting:
+            return history is not None
+        return _tells_otherwise(tx, events, history)
     withheld = tx.unconfirmed.of_task(task)
     unbacked = [one.line for one in withheld if one.doubt is Doubt.REVOKED and not one.signer]
     if not unbacked:
@@ -247,10 +284,33 @@ def _is_waiting(tx: Transaction, task: str) -> bool:
     return archived_history(sorted(events, key=order_key)) is not None
 
 
-def _archived_tasks(tx: Transaction) -> set[str]:
-    found = (line for line in tx.events.lines() if codec.may_be_kind(line, TaskArchived))
-    events = (codec.decode_stored_line(line) for line in found)
-    return {event.task_id for event in events if isinstance(event, TaskArchived)}
+def _tells_otherwise(tx: Transaction, events: Sequence[Event], history: ArchivedHistory) -> bool:
+    """True when the lines that are here give another state than the archived one, and no part of them is archived.
+
+    Some lines of an archived task come with old branches. Then a session that wrote them is here up to a place only, and
+    the archive leads from there to where its groups go on.
+    """
+    base = history.base
+    early = [event for event in events if event not in history.later and type(event) is not TaskArchived]
+    if base is None or not early or replay(early) == archived_state(base):
+        return False
+    ends = archived_sessions(tx)
+    for session in {event.meta.session for event in early}:
+        number = max((last for name, _, last in base.signed if name == session), default=0)
+        is_elsewhere = any(True for _ in _gaps(tx.group_doubts.sound_spans(session), number))
+        if is_elsewhere and any(one.number >= number and _agrees(tx, one) for one in ends.get(session, ())):
+            return False
+    return True
+
+
+def archived_tasks(tx: Transaction) -> set[str]:
+    """The tasks that were archived, by events that count or not."""
+    found: set[str] = set()
+    for line in tx.events.lines():
+        with suppress(BadLine):
+            event = codec.decode_stored_line(line) if codec.may_be_kind(line, TaskArchived) else None
+            found |= {event.task_id} if isinstance(event, TaskArchived) else set()
+    return found
 
 
 def note_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> None:
@@ -262,12 +322,13 @@ def note_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> None:
 
 def sessions_behind(tx: Transaction, seen: SeenSessions) -> set[str]:
     """The sessions that reach less far than they were seen to."""
-    archived = archived_numbers(tx)
+    archived = archived_sessions(tx)
     return {
         session
         for session, (seq, tip) in seen.items()
         if session != tx.head.session or seq > tx.head.seq
-        if archived.get(session, 0) < seq and _session_reach(tx, session, seq, tip) < seq
+        if not any(one.number >= seq and _agrees(tx, one) for one in archived.get(session, ()))
+        if _session_reach(tx, session, seq, tip) < seq
     }
 
 
@@ -314,11 +375,9 @@ class _MissingSearch(NamedTuple):
         ends = self.archived.get(session, ())
         if session.startswith(ADOPT):
             found += [_missing_end(one) for one in ends if not _is_reached(self.tx, one)]
-        elif ends:
-            archived = max(one.number for one in ends)
+        elif archived := max((one.number for one in ends if _agrees(self.tx, one)), default=0):
             spans = [(1, archived), *spans]
-            # What is not in the archive is named by the groups of its `adopt-` session.
-            found = [one for one in found if one.first > archived]
+            found = [one for one in found if one.first > archived or not self._is_archived(one)]
         last = max((end for _, end in spans), default=0)
         if session in self.seen:
             last = max(last, _expected_reach(self.tx, session, *self.seen[session]))
@@ -329,6 +388,16 @@ class _MissingSearch(NamedTuple):
             ]
         times = [one for one in before if one.until]
         return [one if one.task else _with_latest_time(self.tx, one, times, self.noted) for one in found]
+
+    def _is_archived(self, lines: MissingLines) -> bool:
+        """True when an archive has a line, or another group vouches for it. Events of no task are never archived."""
+        adopting = self.tx.groups.of_session(adoption_session(lines.session))
+        if any(name.id == lines.id for group, _, doubt in adopting if not doubt for name in group.events):
+            return True
+        events = map(codec.decode_stored_line, self.tx.events.of_task(lines.task) if lines.task else ())
+        archives = [event for event in events if isinstance(event, TaskArchived)]
+        is_known = any(short_id(lines.id) in one.event_ids and archived_state(one) for one in archives)
+        return is_known or lines.id in active_voids(self.tx).ids
 
 
 _REPAIRS = frozenset({LinesGivenUp, LogArchived})
@@ -408,110 +477,3 @@ def _session_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
 def archived_files(tx: Transaction) -> dict[str, ArchivedFile]:
     """The event files that were taken out of the work tree, by name."""
     return {file.name: file for event in archive_events(tx) for file in event.files}
-
-
-EVENT_FOLDER = ".got/events"
-_ADDED = "+"
-"""How the hash of a line begins that was added to a published file."""
-
-
-def is_base_read(tx: Transaction, tip: str) -> bool:
-    """True when the base's history was looked at up to its tip."""
-    return not tip or tx.rewritten.looked_at.endswith(f" {tip}")
-
-
-def read_base_history(tx: Transaction, history: History) -> list[bytes]:
-    """Looks at what is new in the base's history; what its files held before they were changed, to be read in again."""
-    ref, tip = history.base()
-    before, _, since = tx.rewritten.looked_at.partition(" ")
-    if not tip or (before, since) == (ref, tip):
-        return []
-    archived = archived_files(tx)
-    tx.rewritten.drop([one for one in tx.rewritten.every() if os.path.basename(one.file) in archived])
-    rewrites = history.rewrites(since if before == ref else "", tip, archived)
-    given = {one.lines.id for one in given_up_repairs(tx)} if rewrites else set()
-    tx.rewritten.add(line for one in rewrites for line in _lost_lines(one) if line.hash not in given)
-    tx.rewritten.looked_at = f"{ref} {tip}"
-    forget_restored(tx, history, tip)
-    return [one.before for one in rewrites]
-
-
-def forget_restored(tx: Transaction, history: History, tip: str) -> None:
-    """Forgets lines that the base has again, in whichever file, and additions that are gone."""
-    found = [one for one in tx.rewritten.every() if one.commit]
-    if not found:
-        return
-    files = history.files(tip)
-    lines = {_hash(line) for content in files.values() for line in codec.split_lines(content)}
-    tx.rewritten.drop(one for one in found if _is_restored(one, files, lines))
-
-
-def _is_restored(one: RewrittenLine, files: Mapping[str, bytes], lines: Collection[str]) -> bool:
-    if not one.hash.startswith(_ADDED):
-        return one.hash in lines
-    content = files.get(os.path.basename(one.file), b"")
-    return all(f"{_ADDED}{_hash(line)}" != one.hash for line in codec.split_lines(content))
-
-
-def compare_files(
-    tx: Transaction, history: History, exchange: Exchange, paths: Collection[str]
-) -> list[bytes]:
-    """Compares event files here with what the base has of them. What the base has and they lack is read in again.
-
-    A file that is not here at all is on another branch.
-    """
-    _, tip = history.base()
-    if not tip or not paths:
-        return []
-    known = [one for one in tx.rewritten.every() if not one.commit and one.file in paths]
-    tx.rewritten.drop(known)
-    recovered: list[bytes] = []
-    for path, published in history.differing_files(tip, paths).items():
-        here = {line.rstrip(b"\r") for _, line in exchange.read(path) if isinstance(line, bytes)}
-        lost = [(n, line) for n, line in enumerate(codec.split_lines(published), 1) if line not in here]
-        tx.rewritten.add(RewrittenLine("", path, n, _hash(line)) for n, line in lost)
-        recovered += [published] if lost else []
-    return recovered
-
-
-def files_only_on_base(history: History, exchange: Exchange) -> list[bytes]:
-    """The event files that the base has and that are not here."""
-    _, tip = history.base()
-    here = {os.path.basename(mark.path) for mark in exchange.files()}
-    return list(history.files(tip, here).values()) if tip else []
-
-
-def rewritten_problems(lines: Iterable[RewrittenLine]) -> Iterator[Problem]:
-    """Published lines that are gone, by file and line."""
-    for one in lines:
-        yield Problem(file=one.file, line=one.line, problem=describe_rewritten(one))
-
-
-def describe_rewritten(one: RewrittenLine) -> str:
-    """What happened to a published line, and what to do."""
-    if not one.commit:
-        return (
-            "is no longer in the file as on the base. It stays in the ledger. "
-            "Restore the file: git checkout -- FILE"
-        )
-    if one.hash.startswith(_ADDED):
-        return f"was added to a published file by commit {one.commit} on the base; such files never change"
-    return (
-        f"was changed in, or removed from, a published file by commit {one.commit} on the base. "
-        "It stays in the ledger. Restore it: remand log publish"
-    )
-
-
-def _lost_lines(rewrite: Rewrite) -> Iterator[RewrittenLine]:
-    """The lines that a change took out of a file; where it took none, the first that it added."""
-    before, after = codec.split_lines(rewrite.before), codec.split_lines(rewrite.after)
-    file, left = f"{EVENT_FOLDER}/{rewrite.name}", set(after)
-    lost = [(n, _hash(line)) for n, line in enumerate(before, 1) if line not in left]
-    if not lost:
-        known = set(before)
-        lost = [(n, _ADDED + _hash(line)) for n, line in enumerate(after, 1) if line not in known][:1]
-    yield from (RewrittenLine(rewrite.commit, file, n, digest) for n, digest in lost)
-
-
-def _hash(line: bytes) -> str:
-    return sha256(line).hexdigest()[:32]

@@ -37,7 +37,7 @@ def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> l
     if not any(type(event) is TaskArchived for event in found):
         return found
     history = archived_history(found)
-    if history is None:
+    if history is None or history.base is None:
         return [event for event in found if type(event) is not TaskArchived]
     return [history.base, *history.later]
 
@@ -65,6 +65,7 @@ class Fold:
         self._is_behind = False
         self._tangled: set[str] = set()
         self._archived: dict[str, TaskArchived] = {}
+        self._unbelieved: set[str] = set()
 
     def add(self, event: Event, task_id: str) -> None:
         """Takes one event into account."""
@@ -84,6 +85,9 @@ class Fold:
         elif task_id in self._archived:
             self._tangled.add(task_id)
         self.tasks[task_id] = evolve(self.tasks.get(task_id), event)
+        if self.tasks[task_id] is None and type(event) is TaskArchived:
+            self._tangled.add(task_id)
+            self._unbelieved.add(task_id)
         if type(event) in _HANDOFF_EVENTS:
             self.handoffs.setdefault(event.handoff_id, task_id)  # type: ignore[attr-defined]
 
@@ -97,8 +101,8 @@ class Fold:
 
     @property
     def archived_tasks(self) -> set[str]:
-        """The archived tasks that have other events here as well."""
-        return self._archived.keys() & self._tangled
+        """The archived tasks that have other events here as well, or whose state is not believed."""
+        return self._archived.keys() & self._tangled | self._unbelieved
 
     def folded_tasks(self, tx: Transaction) -> dict[str, Task]:
         """The tasks, by id. Archived ones of which lines are elsewhere bring their handoffs and traces."""
@@ -107,7 +111,7 @@ class Fold:
             self.tasks[name] = replay(events)
             if name in self._archived:
                 history = archived_history(events)
-                if history is None:
+                if history is None or history.base is None:
                     del self._archived[name]
                 else:
                     self._archived[name] = history.base
@@ -226,7 +230,7 @@ def signed_task_events(
         )
     counted = sorted((event for event in events if event not in voids), key=order_key)
     history = archived_history(counted) if missing else None
-    if history is not None:
+    if history is not None and history.base is not None:
         missing = tuple(one for one in missing if short_id(one.id) not in history.known)
     return SignedEvents(counted, missing)
 

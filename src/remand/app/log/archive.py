@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.events.intake import read_batches
 from remand.app.events.missing_lines import (
+    archived_ends,
     archived_files,
-    archived_sessions,
     note_missing,
     waiting_tasks,
 )
@@ -165,11 +165,7 @@ def _store_files(ledger: Ledger, store: ArchiveStore, files: Iterable[_EventFile
 
 def plan_archive(tx: Transaction, ledger: Ledger, before: Instant) -> _Plan:
     """What can be archived: whole files, up to a place of each session, and the tasks that ended in them."""
-    ends = {
-        name: max(own, key=lambda one: one.number)
-        for name, own in archived_sessions(tx).items()
-        if not name.startswith(ADOPT)
-    }
+    ends = archived_ends(tx)
     cuts = _session_cuts(tx, before, {name: one.number for name, one in ends.items()})
     ends |= cuts
     staying, files = _divide_files(tx, ledger, ends)

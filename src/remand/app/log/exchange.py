@@ -147,10 +147,11 @@ def lines_of_task(tx: Transaction, task_id: str, present: Collection[bytes] = ()
             imported.add(event_id)
         else:
             last[event.meta.session] = max(last[event.meta.session], event.meta.seq)
+    archived = archived_numbers(tx)
     found = [
         line
         for session, end in sorted(last.items())
-        for line in _session_lines_up_to(tx, session, end, events, present)
+        for line in _session_lines(tx, session, (archived.get(session, 0) + 1, end), events, present)
     ]
     for kept in tx.groups.imports() if imported else ():
         if not kept.doubt and any(name.id in imported for name in kept.group.events):
@@ -169,11 +170,14 @@ _EVERYBODYS = ("", MOVES, TOKENS)
 """What stands in place of a task for events that concern every reader: a revoked token counts nowhere."""
 
 
-def _session_lines_up_to(
-    tx: Transaction, session: str, end: int, events: dict[str, bytes], present: Collection[bytes]
+def _session_lines(
+    tx: Transaction,
+    session: str,
+    numbers: tuple[int, int],
+    events: dict[str, bytes],
+    present: Collection[bytes],
 ) -> Iterator[bytes]:
-    first = archived_numbers(tx).get(session, 0) + 1
-    found = (*tx.groups.of_session(session, first, end), *_adoption_groups(tx, session, events))
+    found = (*tx.groups.of_session(session, *numbers), *_adoption_groups(tx, session, events))
     groups = [kept for kept in found if not kept.doubt]
     if any(name.task in _EVERYBODYS for kept in groups for name in kept.group.events):
         events = events | _lines_without_task(tx, session)

@@ -17,9 +17,9 @@ from remand.app.events.missing_lines import (
     MAX_GIVEN_UP,
     ExpectedLines,
     as_given_up,
-    describe_rewritten,
     note_missing,
 )
+from remand.app.events.rewritten_lines import describe_rewritten
 from remand.app.events.signatures import Signer, confirmed_events
 from remand.app.events.task_folds import rebuild_tables
 from remand.app.handler import RequestHandler

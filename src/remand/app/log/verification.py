@@ -16,8 +16,8 @@ from remand.app.events.missing_lines import (
     find_missing,
     given_up_repairs,
     is_fault,
-    rewritten_problems,
 )
+from remand.app.events.rewritten_lines import rewritten_problems
 from remand.app.events.signatures import GroupsInMemory, ReadEvent, Verifier, active_voids, judge
 from remand.app.events.task_folds import Fold, without_garbage_collection
 from remand.app.ports import Clock, Exchange, SessionMarks

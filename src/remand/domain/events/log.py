@@ -37,8 +37,8 @@ class MissingLines(Record, kw_only=True):
         """What is missing, in one sentence without its end."""
         if self.session.startswith(WAITING):
             return (
-                f"an event of {self.task} came after the task was archived, and waits for the archived lines: "
-                "`remand log archive --fetch` brings them"
+                f"archived lines of {self.task} are needed: an event came that belongs among them, or what stands in "
+                "their place cannot be read or does not agree with the log; `remand log archive --fetch` brings them"
             )
         if self.id:
             about = f" about {self.task}" if self.task else ""

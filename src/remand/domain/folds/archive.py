@@ -18,14 +18,15 @@ from remand.domain.task import Task
 class ArchivedHistory(NamedTuple):
     """The history of an archived task of which lines are elsewhere."""
 
-    base: TaskArchived
-    """What stands in place of the lines."""
+    base: TaskArchived | None
+    """What stands in place of the lines; None when nothing does that can be believed."""
     later: tuple[Event, ...]
     """The events after that, in their order."""
     known: frozenset[str]
     """The first digits of the ids of all events that were archived."""
     is_waiting: bool
-    """True when an event is here, or in another archive, that belongs among the archived ones: its place needs all lines."""
+    """True when an event is here, or in another archive, that belongs among the archived ones, or nothing can be believed:
+    all lines are needed."""
 
 
 def archived_history(events: Sequence[Event]) -> ArchivedHistory | None:
@@ -35,9 +36,12 @@ def archived_history(events: Sequence[Event]) -> ArchivedHistory | None:
         return None
     lines = [event for event in events if type(event) is not TaskArchived]
     known = frozenset().union(*(one.event_ids for one in archives))
-    if known <= {_short_id(event) for event in lines}:
+    if lines and known <= {_short_id(event) for event in lines}:
         return None
-    base = max(archives, key=lambda one: (len(one.event_ids), one.last, one.meta.id))
+    believed = [one for one in archives if archived_state(one) is not None]
+    if not believed:
+        return ArchivedHistory(None, tuple(lines), known, True)
+    base = max(believed, key=lambda one: (len(one.event_ids), one.last, one.meta.id))
     later = tuple(event for event in lines if _place(event) > base.last)
     left = known - base.event_ids - {_short_id(event) for event in later}
     is_late = any(_place(event) <= base.last and _short_id(event) not in known for event in lines)
@@ -45,12 +49,15 @@ def archived_history(events: Sequence[Event]) -> ArchivedHistory | None:
 
 
 def archived_state(event: TaskArchived) -> Task | None:
-    """The task as it was archived; None when a version of Remand wrote it that this one cannot read."""
+    """The task as it was archived; None when it cannot be read, has not ended, or does not say which events it rests on."""
+    _, session, number, _ = event.last
+    if not event.ids or not any(name == session and end >= number for name, _, end in event.signed):
+        return None
     try:
         task: Task = _decoder()(event.state)
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return task if task.id == event.task_id else None
+    return task if task.id == event.task_id and task.is_terminal else None
 
 
 def is_backed(event: TaskArchived, trust: Trust) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -18,11 +20,14 @@ from remand.app.ports import Keys
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.keys import ChainEnd
-from remand.domain.events.log import ArchivedFile, LogArchived, TaskArchived
+from remand.domain.events.event import Event
+from remand.domain.events.log import ArchivedFile, ArchivedSession, LogArchived, TaskArchived
 from remand.domain.events.reviews import Finding, LockoutSet
+from remand.domain.folds.archive import short_id
 from remand.domain.instant import add_seconds
-from remand.domain.task import Status
+from remand.domain.task import Status, Task
 from remand.ledger import codec, signatures
+from remand.ledger.order import order_key
 from remand.testing.builders import MACHINE, Session, task_added
 from remand.testing.fakes import FakeClock, FakeKeys, MemoryExchange, ProcessKilled
 from tests.support.builders import THE_USER, FakeLedger
@@ -586,3 +591,137 @@ def test_killed_before_it_is_kept_the_log_is_whole_and_the_next_call_ends_it() -
         assert fresh.task(done) == world.task(done)
         assert fresh.task(still_open).claims.attempt_count == 1
         assert fresh.check().ok, fresh.check().problems
+
+
+FORGED = "/events/20261115-080000-000000bb.jsonl"
+
+
+def read_forged(world: World, *events: Event, keys: Keys = THIRD) -> None:
+    """Has a file of another machine read in, with events of its own making."""
+    session = Session("20261115-080000-000000bb", FakeClock(), keys=keys, project=PROJECT)
+    for event in events:
+        session.write(event, at=world.clock.now(), actor="user")
+    world.read({FORGED: b"".join(line + b"\n" for line in session.lines)})
+
+
+def an_archive(world: World, task: str, told: Task, **fields: Any) -> TaskArchived:
+    """What claims that a task was archived in that state, with an event that nobody has."""
+    with world.store.read() as view:
+        events = task_events(view, task)
+        keys = {one.group.session: one.group.key for one in view.groups.every()}
+    ends = {event.meta.session: event.meta.seq for event in events}
+    found = TaskArchived(
+        task_id=task,
+        archive="0" * 64,
+        state=msgspec.json.encode(told).decode(),
+        last=order_key(events[-1]),
+        ids="".join(short_id(event.meta.id) for event in events) + "ffffff",
+        signed=tuple((session, keys[session], number) for session, number in ends.items()),
+    )
+    return replace(found, **fields)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"signed": ()}, {"signed": (("another", "key", 9),)}, {"ids": "ffffff"}, {"state": "{}"}, {}]
+)
+def test_an_archive_of_an_open_task_changes_nothing_and_is_reported(fields: dict[str, Any]) -> None:
+    world, done, still_open = a_year()
+    before = world.task(still_open)
+    other = clone(world)
+
+    for one in (world, other):
+        read_forged(one, an_archive(one, still_open, before, **fields))
+
+    for one in (world, other):
+        assert one.task(still_open) == before
+        assert one.waiting() == [still_open]
+        assert any(still_open in problem.problem for problem in one.check().problems)
+        assert one.task(done).status is Status.DONE
+
+
+def test_an_archived_end_that_the_lines_do_not_tell_of_waits() -> None:
+    world, done, still_open = a_year()
+    ended = replace(world.task(done), id=still_open)
+
+    read_forged(world, an_archive(world, still_open, ended))
+
+    assert world.waiting() == [still_open]
+    refused = world.refusal(c.Unlock(task_id=still_open, agent="Alice", reason="x"))
+    assert refused.code == "lines_missing"
+    assert not world.check().ok
+
+
+def test_an_archived_state_that_cannot_be_read_waits_and_is_reported() -> None:
+    world, done, _ = a_year()
+    archive = an_archive(world, done, world.task(done), state="{}")
+    fresh = World(SECOND, number=1)
+    fresh.clock.time = world.clock.now()
+
+    read_forged(fresh, archive)
+
+    assert fresh.waiting() == [done]
+    assert done not in fresh.tasks()
+    assert any(done in problem.problem for problem in fresh.check().problems)
+    rebuild_from_files(fresh.ledger)
+    assert fresh.waiting() == [done]
+
+
+def test_a_late_event_waits_where_no_event_names_archived_sessions() -> None:
+    world, done, _ = a_year()
+    late = a_late_file(world, done, late_time(world, done))
+    world.archive()
+    with world.store.read() as view:
+        lines = [line for line in view.events.lines() if codec.may_be_kind(line, TaskArchived)]
+    fresh = World(SECOND, number=1)
+    fresh.clock.time = world.clock.now()
+    read_forged(fresh, *map(codec.decode_stored_line, lines))
+    assert fresh.task(done).status is Status.DONE
+
+    fresh.read({LATE: late})
+
+    assert fresh.waiting() == [done]
+    assert not fresh.check().ok
+
+
+def without(files: Mapping[str, bytes], *, is_group_cut: bool) -> dict[str, bytes]:
+    """Event files from which a rejection was cut out, with its group or without."""
+    found: dict[str, bytes] = {}
+    for path, content in files.items():
+        left: list[bytes] = []
+        lines = content.splitlines(keepends=True)
+        for number, line in enumerate(lines):
+            if signatures.is_group(line):
+                count = len(signatures.decode_group(line.rstrip()).events)
+                is_rejection = any(
+                    b'"review.reject"' in one for one in lines[number + 1 : number + 1 + count]
+                )
+            if not is_rejection or (signatures.is_group(line) and not is_group_cut):
+                left.append(line)
+        found[path] = b"".join(left)
+    return found
+
+
+@pytest.mark.parametrize("is_group_cut", [True, False])
+@pytest.mark.parametrize("is_key_known", [True, False])
+def test_lines_that_were_cut_out_are_missed_whatever_an_archive_says(
+    is_group_cut: bool, is_key_known: bool
+) -> None:
+    world, _, _ = a_year()
+    with world.store.read() as view:
+        groups = [one.group for one in view.groups.every()]
+    fresh = World(SECOND, number=1)
+    fresh.clock.time = world.clock.now()
+    fresh.read(without(world.files(), is_group_cut=is_group_cut))
+    missed = missing_lines(fresh.ledger)
+    assert missed
+
+    key = groups[-1].key if is_key_known else "k"
+    chain = groups[-1].after if is_key_known and not is_group_cut else "0" * 32
+    number = groups[-1].last if is_key_known and not is_group_cut else 1_000_000
+    end = ArchivedSession(session=groups[-1].session, key=key, number=number, chain=chain)
+    read_forged(fresh, LogArchived(archive="0" * 64, before=fresh.clock.now(), sessions=(end,)))
+
+    assert missing_lines(fresh.ledger) == missed
+    assert not fresh.check().ok
+    rebuild_from_files(fresh.ledger)
+    assert missing_lines(fresh.ledger)
