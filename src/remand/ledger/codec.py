@@ -6,6 +6,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from typing import Any, NoReturn, Union
@@ -114,6 +115,18 @@ def plain_content(content: bytes) -> bytes:
         return b"".join(unpack_chunks([content]))
     except BadLine:
         return b""
+
+
+def iterate_lines(content: bytes) -> Iterator[bytes]:
+    """The lines of an event file one after the other, packed or not, up to where a packed one is damaged or too long."""
+    left = b""
+    with suppress(BadLine):
+        for chunk in unpack_chunks([content]) if is_packed(content) else [content]:
+            *lines, left = (left + chunk).split(b"\n")
+            yield from lines
+            if len(left) > MAX_EVENT:
+                return
+    yield left
 
 
 def split_lines(content: bytes) -> list[bytes]:

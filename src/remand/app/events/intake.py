@@ -343,7 +343,7 @@ def _store_events(
 
 
 def _numbered_lines(content: bytes) -> Iterator[tuple[int, bytes | str]]:
-    return enumerate(codec.plain_content(content).split(b"\n"), 1)
+    return enumerate(codec.iterate_lines(content), 1)
 
 
 def store_events(tx: Transaction, entries: list[EventEntry]) -> None:

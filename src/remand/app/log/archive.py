@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.events.intake import read_batches
 from remand.app.events.missing_lines import (
+    archive_events,
     archived_ends,
     archived_files,
     note_missing,
@@ -432,10 +433,10 @@ def fetch_archive(ledger: Ledger, store: ArchiveStore) -> ArchiveResult:
     with ledger.store.read() as view:
         waiting = waiting_tasks(view)
         wanted = _archives_of(view, waiting)
-        named = [event for event in _every_archive(view) if not wanted or event.archive in wanted]
+        trusted = _named_files(archive_events(view), wanted)
+        others = [file for file in _named_files(_every_archive(view), wanted) if file not in trusted]
         before = view.events.count()
-    files = {file.name: file for event in named for file in event.files}.values()
-    for part in _fetch_parts(files, store, ledger.store.note_progress):
+    for part in _fetch_parts(trusted, others, store, ledger.store.note_progress):
         with ledger.change() as tx:
             ledger.read_files(tx, [], ledger.verifier(tx), part)
     with ledger.change() as tx:
@@ -452,6 +453,12 @@ def _every_archive(tx: Transaction) -> list[LogArchived]:
     return [event for event in map(codec.decode_stored_line, lines) if isinstance(event, LogArchived)]
 
 
+def _named_files(events: Iterable[LogArchived], wanted: Collection[str]) -> list[ArchivedFile]:
+    """The files of the archives wanted, each once; without a wish, of all."""
+    named = (file for event in events if not wanted or event.archive in wanted for file in event.files)
+    return list({(file.name, file.size, file.sha256): file for file in named}.values())
+
+
 def _archives_of(tx: Transaction, tasks: Iterable[str]) -> set[str]:
     """The hashes of the archives that hold tasks."""
     lines = (
@@ -464,20 +471,34 @@ def _archives_of(tx: Transaction, tasks: Iterable[str]) -> set[str]:
 
 
 def _fetch_parts(
-    files: Iterable[ArchivedFile], store: ArchiveStore, note_progress: Callable[[str], None]
+    trusted: Iterable[ArchivedFile],
+    others: Iterable[ArchivedFile],
+    store: ArchiveStore,
+    note_progress: Callable[[str], None],
 ) -> Iterator[list[bytes]]:
+    """The contents of files, those that trusted events name first. Of the others, what is not as it should be is left out."""
     part: list[bytes] = []
-    for file in files:
-        note_progress(f"reading {file.name} of the archive")
-        content = store.get(file)
-        if len(content) != file.size or sha256(content).hexdigest() != file.sha256:
-            raise EnvironmentFault(
-                f"{file.name} in the archive is not the file that was archived: its size or hash differs. "
-                "Nothing of it was read. Get the archive from another clone or a backup, then repeat."
-            )
-        part.append(content)
-        if sum(map(len, part)) >= _PART:
-            yield part
-            part = []
+    for is_trusted, files in ((True, trusted), (False, others)):
+        for file in files:
+            note_progress(f"reading {file.name} of the archive")
+            try:
+                part.append(_fetch_file(file, store))
+            except EnvironmentFault:
+                if is_trusted:
+                    raise
+                note_progress(f"{file.name}, which no trusted key names, is not as it was archived: left out")
+            if sum(map(len, part)) >= _PART:
+                yield part
+                part = []
     if part:
         yield part
+
+
+def _fetch_file(file: ArchivedFile, store: ArchiveStore) -> bytes:
+    content = store.get(file) if file.size >= 0 else b""
+    if len(content) != file.size or sha256(content).hexdigest() != file.sha256:
+        raise EnvironmentFault(
+            f"{file.name} in the archive is not the file that was archived: its size or hash differs. "
+            "Nothing of it was read. Get the archive from another clone or a backup, then repeat."
+        )
+    return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -725,3 +726,32 @@ def test_lines_that_were_cut_out_are_missed_whatever_an_archive_says(
     assert not fresh.check().ok
     rebuild_from_files(fresh.ledger)
     assert missing_lines(fresh.ledger)
+
+
+@pytest.mark.parametrize("size", [-5000, 7])
+def test_a_file_that_no_trusted_key_names_does_not_keep_the_others_from_being_fetched(size: int) -> None:
+    world, done, _ = a_year()
+    late = a_late_file(world, done, late_time(world, done))
+    world.archive()
+    fresh = clone(world)
+    fresh.read({LATE: late})
+    real, *_ = world.archives()
+    wrong = [replace(file, size=size, sha256="0" * 64) for file in real.files]
+    files = (*wrong, ArchivedFile(name="nowhere", size=size, sha256="0" * 64))
+    read_forged(fresh, replace(real, files=files), keys=FakeKeys("a stranger"))
+
+    fresh.fetch(world.archived)
+
+    assert not fresh.waiting()
+
+
+def test_a_packed_file_is_read_line_by_line() -> None:
+    size = 8 << 20
+    packed = codec.pack(b"\n" * size)
+    tracemalloc.start()
+    count = sum(1 for _ in codec.iterate_lines(packed))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert count == size + 1
+    assert most < size * 4
