@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.http_client import RunningServer, run_server
-from tests.integration.machine import Machine, Repository
+from tests.integration.machine import Machine, Repository, Said
 from tests.integration.server_hosts import ServerHost, user_token
 
 TEAM = """
@@ -201,3 +201,49 @@ def test_a_hook_call_without_a_worktree_is_not_about_the_servers(
     assert said["kind"] == "block"
     assert "secret-plan" not in said["text"]
     assert "has no commit yet" in said["text"]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"REMAND_TOKEN": ""},
+        {"REMAND_SERVER_WAIT": "abc"},
+        {"REMAND_SERVER": "http://elsewhere.example"},
+        {"REMAND_TOKEN": "", "REMAND_TOKEN_FILE": "/etc/hosts"},
+        {"REMAND_CA": "/nowhere", "REMAND_SERVER": "https://127.0.0.1:9"},
+    ],
+    ids=",".join,
+)
+def test_a_session_that_claimed_a_task_is_blocked_with_the_reason_where_the_settings_are_unusable(
+    host: ServerHost, setting: dict[str, str]
+) -> None:
+    task = host.call("task", "add", "claimed in a session").data["task_id"]
+    claimed = host.call("task", "claim", task, "--agent", "Ann")
+    use_tool(host, f"remand task claim {task} --agent Ann", claimed.out)
+    host.machine.environment |= setting
+
+    answer = stop_session(host)
+
+    assert json.loads(answer.out)["decision"] == "block", answer
+    assert "the server " in answer.out
+
+
+def use_tool(host: ServerHost, command: str, output: str) -> None:
+    """Tells the hook of a command that a session has run."""
+    used = {
+        "session_id": "s-9",
+        "cwd": str(host.clone.path),
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": command},
+        "tool_response": {"stdout": output},
+    }
+    call = ("hook", "--host", "claude", "PostToolUse")
+    noted = host.machine.remand(host.clone.path, *call, stdin=json.dumps(used))
+    assert noted.code == 0, noted
+
+
+def stop_session(host: ServerHost) -> Said:
+    """The session wants to end; nothing but its own notes says that it has a task."""
+    stop = {"session_id": "s-9", "cwd": str(host.clone.path), "hook_event_name": "Stop"}
+    return host.machine.remand(host.clone.path, "hook", "--host", "claude", "Stop", stdin=json.dumps(stop))

@@ -103,7 +103,7 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
     if not call.event or (not call.session and not named):
         return HookAnswer.allow()
     is_remote = bool(environment.get("REMAND_SERVER"))
-    place = remote.find_place(folders, environment) if is_remote else _place(folders)
+    place = remote.find_place(folders) if is_remote else _place(folders)
     if place is None:
         return _answer_without_ledger(call, named) if named and not call.subagent else HookAnswer.allow()
     if named and call.event != hook_calls.SUBAGENT_STOP:

@@ -20,6 +20,8 @@ AWAY_SECONDS = 5.0
 """How long a hook waits for a server that is away, of the time that it has."""
 FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0
 """Seconds between two questions whether the gates have run: the first, then longer, up to the last."""
+SESSIONS = "server"
+"""Where sessions are noted, whichever address leads to their server: one of another form loses no session its task."""
 MARGIN = 2.0
 """How much earlier than at its deadline a hook that waits for gates is answered."""
 NOT_DELIVERED = "Your commit {commit} could not be brought to the server for task {task}: {why}. Stop again when that is fixed; if you cannot, tell the user."
@@ -33,13 +35,12 @@ class ServerFault(Exception):  # noqa: N818 - the hook's own failure is an answe
         self.session_task = session_task
 
 
-def find_place(folders: list[str], environment: dict[str, str]) -> LedgerLocation | None:
+def find_place(folders: list[str]) -> LedgerLocation | None:
     """The first of the folders that is in a repository; its ledger is the server's."""
-    address = startup.server.ServerClient(environment).address
     for folder in folders:
         place = startup.locate(folder) if folder and os.path.isdir(folder) else None
         if place is not None and place.git_dir:
-            place.server_ledger = address.ledger_id
+            place.server_ledger = SESSIONS
             return place
     return None
 
@@ -48,12 +49,18 @@ def answer_call(
     call: HookCall, place: LedgerLocation, bound: SessionTask | None, environment: dict[str, str]
 ) -> HookAnswer:
     """The answer to a session that is, or may become, ours. Raises ServerFault when the server is away or does not take the call."""
-    server = startup.server.ServerClient(environment)
     try:
+        server = startup.server.ServerClient(environment)
         return _RemoteSession(server, place, call, bound, environment).answer()
-    except (startup.server.ServerUnavailable, startup.server.CallDenied) as error:
+    except (
+        startup.server.ServerUnavailable,
+        startup.server.UnusableServer,
+        startup.server.CallDenied,
+    ) as error:
         away = isinstance(error, startup.server.ServerUnavailable)
         text = f"the server {'is away' if away else 'refused'} ({error})"
+        if isinstance(error, startup.server.UnusableServer):
+            text = f"the server cannot be used ({error})"
         raise ServerFault(text, bound.task_id or bound.branch if bound else "") from None
 
 
