@@ -177,11 +177,15 @@ def test_a_label_that_no_gate_can_name_is_a_wrong_call(near_machine: Machine) ->
     assert "`--labels` holds 'Linux x64'" in said.data["message"]
 
 
-def test_a_worker_for_once_ends_on_the_embedded_ledger_too(near_machine: Machine) -> None:
-    said = near_machine.repository().call("worker", "--once")
+@pytest.mark.parametrize("env", [{}, {"REMAND_SERVER": "http://127.0.0.1:9"}], ids=["alone", "with a server"])
+@pytest.mark.parametrize("store", [(), ("--store", "sqlite")], ids=["none", "the file"])
+def test_a_worker_without_a_database_does_not_start(
+    near_machine: Machine, store: tuple[str, ...], env: dict[str, str]
+) -> None:
+    said = near_machine.repository().call("worker", "--once", *store, env=env)
 
-    assert said.code == 0
-    assert said.data["stopped"] is True
+    assert said.code == 2
+    assert "REMAND_STORE" in said.data["message"]
 
 
 def test_a_worker_whose_key_the_base_does_not_trust_does_not_start(team: Callable[..., Team]) -> None:

@@ -165,7 +165,8 @@ def _work(context: Context) -> Result:
         labels = parse_labels(tuple(options.labels), "`--labels`")
     except ConfigError as error:
         raise UsageError(str(error)) from None
-    opened = worker.open_at(place, store_url=options.store)
+    store = _require_team_store(options.store or inherited_environment().get("REMAND_STORE", ""))
+    opened = worker.open_at(place, store_url=store)
     key = opened.ledger.keys.ensure_key()
     require_trusted_key(opened.settings.rules().untrusted_key_id(key), is_confined=True)
     queue = worker.job_queue(opened, max(options.dead, 1.0))
@@ -173,7 +174,7 @@ def _work(context: Context) -> Result:
         worker.make_handlers(opened, queue, context.write_line, labels),
         stop,
         labels,
-        worker.worker_chores(lambda: worker.open_at(place, store_url=options.store)),
+        worker.worker_chores(lambda: worker.open_at(place, store_url=store)),
         is_once=options.once,
         report=context.write_line,
     )
@@ -182,3 +183,13 @@ def _work(context: Context) -> Result:
         context.write_line(f"Worker of {place.root} (pid {os.getpid()}): key {key.id}, {named}.")
         queue.work(terms)
     return Result({"stopped": True, "key": key.id, "labels": list(labels)}, "Stopped.")
+
+
+def _require_team_store(url: str) -> str:
+    """The address of the team's database; a ledger file has no jobs that a worker could do."""
+    if url in ("", "sqlite"):
+        raise UsageError(
+            "A worker needs the team's database: set REMAND_STORE, or give --store, as postgresql://USER@HOST/NAME. With "
+            "the ledger in the repository there is no worker: whoever submits runs the gates."
+        )
+    return url

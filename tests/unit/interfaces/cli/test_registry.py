@@ -164,3 +164,7 @@ def test_a_usual_call_loads_no_parser() -> None:
         [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "Roof high ['A', 'B'] [] False"
+
+
+def test_no_help_lists_an_empty_choice() -> None:
+    assert [name for name in COMMANDS if re.search(r":\s+,", command_parser(name)[1].format_help())] == []

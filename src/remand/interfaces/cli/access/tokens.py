@@ -21,7 +21,7 @@ _MAX_DIGITS = 9
 @command(
     "token create",
     argument("--member", required=True, metavar="NAME", help="whose it is; for a worker or a host, the machine's name"),
-    argument("--role", default="", choices=("", *ROLES), metavar="R", help="what the holder may be; by default the member's only role"),
+    argument("--role", default="", choices=ROLES, metavar="R", help="what the holder may be; the member's only role by default, else one of"),
     argument("--expires", default="90d", metavar="D", help="for how long it counts, as 12h or 90d, or until when, as 2027-01-31 (90d)"),
     argument("--starts", action="extend", nargs="+", metavar="NAME", help="for a host: the members that it may start and speak for, or '*' for all but the user"),
 )  # fmt: skip
