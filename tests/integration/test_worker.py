@@ -134,6 +134,7 @@ def test_a_worker_on_another_host_measures_what_was_submitted(team: Callable[...
     assert worker.wait(PATIENCE) == 0
 
 
+@pytest.mark.more  # the campaign below kills workers as well
 def test_a_worker_that_is_killed_in_the_midst_is_followed_by_another(team: Callable[..., Team]) -> None:
     made = team(3, command="sleep 1")
     task, commit = made.work()
