@@ -59,8 +59,8 @@ def test_every_command_of_the_page_works(tmp_path: Path, machine: Machine, datab
         "0.0.0.0": "127.0.0.1",
         "cert.pem": str(tmp_path / "cert.pem"),
         "key.pem": str(tmp_path / "key.pem"),
-        "ada.token": str(tmp_path / "ada.token"),
-        "lea.token": str(tmp_path / "lea.token"),
+        "../ada.token": str(tmp_path / "ada.token"),
+        "../lea.token": str(tmp_path / "lea.token"),
         "request.txt": str(tmp_path / "request.txt"),
     }
     hosts = {name: Host(places, tmp_path / "cert.pem") for name in ("server", "worker", "host")}
