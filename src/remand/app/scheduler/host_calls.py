@@ -10,7 +10,7 @@ import msgspec
 
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.domain import commands as c
-from remand.domain.access.tokens import Caller, TokenRole, require_held_task
+from remand.domain.access.tokens import Caller, TokenRole, require_held_task, require_started_member
 from remand.domain.decisions.tokens import require_host_command
 from remand.domain.events.event import Event
 from remand.domain.record import Record
@@ -18,7 +18,7 @@ from remand.domain.refusals import Refused, require_task
 from remand.domain.task import Status, Task
 
 HostCommand = Union[  # noqa: UP007 - msgspec reads it when this module is loaded
-    c.AssignTask, c.StartRun, c.EndRun, c.CountIdleStop, c.CheckStaff, c.NoteGatesMeasured
+    c.AssignTask, c.StartRun, c.EndRun, c.CountIdleStop, c.CheckStaff
 ]
 """What a scheduler asks for in the name of the system itself."""
 
@@ -70,7 +70,7 @@ def answer_question(ledger: LedgerClient, caller: Caller, question: HostQuestion
         case HostMethod.ASK:
             return _ask(ledger, caller, question.command)
         case HostMethod.PROMPT:
-            caller.acting_name(question.agent)
+            require_started_member(caller, question.agent)
             return HostAnswer(text=ledger.prompt_for_agent(task_id, question.agent))
         case HostMethod.RENEW:
             task = require_task(ledger.task(task_id), task_id)

@@ -209,6 +209,13 @@ def require_held_task(caller: Caller, task_id: str, holder: str) -> None:
     caller.acting_name(holder)
 
 
+def require_started_member(caller: Caller, name: str) -> None:
+    """Refuses a run of somebody whom the caller may not start: nobody, and a host itself, are no members."""
+    caller.acting_name(name)
+    if not name or (caller.role in MACHINES and fold_name(name) == fold_name(caller.member)):
+        raise Refused("not_yours", "Name a member that this token may start.")
+
+
 def own_session_claims(caller: Caller, claims: Iterable[str]) -> tuple[str, ...]:
     """The tasks that a session says it claimed, each with its agent behind a space; refuses one of another's."""
     split = (line.partition(" ") for line in claims)

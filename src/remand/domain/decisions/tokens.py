@@ -12,6 +12,7 @@ from remand.domain.access.tokens import (
     Token,
     TokenRole,
     require_held_task,
+    require_started_member,
     token_roles,
 )
 from remand.domain.commands import (
@@ -20,7 +21,6 @@ from remand.domain.commands import (
     Command,
     CountIdleStop,
     EndRun,
-    NoteGatesMeasured,
     StartRun,
 )
 from remand.domain.events.log import TokenCreated, TokenRevoked
@@ -146,13 +146,17 @@ def _startable(name: str, team: Team) -> str:
 
 
 def require_host_command(caller: Caller, command: Command, task: Task | None) -> None:
-    """Refuses a step of a run that is not of a member whom the host may start. What only looks at a task is anybody's."""
+    """Refuses a step of a run that is not of a member whom the host may start, or on a task that another holds.
+
+    Whether anybody is left for a task that nobody holds may be asked by every host: the ledger alone says so.
+    """
+    holder = task.claim.agent if task and task.claim else ""
     if isinstance(command, AssignTask | StartRun):
-        caller.acting_name(command.agent)
+        require_started_member(caller, command.agent)
     elif isinstance(command, EndRun):
         run = task.find_run(command.run_id) if task else None
         caller.acting_name(run.agent if run else "")
-    elif isinstance(command, CountIdleStop):
-        require_held_task(caller, command.task_id, task.claim.agent if task and task.claim else "")
-    elif not isinstance(command, CheckStaff | NoteGatesMeasured):
+    elif isinstance(command, CountIdleStop) or (isinstance(command, CheckStaff) and holder):
+        require_held_task(caller, command.task_id, holder)
+    elif not isinstance(command, CheckStaff):
         raise Refused("not_authorised", "A host's scheduler does not give this command.")

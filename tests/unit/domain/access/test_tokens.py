@@ -21,13 +21,21 @@ from remand.domain.access.tokens import (
     token_hash,
     token_text,
 )
-from remand.domain.commands import AssignTask, CheckStaff, Command, CountIdleStop, StartRun, Unlock
+from remand.domain.commands import (
+    AssignTask,
+    CheckStaff,
+    Command,
+    CountIdleStop,
+    NoteGatesMeasured,
+    StartRun,
+    Unlock,
+)
 from remand.domain.decisions.tokens import NewToken, create_token, require_host_command, revoke_token
 from remand.domain.events.event import Event, KnownBy, Meta
 from remand.domain.events.log import TokenCreated, TokenRevoked
 from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
-from remand.testing.builders import ALICE, LATER, MUCH_LATER, NOW, actor
+from remand.testing.builders import ALICE, LATER, MUCH_LATER, NOW, a_claim, a_task, actor
 from tests.support.builders import THE_USER
 
 TEAM = Team(
@@ -89,6 +97,10 @@ def test_an_agent_may_call_what_its_socket_takes_and_upload_commits_and_have_its
         AssignTask(agent="Bob", run_id="RUN-1"),
         StartRun(task_id="T-1", agent="Bob", run_id="RUN-1"),
         CountIdleStop(task_id="T-1", handoff_id="H-1"),
+        *(AssignTask(agent=name, run_id="RUN-1") for name in ("", "laptop")),
+        StartRun(task_id="T-1", agent="", run_id="RUN-1"),
+        NoteGatesMeasured(task_id="T-1"),
+        NoteGatesMeasured(task_id="T-1", gates=("tests",)),
         Unlock(task_id="T-1", agent="Ann", reason="no"),
     ],
 )
@@ -99,6 +111,17 @@ def test_a_host_gives_no_command_but_those_of_its_own_members_runs(command: Comm
     assert found.value.code in ("not_yours", "not_authorised")
     require_host_command(host, AssignTask(agent="Ann", run_id="RUN-1"), None)
     require_host_command(host, CheckStaff(task_id="T-1"), None)
+
+
+def test_a_host_has_no_task_looked_at_that_another_holds() -> None:
+    host = caller(TokenRole.HOST, "laptop", "Ann")
+    held = {name: a_task(claim=a_claim(name)) for name in ("Ann", "Bob")}
+    require_host_command(host, CheckStaff(task_id="T-1"), held["Ann"])
+    require_host_command(host, CountIdleStop(task_id="T-1", handoff_id="H-1"), held["Ann"])
+    for command in (CheckStaff(task_id="T-1"), CountIdleStop(task_id="T-1", handoff_id="H-1")):
+        with pytest.raises(Refused) as found:
+            require_host_command(host, command, held["Bob"])
+        assert found.value.code == "not_yours"
 
 
 @pytest.mark.parametrize(
