@@ -196,3 +196,21 @@ def test_whoever_waits_is_told_once_and_gives_up_in_time() -> None:
     with pytest.raises(ServerUnavailable):
         client.retry_while_away(call, 0.0, told.append)
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "key", ["x\r\nTransfer-Encoding: chunked\r\n\r\n0", "a\nb", "a\rb", "a\0b", "a\tb", "\u00e9"]
+)
+def test_no_key_or_header_or_path_makes_another_request_of_a_call(key: str) -> None:
+    with fake_server(_answer()) as server:
+        own = _client(server)
+        with pytest.raises(CallDenied) as denied:
+            own.call({"arguments": []}, key, patience=5)
+        assert denied.value.code == "bad_value"
+        with pytest.raises(CallDenied):
+            own.request("GET", "/api/x", patience=5, headers=(("X-Name", key),))
+        with pytest.raises(CallDenied):
+            own.request("GET", f"/api/x?name={key}", patience=5)
+        with pytest.raises(UnusableServer):
+            ServerClient({"REMAND_SERVER": server.url, "REMAND_TOKEN": TOKEN + key})
+    assert server.requests == []

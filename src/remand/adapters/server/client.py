@@ -177,6 +177,10 @@ class ServerClient:
             "Connection: close",
             *(f"{name}: {value}" for name, value in headers),
         ]
+        if not all(row.isascii() and row.isprintable() for row in rows):
+            raise CallDenied(
+                "bad_value", "A key or name contains a line break or another character that no request takes."
+            )
         try:
             answered = self._exchange("\r\n".join([*rows, "", ""]).encode("ascii") + body, patience)
         except TimeoutError:
