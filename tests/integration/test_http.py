@@ -348,3 +348,26 @@ def test_it_ends_when_told_and_leaves_the_ledger_to_others(repository: Repositor
     assert repository.ok("task", "show", task)["status"] == "incoming"
     assert repository.socket() == ""
     assert repository.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/api/scheduler", b'{"method": "active", "status": "nonsense"}'),
+        ("POST", "/api/scheduler", b"[" * 100_000),
+        ("GET", "/api/commits/fetch?" + "&".join([f"known={'1' * 40}"] * 80), b""),
+        ("POST", "/api/commits", b"[" * 100_000),
+        ("POST", "/api/calls", b"[" * 100_000),
+        ("POST", "/a2a", b"[" * 100_000),
+        ("POST", "/a2a", b'{"a":' * 100_000),
+        ("POST", "/a2a", b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": ' + b"[" * 400 + b"]" * 400 + b"}"),
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_a_request_that_does_not_fit_is_no_fault_of_the_server(
+    server: RunningServer, method: str, path: str, body: bytes
+) -> None:
+    reply = server.request(method, path, body, {"content-type": "application/json", "a2a-version": "1.0"})
+
+    assert reply.status < 500, reply
+    assert b"-32603" not in reply.body, "an internal error of A2A"

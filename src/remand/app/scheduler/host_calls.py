@@ -90,6 +90,12 @@ def _broken_gates(ledger: LedgerClient, _: HostQuestion) -> HostAnswer:
     return HostAnswer(names=tuple(sorted(gates.broken)), tasks=gates.questions)
 
 
+def _status(name: str) -> Status:
+    if name not in set(Status):
+        raise Refused("bad_value", f"{name[:40]!r} is no status of a task.")
+    return Status(name)
+
+
 def _one(task: Task | None) -> HostAnswer:
     return HostAnswer(tasks=(task,) if task else ())
 
@@ -101,7 +107,7 @@ _READS: dict[HostMethod, Callable[[LedgerClient, HostQuestion], HostAnswer]] = {
     ),
     HostMethod.RUNNING: lambda ledger, _: HostAnswer(tasks=tuple(ledger.running_tasks())),
     HostMethod.ACTIVE: lambda ledger, asked: HostAnswer(
-        tasks=tuple(ledger.active_tasks(Status(asked.status)))
+        tasks=tuple(ledger.active_tasks(_status(asked.status)))
     ),
     HostMethod.BROKEN_GATES: _broken_gates,
     HostMethod.WAITING_FOR_REVIEW: lambda ledger, _: HostAnswer(count=ledger.waiting_for_review()),

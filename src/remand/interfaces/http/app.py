@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import msgspec
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
 from litestar.handlers import ASGIRouteHandler
@@ -98,6 +100,7 @@ def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         facts = request_facts(scope)
         own: Any = {**scope, endpoint.CALLER: await context.authenticator.caller(facts)}
         body = await read_body(receive, facts.headers)
+        _require_flat(body)
         sent: list[Any] = []
 
         async def give() -> Any:
@@ -110,6 +113,15 @@ def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         return HttpAnswer(sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:]))
 
     return [make_route(endpoint.CARD_PATH, "GET", card), make_route(endpoint.PATH, "POST", handle)]
+
+
+def _require_flat(body: bytes) -> None:
+    """Refuses JSON that is nested too deeply to be read. Whatever else is wrong with it, A2A says in its own way."""
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        try:
+            msgspec.json.decode(body)
+        except RecursionError:
+            raise UsageError("The body is nested too deeply.") from None
 
 
 async def _run_for_a2a(context: ServerContext, caller: Caller, words: list[str]) -> tuple[int, Any]:

@@ -102,7 +102,12 @@ def base_refresh(place: LedgerLocation) -> Callable[[], None]:
 
 def _query(scope: Scope) -> tuple[str, str, list[str]]:
     """The task, the commit, and the commits that whoever asks has, out of an address."""
-    found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=MAX_KNOWN + 2)
+    try:
+        found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=MAX_KNOWN + 2)
+    except ValueError as error:
+        raise UsageError(
+            f"The query cannot be read: {error}. It names {MAX_KNOWN} known commits at most."
+        ) from None
     known = found.get("known", [])
     commit = found.get("commit", [""])[0]
     for one in (commit, *known):
