@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,7 +23,7 @@ from cryptography.x509.oid import NameOID
 from tests.integration.fake_server import fake_server
 from tests.integration.fake_server import http as http_reply
 from tests.integration.http_client import RunningServer, run_server
-from tests.integration.machine import Machine, Repository
+from tests.integration.machine import PATIENCE, Machine, Repository
 
 TEAM = """
 [team]
@@ -371,3 +375,33 @@ def test_a_request_that_does_not_fit_is_no_fault_of_the_server(
 
     assert reply.status < 500, reply
     assert b"-32603" not in reply.body, "an internal error of A2A"
+
+
+def send_slowly(server: RunningServer, token: str, task: str) -> socket.socket:
+    """Begins an upload of a commit, and sends no more than its first byte."""
+    parts = urlsplit(server.address["url"])
+    connection = socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE)
+    head = f"POST /api/commits/upload?task={task}&commit={'a' * 40} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    connection.sendall(f"{head}Authorization: Bearer {token}\r\nContent-Length: 1000\r\n\r\nx".encode())
+    return connection
+
+
+def test_slow_uploads_of_one_keep_no_other_from_uploading(server: RunningServer, place: Repository) -> None:
+    alice, bob = (place.ok("token", "create", "--member", name)["token"] for name in ("Alice", "Bob"))
+    tasks = [add(server, title=f"Upload {name}") for name in ("Alice", "Bob")]
+    for task, name in zip(tasks, ("Alice", "Bob"), strict=True):
+        assert server.post("/api/task/claim", id=task, agent=name).status == 200
+    with ExitStack() as held:
+        slow = [held.enter_context(send_slowly(server, alice, tasks[0])) for _ in range(5)]
+        until, answered = time.monotonic() + 10, list[socket.socket]()
+        while len(answered) < 4 and time.monotonic() < until:
+            answered = select.select(slow, [], [], 0.1)[0]
+        assert len(answered) == 4, "one token has more than one place"
+        said = [connection.recv(65536) for connection in answered]
+        stranger = held.enter_context(send_slowly(server, alice, tasks[1]))
+        assert b" 403 " in stranger.recv(65536).partition(b"\r\n")[0], "the task is looked at before the body"
+        address = f"/api/commits/upload?task={tasks[1]}&commit={'b' * 40}"
+        headers = {"cookie": "", "x-csrf-token": "", "authorization": f"Bearer {bob}"}
+        reply = server.request("POST", address, b"no pack", headers)
+    assert all(b" 503 " in one.partition(b"\r\n")[0] and b"retry-after: 2" in one for one in said), said
+    assert b"under way" not in reply.body, reply

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 from urllib.parse import parse_qs
 
@@ -22,14 +22,17 @@ from remand.domain.refusals import require_task
 from remand.domain.task import Task
 from remand.interfaces.http.authentication import request_facts
 from remand.interfaces.http.calls import TRANSFERS
+from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
 from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route, read_body
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, repository, submissions
 
 UPLOAD, FETCH = "commit upload", "commit fetch"
 UPLOAD_SECONDS = 600.0
+SLOWEST_UPLOAD = 16 << 10
+"""How many bytes a second arrive of a pack at least: who sends less holds a place that others wait for."""
 MAX_UPLOADS = 4
-"""How many packs are received at a time: each is held in memory."""
+"""How many packs are received at a time: each is held in memory. Of one token, one."""
 MAX_KNOWN = 50
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -50,7 +53,7 @@ _decode_offer = msgspec.json.Decoder(OfferedCommit).decode
 
 def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
     """The routes by which commits come and go."""
-    room = asyncio.Semaphore(MAX_UPLOADS)
+    senders: set[str] = set()
 
     async def offer(scope: Scope, receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
@@ -71,8 +74,9 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         headers, caller = facts.headers, await context.authenticator.caller(facts)
         require_call(caller, UPLOAD)
         name, commit, _ = _query(scope)
-        async with room:
-            pack = await read_body(receive, headers, submissions.MAX_PACK, UPLOAD_SECONDS)
+        await context.runner.in_thread(lambda opened: _own_task(opened, caller, "task", name), is_long=False)
+        with _place(senders, caller):
+            pack = await read_body(receive, headers, submissions.MAX_PACK, UPLOAD_SECONDS, SLOWEST_UPLOAD)
             await context.runner.in_thread(
                 lambda opened: _receive(opened, caller, name, commit, pack), is_long=True, group=TRANSFERS
             )
@@ -92,6 +96,20 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         make_route("/api/commits/upload", "POST", upload),
         make_route("/api/commits/fetch", "GET", fetch),
     ]
+
+
+@contextmanager
+def _place(senders: set[str], caller: Caller) -> Iterator[None]:
+    """A place among the packs that are received. Raises `HttpProblem` when there is none for the caller."""
+    name = caller.token_id or caller.member
+    if name in senders or len(senders) >= MAX_UPLOADS:
+        whose = "Another upload of yours is" if name in senders else "Too many uploads are"
+        raise HttpProblem(UNAVAILABLE, "unavailable", f"{whose} under way.", {"retry-after": "2"})
+    senders.add(name)
+    try:
+        yield
+    finally:
+        senders.discard(name)
 
 
 def base_refresh(place: LedgerLocation) -> Callable[[], None]:

@@ -38,6 +38,8 @@ MAX_BODY = 4 << 20
 """How many bytes a request may have: as many as a value of the command line."""
 BODY_SECONDS = 30.0
 """How long a request may take to arrive."""
+FIRST_SECONDS = 10.0
+"""How long a body that has to arrive at some speed may take to begin."""
 JSON_TYPE = "application/json"
 NOT_MODIFIED = 304
 
@@ -164,16 +166,24 @@ def call_route(context: ServerContext) -> ASGIRouteHandler:
 
 
 async def read_body(
-    receive: Receive, headers: Mapping[str, str], limit: int = MAX_BODY, seconds: float = BODY_SECONDS
+    receive: Receive,
+    headers: Mapping[str, str],
+    limit: int = MAX_BODY,
+    seconds: float = BODY_SECONDS,
+    slowest: int = 0,
 ) -> bytes:
-    """The body of a request. Raises `HttpProblem` when it is too large, takes too long, or its sender is gone."""
+    """The body of a request. Raises `HttpProblem` when it is too large, takes too long, or its sender is gone.
+
+    `slowest` is how many bytes a second arrive of it at least, after `FIRST_SECONDS`.
+    """
     too_large = HttpProblem(413, "too_large", f"A request may have {limit} bytes.")
     length = headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
         raise too_large
     parts, size = [], 0
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(min(seconds, FIRST_SECONDS) if slowest else seconds) as until:
+            begun = asyncio.get_running_loop().time()
             while True:
                 message: Any = await receive()
                 if message["type"] == "http.disconnect":
@@ -183,10 +193,14 @@ async def read_body(
                 if size > limit:
                     raise too_large
                 parts.append(part)
+                if slowest:
+                    until.reschedule(begun + min(seconds, FIRST_SECONDS + size / slowest))
                 if not message.get("more_body"):
                     return b"".join(parts)
     except TimeoutError:
-        raise HttpProblem(408, "too_slow", f"The body did not arrive within {seconds:.0f} s.") from None
+        raise HttpProblem(
+            408, "too_slow", f"The body did not arrive within {seconds:.0f} s, or too slowly."
+        ) from None
 
 
 async def send_answer(send: Send, answer: HttpAnswer) -> None:
