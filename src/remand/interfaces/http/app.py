@@ -74,7 +74,7 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         return HttpAnswer(200, b'{"status": "ready"}')
 
     async def figures(_scope: Scope, _receive: Receive) -> HttpAnswer:
-        text = context.metrics.text(context.runner.running)
+        text = context.metrics.text(context.runner.call_count)
         return HttpAnswer(200, text.encode(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return [

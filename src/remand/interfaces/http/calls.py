@@ -6,7 +6,6 @@ import asyncio
 import io
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from types import SimpleNamespace
@@ -21,14 +20,18 @@ from remand.interfaces.cli.context import CallOrigin, CallWarnings
 from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
 from remand.interfaces.http import commands
 from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
+from remand.interfaces.http.queues import CallQueue, QueueLimits, presence
 from remand.wiring.open_ledger import OpenLedger
 
-MAX_WAITING = 1000
-"""How many calls wait for a thread at most; more are turned away at once."""
 SHORT_SECONDS, LONG_SECONDS = 60.0, 7200.0
 """After how long a request is told that its answer takes too long. The command goes on; its key tells what came of it."""
 LONG_THREADS = 8
 """How many calls of each group run at a time."""
+MEMBER_LONG_CALLS = 4
+"""How many calls of each group a member may have under way: others find threads, too."""
+READ_THREADS = 2
+SHORT_CALLS, READS = "short-call", "read"
+"""Groups of short calls. What the server itself reads, such as who may call, waits for no call."""
 LONG_CALLS, CLAIMS, WAITS, TRANSFERS = "long-call", "claim", "wait", "transfer"
 """Groups of long calls, each with threads of its own. Done claims wait for workers, and workers for commits from here:
 in one group they would wait for each other for ever."""
@@ -69,16 +72,21 @@ class CallRunner:
         """`before` is called before each call, in its thread: what is decided by is brought up to date."""
         self._ledger = ledger
         self._before = before
-        self._short = ThreadPoolExecutor(ledger.threads, "short-call")
-        self._long = {
-            group: ThreadPoolExecutor(LONG_THREADS, group) for group in (LONG_CALLS, CLAIMS, WAITS, TRANSFERS)
+        long = QueueLimits(threads=LONG_THREADS, seconds=LONG_SECONDS, each=MEMBER_LONG_CALLS)
+        limits = dict.fromkeys((LONG_CALLS, CLAIMS, WAITS, TRANSFERS), long) | {
+            SHORT_CALLS: QueueLimits(threads=ledger.threads, seconds=SHORT_SECONDS),
+            READS: QueueLimits(threads=READ_THREADS, seconds=SHORT_SECONDS),
         }
-        self.running = 0
-        """How many calls run or wait."""
+        self._queues = {group: CallQueue(group, one) for group, one in limits.items()}
         self._warnings: CallWarnings | None = None
         self._is_closed = threading.Event()
         self._housekeeping = threading.Thread(target=self._keep_house, name="housekeeping", daemon=True)
         self._housekeeping.start()
+
+    @property
+    def call_count(self) -> int:
+        """How many calls run or wait."""
+        return sum(queue.running for queue in self._queues.values())
 
     def _keep_house(self) -> None:
         """Does what follows the calls of the command line: here it follows many at once, and keeps nobody waiting."""
@@ -95,8 +103,8 @@ class CallRunner:
         """Waits for the calls that run; those that wait for a thread are not begun."""
         self._is_closed.set()
         self._housekeeping.join()
-        for pool in (self._short, *self._long.values()):
-            pool.shutdown(wait=True, cancel_futures=True)
+        for queue in self._queues.values():
+            queue.close()
         self._ledger.close()
 
     async def answer(
@@ -110,7 +118,7 @@ class CallRunner:
         def run(opened: OpenLedger) -> tuple[int, Any]:
             return main.answer(call, values, self._origin(opened, caller, {}, text))
 
-        return await self.in_thread(run, is_long=command.is_long, group=_group(command.name))
+        return await self.in_thread(run, is_long=command.is_long, group=_group(command.name), caller=caller)
 
     async def run(
         self, arguments: list[str], settings: Mapping[str, str], given: str, caller: Caller, key: str
@@ -131,31 +139,48 @@ class CallRunner:
             code = main.run(words, origin)
             return CallResult(code, _text(origin.stdout), _text(origin.stderr))
 
-        return await self.in_thread(run, is_long=call.command in commands.LONG, group=_group(call.command))
+        is_long, group = call.command in commands.LONG, _group(call.command)
+        return await self.in_thread(run, is_long=is_long, group=group, caller=caller)
 
     async def look(self, read: Callable[[OpenLedger], Answer]) -> Answer:
         """What is read of the ledger, in a thread."""
-        return await self.in_thread(read, is_long=False)
+        return await self._in_queue(read, READS, is_long=False)
 
     async def require_ready(self) -> None:
         """Raises what keeps the ledger from being read now."""
         await self.look(_look)
 
     async def in_thread(
-        self, run: Callable[[OpenLedger], Answer], *, is_long: bool, group: str = LONG_CALLS
+        self,
+        run: Callable[[OpenLedger], Answer],
+        *,
+        is_long: bool,
+        group: str = LONG_CALLS,
+        caller: Caller | None = None,
     ) -> Answer:
-        """Runs something on the ledger in a thread, a long one in one of its group. Raises `HttpProblem` when too much waits, or it takes too long."""
-        if self.running >= MAX_WAITING:
-            raise HttpProblem(UNAVAILABLE, "unavailable", "Too many requests wait.", {"retry-after": "1"})
-        pool, seconds = (self._long[group], LONG_SECONDS) if is_long else (self._short, SHORT_SECONDS)
-        self.running += 1
-        future = asyncio.get_running_loop().run_in_executor(pool, self._run, run, is_long)
-        future.add_done_callback(self._note_end)
+        """Runs something on the ledger in a thread, a long one in one of its group.
+
+        Raises `HttpProblem` when too much waits, of all or of the caller, or it takes too long.
+        """
+        return await self._in_queue(run, group if is_long else SHORT_CALLS, is_long=is_long, caller=caller)
+
+    async def _in_queue(
+        self, run: Callable[[OpenLedger], Answer], group: str, *, is_long: bool, caller: Caller | None = None
+    ) -> Answer:
+        queue = self._queues[group]
+        job, future = queue.submit(lambda: self._run(run, is_long), caller)
+        client = presence.get()
+        if client is not None and caller is not None:
+            client.add(job)
         try:
-            return await asyncio.wait_for(asyncio.shield(future), seconds)
+            return await asyncio.wait_for(asyncio.shield(future), queue.limits.seconds)
         except TimeoutError:
             detail = "The answer takes too long. Repeat the request with the same Idempotency-Key to learn what came of it."
             raise HttpProblem(UNAVAILABLE, "too_slow", detail, {"retry-after": "5"}) from None
+        except asyncio.CancelledError:
+            if not job.cancelled():
+                raise
+            raise HttpProblem(UNAVAILABLE, "unavailable", "The command was not begun.") from None
 
     def _origin(
         self, opened: OpenLedger, caller: Caller, settings: Mapping[str, str], given: str
@@ -176,11 +201,6 @@ class CallRunner:
             branch=settings.get("branch", ""),
             warnings=self._warnings,
         )
-
-    def _note_end(self, future: asyncio.Future[Any]) -> None:
-        self.running -= 1
-        if not future.cancelled():
-            future.exception()  # whoever waited for it may be gone
 
     def _run(self, run: Callable[[OpenLedger], Answer], is_long: bool) -> Answer:
         self._before()

@@ -65,7 +65,7 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
             raise UsageError(f"The body does not fit: {error}.") from None
         _require_id(offered.commit)
         answered = await context.runner.in_thread(
-            lambda opened: _offer(opened, caller, offered), is_long=True, group=TRANSFERS
+            lambda opened: _offer(opened, caller, offered), is_long=True, group=TRANSFERS, caller=caller
         )
         return HttpAnswer(200, msgspec.json.encode(answered))
 
@@ -74,11 +74,16 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         headers, caller = facts.headers, await context.authenticator.caller(facts)
         require_call(caller, UPLOAD)
         name, commit, _ = _query(scope)
-        await context.runner.in_thread(lambda opened: _own_task(opened, caller, "task", name), is_long=False)
+        await context.runner.in_thread(
+            lambda opened: _own_task(opened, caller, "task", name), is_long=False, caller=caller
+        )
         with _place(senders, caller):
             pack = await read_body(receive, headers, submissions.MAX_PACK, UPLOAD_SECONDS, SLOWEST_UPLOAD)
             await context.runner.in_thread(
-                lambda opened: _receive(opened, caller, name, commit, pack), is_long=True, group=TRANSFERS
+                lambda opened: _receive(opened, caller, name, commit, pack),
+                is_long=True,
+                group=TRANSFERS,
+                caller=caller,
             )
         return HttpAnswer(200, b'{"is_there": true}')
 
@@ -87,7 +92,10 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         require_call(caller, FETCH)
         _, commit, known = _query(scope)
         pack = await context.runner.in_thread(
-            lambda opened: submissions.pack_commit(opened.place, commit, known), is_long=True, group=TRANSFERS
+            lambda opened: submissions.pack_commit(opened.place, commit, known),
+            is_long=True,
+            group=TRANSFERS,
+            caller=caller,
         )
         return HttpAnswer(200, pack, media_type="application/octet-stream")
 

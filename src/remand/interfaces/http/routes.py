@@ -18,7 +18,7 @@ from remand.domain.access.tokens import require_call
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.output import as_json
-from remand.interfaces.http.authentication import IS_KNOWN, Authenticator, request_facts
+from remand.interfaces.http.authentication import IS_KNOWN, SAFE_METHODS, Authenticator, request_facts
 from remand.interfaces.http.calls import CallRunner
 from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands
 from remand.interfaces.http.metrics import Metrics
@@ -33,6 +33,7 @@ from remand.interfaces.http.problems import (
     problem_of_answer,
     refusal_document,
 )
+from remand.interfaces.http.queues import ClientPresence, presence
 
 MAX_BODY = 4 << 20
 """How many bytes a request may have: as many as a value of the command line."""
@@ -79,11 +80,16 @@ def make_route(path: str, method: str, handle: Handle) -> ASGIRouteHandler:
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         IS_KNOWN.set(False)
+        client = ClientPresence(receive, has_body=method not in SAFE_METHODS)
+        presence.set(client)
+        watch = asyncio.create_task(client.watch())
         try:
             _require_method(scope, method)
-            answer = await handle(scope, receive)
+            answer = await handle(scope, client.receive)
         except (HttpProblem, Refused, RemandError) as error:
             answer = answer_of_error(error)
+        finally:
+            watch.cancel()
         await send_answer(send, answer)
 
     return asgi(path)(serve)

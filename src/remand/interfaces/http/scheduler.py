@@ -31,7 +31,7 @@ def scheduler_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UsageError(f"The body does not fit: {error}.") from None
         answered = await context.runner.in_thread(
-            lambda opened: _answer(opened, caller, question), is_long=False
+            lambda opened: _answer(opened, caller, question), is_long=False, caller=caller
         )
         return HttpAnswer(200, msgspec.json.encode(answered))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
+from time import monotonic
 from typing import Any
 
 from remand.app.errors import EnvironmentFault
@@ -36,6 +37,8 @@ from remand.ledger.order import order_key
 from remand.ledger.signatures import Doubt
 from remand.wiring.ledger import open_log_copy
 
+MAX_SERVER_WAIT = 600.0
+"""How many seconds a server waits for gates at most."""
 VERDICT_EVENTS = (work.GatePassed, work.GateRejected, work.GateHeld, work.GateErrored)
 EVENTS = (*VERDICT_EVENTS, work.GateAlerted, work.FindingAccepted, work.FindingRefused, work.GateOverridden)
 
@@ -251,7 +254,7 @@ def _wait(context: Context) -> Result:
     if not name:
         return _wait_for_all(context)
     task = find_task(context, name)[0]
-    if not context.gates.wait_for_runs(task.id, context.arguments.timeout):
+    if not context.gates.wait_for_runs(task.id, wait_seconds(context)):
         raise EnvironmentFault(
             f"The gates of {task.id} are still running. Wait again with `remand gate wait {task.id}`."
         )
@@ -268,11 +271,18 @@ def _wait(context: Context) -> Result:
     return Result(data, text, 0 if verdict.allows_submission else 1)
 
 
+def wait_seconds(context: Context) -> float:
+    """How long to wait; a server has an end to it, and whoever calls waits again."""
+    given: float = context.arguments.timeout
+    return given if context.origin.caller is None else min(MAX_SERVER_WAIT, given)  # also what is no number
+
+
 def _wait_for_all(context: Context) -> Result:
     """Waits for the gates of every task that is held."""
     with context.opened_ledger.store.read() as view:
         held = [task.id for task in view.tasks.every() if task.claim is not None]
-    going = [name for name in held if not context.gates.wait_for_runs(name, context.arguments.timeout)]
+    until = monotonic() + wait_seconds(context)
+    going = [name for name in held if not context.gates.wait_for_runs(name, max(0.0, until - monotonic()))]
     if going:
         raise EnvironmentFault(
             f"The gates of {', '.join(going)} are still running. Wait again with `remand gate wait`."
