@@ -8,6 +8,7 @@ from typing import Union
 
 import msgspec
 
+from remand.app.errors import UsageError
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.domain import commands as c
 from remand.domain.access.tokens import Caller, TokenRole, require_held_task, require_started_member
@@ -92,7 +93,7 @@ def _broken_gates(ledger: LedgerClient, _: HostQuestion) -> HostAnswer:
 
 def _status(name: str) -> Status:
     if name not in set(Status):
-        raise Refused("bad_value", f"{name[:40]!r} is no status of a task.")
+        raise UsageError(f"{name[:40]!r} is no status of a task.")
     return Status(name)
 
 
