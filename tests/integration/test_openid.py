@@ -83,7 +83,7 @@ def test_an_address_that_is_not_verified_is_none(server: OpenIdServer, verified:
         {"sub": None},
         {"sub": ""},
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_an_id_token_that_is_not_for_this_log_in_logs_nobody_in(
     server: OpenIdServer, changes: dict[str, Any]

@@ -279,7 +279,9 @@ class Gates:
             return claimed
         claimed = self._queued_claims.claim(request, ask, queued_claims.CLAIM_SECONDS)
         if claimed is None:
-            raise EnvironmentFault("The gates are still running. Wait for them with `remand gate wait`.")
+            raise EnvironmentFault(
+                "The gates are still running. Wait for them with `remand gate wait`, or call the MCP tool `submit` again."
+            )
         return claimed
 
     def claim_known(self, request: Request, ask: Callable[[Request], Answer]) -> ClaimOutcome | None:

@@ -112,7 +112,10 @@ class QueuedClaims:
     def _describe_end(self, task_id: str) -> str:
         """Why nobody waits any more for a gate run that recorded nothing."""
         if self._queue.state(task_id) in (JobState.WAITING, JobState.RUNNING):
-            return f"A later done claim of {task_id} stands for this one. Wait for its verdict with `remand gate wait {task_id}`."
+            return (
+                f"A later done claim of {task_id} stands for this one. Wait for its verdict with "
+                f"`remand gate wait {task_id}`, or the MCP tool `submit`."
+            )
         return f"The gate run of {task_id} ended without a verdict; its worker's output says why. Submit the task again."
 
     def wait(self, name: str, task_id: str, seconds: float) -> bool:
@@ -134,7 +137,7 @@ class QueuedClaims:
         if waiting is not None:
             raise EnvironmentFault(
                 f"The gates of {task_id} wait for a worker, and none is there that can run them. Start one with "
-                f"`remand worker{worker_options(waiting.labels)}`; `remand gate wait {task_id}` then waits for the verdict."
+                f"`remand worker{worker_options(waiting.labels)}`; `remand gate wait {task_id}`, or the MCP tool `submit`, then waits for the verdict."
             )
 
     def _sign(self, request: Request) -> str:

@@ -145,8 +145,8 @@ def require_release(tasks: Sequence[Task], facts: MergeFacts) -> Task:
         why = f" A verdict on it is in the log, but {facts.doubts[0]}." if facts.doubts else ""
         raise Refused(
             "not_measured",
-            f"No verdict that a key trusted by {facts.base} signed is on {name}.{why} Submit this commit with"
-            " `remand task submit`, then `remand log publish --task ID` and push the branch.",
+            f"No verdict that a key trusted by {facts.base} signed is on {name}.{why} Submit this commit"
+            " (`remand task submit`, or the MCP tool `submit`), then `remand log publish --task ID` and push the branch.",
         )
     released = [task for task in tasks if task.gates.is_released]
     if not released:
