@@ -23,6 +23,7 @@ from remand.app.errors import EnvironmentFault
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import run
 from remand.wiring.ledger import open_ledger
+from tests.support.http_way import HttpWay
 from tests.support.log_check import log_faults
 
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
@@ -68,6 +69,9 @@ class Machine:
         for made in (self.home, self.state, self.runtime):
             made.mkdir(mode=0o700)
         self.environment = _environment(self.home, self.state, self.runtime)
+        self.is_http = False
+        """True when calls that a server takes are made over HTTP."""
+        self._servers: dict[Path, HttpWay] = {}
         self._processes: list[subprocess.Popen[str]] = []
 
     def repository(self, name: str = "repo", config: str | None = NO_GATES) -> Repository:
@@ -156,8 +160,20 @@ class Machine:
         assert process.returncode == 0, f"{name} → {process.returncode}\n{out[-2000:]}\n{err[-4000:]}"
         return out
 
+    def over_http(self, path: Path, arguments: tuple[str, ...]) -> Said | None:
+        """A call over HTTP to a server of that repository inside this process; None when no route takes it."""
+        if path not in self._servers:
+            try:
+                self._servers[path] = HttpWay(str(path))
+            except EnvironmentFault:
+                return None
+        answered = self._servers[path].call(arguments)
+        return None if answered is None else Said(*answered)
+
     def close(self) -> None:
         """Ends what is still running and takes everything away."""
+        for server in self._servers.values():
+            server.close()
         for process in self._processes:
             end(process)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -258,7 +274,8 @@ class Repository:
     def people(self, *arguments: str, **options: Any) -> Said:
         """Calls the command line here as people do."""
         if self.machine.is_near and not options and not self.socket():
-            return near_call(self.path, arguments) or self.machine.remand(self.path, *arguments)
+            answered = self.machine.over_http(self.path, arguments) if self.machine.is_http else None
+            return answered or near_call(self.path, arguments) or self.machine.remand(self.path, *arguments)
         return self.machine.remand(self.path, *arguments, **options)
 
     def ok(self, *arguments: str, **options: Any) -> Any:

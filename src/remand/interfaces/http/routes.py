@@ -92,7 +92,7 @@ def make_route(path: str, method: str, handle: Handle) -> ASGIRouteHandler:
             watch.cancel()
         await send_answer(send, answer)
 
-    return asgi(path)(serve)
+    return asgi(path, copy_scope=False)(serve)
 
 
 def _require_method(scope: Scope, method: str) -> None:
