@@ -31,7 +31,7 @@ from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import run
 from remand.wiring.ledger import open_ledger
 from tests.integration.http_client import run_server
-from tests.integration.machine import Machine, Repository
+from tests.integration.machine import Machine, Repository, wait_for
 from tests.support.rejection_records import a_rejection
 
 HOME = "http://team.example"
@@ -287,4 +287,5 @@ def test_a_real_server_has_the_card_for_all_and_the_endpoint_for_who_is_known(ma
         created = repository.ok("task", "show", task.id)["history"][0]
         assert (created["actor"], created["asserted"]) == ("owner", False)
         repository.ok("token", "revoke", made["token_id"])
-        assert server.post("/a2a", headers=bearer).status == 401
+        # The server looks for what others have revoked twice a second.
+        wait_for(lambda: server.post("/a2a", headers=bearer).status == 401, "the revocation")

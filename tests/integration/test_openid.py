@@ -68,22 +68,24 @@ def test_an_address_that_is_not_verified_is_none(server: OpenIdServer, verified:
     assert log_in(server).email == ""
 
 
+WRONG_CLAIMS = [
+    {"iss": "https://elsewhere.example"},
+    {"aud": "another client"},
+    {"aud": [CLIENT_ID, "another client"]},
+    {"aud": [CLIENT_ID, "another client"], "azp": "another client"},
+    {"nonce": "another log-in's"},
+    {"nonce": None},
+    {"exp": int(time.time()) - 3600},
+    {"exp": None},
+    {"iat": int(time.time()) + 3600},
+    {"sub": None},
+    {"sub": ""},
+]
+"""What an ID token for somebody or something else says."""
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"iss": "https://elsewhere.example"},
-        {"aud": "another client"},
-        {"aud": [CLIENT_ID, "another client"]},
-        {"aud": [CLIENT_ID, "another client"], "azp": "another client"},
-        {"nonce": "another log-in's"},
-        {"nonce": None},
-        {"exp": int(time.time()) - 3600},
-        {"exp": None},
-        {"iat": int(time.time()) + 3600},
-        {"sub": None},
-        {"sub": ""},
-    ],
-    ids=" ".join,
+    "changes", WRONG_CLAIMS, ids=[f"{number} {' '.join(one)}" for number, one in enumerate(WRONG_CLAIMS)]
 )
 def test_an_id_token_that_is_not_for_this_log_in_logs_nobody_in(
     server: OpenIdServer, changes: dict[str, Any]
