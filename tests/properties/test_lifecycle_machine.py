@@ -27,6 +27,7 @@ from remand.domain.decisions.findings import apply_settlements
 from remand.domain.decisions.notices import MAX_STALLED
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, TaskEvent
+from remand.domain.events.log import LedgerMoved, MoveBegun
 from remand.domain.events.reviews import Finding, LockoutCleared, ReviewApproved
 from remand.domain.events.tasks import (
     EdgeCreated,
@@ -750,6 +751,11 @@ def tables(tx: Transaction) -> tuple[object, ...]:
     )
 
 
+def goes_on_here(event: Event) -> bool:
+    """False for events by which the user has the log go on in another ledger: nothing is accepted here any more."""
+    return not isinstance(event, MoveBegun | LedgerMoved)
+
+
 class MergingLifecycle(Lifecycle):
     """The same with others, who write about the same tasks without asking."""
 
@@ -762,7 +768,7 @@ class MergingLifecycle(Lifecycle):
         self.others.append(Session("20261115-080000-bbbbbbbb"))
         self.forger = Session("20261115-080000-cccccccc", self.world.clock, keys=None)
 
-    @rule(who=st.integers(0, 1), task=tasks, other=tasks, event=native_events())
+    @rule(who=st.integers(0, 1), task=tasks, other=tasks, event=native_events().filter(goes_on_here))
     def others_write(self, who: int, task: str, other: str, event: Event) -> None:
         session = self.others[who]
         session.write(about(event, task, other))

@@ -173,7 +173,7 @@ RULES: dict[type[c.Command], CommandRule] = {
         "locked_out nothing_to_review own_work", REVIEWERS, needs=(FactKind.NEW_HANDOFF, FactKind.MEMBER),
         names=("reviewer",)),
     c.ApproveReview: CommandRule(reviews.approve_review, "review.approve",
-        "control_changed head_moved locked_out nothing_to_review out_of_scope own_work rejected_before "
+        "control_changed head_moved locked_out not_measured nothing_to_review out_of_scope own_work rejected_before "
         "stale_review too_late unconfirmed_no unknown_commit vacuous_approval", REVIEWERS,
         needs=(FactKind.OBJECTIONS,)),
     c.RejectReview: CommandRule(reviews.reject_review,

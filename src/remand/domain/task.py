@@ -209,6 +209,8 @@ class Submission(Record, kw_only=True):
     """The commit the base was at when the task was claimed."""
     is_asserted: bool = False
     """Only the agent's own word says whose it is."""
+    is_refuted: bool = False
+    """A later verdict on the same code did not release it."""
 
 
 class LockoutCause(Record, kw_only=True):

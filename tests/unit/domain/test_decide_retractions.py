@@ -9,10 +9,44 @@ from remand.domain import commands as c
 from remand.domain.access.team import Role
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
-from remand.domain.events.reviews import LockoutCleared, ReviewRetracted
+from remand.domain.events.reviews import LockoutCleared, ReviewApproved, ReviewRetracted
+from remand.domain.events.tasks import TaskReleased
+from remand.domain.events.work import GateRejected
 from remand.domain.task import Review, Status, Task, update_task
-from remand.testing.builders import H2, H3, T1, T2, a_lockout, a_submission, a_task, actor
-from tests.support.builders import LEAD, THE_USER, V1, V2, V3, a_round, decide_events, refusal_code
+from remand.testing.builders import (
+    H2,
+    H3,
+    SHA,
+    T1,
+    T2,
+    TREE,
+    Session,
+    a_lockout,
+    a_submission,
+    a_task,
+    actor,
+    task_added,
+    task_claimed,
+)
+from tests.support.builders import (
+    LEAD,
+    OTHER_SHA,
+    THE_USER,
+    V1,
+    V2,
+    V3,
+    a_result,
+    a_round,
+    a_verdict,
+    decide_events,
+    gate_passed,
+    gate_passed_and_submitted,
+    refusal_code,
+    review_rejected,
+    review_retracted,
+    task_after,
+)
+from tests.support.log_check import log_faults
 
 TESS = actor("Tess", Role.TESTER)
 RETRACT = c.RetractReview(task_id=T1, reason="It was right")
@@ -172,3 +206,44 @@ def test_a_retraction_ends_no_lockout_that_somebody_set_by_word_because_another_
     task = update_task(SENT_BACK, lockouts=(by_word, others))
 
     assert [event.name for event in decide_events(task, RETRACT, LEAD)] == ["review.retract"]
+
+
+OF_BOB: dict[str, Any] = {"task_id": T1, "handoff_id": H2, "agent": "Bob"}
+GIVEN_BACK = TaskReleased(**OF_BOB)
+FAILED = GateRejected(**OF_BOB, verdict=a_verdict(a_result()), number=1)
+OTHER_FAILED = GateRejected(**OF_BOB, verdict=a_verdict(a_result(), commit=OTHER_SHA, tree="other"), number=1)
+PASSED = gate_passed("Bob", H2)
+MEASURED_SINCE: dict[str, tuple[tuple[Event, ...], bool]] = {
+    "nothing": ((GIVEN_BACK,), True),
+    "other code, which failed": ((OTHER_FAILED, GIVEN_BACK), True),
+    "the same code, which failed": ((FAILED, GIVEN_BACK), False),
+    "the same code and then other code": ((FAILED, OTHER_FAILED, GIVEN_BACK), False),
+    "the same code, which failed and then passed": ((FAILED, PASSED, GIVEN_BACK), True),
+}
+"""What another agent had measured before a rejection was retracted, and whether the work can be approved then."""
+
+
+@pytest.mark.parametrize("measured", MEASURED_SINCE)
+def test_work_that_comes_under_review_again_is_approved_only_while_its_last_verdict_released_it(
+    measured: str,
+) -> None:
+    since, is_released = MEASURED_SINCE[measured]
+    submitted = (task_added(), task_claimed(), *gate_passed_and_submitted())
+    events = (
+        *submitted,
+        review_rejected(),
+        task_claimed("Bob", H2, epoch=2),
+        *since,
+        review_retracted(),
+    )
+    task, log = task_after(*events), Session()
+    for event in (*events, ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)):
+        log.write(event)
+    approve = c.ApproveReview(task_id=T1, commit="HEAD")
+
+    assert task.status == Status.PROVISIONAL
+    assert bool(log_faults(log.lines)) is not is_released, "the checker of logs says the same"
+    if is_released:
+        assert [event.name for event in decide_events(task, approve, LEAD, commit=SHA)] == ["review.approve"]
+    else:
+        assert refusal_code(task, approve, LEAD, commit=SHA) == "not_measured"

@@ -125,9 +125,11 @@ def _alert_options(task: Task, agents: list[Actor]) -> tuple[EscalationOption, .
 
 
 def _find_merged_submission(task: Task) -> Submission | None:
-    """The work that was submitted, when it was merged past the rules and no rejection of it stands."""
+    """The work that was submitted, when it was merged past the rules and no rejection or failed verdict on it stands."""
     work, escalation = task.submission, task.open_escalation
     if work is None or escalation is None or escalation.kind != "bypassed" or is_still_rejected(task):
+        return None
+    if work.is_refuted:
         return None
     return (
         work

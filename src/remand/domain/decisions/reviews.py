@@ -52,6 +52,7 @@ def approve_review(task: Task, command: c.ApproveReview, context: c.CommandConte
     _require_whole_scope(context)
     _require_unmoved_branch(task, submission, context)
     _require_control_settled(task, context)
+    _require_standing_verdict(task, submission)
     if is_still_rejected(task):
         raise Refused(
             "rejected_before",
@@ -69,6 +70,16 @@ def approve_review(task: Task, command: c.ApproveReview, context: c.CommandConte
             source=command.source,
         ),
     )
+
+
+def _require_standing_verdict(task: Task, submission: Submission) -> None:
+    """Refuses to approve code that was measured again since it was submitted, and was not released by that."""
+    if submission.is_refuted:
+        raise Refused(
+            "not_measured",
+            f"The gates did not pass when the code of {submission.commit[:12]} was measured again, so it cannot be approved."
+            f" Reject it, or have the user put it back into the queue (`remand escalate {task.id}`).",
+        )
 
 
 def _require_control_settled(task: Task, context: c.CommandContext) -> None:

@@ -12,7 +12,16 @@ from remand.domain.forge import AbandonedAction, ForgeAction, PlannedAction, Tas
 from remand.domain.gate.state import GateState, outages_after_verdict, update_gates, without_gates
 from remand.domain.gate.verdict import PASSING, Verdict
 from remand.domain.run import Run, add_run_cost
-from remand.domain.task import Claim, Status, Task, advance_task, bound_lease, record_conflict, update_task
+from remand.domain.task import (
+    Claim,
+    Status,
+    Submission,
+    Task,
+    advance_task,
+    bound_lease,
+    record_conflict,
+    update_task,
+)
 
 GateVerdictEvent = (
     work_events.GatePassed | work_events.GateRejected | work_events.GateHeld | work_events.GateErrored
@@ -22,7 +31,8 @@ GateVerdictEvent = (
 def apply_gate_passed(task: Task, event: work_events.GatePassed) -> Task:
     is_released = event.verdict.allows_submission or event.is_observed
     gates = _state_after_verdict(task, event, is_released=is_released, alert=None)
-    return advance_task(task, event, claim=_without_idle_stops(task), gates=gates)
+    work = _submission_after_verdict(task, gates)
+    return advance_task(task, event, claim=_without_idle_stops(task), gates=gates, submission=work)
 
 
 def apply_gate_rejected(task: Task, event: work_events.GateRejected) -> Task:
@@ -35,7 +45,8 @@ def apply_gate_rejected(task: Task, event: work_events.GateRejected) -> Task:
         failing=event.verdict.failing_count,
         excess=event.verdict.excess,
     )
-    return advance_task(task, event, claim=_without_idle_stops(task), gates=gates)
+    work = _submission_after_verdict(task, gates)
+    return advance_task(task, event, claim=_without_idle_stops(task), gates=gates, submission=work)
 
 
 def apply_gate_held(task: Task, event: work_events.GateHeld) -> Task:
@@ -44,17 +55,21 @@ def apply_gate_held(task: Task, event: work_events.GateHeld) -> Task:
     gates = _state_after_verdict(
         task, event, branch=event.branch, is_branch_given=event.is_branch_given, pr=event.pr
     )
-    return advance_task(task, event, claim=claim, gates=gates)
+    return advance_task(
+        task, event, claim=claim, gates=gates, submission=_submission_after_verdict(task, gates)
+    )
 
 
 def apply_gate_errored(task: Task, event: work_events.GateErrored) -> Task:
+    gates = _state_after_verdict(task, event)
     return advance_task(
         task,
         event,
         claim=None,
         waiting_for="",
         queue=Status.NEEDS_CONTINUATION,
-        gates=_state_after_verdict(task, event),
+        gates=gates,
+        submission=_submission_after_verdict(task, gates),
     )
 
 
@@ -92,9 +107,8 @@ def apply_finding_refused(task: Task, event: work_events.FindingRefused) -> Task
         *(pair for pair in gates.decisions.refused if pair[0] != event.finding),
         (event.finding, event.reason),
     )
-    return update_task(
-        task, gates=update_gates(gates, accepted=left, refused=refused, is_released=is_released)
-    )
+    after = update_gates(gates, accepted=left, refused=refused, is_released=is_released)
+    return update_task(task, gates=after, submission=_submission_after_verdict(task, after))
 
 
 def apply_gate_overridden(task: Task, event: work_events.GateOverridden) -> Task:
@@ -148,6 +162,17 @@ def _state_after_verdict(
         ),
         **changes,
     )
+
+
+def _submission_after_verdict(task: Task, gates: GateState) -> Submission | None:
+    """The submitted work, with what the last verdict says of it when that is on the same code.
+
+    Work that was sent back may come under review again, after others have measured the same code.
+    """
+    work = task.submission
+    if work is None or (gates.tree or gates.commit) != (work.tree or work.commit):
+        return work
+    return replace(work, is_refuted=not gates.is_released)
 
 
 def _finding_places(verdict: Verdict) -> tuple[tuple[str, str], ...]:
