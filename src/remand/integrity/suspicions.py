@@ -77,6 +77,9 @@ KINDS: dict[str, SuspicionKind] = {
         "make the test of the base pass, or leave it to a reviewer to accept"),
     "expectation_changed": SuspicionKind("a test of the base fails on the new code, and now expects something else",
         "say in the change why the old expectation was wrong", Weight.NOTE),
+    "expectation_fits_fault": SuspicionKind(
+        "a test that failed on the base still fails as the base has it, and was rewritten until it passed",
+        "make the test of the base pass, or leave it to a reviewer to accept"),
     "new_tests_prove_nothing": SuspicionKind("the new tests pass on the old code, too",
         "write one that fails without the change"),
     # checks that say less

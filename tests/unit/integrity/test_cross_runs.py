@@ -2,9 +2,10 @@
 
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import CollectedTests, Comparison, FileDiff
-from remand.integrity.examination import examine, judge_base_tests, judge_new_tests, plan_cross_checks
+from remand.integrity.cross_runs import TestRuns, judge_base_tests, judge_new_tests, plan_cross_checks
+from remand.integrity.examination import examine
 from remand.integrity.suspicions import KINDS, Weight
-from tests.unit.integrity.changes import added, deleted, modified
+from tests.unit.integrity.changes import added, deleted, modified, renamed
 
 PRODUCT = modified("src/a.py", "def f(x):\n    return x\n", "def f(x):\n    return x + 1\n")
 TEST = "def test_a():\n    assert f(3) == 42\n\ndef test_b():\n    assert f(4) == 43\n"
@@ -82,12 +83,16 @@ def test_without_changed_tests_nothing_needs_crossing() -> None:
     assert (checks.from_base, checks.from_head) == ((), ())
 
 
-def base_tests(*changes: FileDiff, head: str = "passed", crossed: str = "failed") -> list[str]:
+def base_tests(
+    *changes: FileDiff, head: str = "passed", crossed: str = "failed", base: str = "passed"
+) -> list[str]:
     found = judge_base_tests(
         Comparison(changes=(PRODUCT, *changes)),
-        on_base=outcomes(a="passed", b="passed"),
-        on_head=outcomes(a=head, b="passed"),
-        crossed=outcomes(a=crossed, b="passed"),
+        TestRuns(
+            on_base=outcomes(a=base, b="passed"),
+            on_head=outcomes(a=head, b="passed"),
+            crossed=outcomes(a=crossed, b="passed"),
+        ),
     )
     return [item.code for item in found]
 
@@ -122,15 +127,85 @@ def test_an_unchanged_test_that_only_the_heads_harness_lets_pass_is_found() -> N
     )
 
 
+def test_a_red_test_that_is_rewritten_to_expect_the_fault_is_found() -> None:
+    to_fit = modified("tests/test_a.py", TEST, TEST.replace("42", "44"))
+    assert base_tests(to_fit, base="failed") == ["expectation_fits_fault"]
+    assert base_tests(to_fit, base="failed", crossed="passed") == [], "the product was fixed"
+    assert base_tests(to_fit, base="failed", head="failed") == []
+    weaker = modified("tests/test_a.py", TEST, TEST.replace("f(3) == 42", "f(3)"))
+    assert base_tests(weaker, base="failed") == ["expectation_fits_fault"]
+    data = modified("tests/answers.json", "42", "44")
+    assert base_tests(data, base="failed") == ["expectation_fits_fault"]
+
+
+def test_a_red_test_whose_set_up_alone_was_mended_is_none() -> None:
+    mended = modified("tests/test_a.py", TEST, TEST.replace("f(3) == 42", "f(x=3) == 42"))
+    assert base_tests(mended, base="failed") == []
+    assert base_tests(added("tests/answers.json", "42"), base="failed") == [], "it may have waited for that"
+
+
+def test_a_new_test_that_keeps_others_green_is_found() -> None:
+    new = added("tests/test_new.py", "def test_new():\n    f.__code__ = g.__code__\n    assert f(5) == 6\n")
+    assert base_tests(new) == ["harness_tampered"]
+    assert base_tests(new, base="failed") == ["harness_tampered"]
+    assert plan_cross_checks(Comparison(changes=(PRODUCT, new)), [], []).from_base == ("tests/test_new.py",)
+
+
+def test_unchanged_tests_count_by_what_became_of_the_functions_that_assert_for_them() -> None:
+    helper = "def check(x):\n    assert x == 42\n    assert x.kind == 'a'\n"
+    assert base_tests(modified("tests/checks.py", helper, helper.replace("x == 42", "x"))) == [
+        "base_test_fails"
+    ]
+    assert base_tests(modified("tests/checks.py", helper, helper.replace("42", "44"))) == [
+        "expectation_changed"
+    ]
+
+
+def test_a_test_whose_counterpart_does_not_run_is_lost() -> None:
+    text = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() { assert_eq!(add(1, 2), 3); }\n}\n"
+    gated = modified(
+        "src/lib.rs", text, text.replace("    #[test]", '    #[cfg(feature = "slow")]\n    #[test]')
+    )
+    ran = (TestOutcome(id="calc::tests::adds", outcome="passed"),)
+    assert collected(gated, base=ran, head=()) == ["tests_not_collected"]
+
+    text = "package a\nfunc TestWrap(t *testing.T) {\n\tif Wrap(1) != 2 {\n\t\tt.Fatal(1)\n\t}\n}\n"
+    hidden = renamed("a/wrap_test.go", "a/_wrap_test.go", text)
+    ran = (TestOutcome(id="m/a::TestWrap", outcome="passed"),)
+    assert "tests_not_collected" in collected(hidden, base=ran, head=())
+
+
+def test_a_test_that_became_rows_of_a_table_is_found_again_by_its_fixed_words() -> None:
+    before = "it('adds two', () => { expect(add(1, 2)).toBe(3); });\n"
+    after = "it.each([[1, 2, 3]])('adds %i and %i', (a, b, c) => { expect(add(a, b)).toBe(c); });\n"
+    change = modified("src/a.test.ts", before, after)
+    had = (TestOutcome(id="src/a.test.ts::adds two", outcome="passed"),)
+    has = (TestOutcome(id="src/a.test.ts::adds 1 and 2", outcome="passed"),)
+    assert collected(change, base=had, head=has) == []
+
+
+def test_the_test_module_of_a_rust_file_is_taken_from_the_base_alone() -> None:
+    def source(answer: int, body: str) -> str:
+        tests = f'#[cfg(test)]\nmod tests {{\n    // }} in a comment\n    const S: &str = "{{";\n    fn a() {{ {answer} }}\n}}\n'
+        return f"fn f() {{ {body} }}\n{tests}fn last() {{}}\n"
+
+    change = modified("src/lib.rs", source(1, "x"), source(2, "y"))
+    assert plan_cross_checks(Comparison(changes=(change,)), [], []).spliced == {
+        "src/lib.rs": source(1, "y").encode()
+    }
+
+
 def new_tests(
     crossed: str, *changes: FileDiff, base: tuple[TestOutcome, ...] = outcomes(a="passed", b="passed")
 ) -> list[str]:
     test = modified("tests/test_a.py", TEST, f"{TEST}\ndef test_new():\n    assert f(5) == 6\n")
     found = judge_new_tests(
         Comparison(changes=(test, *changes)),
-        on_base=base,
-        on_head=outcomes(a="passed", b="passed", new="passed"),
-        crossed=outcomes(a="passed", b="passed", new=crossed),
+        TestRuns(
+            on_base=base,
+            on_head=outcomes(a="passed", b="passed", new="passed"),
+            crossed=outcomes(a="passed", b="passed", new=crossed),
+        ),
     )
     return [item.code for item in found]
 

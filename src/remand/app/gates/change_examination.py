@@ -1,0 +1,255 @@
+"""A change beside its base: which tree is measured in its place, and whether it is honest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from remand.app.gates.ports import GateEnvironment, TreeChange
+from remand.app.gates.runner import GateMeasurement, GateRun
+from remand.domain.gate.gate import Gate, GateFinding, GatePolicy, TestOutcome
+from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
+from remand.domain.text.path_patterns import PathPattern
+from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
+from remand.integrity.cross_runs import TestRuns, judge_base_tests, judge_new_tests, plan_cross_checks
+from remand.integrity.examination import examine
+from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
+from remand.integrity.paths import follow_links, is_test_path
+from remand.integrity.suspicions import Suspicion, Weight
+
+KEPT_SUSPICIONS = 200
+MAX_READ_ALONG = 100
+MAX_READ_ALONG_BYTES = 32 << 10
+
+
+class Examination:
+    """A tree beside its base: what differs, whether it is honest, and which tree is measured in its place."""
+
+    def __init__(self, environment: GateEnvironment, policy: GatePolicy, tree: str, base_tree: str) -> None:
+        self._mirror = environment.mirror
+        self._policy = policy
+        self._tree = tree
+        self._base_tree = base_tree
+        self._is_examined = policy.integrity and bool(base_tree)
+
+    @cached_property
+    def changes(self) -> list[TreeChange]:
+        """The files that differ."""
+        return self._mirror.changes(self._base_tree, self._tree) if self._base_tree else []
+
+    def touches(self, patterns: Sequence[PathPattern]) -> bool:
+        """True when a change is about one of the patterns; without patterns, or without a base, always."""
+        if not patterns or not self._base_tree:
+            return True
+        return any(pattern.matches(name) for pattern in patterns for name in self._changed_paths)
+
+    @cached_property
+    def judged_tree(self) -> str:
+        """The tree that is measured: the head's, with what steers its gates taken from the base."""
+        if not self._is_examined:
+            return self._tree
+        trusted = trusted_paths(self._comparison, examine(self._comparison))
+        base, head = self._paths
+        taken = [path for path in harness_paths(base, head, trusted=trusted) if path in self._changed_paths]
+        files: dict[str, bytes] = {}
+        for path in mixed_paths(base, head):
+            content = self._merge_file(path) if path in self._changed_paths else None
+            if content is not None:
+                files[path] = content
+            elif path in self._changed_paths:
+                taken.append(path)
+        tree = self._mirror.compose(self._tree, self._base_tree, taken) if taken else self._tree
+        return self._mirror.with_files(tree, files) if files else tree
+
+    def _merge_file(self, path: str) -> bytes | None:
+        before, after = self._mirror.file(self._base_tree, path), self._mirror.file(self._tree, path)
+        return None if before is None or after is None else merge_configuration(path, before, after)
+
+    def result(
+        self,
+        run: GateRun,
+        gates: Sequence[Gate],
+        found: Mapping[str, Future[GateMeasurement]],
+        pool: Executor,
+    ) -> GateResult:
+        """The result of the integrity gate."""
+        sides = [
+            side for gate in gates if (side := self._test_sides(run, gate, found[gate.name])) is not None
+        ]
+        collected = tuple(
+            CollectedTests(gate=side.gate.name, base=side.on_base, head=side.on_head) for side in sides
+        )
+        suspicions = list(examine(replace(self._comparison, collected=collected)))
+        if not any(side.has_new_failures for side in sides):
+            suspicions += self._cross_check(run, sides, pool)
+        unique = {one.id: one for one in suspicions}
+        return integrity_result(tuple(unique.values()))
+
+    def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> _TestSides | None:
+        """The tests of a gate on both sides; None for a gate that runs no tests."""
+        head = found.result().found
+        if head is None or not head.tests:
+            return None
+        base = run.measure(gate, self._base_tree).found
+        return _TestSides(gate, base.tests if base else (), head.tests)
+
+    def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
+        """What the tests of one side say to the code of the other."""
+        checks = plan_cross_checks(self._comparison, *self._paths)
+        asked: list[tuple[_TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
+        if checks.from_base or checks.spliced:
+            tree = self._mirror.compose(self.judged_tree, self._base_tree, checks.from_base)
+            tree = self._mirror.with_files(tree, checks.spliced) if checks.spliced else tree
+            if tree != self.judged_tree:
+                asked += [
+                    (side, judge_base_tests, tree, pool.submit(run.measure, side.gate, tree))
+                    for side in sides
+                ]
+        if checks.from_head:
+            tree = self._mirror.compose(self._base_tree, self._tree, checks.from_head)
+            asked += [
+                (side, judge_new_tests, tree, pool.submit(run.measure, side.gate, tree)) for side in sides
+            ]
+        found: list[Suspicion] = []
+        for side, judge, tree, future in asked:
+            found += self._judge_crossed(run, side, judge, tree, future.result())
+        return found
+
+    def _judge_crossed(
+        self, run: GateRun, side: _TestSides, judge: _JudgeRuns, tree: str, crossed: GateMeasurement
+    ) -> Sequence[Suspicion]:
+        """What crossed runs show; a second run has to show it as well where something would be held."""
+        if crossed.found is None:
+            return ()
+        found = judge(self._comparison, side.runs(crossed.found.tests))
+        if judge is not judge_base_tests or all(one.weight is not Weight.HELD for one in found):
+            return found
+        again = run.measure(side.gate, tree, is_fresh=True).found
+        if again is None:
+            return ()
+        confirmed = {one.id for one in judge(self._comparison, side.runs(again.tests))}
+        return [one for one in found if one.id in confirmed]
+
+    @cached_property
+    def _changed_paths(self) -> frozenset[str]:
+        return frozenset(name for change in self.changes for name in (change.path, change.old_path) if name)
+
+    @cached_property
+    def _paths(self) -> tuple[list[str], list[str]]:
+        return self._mirror.paths(self._base_tree), self._mirror.paths(self._tree)
+
+    @cached_property
+    def _comparison(self) -> Comparison:
+        return Comparison(
+            changes=tuple(self._file_change(change) for change in self.changes),
+            links=self._links[1],
+            paths=tuple(self._paths[1]),
+            unchanged=tuple(self._unchanged_tests()),
+            protected=self._policy.protected,
+        )
+
+    def _unchanged_tests(self) -> Iterator[FileText]:
+        """Test files that did not change, as many as are cheap to read: answers are copied from them, too."""
+        names = (path for path in self._paths[1] if path not in self._changed_paths and is_test_path(path))
+        for path in islice(names, MAX_READ_ALONG):
+            content = self._mirror.file(self._tree, path)
+            if content is not None and len(content) <= MAX_READ_ALONG_BYTES and b"\0" not in content:
+                yield FileText(path=path, text=content.decode("utf-8", "replace"))
+
+    def _file_change(self, change: TreeChange) -> FileDiff:
+        """A change with both of its sides, and what its link leads to."""
+        base_links, links = self._links
+        old = change.old_path or change.path
+        before = None if change.status == "A" else self._content(self._base_tree, old, base_links)
+        after = None if change.status == "D" else self._mirror.file(self._tree, change.path)
+        linked = None
+        if change.mode == LINK:
+            after = links.get(change.path, "").encode("utf-8", "surrogateescape")
+            linked = self._content(self._tree, change.path, links)
+        return build_file_diff(
+            change.status,
+            change.path,
+            before,
+            after,
+            old_path=change.old_path,
+            mode=change.mode,
+            linked=linked,
+        )
+
+    def _content(self, tree: str, path: str, links: Mapping[str, str]) -> bytes | None:
+        """A file's content in a tree, through links that stay inside it."""
+        place, problem = follow_links(path, links)
+        return None if problem else self._mirror.file(tree, place)
+
+    @cached_property
+    def _links(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The links of base and head; none where the change has no links."""
+        if not any(change.mode == LINK or change.status == "T" for change in self.changes):
+            return {}, {}
+        base, head = (
+            {
+                path: target.decode("utf-8", "surrogateescape")
+                for path, target in self._mirror.links(tree).items()
+            }
+            for tree in (self._base_tree, self._tree)
+        )
+        return base, head
+
+
+_JudgeRuns = Callable[[Comparison, TestRuns], Sequence[Suspicion]]
+
+
+class _TestSides(NamedTuple):
+    """The tests of one gate as the base has them, and as the head has them."""
+
+    gate: Gate
+    on_base: tuple[TestOutcome, ...]
+    on_head: tuple[TestOutcome, ...]
+
+    def runs(self, crossed: tuple[TestOutcome, ...]) -> TestRuns:
+        return TestRuns(on_base=self.on_base, on_head=self.on_head, crossed=crossed)
+
+    @property
+    def has_new_failures(self) -> bool:
+        """True when the gate rejects the work by itself, and nothing has to be crossed to know it."""
+        bad = ("failed", "error")
+        known = {test.id for test in self.on_base if test.outcome in bad}
+        return any(test.outcome in bad and test.id not in known for test in self.on_head)
+
+
+def integrity_result(suspicions: Sequence[Suspicion]) -> GateResult:
+    """The gate's result: anything that a reviewer has to settle holds the work."""
+    serious = [one for one in suspicions if one.weight is Weight.HELD]
+    notes = [one for one in suspicions if one.weight is not Weight.HELD]
+    count = len(serious)
+    return GateResult(
+        name=INTEGRITY_GATE,
+        status=GateStatus.HELD if serious else GateStatus.PASSED,
+        measured={"findings": float(count)},
+        required={"max_findings": 0.0},
+        line=f"- Integrity: {count} {'finding' if count == 1 else 'findings'} (requires 0)",
+        findings=tuple(
+            _integrity_finding(one) for one in (*serious[:KEPT_SUSPICIONS], *notes[:MAX_KEPT_FINDINGS])
+        ),
+        finding_count=len(suspicions),
+        suspicions=tuple(one.id for one in serious),
+        excess=float(count),
+    )
+
+
+def _integrity_finding(one: Suspicion) -> GateFinding:
+    severity = "error" if one.weight is Weight.HELD else "note"
+    text = clean_text(one.text)
+    return GateFinding(
+        path=clean_text(one.path),
+        line=one.line,
+        code=one.code,
+        text=f"{text} [{one.id}]" if one.weight is Weight.HELD else text,
+        severity=severity,
+    )

@@ -1,0 +1,310 @@
+"""What runs show: which side's tests to run on which side's code, and what their results say about a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import msgspec
+
+from remand.domain.gate.gate import TestOutcome
+from remand.domain.record import Record
+from remand.integrity.changeset import Changeset, PlacedTest
+from remand.integrity.comparison import Comparison, FileDiff
+from remand.integrity.harness import harness_paths, is_steering_path
+from remand.integrity.paths import is_collected_path, is_test_path
+from remand.integrity.readers.cases import NOTHING, ParsedTest
+from remand.integrity.rules.missing_tests import (
+    RAN_OUTCOMES,
+    ChangedPaths,
+    has_words,
+    id_words,
+    is_loss_explained,
+    without_parameters,
+)
+from remand.integrity.rules.weakened_tests import is_weaker, pair_assertions
+from remand.integrity.suspicions import Suspicion, quote_names, suspicion
+
+BAD_OUTCOMES = ("failed", "error")
+
+
+class CrossChecks(Record, kw_only=True):
+    """The two trees to compose; nothing in one means that there is nothing to check."""
+
+    from_base: tuple[str, ...] = ()
+    """On the head's tree, as the base has them: its tests and what steers them."""
+    spliced: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """On the head's tree: product files with the test modules that the base has in them."""
+    from_head: tuple[str, ...] = ()
+    """On the base's tree, as the head has them: the tests that are new or changed."""
+
+
+def plan_cross_checks(
+    comparison: Comparison, paths_base: Iterable[str], paths_head: Iterable[str]
+) -> CrossChecks:
+    """What base's tests on the head's code, and head's new tests on the base's code, are made of.
+
+    The base's tests are run so whenever a file of tests or of what steers them differs, also when tests are only
+    added: a new test can change the product in the process in which the others run.
+    """
+    patterns = comparison.test_patterns
+    tests = [change for change in comparison.changes if _is_test_change(change, patterns)]
+    changeset = Changeset(comparison)
+    steered = any(is_steering_path(change.path) for change in comparison.changes)
+    old = {path for change in tests for path in (change.path, change.base_path)}
+    spliced = dict(_spliced_files(comparison))
+    has_new = changeset.has_product_change and any(_has_new_tests(changeset, change) for change in tests)
+    return CrossChecks(
+        from_base=tuple(sorted({*old, *harness_paths(paths_base, paths_head)}))
+        if tests or steered or spliced
+        else (),
+        spliced=spliced,
+        from_head=tuple(sorted(change.path for change in tests if change.status != "D")) if has_new else (),
+    )
+
+
+def _is_test_change(change: FileDiff, patterns: tuple[str, ...]) -> bool:
+    return is_test_path(change.path, patterns) or is_test_path(change.base_path, patterns)
+
+
+def _has_new_tests(changeset: Changeset, change: FileDiff) -> bool:
+    """True when a file has tests that prove something the base's did not."""
+    return any(placed.view.change is change and placed.is_run for placed in changeset.test_pairs.new) or any(
+        after.view.change is change and before.case.body != after.case.body and after.is_run
+        for before, after in changeset.test_pairs.kept
+    )
+
+
+_RUST_MODULE = re.compile(
+    r"#\[cfg\((?:test|all\(test\b[^\]]*)\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?mod\s+(\w+)\s*\{"
+)
+_RUST_PART = re.compile(
+    r'//[^\n]*|/\*[\s\S]*?\*/|b?r(#*)"[\s\S]*?"\1|"(?:[^"\\]|\\[\s\S])*"'
+    r"|'(?:[^'\\\n]|\\[^\n]{1,10})'|[{}]"
+)
+
+
+def _spliced_files(comparison: Comparison) -> Iterator[tuple[str, bytes]]:
+    """Rust files of the head whose test module differs, each with the base's module in its place."""
+    for change in comparison.changes:
+        if not change.path.endswith(".rs") or change.before is None or change.after is None:
+            continue
+        old, new = _rust_test_module(change.before), _rust_test_module(change.after)
+        if old is None or is_test_path(change.path):
+            continue
+        before, after = change.before[slice(*old)], change.after
+        if new is None:
+            yield change.path, f"{after}\n{before}\n".encode()
+        elif after[slice(*new)] != before:
+            yield change.path, f"{after[: new[0]]}{before}{after[new[1] :]}".encode()
+
+
+def _rust_test_module(text: str) -> tuple[int, int] | None:
+    """Where the first module of tests of a Rust file begins and ends."""
+    found = _RUST_MODULE.search(text)
+    if found is None:
+        return None
+    depth = 0
+    for part in _RUST_PART.finditer(text, found.end() - 1):
+        depth += {"{": 1, "}": -1}.get(part[0], 0)
+        if depth == 0 and part[0] == "}":
+            return found.start(), part.end()
+    return None
+
+
+class TestRuns(Record, kw_only=True):
+    """The results of one gate's tests: each side's own, and those of one side's tests on the other side's code."""
+
+    __test__ = False  # pytest would take it for a test class
+
+    on_base: tuple[TestOutcome, ...] = ()
+    on_head: tuple[TestOutcome, ...] = ()
+    crossed: tuple[TestOutcome, ...] = ()
+
+
+def judge_base_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, ...]:
+    """Tests of the base that fail on the head's code, where that is more than a change of behaviour.
+
+    A test in an unchanged file that passes in the head's own run is kept green by other files of the tests. One in a
+    changed file counts when the head's version of it is weaker, or is not there without a reason; a version that asks
+    for something else as exactly is a change of behaviour, and honest. A test that failed on the base and still does,
+    while the head's version of it passes and expects something else, was made to fit the fault it showed.
+    """
+    judge = _BaseTestJudge(comparison)
+    known = _outcomes_by_id(runs.on_base)
+    green = {test.id for test in runs.on_head if test.outcome == "passed"}
+    failing = [test for test in runs.crossed if test.outcome in BAD_OUTCOMES]
+    found = [
+        judge.judge_failing(test.id, is_green=test.id in green)
+        for test in failing
+        if known.get(test.id) == "passed"
+    ]
+    found += [
+        judge.judge_red(test.id)
+        for test in failing
+        if test.id in green and test.outcome == known.get(test.id) == "failed"
+    ]
+    return tuple(item for item in found if item is not None)
+
+
+def _outcomes_by_id(tests: Sequence[TestOutcome]) -> Mapping[str, str]:
+    return {test.id: test.outcome for test in tests}
+
+
+class _BaseTestJudge:
+    """Tells what a failure of a base's test on the head's code means, by what the change did to the tests."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._changeset = Changeset(comparison)
+        self._files = ChangedPaths(comparison.changes)
+        self._is_steered = any(is_steering_path(change.path) for change in comparison.changes)
+
+    def judge_failing(self, test_id: str, *, is_green: bool) -> Suspicion | None:
+        """A test that passed on the base and fails on the head's code."""
+        path = self._path_of(test_id)
+        if path:
+            is_weaker_now = _is_weakened(self._changeset, path, test_id)
+            code = "base_test_fails" if is_weaker_now else "expectation_changed"
+            return suspicion(code, path, 0, f"`{test_id}`", test_id)
+        if not is_green:
+            return None
+        if self._is_steered:
+            found = f"`{test_id}` passes only with the changed harness"
+            return suspicion("harness_tampered", "", 0, found, test_id)
+        if self._support is None:
+            found = f"`{test_id}` passes only when the new or changed tests run with it"
+            return suspicion("harness_tampered", "", 0, found, test_id)
+        code = "base_test_fails" if self._is_support_weaker else "expectation_changed"
+        found = f"`{test_id}` passes only with the changed `{self._support.path}`"
+        return suspicion(code, self._support.path, 0, found, test_id)
+
+    def judge_red(self, test_id: str) -> Suspicion | None:
+        """A test that fails on the base and on the head as the base has it, and passes as the head has it."""
+        pair = self._pair_of(test_id)
+        if pair is not None and not _is_expectation_changed(*pair):
+            return None
+        path = self._path_of(test_id) or (self._support.path if self._support else "")
+        if path:
+            return suspicion("expectation_fits_fault", path, 0, f"`{test_id}`", test_id)
+        if self._has_new_data:
+            return None
+        found = f"`{test_id}` passes only when the new tests run with it"
+        return suspicion("harness_tampered", "", 0, found, test_id)
+
+    def _path_of(self, test_id: str) -> str:
+        """The changed file in which the base has a test, by its id or by the names of tests that are read there."""
+        pairs = self._changeset.test_pairs
+        placed = (*(before for before, _ in pairs.kept), *pairs.gone)
+        return self._files.path_of(test_id) or next(
+            (one.view.change.base_path for one in placed if one.is_run and _is_named_in(one, test_id)), ""
+        )
+
+    def _pair_of(self, test_id: str) -> tuple[ParsedTest, ParsedTest] | None:
+        """Both versions of a test whose own text differs; None for one that is as it was, or is not read."""
+        for before, after in self._changeset.test_pairs.kept:
+            if _is_named_in(before, test_id) and before.case.body != after.case.body:
+                return before.case, after.case
+        return None
+
+    @cached_property
+    def _has_new_data(self) -> bool:
+        """True when files come that are no tests and that a test may have waited for."""
+        return any(
+            change.status == "A" and is_test_path(change.path) and not is_collected_path(change.path)
+            for change in self._changeset.comparison.changes
+        )
+
+    @cached_property
+    def _support(self) -> FileDiff | None:
+        """A changed file of the base's that lies beside tests and is none itself."""
+        return next(
+            (
+                change
+                for change in self._changeset.comparison.changes
+                if change.status != "A"
+                and is_test_path(change.base_path)
+                and not is_collected_path(change.base_path)
+            ),
+            None,
+        )
+
+    @cached_property
+    def _is_support_weaker(self) -> bool:
+        """True when a function beside tests that asserts for them proves less than it did."""
+        return any(
+            _proves_less(before, after)
+            for before, after in self._changeset.test_pairs.kept
+            if not before.is_run
+        )
+
+
+def _is_expectation_changed(before: ParsedTest, after: ParsedTest) -> bool:
+    """True when a test expects something else or less; a test whose set-up alone was mended does not."""
+    if after.proofs < before.proofs or before.literals - after.literals:
+        return True
+    old = {literal for item in before.assertions for literal in item.literals}
+    return bool(old - {literal for item in after.assertions for literal in item.literals})
+
+
+def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
+    """True when the head's version of a test proves less, or is not there without a reason."""
+    for before, after in changeset.test_pairs.kept:
+        if before.is_run and before.view.change.base_path == path and _is_test_id_of(before, test_id):
+            return not after.is_run or after.case.is_skipped or _proves_less(before, after)
+    gone = [placed for placed in changeset.test_pairs.gone if _is_test_id_of(placed, test_id)]
+    return bool(gone) and not any(is_loss_explained(changeset, placed) for placed in gone)
+
+
+def _proves_less(before: PlacedTest, after: PlacedTest) -> bool:
+    if after.case.proofs < before.case.proofs:
+        return True
+    old = [item for item in before.case.assertions if item.strength > NOTHING]
+    new = [item for item in after.case.assertions if item.strength > NOTHING]
+    return any(is_weaker(one, other) for one, other in pair_assertions(old, new)[0])
+
+
+def _is_test_id_of(placed: PlacedTest, test_id: str) -> bool:
+    name, words = id_words(placed.case.name), id_words(without_parameters(test_id))
+    return bool(name) and words[-len(name) :] == name
+
+
+def _is_named_in(placed: PlacedTest, test_id: str) -> bool:
+    """True when an id has the name of a test in it, whatever follows: parameters, subtests, cases."""
+    name = id_words(placed.case.name)
+    return bool(name) and has_words(id_words(test_id), name)
+
+
+def judge_new_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, ...]:
+    """New and changed tests that all pass on the base's code, too, in a change of the product.
+
+    A test that failed on the base and passes now shows the work as well, whoever wrote it.
+    """
+    changeset = Changeset(comparison)
+    if not changeset.has_product_change:
+        return ()
+    known = _outcomes_by_id(runs.on_base)
+    new = [
+        test.id
+        for test in runs.on_head
+        if test.outcome == "passed" and _is_new_or_changed(changeset, test.id, known)
+    ]
+    is_fixed = any(test.outcome == "passed" and known.get(test.id) in BAD_OUTCOMES for test in runs.on_head)
+    before = _outcomes_by_id(runs.crossed)
+    if not new or is_fixed or any(before.get(test_id) != "passed" for test_id in new):
+        return ()
+    path = next(filter(None, map(ChangedPaths(comparison.changes).path_of, new)), "")
+    return (
+        suspicion(
+            "new_tests_prove_nothing", path, 0, f"{quote_names(new)} pass without the change", "\n".join(new)
+        ),
+    )
+
+
+def _is_new_or_changed(changeset: Changeset, test_id: str, known: Mapping[str, str]) -> bool:
+    if known.get(test_id) not in RAN_OUTCOMES:
+        return True
+    return any(
+        before.case.body != after.case.body and _is_test_id_of(after, test_id)
+        for before, after in changeset.test_pairs.kept
+    )

@@ -1,0 +1,49 @@
+"""What runs show is found whatever the source looks like: real git, sandbox and pytest."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.test_honest_changes import repository_of, result, verdict
+from tests.integration.machine import Machine, Repository
+
+PRODUCT = "LIMIT = 1\n\n\ndef add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a + a + 1\n"
+BROKEN = PRODUCT.replace("a + b", "a - b").replace("LIMIT = 1", "LIMIT = 2")
+TESTS = "import calc\n\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n"
+RED = "import calc\n\n\ndef test_double():\n    assert calc.double(2) == 4\n"
+BASE = {
+    "calc.py": PRODUCT,
+    "tests/test_calc.py": TESTS,
+    "tests/test_double.py": RED,
+    "conftest.py": "import sys, pathlib\nsys.path.insert(0, str(pathlib.Path(__file__).parent))\n",
+}
+
+
+def found_on(repository: Repository, name: str, files: dict[str, str]) -> list[str]:
+    """The codes of what holds a change, on a branch of its own."""
+    repository.git("checkout", "-q", "-B", name, "main")
+    for path, text in files.items():
+        (repository.path / path).write_text(text, encoding="utf-8")
+    repository.git("add", *files)
+    repository.git("commit", "-q", "-m", "change")
+    found = result(verdict(repository), "integrity")["findings"]
+    return sorted({one["code"] for one in found if one["severity"] == "error"})
+
+
+@pytest.mark.more
+def test_a_red_test_made_to_fit_and_a_new_test_that_mends_the_product_are_held(machine: Machine) -> None:
+    repository = repository_of(machine, BASE)
+    fitted = RED.replace("== 4", "== 5")
+    repairing = (
+        "import calc\n\n\ndef test_aaa():\n"
+        "    calc.add.__code__ = (lambda a, b: a + b).__code__\n    assert calc.LIMIT == 2\n"
+    )
+    assert "expectation_fits_fault" in found_on(repository, "fitted", {"tests/test_double.py": fitted})
+    assert found_on(repository, "repairing", {"calc.py": BROKEN, "tests/test_aaa.py": repairing}) == [
+        "harness_tampered"
+    ]
+    honest = {
+        "calc.py": PRODUCT.replace("a + a + 1", "a + a"),
+        "tests/test_more.py": "import calc\n\n\ndef test_double_more():\n    assert calc.double(3) == 6\n",
+    }
+    assert found_on(repository, "honest", honest) == []
