@@ -65,18 +65,20 @@ def test_a_dump_of_the_database_is_enough(machine: Machine, database: str) -> No
 
 @pytest.mark.more
 def test_the_published_log_is_enough(machine: Machine, database: str) -> None:
-    """A machine that has a clone and nothing else brings the ledger back, into an empty database."""
-    repository = machine.repository()
+    """A machine that has a clone and a trusted key, and nothing else, brings the ledger back, into an empty database."""
+    repository, other, stranger = machine.repository(), Machine(), Machine()
     repository.configure(
-        f'[project]\nid = "0123456789abcdef"\n\n[keys]\ntrusted = ["{key_of(machine)}"]\n\n[gates]\n'
+        f'[project]\nid = "0123456789abcdef"\n\n[keys]\ntrusted = ["{key_of(machine)}", "{key_of(other)}"]\n\n[gates]\n'
     )
     store = {"REMAND_STORE": database}
     task = worked_on(repository, store)
     repository.ok("log", "publish", env=store)
     before = repository.ok("log", "digest", env=store)
 
-    other = Machine()
     try:
+        unlisted = stranger.clone(repository, "clone")
+        refused = unlisted.call("log", "move", "--to", new_database(database))
+        assert (refused.code, refused.data["refused"]) == (3, "key_not_trusted"), refused
         clone = other.clone(repository, "clone")
         clone.git("fetch", "-q", "origin", "roof:roof")
         assert clone.ok("log", "digest") == before
@@ -89,3 +91,4 @@ def test_the_published_log_is_enough(machine: Machine, database: str) -> None:
         assert (shown.data["status"], shown.data["submission"]["agent"]) == ("provisional", "Alice")
     finally:
         other.close()
+        stranger.close()

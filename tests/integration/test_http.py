@@ -237,6 +237,18 @@ def test_figures_count_requests_by_route_and_hold_nothing_of_them(server: Runnin
     assert "/no/such" not in text
 
 
+def test_figures_need_a_token_where_other_machines_reach_the_server(repository: Repository) -> None:
+    token = repository.ok("token", "create", "--member", "user", "--role", "user")["token"]
+    server = RunningServer(repository, "--behind-proxy")
+    try:
+        proxied = {"x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.7"}
+        assert server.get("/healthz", proxied).status == 200
+        assert server.get("/metrics", proxied).status == 401
+        assert server.get("/metrics", proxied | {"authorization": f"Bearer {token}"}).status == 200
+    finally:
+        server.stop()
+
+
 def test_traces_go_to_the_collector_that_the_environment_names(repository: Repository) -> None:
     with fake_server(*[lambda _: http_reply(200, b"")] * 20) as collector:
         env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -220,9 +221,19 @@ def test_a_page_of_another_site_changes_nothing_by_a_browser_that_is_logged_in(
     assert change(place, {"origin": own, "sec-fetch-site": "same-origin"}).status == 200
 
 
+def test_every_address_that_the_pages_name_is_there(place: Place) -> None:
+    texts = [page.read_text() for page in Path(__file__).parents[2].joinpath("docs").glob("*.md")]
+    named = {found for text in texts for found in re.findall(r"`(GET|POST) (/[a-z0-9/.-]+)", text)}
+    assert ("POST", "/api/login") in named
+    for method, path in sorted(named):
+        reply = place.server.request(method, path, headers={"cookie": ""})
+        assert reply.status not in (404, 405), (method, path, reply)
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
 def test_no_other_name_leads_to_a_server_on_loopback(place: Place, host: str) -> None:
-    for path in ("/api/whoami", "/login?code=x", "/login/oidc", "/login/oidc/callback"):
+    own = ("/metrics", "/api/openapi.json", "/healthz", "/readyz", "/.well-known/agent-card.json")
+    for path in ("/api/whoami", "/login?code=x", "/login/oidc", "/login/oidc/callback", *own):
         reply = place.server.get(path, {"host": host})
         assert (reply.status, reply.data["code"]) == (421, "wrong_host")
     port = urlsplit(place.server.address["url"]).port

@@ -424,5 +424,5 @@ def require_trusted_key(untrusted: str, *, is_confined: bool) -> None:
     if untrusted and is_confined:
         raise Refused(
             "key_not_trusted",
-            f"The base branch does not trust this machine's key {untrusted}: what an agent writes here would have no effect elsewhere. The user requests trust with `remand keys request`.",
+            f"The base branch does not trust this machine's key {untrusted}: what is written here would have no effect elsewhere. The user requests trust with `remand keys request`.",
         )

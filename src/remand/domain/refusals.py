@@ -56,7 +56,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "See `remand handoff status H`; claim the task again if it is free."),
     "invalid_rejection": ("The rejection is not justified yet: each issue says what is missing.",
         "Continue the task, or reject it again with what the issues ask for."),
-    "key_not_trusted": ("The base branch does not trust this machine's key, so what an agent writes here would have no effect elsewhere.",
+    "key_not_trusted": ("The base branch does not trust this machine's key, so what is written here would have no effect elsewhere.",
         "The user runs `remand keys request` here; someone whose key the base trusts passes its output to `remand keys trust TEXT --write`."),
     "key_reused": ("The idempotency key was used for another command.",
         "Use a new key for every new command; repeat a key only to repeat its command."),

@@ -19,7 +19,7 @@ from remand.app.ledger import Ledger
 from remand.app.log.verification import state_digest
 from remand.domain.access.team import Actor
 from remand.domain.events.log import LedgerMoved, MoveBegun
-from remand.domain.preconditions import require_user
+from remand.domain.preconditions import require_trusted_key, require_user
 from remand.domain.record import Record
 from remand.ledger.store import Transaction
 
@@ -36,9 +36,12 @@ class LogMove(Record, kw_only=True):
     old_events: int
 
 
-def move_log(source: Ledger, target: Ledger, to: str, actor: Actor, *, is_lost: bool = False) -> LogMove:
+def move_log(
+    source: Ledger, target: Ledger, to: str, actor: Actor, *, untrusted_key: str = "", is_lost: bool = False
+) -> LogMove:
     """Moves the log; one that was killed is brought to its end. `to` says where, for people, and holds no secret.
 
+    Refuses a machine whose key the base does not trust: no other machine would see that the ledger is closed.
     A closed ledger moves it as well, or is opened again, when the user says that the one which the log moved to is lost.
     """
     if is_lost:
@@ -49,6 +52,7 @@ def move_log(source: Ledger, target: Ledger, to: str, actor: Actor, *, is_lost: 
     with source.store.read() as view:
         has_moved = find_move(source, view, target.ledger_id) is not None
     if not has_moved:
+        require_trusted_key(untrusted_key, is_confined=True)
         with source.taking_over() if is_lost else nullcontext():
             _move(source, target, to, actor)
     with source.store.read() as view:

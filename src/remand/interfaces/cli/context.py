@@ -129,6 +129,9 @@ _USUAL_HELP = {
 """What arguments of these names mean in every command that says nothing else."""
 
 
+MAX_ROWS = 2**31 - 1
+"""No store takes a larger number as a limit."""
+
 PAGE = (
     argument("--limit", type=int, default=50, metavar="N", help="show N rows (50)"),
     argument("--all", action="store_true", help="show every row"),
@@ -207,7 +210,7 @@ class Context:
     @property
     def row_limit(self) -> int:
         """How many rows of a list to show; 0 for all."""
-        return 0 if self.arguments.all else max(self.arguments.limit, 1)
+        return 0 if self.arguments.all else min(max(self.arguments.limit, 1), MAX_ROWS)
 
     @cached_property
     def place(self) -> LedgerLocation:

@@ -20,7 +20,7 @@ from remand.app.log.verification import state_digest
 from remand.domain.events.event import Event
 from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.context import Context, argument, command
+from remand.interfaces.cli.context import MAX_ROWS, Context, argument, command
 from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
 from remand.interfaces.cli.stores import require_no_password
 from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row
@@ -114,7 +114,7 @@ def _latest(context: Context, count: int) -> list[ListedEvent]:
 def _tail(context: Context) -> Result:
     if context.arguments.follow:
         context.require_own_machine("-f")
-    events = _latest(context, context.arguments.count)
+    events = _latest(context, min(context.arguments.count, MAX_ROWS))
     if context.arguments.follow:
         _follow(context, events)
     rows = [
@@ -307,9 +307,17 @@ def _import(context: Context) -> Result:
 def _move(context: Context) -> Result:
     require_no_password(context.arguments.to, "--to")
     actor, opened = context.user(), context.opened_ledger
+    untrusted = opened.settings.rules().untrusted_key_id(opened.ledger.keys.ensure_key())
     context.progress.show("moving the log")
     with open_move_target(opened, context.arguments.to) as (target, place):
-        done = move_log(opened.ledger, target.ledger, place, actor, is_lost=context.arguments.lost)
+        done = move_log(
+            opened.ledger,
+            target.ledger,
+            place,
+            actor,
+            untrusted_key=untrusted,
+            is_lost=context.arguments.lost,
+        )
     data, events = msgspec.to_builtins(done), f"{format_count(done.events, 'event')}"
     if done.ledger == done.to_ledger:
         return Result(

@@ -73,15 +73,17 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         await context.runner.require_ready()
         return HttpAnswer(200, b'{"status": "ready"}')
 
-    async def figures(_scope: Scope, _receive: Receive) -> HttpAnswer:
+    async def figures(scope: Scope, _receive: Receive) -> HttpAnswer:
+        if not context.authenticator.options.session_name:  # other machines reach it
+            await context.authenticator.caller(request_facts(scope))
         text = context.metrics.text(context.runner.call_count)
         return HttpAnswer(200, text.encode(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return [
-        make_route("/metrics", "GET", figures),
-        make_route("/api/openapi.json", "GET", describe),
-        make_route("/healthz", "GET", health),
-        make_route("/readyz", "GET", readiness),
+        make_route(context, "/metrics", "GET", figures),
+        make_route(context, "/api/openapi.json", "GET", describe),
+        make_route(context, "/healthz", "GET", health),
+        make_route(context, "/readyz", "GET", readiness),
     ]
 
 
@@ -112,7 +114,10 @@ def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         await application(own, give, take)
         return HttpAnswer(sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:]))
 
-    return [make_route(endpoint.CARD_PATH, "GET", card), make_route(endpoint.PATH, "POST", handle)]
+    return [
+        make_route(context, endpoint.CARD_PATH, "GET", card),
+        make_route(context, endpoint.PATH, "POST", handle),
+    ]
 
 
 def _require_flat(body: bytes) -> None:

@@ -135,7 +135,6 @@ class Authenticator:
 
     async def caller(self, facts: RequestFacts) -> Caller:
         """Who makes a request. Raises `HttpProblem`."""
-        self.require_own_host(facts.headers)
         is_new = self._tokens.may_be_new(_bearer(facts.headers))
         await self._bring_up_to_date(monotonic() if is_new else float("-inf"))
         try:
@@ -151,14 +150,12 @@ class Authenticator:
 
     async def token_caller(self, facts: RequestFacts) -> Caller:
         """Who makes a request that has a token; refuses sessions. Raises `HttpProblem`."""
-        self.require_own_host(facts.headers)
         if not _bearer(facts.headers):
             raise refusal_problem(unauthenticated_refusal(), _CHALLENGE)
         return await self.caller(facts)
 
     def require_may_begin(self, facts: RequestFacts) -> None:
-        """Refuses to begin a log-in at the provider under another name, or too often. Raises `HttpProblem`."""
-        self.require_own_host(facts.headers)
+        """Refuses to begin a log-in at the provider too often. Raises `HttpProblem`."""
         seconds = self._begun.take(address_key(facts.address))
         if seconds:
             raise _too_many(seconds)
@@ -179,7 +176,6 @@ class Authenticator:
 
     def require_session_name(self, headers: Mapping[str, str]) -> None:
         """Refuses to log somebody in under a name that sessions do not count under, and does not say which one they do."""
-        self.require_own_host(headers)
         if not self.takes_sessions(headers):
             raise HttpProblem(
                 MISDIRECTED,

@@ -100,9 +100,9 @@ def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         return HttpAnswer(200, pack, media_type="application/octet-stream")
 
     return [
-        make_route("/api/commits", "POST", offer),
-        make_route("/api/commits/upload", "POST", upload),
-        make_route("/api/commits/fetch", "GET", fetch),
+        make_route(context, "/api/commits", "POST", offer),
+        make_route(context, "/api/commits/upload", "POST", upload),
+        make_route(context, "/api/commits/fetch", "GET", fetch),
     ]
 
 

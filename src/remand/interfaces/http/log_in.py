@@ -57,10 +57,10 @@ def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         return HttpAnswer(200, b"{}", {"set-cookie": gone, **_PRIVATE})
 
     return [
-        make_route("/login", "GET", follow_link),
-        make_route("/api/session", "GET", show_session),
-        make_route("/api/login", "POST", log_in),
-        make_route("/api/logout", "POST", log_out),
+        make_route(context, "/login", "GET", follow_link),
+        make_route(context, "/api/session", "GET", show_session),
+        make_route(context, "/api/login", "POST", log_in),
+        make_route(context, "/api/logout", "POST", log_out),
         *_provider_routes(context),
     ]
 
@@ -84,7 +84,6 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
     async def come_back(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts, provider = request_facts(scope), _provider(context)
-        access.require_own_host(facts.headers)
         attempt, role = access.attempts.take(read_cookie(facts.headers, kept)) or (None, None)
         code, state = _query(scope, "code"), _query(scope, "state")
         if attempt is None or not code or not secrets.compare_digest(state.encode(), attempt.state.encode()):
@@ -98,7 +97,7 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         cookie = access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         return HttpAnswer(200, _lead_to("/"), {"set-cookie": cookie, **_PRIVATE}, _HTML)
 
-    return [make_route("/login/oidc", "GET", begin), make_route(CALLBACK, "GET", come_back)]
+    return [make_route(context, "/login/oidc", "GET", begin), make_route(context, CALLBACK, "GET", come_back)]
 
 
 def _lead_to(address: str) -> bytes:

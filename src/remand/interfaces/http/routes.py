@@ -75,8 +75,8 @@ class HttpAnswer(NamedTuple):
 Handle = Callable[[Scope, Receive], Awaitable[HttpAnswer]]
 
 
-def make_route(path: str, method: str, handle: Handle) -> ASGIRouteHandler:
-    """A route whose refusals and faults are answered as problems."""
+def make_route(context: ServerContext, path: str, method: str, handle: Handle) -> ASGIRouteHandler:
+    """A route that answers under the server's own names alone, and whose refusals and faults are answered as problems."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         IS_KNOWN.set(False)
@@ -84,6 +84,7 @@ def make_route(path: str, method: str, handle: Handle) -> ASGIRouteHandler:
         presence.set(client)
         watch = asyncio.create_task(client.watch())
         try:
+            context.authenticator.require_own_host(request_facts(scope).headers)
             _require_method(scope, method)
             answer = await handle(scope, client.receive)
         except (HttpProblem, Refused, RemandError) as error:
@@ -127,7 +128,7 @@ def _command_route(context: ServerContext, command: RemoteCommand) -> ASGIRouteH
             more |= {"link": f'<{_next_page(scope, after)}>; rel="next"'} if after else {}
         return _with_entity_tag(command, headers, as_json(data).encode(), more)
 
-    return make_route(command.path, command.method, answer)
+    return make_route(context, command.path, command.method, answer)
 
 
 def _next_page(scope: Scope, after: str) -> str:
@@ -168,7 +169,7 @@ def call_route(context: ServerContext) -> ASGIRouteHandler:
         context.authenticator.note_words(call.arguments)
         return HttpAnswer(200, msgspec.json.encode(result._asdict()))
 
-    return make_route("/api/calls", "POST", answer)
+    return make_route(context, "/api/calls", "POST", answer)
 
 
 async def read_body(

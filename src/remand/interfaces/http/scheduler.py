@@ -35,7 +35,7 @@ def scheduler_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         )
         return HttpAnswer(200, msgspec.json.encode(answered))
 
-    return [make_route("/api/scheduler", "POST", answer)]
+    return [make_route(context, "/api/scheduler", "POST", answer)]
 
 
 def _answer(opened: OpenLedger, caller: Caller, question: HostQuestion) -> HostAnswer:

@@ -136,6 +136,6 @@ def _listen(options: ServerOptions) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         raise EnvironmentFault(
-            f"Cannot listen on {options.host}:{options.port}: {error}. Choose another --port, or --port 0 for a free one."
+            f"Cannot listen on {options.host}:{options.port}: {str(error).rstrip('.')}. Choose another --port, or --port 0 for a free one."
         ) from None
     return listener
