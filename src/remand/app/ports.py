@@ -185,6 +185,21 @@ class Keys(Protocol):
         """Of each, True when the holder of the key signed exactly that."""
 
 
+class SharedData(Protocol):
+    """Bytes that every process of a ledger finds by a name for a while: sessions of browsers, packs of commits."""
+
+    def put(
+        self, kind: str, name: str, data: bytes, *, owner: str, until: Instant, now: Instant, most: int
+    ) -> None:
+        """Keeps data until a time. Of one owner no more than `most` are kept: the oldest go, and so does all that is over."""
+
+    def get(self, kind: str, name: str, now: Instant) -> bytes | None:
+        """What is kept by a name; None when there is nothing, or its time is over."""
+
+    def drop(self, kind: str, name: str) -> None:
+        """Forgets what is kept by a name."""
+
+
 class Rewrite(NamedTuple):
     """A change of an event file that the base had: the commit, the file's name, and what it held before and after."""
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import secrets
 import time
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from remand.app.events.signatures import Verifier
 from remand.app.events.task_folds import signed_task_events, signed_voids
 from remand.app.handler import RequestHandler
 from remand.app.ledger import Ledger
-from remand.app.ports import Clock
+from remand.app.ports import Clock, Keys, SharedData, SignedClaim
 from remand.app.requests import Rules
+from remand.domain.access.keys import Trust, format_signature, parse_signature
 from remand.domain.access.team import Actor, Team
 from remand.domain.access.tokens import (
     SECRET_BYTES,
@@ -35,10 +42,12 @@ from remand.domain.decisions import tokens as decisions
 from remand.domain.events.event import KnownBy
 from remand.domain.events.log import TOKENS, VOIDS, MissingLines
 from remand.domain.ids import make_id
-from remand.domain.instant import END, Instant
-from remand.domain.record import NamedTuple
+from remand.domain.instant import END, Instant, add_seconds
+from remand.domain.record import NamedTuple, Record
 from remand.ledger.store import Transaction
 
+SESSIONS = "session"
+"""What sessions of browsers are kept as."""
 LOOK_AGAIN_SECONDS = 0.5
 """How long a process may not know of a token that another one has revoked."""
 
@@ -115,13 +124,100 @@ class TokenLookup:
         return self._clock.now() if self._clock else END
 
 
+class SignatureStamp(Record, kw_only=True):
+    """Who signed something that lies where others can write, and the signature."""
+
+    key: str
+    """The id of the signer's key."""
+    signature: str
+
+    def covers(self, content: bytes, rules: Rules, keys: Keys) -> bool:
+        """True when a key that counts here now signed exactly that, for this project."""
+        trust = rules.trust(keys.own())
+        key, signature = trust.find_key(self.key), parse_signature(self.signature)
+        if key is None or key.until is not None or signature is None:
+            return False
+        return keys.verify([SignedClaim(key.raw, trust.signed_content(content), signature)])[0]
+
+
+def sign_content(content: bytes, project: str, keys: Keys) -> SignatureStamp:
+    """Signs something for a project with the machine's key."""
+    signature = keys.sign(Trust(project=project).signed_content(content))
+    return SignatureStamp(key=keys.ensure_key().id, signature=format_signature(signature))
+
+
+class StoredSession(Record, kw_only=True):
+    """A browser's session as it is kept: found by a hash of its secret, and signed by the server that opened it.
+
+    Whoever can write to the database but has no trusted key can open none.
+    """
+
+    caller: Caller
+    until: Instant
+    stamp: SignatureStamp | None = None
+
+    def content(self, name: str) -> bytes:
+        """What is signed, with the hash that it is found by."""
+        return b"remand session v1\n" + name.encode() + b"\n" + _encode(replace(self, stamp=None))
+
+
+def keep_session(
+    ledger: Ledger,
+    rules: Rules,
+    shared: SharedData,
+    caller: Caller,
+    secret: str,
+    *,
+    seconds: float,
+    most: int,
+) -> None:
+    """Opens a session for whoever brings the secret, for a while; so many of a member, or of a token, at once."""
+    now, name = ledger.clock.now(), secret_hash(secret)
+    session = StoredSession(caller=caller, until=add_seconds(now, seconds))
+    signed = replace(session, stamp=sign_content(session.content(name), rules.project, ledger.keys))
+    owner = caller.token_id or caller.member
+    shared.put(SESSIONS, name, _encode(signed), owner=owner, until=session.until, now=now, most=most)
+
+
+def find_session(ledger: Ledger, rules: Rules, shared: SharedData, secret: str) -> Caller | None:
+    """Whose session a secret is; None when there is none, its time is over, or no server that counts has opened it."""
+    now, name = ledger.clock.now(), secret_hash(secret)
+    try:
+        found = _decode_session(shared.get(SESSIONS, name, now) or b"")
+    except msgspec.MsgspecError:
+        return None
+    is_signed = found.stamp is not None and found.stamp.covers(found.content(name), rules, ledger.keys)
+    return found.caller if is_signed and now < found.until else None
+
+
+def secret_hash(secret: str) -> str:
+    """What a secret is found by: nobody who reads that has it."""
+    return sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
 class LogInAttempt(NamedTuple):
-    """What a log-in that was begun is recognised by when the browser comes back."""
+    """What a log-in that was begun is recognised by when the browser comes back, which may be to another server."""
 
     state: str
     nonce: str
     verifier: str
     redirect_uri: str
+
+    @classmethod
+    def of(cls, secret: str, redirect_uri: str) -> LogInAttempt:
+        """All of it follows from a secret that the browser alone keeps."""
+        state, nonce, verifier = (derived_secret(secret, name) for name in ("state", "nonce", "verifier"))
+        return cls(state, nonce, verifier, redirect_uri)
+
+
+def derived_secret(secret: str, name: str) -> str:
+    """Another secret that follows from one, which nobody finds out by it."""
+    made = hmac.digest(secret.encode("utf-8", "replace"), name.encode(), "sha256")
+    return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode_session = msgspec.json.Decoder(StoredSession).decode
 
 
 class IdentityProvider(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remand.adapters.git.location import LedgerLocation
-from remand.adapters.stores import postgres_views, sqlite_views
+from remand.adapters.stores import postgres_views, shared_data, sqlite_views
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.folders import LedgerFolders
 from remand.app.ledger import Ledger
@@ -15,6 +15,7 @@ from remand.startup import TYPE_CHECKING
 if TYPE_CHECKING:
     from remand.adapters.stores.postgres import PostgresStore
     from remand.adapters.stores.sqlite_views import LedgerView
+    from remand.app.ports import SharedData
 
 
 class OpenLedger(NamedTuple):
@@ -31,6 +32,13 @@ class OpenLedger(NamedTuple):
         if isinstance(self.store, SqliteStore):
             return sqlite_views.LedgerView(self.store.path, self.store.connection)
         return postgres_views.PostgresView(self.store)
+
+    @property
+    def shared_data(self) -> SharedData:
+        """What its processes find for a while, beside the events."""
+        if isinstance(self.store, SqliteStore):
+            return shared_data.EmbeddedSharedData(self.store.value, self.store.remember)
+        return self.store.shared_data
 
     @property
     def process_environment(self) -> dict[str, str]:

@@ -25,6 +25,7 @@ from remand.adapters.stores.postgres_tables import (
     TasksTaken,
     number_of_name,
 )
+from remand.adapters.stores.shared_data import PostgresSharedData
 from remand.adapters.system.files import note_progress
 from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict
 from remand.ledger.store import LedgerHead, Transaction
@@ -345,6 +346,11 @@ class PostgresStore:
         with self._connection() as connection:
             connection.execute("INSERT INTO ledger VALUES ('id', %s) ON CONFLICT DO NOTHING", (name,))
         return self.value("id")
+
+    @property
+    def shared_data(self) -> PostgresSharedData:
+        """What its processes share beside the events."""
+        return PostgresSharedData(self._connection)
 
     def file_identity(self) -> str:
         """What tells this ledger from another in its place."""

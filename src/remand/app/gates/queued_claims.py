@@ -12,10 +12,9 @@ from remand.app.errors import EnvironmentFault
 from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
 from remand.app.gates.jobs import GATE_RUN, JobQueue, JobState, JobTaken, LabelsMissing, QueuedJob, can_take
 from remand.app.ledger import Ledger
-from remand.app.ports import SignedClaim
 from remand.app.requests import Answer, Request, Rules
+from remand.app.tokens import SignatureStamp, sign_content
 from remand.domain import commands as c
-from remand.domain.access.keys import Trust, format_signature, parse_signature
 from remand.domain.decisions.gates import is_unmeasured
 from remand.domain.preconditions import require_trusted_key
 from remand.domain.record import Record
@@ -43,10 +42,11 @@ class SignedRequest(Record, kw_only=True):
     base: str = ""
     """The remote's tip of the base that the signer decided by, which is signed as well: a worker measures by none that is older."""
 
-    def content(self, trust: Trust) -> bytes:
-        """What is signed. A request begins with a brace, which no commit holds."""
+    @property
+    def content(self) -> bytes:
+        """What is signed, for the project. A request begins with a brace, which no commit holds."""
         base = f"{self.base}\n" if self.base else ""
-        return trust.signed_content(_PURPOSE + f"{base}{self.request}".encode())
+        return _PURPOSE + f"{base}{self.request}".encode()
 
 
 _decode = msgspec.json.Decoder(SignedRequest).decode
@@ -142,9 +142,9 @@ class QueuedClaims:
 
     def _sign(self, request: Request) -> str:
         text, keys = _encode(request).decode(), self._ledger.keys
-        signed = SignedRequest(request=text, key=keys.ensure_key().id, signature="", base=self._base())
-        content = signed.content(Trust(project=self._project()))
-        return _encode(replace(signed, signature=format_signature(keys.sign(content)))).decode()
+        signed = SignedRequest(request=text, key="", signature="", base=self._base())
+        stamp = sign_content(signed.content, self._project(), keys)
+        return _encode(replace(signed, key=stamp.key, signature=stamp.signature)).decode()
 
 
 class GateWorker:
@@ -241,12 +241,10 @@ class GateWorker:
             request = _decode_request(signed.request)
         except (msgspec.MsgspecError, UnicodeEncodeError):
             return None
-        trust = self._rules().trust(self._ledger.keys.own())
-        key, signature = trust.find_key(signed.key), parse_signature(signed.signature)
-        if key is None or key.until is not None or signature is None or f"{request.key}/verdict" != job.key:
+        if f"{request.key}/verdict" != job.key:
             return None
-        claim = SignedClaim(key.raw, signed.content(trust), signature)
-        return request if self._ledger.keys.verify([claim])[0] else None
+        stamp = SignatureStamp(key=signed.key, signature=signed.signature)
+        return request if stamp.covers(signed.content, self._rules(), self._ledger.keys) else None
 
 
 def _read_arguments(job: QueuedJob) -> SignedRequest | None:

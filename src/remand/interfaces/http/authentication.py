@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import ContextVar
 from http.cookies import CookieError, SimpleCookie
@@ -13,7 +12,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from remand.app.tokens import IdentityProvider, LogInAttempt, TokenLookup
+from remand.app.tokens import IdentityProvider, TokenLookup
 from remand.domain.access.team import USER
 from remand.domain.access.tokens import (
     MACHINES,
@@ -38,10 +37,10 @@ from remand.interfaces.http.sessions import (
     MAX_CODES,
     MAX_SESSIONS_EACH,
     BrowserSession,
+    BrowserSessions,
     ExpiringSecrets,
     RateLimiter,
     address_key,
-    open_sessions,
 )
 from remand.wiring.open_ledger import OpenLedger
 
@@ -54,6 +53,8 @@ FAILURES_PER_SECOND, FAILURES_AT_ONCE = 10.0, 200.0
 """How often a caller may show a token or a code that does not count, by its address."""
 ATTEMPTS_PER_SECOND, ATTEMPTS_AT_ONCE = 0.5, 20.0
 """How often an address may begin to log in at the provider: within `LOG_IN_SECONDS` far fewer than there is room for."""
+UNKNOWN_PER_SECOND, UNKNOWN_AT_ONCE = 50.0, 500.0
+"""How often sessions that this server has not seen are looked for, by the address that shows them."""
 BURST_SECONDS = 5
 READ_PAUSE_SECONDS = 0.05
 """How far apart the log is read for tokens that were not there: another server may just have given them out."""
@@ -113,16 +114,15 @@ class Authenticator:
         self._codes: ExpiringSecrets[Caller] = ExpiringSecrets(
             CODE_SECONDS, MAX_CODES, most_each=MAX_SESSIONS_EACH
         )
-        self._sessions = open_sessions()
-        self.attempts: ExpiringSecrets[tuple[LogInAttempt, TokenRole | None]] = ExpiringSecrets(
-            LOG_IN_SECONDS, MAX_ATTEMPTS
-        )
-        """The log-ins that were begun at the provider, by what the browser keeps of them."""
+        self._sessions = BrowserSessions()
+        self.used_attempts: ExpiringSecrets[bool] = ExpiringSecrets(LOG_IN_SECONDS, MAX_ATTEMPTS)
+        """The log-ins at the provider that browsers came back from here, by what these keep of them: each counts once."""
         rate = float(options.calls_per_second)
         self._member_calls = RateLimiter(rate, rate * BURST_SECONDS)
         self._other_calls = RateLimiter(rate * PRIVILEGE, rate * PRIVILEGE * BURST_SECONDS)
         self._failures = RateLimiter(FAILURES_PER_SECOND, FAILURES_AT_ONCE)
         self._begun = RateLimiter(ATTEMPTS_PER_SECOND, ATTEMPTS_AT_ONCE)
+        self._unknown_sessions = RateLimiter(UNKNOWN_PER_SECOND, UNKNOWN_AT_ONCE)
 
     @property
     def cookie(self) -> str:
@@ -137,6 +137,7 @@ class Authenticator:
         """Who makes a request. Raises `HttpProblem`."""
         is_new = self._tokens.may_be_new(_bearer(facts.headers))
         await self._bring_up_to_date(monotonic() if is_new else float("-inf"))
+        await self._read_session(facts)
         try:
             caller = self._find_caller(facts)
         except Refused as refusal:
@@ -183,22 +184,36 @@ class Authenticator:
                 "Nobody logs in under this name: other servers have it, too. Use the link that the server printed.",
             )
 
-    def open_session(self, caller: Caller, headers: Mapping[str, str], *, is_secure: bool) -> str:
+    async def open_session(self, caller: Caller, headers: Mapping[str, str], *, is_secure: bool) -> str:
         """The cookie of a new session. Raises `HttpProblem`."""
         self.require_session_name(headers)
-        session = BrowserSession(caller, secrets.token_urlsafe(24))
-        secret = self._sessions.add(session, caller.token_id or caller.member)
-        return cookie_text(self.cookie, secret, is_secure=is_secure)
+        made: list[str] = []
+        await self._read_ledger(lambda opened: made.append(self._sessions.open(opened, caller)))
+        return cookie_text(self.cookie, made[0], is_secure=is_secure)
 
-    def close_session(self, headers: Mapping[str, str]) -> None:
+    async def close_session(self, headers: Mapping[str, str]) -> None:
         """Ends the session of a browser."""
-        self._sessions.take(read_cookie(headers, self.cookie))
+        secret = read_cookie(headers, self.cookie)
+        await self._read_ledger(lambda opened: self._sessions.close(opened, secret))
 
     def session(self, headers: Mapping[str, str]) -> BrowserSession | None:
-        """The session of a browser; None when there is none."""
-        return (
-            self._sessions.find(read_cookie(headers, self.cookie)) if self.takes_sessions(headers) else None
-        )
+        """The session of a browser whose request `caller` has taken; None when there is none."""
+        return self._sessions.find(self._session_secret(headers))
+
+    def _session_secret(self, headers: Mapping[str, str]) -> str:
+        return read_cookie(headers, self.cookie) if self.takes_sessions(headers) else ""
+
+    async def _read_session(self, facts: RequestFacts) -> None:
+        """Has a session read that a request shows, unless that was done lately. Raises `HttpProblem`."""
+        secret = "" if _bearer(facts.headers) else self._session_secret(facts.headers)
+        if not secret or not self._sessions.is_due(secret):
+            return
+        if self._sessions.find(secret) is None:
+            # Anybody can send what looks like a session: looking for those that are not known has a rate.
+            seconds = self._unknown_sessions.take(address_key(facts.address))
+            if seconds:
+                raise _too_many(seconds)
+        await self._read_ledger(lambda opened: self._sessions.read(opened, secret))
 
     def take_code(self, code: str, facts: RequestFacts) -> Caller:
         """Who logs in by a code, which is used up by it. Raises `HttpProblem`."""

@@ -33,13 +33,13 @@ def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
     async def follow_link(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
         caller = access.take_code(_query(scope, "code"), facts)
-        cookie = access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
+        cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         return HttpAnswer(200, _lead_to("/"), {"set-cookie": cookie, **_PRIVATE}, _HTML)
 
     async def log_in(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
         caller = await access.token_caller(facts)
-        cookie = access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
+        cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         data = {"member": caller.member, "role": caller.role}
         return HttpAnswer(200, as_json(data).encode(), {"set-cookie": cookie, **_PRIVATE})
 
@@ -52,7 +52,7 @@ def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
     async def log_out(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
         await access.caller(facts)
-        access.close_session(facts.headers)
+        await access.close_session(facts.headers)
         gone = cookie_text(access.cookie, "", is_secure=_is_secure(scope), seconds=0)
         return HttpAnswer(200, b"{}", {"set-cookie": gone, **_PRIVATE})
 
@@ -73,28 +73,34 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         facts, provider = request_facts(scope), _provider(context)
         access.require_may_begin(facts)
         role = parse_token_role(_query(scope, "role"))
-        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        attempt = LogInAttempt(state, nonce, verifier, f"{_origin(context, scope)}{CALLBACK}")
+        secret = secrets.token_urlsafe(32)
+        attempt = LogInAttempt.of(secret, f"{_origin(context, scope)}{CALLBACK}")
         address = await asyncio.to_thread(provider.authorization_url, attempt)
-        secret = access.attempts.add((attempt, role))
         cookie = cookie_text(
-            kept, secret, is_secure=_is_secure(scope), site="Lax", seconds=int(LOG_IN_SECONDS)
+            kept,
+            f"{secret}.{role or ''}",
+            is_secure=_is_secure(scope),
+            site="Lax",
+            seconds=int(LOG_IN_SECONDS),
         )
         return HttpAnswer(303, b"", {"location": address, "set-cookie": cookie, **_PRIVATE})
 
     async def come_back(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts, provider = request_facts(scope), _provider(context)
-        attempt, role = access.attempts.take(read_cookie(facts.headers, kept)) or (None, None)
-        code, state = _query(scope, "code"), _query(scope, "state")
-        if attempt is None or not code or not secrets.compare_digest(state.encode(), attempt.state.encode()):
+        secret, _, wanted = read_cookie(facts.headers, kept).partition(".")
+        attempt = LogInAttempt.of(secret, f"{_origin(context, scope)}{CALLBACK}")
+        code, state, role = _query(scope, "code"), _query(scope, "state"), parse_token_role(wanted)
+        is_own = bool(secret) and secrets.compare_digest(state.encode(), attempt.state.encode())
+        if not code or not is_own or access.used_attempts.find(secret):
             raise refusal_problem(unauthenticated_refusal())
+        access.used_attempts.add(True, secret=secret)
         account = await asyncio.to_thread(provider.account, code, attempt)
         caller = await access.account_caller(lambda tokens: tokens.account_caller(account, role), facts)
         if access.options.session_name and not access.takes_sessions(facts.headers):
             # The provider leads back to the address that it knows, which may be one that sessions do not count under.
             link = f"{scope['scheme']}://{access.options.session_name}{access.make_log_in_path(caller)}"
             return HttpAnswer(200, _lead_to(link), _PRIVATE, _HTML)
-        cookie = access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
+        cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         return HttpAnswer(200, _lead_to("/"), {"set-cookie": cookie, **_PRIVATE}, _HTML)
 
     return [make_route(context, "/login/oidc", "GET", begin), make_route(context, CALLBACK, "GET", come_back)]

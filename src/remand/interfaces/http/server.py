@@ -34,6 +34,7 @@ KEEP_ALIVE_SECONDS = 75
 GRACE_SECONDS = 30
 """How long requests under way may take when the server is told to stop."""
 BACKLOG = 2048
+_PORTS = {"http": 80, "https": 443}
 
 
 class ServerOptions(NamedTuple):
@@ -110,7 +111,7 @@ class ApiServer:
 def _with_own_names(access: AccessOptions, host: str, port: int, *, is_behind_proxy: bool) -> AccessOptions:
     """How a server at an address is called: on loopback by the names of this machine, or of the proxy before it.
 
-    Its cookies have its port: browsers do not tell the servers of one machine apart. So on loopback sessions have a name
+    Its cookies have its port, or that of the address which all servers of a ledger have: browsers do not tell the servers of one machine apart. So on loopback sessions have a name
     of their own, which nobody guesses; browsers take every name below `localhost` for this machine.
     """
     names = ("localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host)
@@ -121,7 +122,9 @@ def _with_own_names(access: AccessOptions, host: str, port: int, *, is_behind_pr
     elif own:
         session_name = f"remand-{secrets.token_hex(12)}.localhost:{port}"
         own.append(session_name)
-    return access._replace(own_names=tuple(own), session_name=session_name, name=f"remand_{port}")
+    seen = urlsplit(access.url)
+    seen_port = (seen.port or _PORTS.get(seen.scheme, port)) if behind and not session_name else port
+    return access._replace(own_names=tuple(own), session_name=session_name, name=f"remand_{seen_port}")
 
 
 def _listen(options: ServerOptions) -> socket.socket:

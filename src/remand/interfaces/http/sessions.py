@@ -5,19 +5,28 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
 from time import monotonic
 from typing import Generic, TypeVar
 
+from remand.app.tokens import (
+    LOOK_AGAIN_SECONDS,
+    SESSIONS,
+    derived_secret,
+    find_session,
+    keep_session,
+    secret_hash,
+)
 from remand.domain.access.tokens import Caller
 from remand.domain.record import NamedTuple
+from remand.wiring.open_ledger import OpenLedger
 
 SESSION_SECONDS = 12 * 3600.0
 """How long a browser stays logged in."""
 CODE_SECONDS = 3600.0
 """How long a log-in code can be used."""
 MAX_SESSIONS, MAX_CODES, MAX_ATTEMPTS, MAX_RATES = 10_000, 1000, 20_000, 20_000
+"""How many are remembered; of sessions, those that were last seen here."""
 MAX_SESSIONS_EACH = 20
 """How many sessions a member, or a token, has at once."""
 SECRET_BYTES = 32
@@ -45,29 +54,29 @@ class ExpiringSecrets(Generic[Kept]):
         self._names_of: dict[str, dict[str, None]] = {}
         """The hashes of each owner, the oldest first."""
 
-    def add(self, value: Kept, owner: str = "") -> str:
-        """Keeps a value; gives the secret."""
-        secret = secrets.token_urlsafe(SECRET_BYTES)
+    def add(self, value: Kept, owner: str = "", secret: str = "") -> str:
+        """Keeps a value; gives the secret, a new one unless it is given."""
+        secret = secret or secrets.token_urlsafe(SECRET_BYTES)
         while self._kept and (len(self._kept) >= self._most or self._is_oldest_over()):
             self._drop(next(iter(self._kept)))
         own = self._names_of.get(owner, {})
         if len(own) >= self._most_each:
             self._drop(next(iter(own)))
-        self._kept[_hash(secret)] = (self._clock() + self._seconds, value, owner)
-        self._names_of.setdefault(owner, {})[_hash(secret)] = None
+        self._kept[secret_hash(secret)] = (self._clock() + self._seconds, value, owner)
+        self._names_of.setdefault(owner, {})[secret_hash(secret)] = None
         return secret
 
     def find(self, secret: str) -> Kept | None:
         """The value of a secret; None when there is none, or its time is over."""
         # A dictionary of hashes tells nothing by its time: whoever guesses does not know what the guess hashes to.
-        found = self._kept.get(_hash(secret))
+        found = self._kept.get(secret_hash(secret))
         return found[1] if found and self._clock() < found[0] else None
 
     def take(self, secret: str) -> Kept | None:
         """The same, once."""
         value = self.find(secret)
-        if _hash(secret) in self._kept:
-            self._drop(_hash(secret))
+        if secret_hash(secret) in self._kept:
+            self._drop(secret_hash(secret))
         return value
 
     def drop_where(self, is_over: Callable[[Kept], bool]) -> None:
@@ -90,10 +99,6 @@ class ExpiringSecrets(Generic[Kept]):
         return ends <= self._clock()
 
 
-def _hash(secret: str) -> str:
-    return sha256(secret.encode("utf-8", "replace")).hexdigest()
-
-
 class BrowserSession(NamedTuple):
     """A browser that is logged in."""
 
@@ -102,9 +107,54 @@ class BrowserSession(NamedTuple):
     """What its pages send along with every change, and pages of others do not know."""
 
 
-def open_sessions(clock: Clock = monotonic) -> ExpiringSecrets[BrowserSession]:
-    """Room for the sessions of a server."""
-    return ExpiringSecrets(SESSION_SECONDS, MAX_SESSIONS, clock, MAX_SESSIONS_EACH)
+class BrowserSessions:
+    """The sessions of browsers. They are kept beside the ledger, so that every server of it knows them, also after a restart."""
+
+    def __init__(self, clock: Clock = monotonic) -> None:
+        self._clock = clock
+        self._seen: OrderedDict[str, tuple[float, BrowserSession | None]] = OrderedDict()
+        """What was last read of each, by its hash, and until when that is good."""
+
+    def open(self, opened: OpenLedger, caller: Caller) -> str:
+        """Opens a session; gives its secret."""
+        secret, rules = secrets.token_urlsafe(SECRET_BYTES), opened.settings.rules()
+        keep_session(
+            opened.ledger,
+            rules,
+            opened.shared_data,
+            caller,
+            secret,
+            seconds=SESSION_SECONDS,
+            most=MAX_SESSIONS_EACH,
+        )
+        return secret
+
+    def close(self, opened: OpenLedger, secret: str) -> None:
+        """Ends a session: here at once, at other servers within half a second."""
+        opened.shared_data.drop(SESSIONS, secret_hash(secret))
+        self._note(secret, None)
+
+    def is_due(self, secret: str) -> bool:
+        """True when a session has to be read before it is known whether it counts."""
+        good_until, _ = self._seen.get(secret_hash(secret), (float("-inf"), None))
+        return good_until <= self._clock()
+
+    def read(self, opened: OpenLedger, secret: str) -> None:
+        """Reads whose session it is."""
+        caller = find_session(opened.ledger, opened.settings.rules(), opened.shared_data, secret)
+        self._note(secret, BrowserSession(caller, derived_secret(secret, "csrf")) if caller else None)
+
+    def find(self, secret: str) -> BrowserSession | None:
+        """The session as it was last read; None when there is none."""
+        _, found = self._seen.get(secret_hash(secret), (0.0, None))
+        return found
+
+    def _note(self, secret: str, session: BrowserSession | None) -> None:
+        name = secret_hash(secret)
+        self._seen.pop(name, None)
+        self._seen[name] = (self._clock() + LOOK_AGAIN_SECONDS, session)
+        while len(self._seen) > MAX_SESSIONS:
+            self._seen.popitem(last=False)
 
 
 class RateLimiter:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from remand.adapters.stores.shared_data import EmbeddedSharedData
 from remand.app import tokens
-from remand.app.tokens import LogInAttempt
+from remand.app.tokens import LogInAttempt, derived_secret
 from remand.domain.access.tokens import Caller, TokenRole
 from remand.domain.instant import add_seconds
 from remand.interfaces.http.authentication import (
@@ -28,15 +30,19 @@ from tests.support.builders import THE_USER, FakeLedger
 class Access:
     """An authenticator of a ledger on fakes."""
 
-    def __init__(self, **options: Any) -> None:
-        self.world = FakeLedger()
+    def __init__(self, other: Access | None = None, **options: Any) -> None:
+        """With another one: a second server of the same ledger."""
+        self.world = other.world if other else FakeLedger()
+        self.values: dict[str, str] = other.values if other else {}
         self.reads = 0
         self.own = Authenticator(self._read, AccessOptions(**options))
 
     async def _read(self, look: Callable[[Any], None]) -> None:
         self.reads += 1
         rules = self.world.rules
-        look(SimpleNamespace(ledger=self.world.ledger, settings=SimpleNamespace(rules=lambda: rules)))
+        shared = EmbeddedSharedData(lambda key: self.values.get(key, ""), self.values.__setitem__)
+        settings = SimpleNamespace(rules=lambda: rules)
+        look(SimpleNamespace(ledger=self.world.ledger, settings=settings, shared_data=shared))
 
     def create(self, member: str = "Fenster") -> str:
         expires = add_seconds(self.world.clock.now(), 600)
@@ -111,33 +117,98 @@ HEADERS = {"host": "remand.example"}
 
 
 def test_an_agent_that_logs_in_for_ever_logs_nobody_else_out() -> None:
-    own = Access().own
-    cookie = own.open_session(Caller(member="user", role=TokenRole.USER), HEADERS, is_secure=True)
-    agent = Caller(member="Fenster", role=TokenRole.AGENT, token_id="20261115-090000-00000001")
-    for _ in range(10_001):
-        own.open_session(agent, HEADERS, is_secure=True)
+    async def run() -> None:
+        access = Access()
+        own = access.own
+        cookie = await own.open_session(Caller(member="user", role=TokenRole.USER), HEADERS, is_secure=True)
+        agent = Caller(member="Fenster", role=TokenRole.AGENT, token_id="20261115-090000-00000001")
+        for _ in range(100):
+            await own.open_session(agent, HEADERS, is_secure=True)
 
-    assert own.session(HEADERS | {"cookie": cookie.partition(";")[0]}) is not None
-    assert len(own._sessions) <= 1 + MAX_SESSIONS_EACH <= 30
+        facts = RequestFacts(HEADERS | {"cookie": cookie.partition(";")[0]})
+        assert (await own.caller(facts)).member == "user"
+        assert own.session(facts.headers) is not None
+        assert len(json.loads(access.values["shared session"])) <= 1 + MAX_SESSIONS_EACH <= 30
+
+    asyncio.run(run())
 
 
-def test_a_stranger_that_begins_to_log_in_for_ever_ends_nobodys_attempt() -> None:
+async def member_of(access: Access, cookie: str) -> str:
+    """Whose session a cookie is for a server; empty when it knows none."""
+    facts = RequestFacts(HEADERS | {"cookie": cookie.partition(";")[0]})
+    try:
+        return (await access.own.caller(facts)).member
+    except HttpProblem as problem:
+        return "" if problem.status == 401 else problem.detail
+
+
+def test_a_session_is_known_to_every_server_of_the_ledger_until_it_is_closed() -> None:
+    async def run() -> None:
+        first = Access()
+        second = Access(first)
+        user = Caller(member="user", role=TokenRole.USER)
+        cookie = await first.own.open_session(user, HEADERS, is_secure=True)
+        assert [await member_of(one, cookie) for one in (first, second, Access(first))] == ["user"] * 3
+        shown = first.own.session(HEADERS | {"cookie": cookie.partition(";")[0]})
+        assert shown == second.own.session(HEADERS | {"cookie": cookie.partition(";")[0]})
+
+        await first.own.close_session(HEADERS | {"cookie": cookie.partition(";")[0]})
+        assert [await member_of(one, cookie) for one in (first, Access(first))] == ["", ""]
+
+    asyncio.run(run())
+
+
+def test_what_is_kept_of_a_session_opens_none_and_neither_does_what_no_trusted_key_signed() -> None:
+    async def run() -> None:
+        access = Access()
+        user = Caller(member="user", role=TokenRole.USER)
+        cookie = await access.own.open_session(user, HEADERS, is_secure=True)
+        secret = cookie.partition(";")[0].partition("=")[2]
+        (kept,) = access.values.values()
+        assert secret not in kept
+        assert derived_secret(secret, "csrf") not in kept
+
+        ((name, row),) = json.loads(kept).items()
+        assert await member_of(access, f"remand_session={name}") == ""
+        access.values["shared session"] = json.dumps({tokens.secret_hash("made-up"): row})
+        assert await member_of(access, "remand_session=made-up") == "", "it was signed for another secret"
+
+    asyncio.run(run())
+
+
+def test_whoever_makes_sessions_up_is_told_to_come_later() -> None:
+    async def run() -> None:
+        access, found = Access(), set()
+        for number in range(600):
+            facts = RequestFacts(HEADERS | {"cookie": f"remand_session=guess{number}"}, address="192.0.2.1")
+            with pytest.raises(HttpProblem) as problem:
+                await access.own.caller(facts)
+            found.add(problem.value.status)
+        assert found == {401, 429}
+
+    asyncio.run(run())
+
+
+def test_a_stranger_that_begins_to_log_in_for_ever_keeps_nobody_from_it() -> None:
     own = Access().own
     mine = RequestFacts(HEADERS, address="192.0.2.1")
     own.require_may_begin(mine)
-    attempt = LogInAttempt("state", "nonce", "verifier", "https://remand.example/login/oidc/callback")
-    secret = own.attempts.add((attempt, None))
 
     def begin_for_ever() -> None:
         for _ in range(5000):
             own.require_may_begin(RequestFacts(HEADERS, address="192.0.2.2"))
-            own.attempts.add((attempt, None))
 
     with pytest.raises(HttpProblem) as found:
         begin_for_ever()
     assert found.value.status == 429
-    assert own.attempts.find(secret) is not None
     own.require_may_begin(mine)
+
+
+def test_a_log_in_that_one_server_began_is_known_to_another_by_what_the_browser_keeps_alone() -> None:
+    begun, back = (LogInAttempt.of("secret", "https://remand.example/callback") for _ in range(2))
+    assert begun == back != LogInAttempt.of("another", "https://remand.example/callback")
+    assert len({*begun, "secret"}) == 5
+    assert len(begun.verifier) == 43, "RFC 7636 wants as many"
 
 
 @pytest.mark.parametrize(
