@@ -217,6 +217,17 @@ class GitRepository:
         found = query_git(self.place.worktree, *listing, stdin=rows.encode(), failure=failure)
         return frozenset(found.decode().split()) & asked
 
+    def commits_with_parents(self, names: str, *, since: str = "", limit: int = 0) -> list[tuple[str, str]]:
+        """The commits of a range, oldest first, each with its first parent; merges and commits without a parent left out."""
+        if "\x00" in names or any(name.startswith("-") for name in names.split()):
+            raise EnvironmentFault(f"{names[:40]!r} is not a range of commits.")
+        options = [f"--since={since}"] * bool(since) + [f"--max-count={limit}"] * bool(limit)
+        asked = ("rev-list", "--no-merges", "--reverse", "--parents", *options, *names.split(), "--")
+        failure = f"git cannot list the commits of {names[:80]}"
+        rows = query_git(self.place.worktree, *asked, failure=failure).decode("ascii", "replace").splitlines()
+        pairs = [row.split() for row in rows]
+        return [(pair[0], pair[1]) for pair in pairs if len(pair) > 1]
+
     def file(self, commit: str, path: str) -> bytes | None:
         """A file's content at a commit; None when it is not there. What cannot be read is not taken for absent."""
         known = read_top_file(self.place.common_dir, commit, path)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from remand.app.gates.ports import GateEnvironment, TreeChange
+from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
 from remand.domain.gate.gate import Gate, GateFinding, GatePolicy, TestOutcome
 from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
@@ -31,8 +31,8 @@ MAX_READ_ALONG_BYTES = 32 << 10
 class Examination:
     """A tree beside its base: what differs, whether it is honest, and which tree is measured in its place."""
 
-    def __init__(self, environment: GateEnvironment, policy: GatePolicy, tree: str, base_tree: str) -> None:
-        self._mirror = environment.mirror
+    def __init__(self, mirror: Mirror, policy: GatePolicy, tree: str, base_tree: str) -> None:
+        self._mirror = mirror
         self._policy = policy
         self._tree = tree
         self._base_tree = base_tree
@@ -90,6 +90,10 @@ class Examination:
             suspicions += self._cross_check(run, sides, pool)
         unique = {one.id: one for one in suspicions}
         return integrity_result(tuple(unique.values()))
+
+    def examine(self) -> tuple[Suspicion, ...]:
+        """What the texts of both sides show, without a run."""
+        return examine(self._comparison)
 
     def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> _TestSides | None:
         """The tests of a gate on both sides; None for a gate that runs no tests."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
-from remand.app.gates import measurement, queued_claims
+from remand.app.gates import change_examination, measurement, queued_claims
 from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
 from remand.app.gates.known_results import (
     KnownVerdicts,
@@ -46,6 +46,7 @@ from remand.startup import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from remand.app.gates.jobs import JobQueue, QueuedJob
+    from remand.integrity.suspicions import Suspicion
 
 LONGEST_PAUSE = 7 * 86400.0
 _PAUSE_KEY = sha256(b"pause").hexdigest()
@@ -215,6 +216,13 @@ class Gates:
             environment = environment._replace(cache=WriteOnlyCache(self.cache))
         judged = measurement.CommitMeasurement(environment, terms.policy).verdict(terms)
         return _without_base_changes(judged, terms)
+
+    def examine(self, base: str, commit: str) -> tuple[Suspicion, ...]:
+        """What the integrity gate finds in the texts of a change; nothing is run."""
+        policy = self._settings.settings().gate_policy
+        return change_examination.Examination(
+            self.mirror, policy, self.tree(commit), self.tree(base)
+        ).examine()
 
     def trial(
         self, policy: GatePolicy, commit: str, *, may_have_secrets: bool = False

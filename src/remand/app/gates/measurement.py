@@ -332,7 +332,7 @@ class CommitMeasurement:
     ) -> tuple[GateResult, ...]:
         """Every gate's result, all of them run at once."""
         tree, base_tree = asked.tree, asked.base_tree
-        examination = Examination(self._environment, self._policy, tree, base_tree)
+        examination = Examination(self._environment.mirror, self._policy, tree, base_tree)
         judged_tree = examination.judged_tree
         touched = [gate for gate in self._gates if examination.touches(_patterns(gate))]
         preparing = Preparation(self._environment, self._policy, self._runner)

@@ -62,6 +62,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "gate check": CommandEntry(
         "tasks.gates", "check that a trusted key signed a passing verdict on a commit's code", False
     ),
+    "gate examine": CommandEntry(
+        "tasks.examinations", "show what the integrity gate says of a change, without running anything", False
+    ),
     "gate history": CommandEntry("tasks.gates", "show gate results and the decisions on them", False),
     "gate report": CommandEntry("tasks.gates", "show the full report of a verdict", False),
     "gate wait": CommandEntry("tasks.gates", "wait for gates that are running in the background", False),
@@ -140,6 +143,12 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "analyze runs": CommandEntry(
         "analysis", "show rejections, the cost of runs, and the status of every task", False
+    ),
+    "analyze integrity": CommandEntry(
+        "tasks.examinations", "show how often reviewers accepted each kind of integrity finding", False
+    ),
+    "audit": CommandEntry(
+        "tasks.examinations", "examine past commits, and count the integrity gate's findings by kind", False
     ),
     "simulate": CommandEntry("analysis", "show what another policy would have decided", False),
     "journal": CommandEntry(

@@ -71,11 +71,12 @@ QUERIES = frozenset(
             "gate history",
             "gate report",
             "gate check",
+            "gate examine",
             "gate wait",
         ),
         *("review list", "review diff", "lockout list", "why", "inbox", "explain", "whoami"),
         *("log tail", "log verify", "log digest", "graph stats", "graph export"),
-        *("analyze rejections", "analyze rework", "analyze runs", "gate check", "token list"),
+        *("analyze rejections", "analyze rework", "analyze runs", "analyze integrity", "audit", "token list"),
     }
 )
 """Commands that change nothing: their method is GET, and their answer has an ETag."""
@@ -101,10 +102,19 @@ LONG = frozenset(
             "handoff reject",
             "gate run",
             "gate check",
+            "gate examine",
             "gate wait",
         ),
         *("review diff", "log verify", "log digest", "log publish", "graph stats", "graph export"),
-        *("analyze rejections", "analyze rework", "analyze runs", "gate check", "simulate", "sync"),
+        *(
+            "analyze rejections",
+            "analyze rework",
+            "analyze runs",
+            "analyze integrity",
+            "audit",
+            "simulate",
+            "sync",
+        ),
     }
 )
 """Commands that run other programs or read the whole log: others do not wait for them."""

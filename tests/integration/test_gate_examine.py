@@ -1,0 +1,41 @@
+"""Holds that a change is examined without a run and without a task, and past commits by kind of finding."""
+
+import pytest
+
+from tests.integration.machine import Machine, Repository
+
+TEST = "def test_answer():\n    assert answer() == 42\n"
+
+
+@pytest.fixture
+def machine(near_machine: Machine) -> Machine:
+    return near_machine
+
+
+def test_a_change_is_examined_by_its_texts_and_past_commits_are_counted_by_kind(
+    repository: Repository,
+) -> None:
+    first = repository.commit("tests/test_answer.py", TEST)
+    honest = repository.commit("src/answer.py", "def answer():\n    return 6 * 7\n")
+    gamed = repository.commit("tests/test_answer.py", "def test_answer():\n    assert answer()\n")
+
+    one = repository.call("gate", "examine", honest, gamed)
+    none = repository.call("gate", "examine", first, honest)
+    each = repository.call("gate", "examine", "--each", f"{first}..{gamed}")
+    audit = repository.ok("audit", f"{first}..{gamed}")
+
+    assert (one.code, none.code, each.code) == (1, 0, 1)
+    [finding] = one.data["findings"]
+    assert (one.data["base"], one.data["head"]) == (honest, gamed)
+    assert {name: finding[name] for name in ("kind", "path", "held", "rests_on")} == {
+        "kind": "assertion_weakened",
+        "path": "tests/test_answer.py",
+        "held": True,
+        "rests_on": "text",
+    }
+    assert none.data["findings"] == []
+    assert [(row["head"], len(row["findings"])) for row in each.data] == [(honest, 0), (gamed, 1)]
+    assert (audit["commits"], audit["held"], audit["held_commits"]) == (2, 1, [gamed])
+    assert [(row["kind"], row["language"]) for row in audit["kinds"]] == [("assertion_weakened", "python")]
+    assert "1 of 2 commits would be held" in repository.people("audit", f"{first}..{gamed}").out
+    assert repository.call("gate", "examine", "--each", f"{first} --all").code == 3
