@@ -27,7 +27,7 @@ from remand.domain.decisions.findings import apply_settlements
 from remand.domain.decisions.notices import MAX_STALLED
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, TaskEvent
-from remand.domain.events.log import LedgerMoved, MoveBegun
+from remand.domain.events.log import LedgerMoved, MoveBegun, TaskArchived
 from remand.domain.events.reviews import Finding, LockoutCleared, ReviewApproved
 from remand.domain.events.tasks import (
     EdgeCreated,
@@ -752,8 +752,9 @@ def tables(tx: Transaction) -> tuple[object, ...]:
 
 
 def goes_on_here(event: Event) -> bool:
-    """False for events by which the user has the log go on in another ledger: nothing is accepted here any more."""
-    return not isinstance(event, MoveBegun | LedgerMoved)
+    """False for events after which nothing is accepted here: of a log that goes on in another ledger, or of a task whose
+    archived lines have to be fetched first."""
+    return not isinstance(event, MoveBegun | LedgerMoved | TaskArchived)
 
 
 class MergingLifecycle(Lifecycle):
