@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from remand.adapters.stores.postgres import PostgresStore
 from remand.adapters.stores.postgres_tables import PostgresTransaction
-from remand.app.errors import StoreConflict
-from remand.app.requests import Request, Rules
+from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict, StoreRejected
+from remand.app.group_commit import GroupCommit
+from remand.app.requests import Acceptance, Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.domain.events.log import PauseEnded
@@ -132,6 +133,69 @@ def test_no_more_than_a_few_connections_are_kept_for_nobody(database: str) -> No
     store.close()
 
 
+def test_threads_wait_for_one_another_when_very_many_want_a_connection(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remand.adapters.stores.postgres._MOST_USED", 2)
+    store = PostgresStore(database, "session")
+    most, lock = [0, 0], threading.Lock()
+
+    def look(depth: int = 2) -> None:
+        with store.read():
+            if depth > 1:
+                with lock:
+                    most[0] += 1
+                    most[1] = max(most)
+                look(depth - 1)  # who has a connection gets another at once
+                with lock:
+                    most[0] -= 1
+
+    threads = [threading.Thread(target=look) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert most[0] == 0
+    assert most[1] <= 2
+    with store.write(), store.read():
+        pass
+    store.close()
+    assert _has_none_left(database)
+
+
+_REFUSE_SOME = """
+CREATE OR REPLACE FUNCTION remand.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+IF NEW.state::text LIKE '%poison%' THEN RAISE EXCEPTION 'not this one' USING ERRCODE = '{code}'; END IF; RETURN NEW; END $$;
+CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON remand.task FOR EACH ROW EXECUTE FUNCTION remand.refuse()
+"""
+_REFUSALS = ("22021", "22003", "54001", "57014", "53100", "P0001")
+"""A character that cannot be stored, a number too large, too complex, too long, a full disk, anything."""
+
+
+@pytest.mark.timeout(60)
+def test_what_the_database_refuses_fails_its_own_command_alone(database: str) -> None:
+    one = SharedFakeLedger(database)
+    one.add()
+    with psycopg.connect(database, autocommit=True) as connection:
+        for code in _REFUSALS:
+            connection.execute(_REFUSE_SOME.format(code=code).encode())
+            group = GroupCommit(one.ledger)
+            titles = (f"one {code}", f"poison {code}", f"two {code}")
+            requests = [Request(command=c.AddTask(title=title), actor=USER) for title in titles]
+            decided = one.ledger.decide_all(requests)
+            answers = [group.submit(request) for request in requests]
+            group.close()
+
+            assert [isinstance(one, StoreRejected) for one in decided.answers] == [False, True, False], code
+            assert "not this one" in str(answers[1].exception())
+            assert all(isinstance(answers[number].result(), Acceptance) for number in (0, 2))
+    with one.store.read() as view:
+        assert len(list(view.tasks.every())) == 1 + 4 * len(_REFUSALS)
+    require_sound_log(one.store)
+    one.store.close()
+
+
 def test_a_name_with_a_character_that_cannot_be_stored_is_refused_alone(database: str) -> None:
     one = SharedFakeLedger(database)
     names = ("a\0b", "a\ud800b")
@@ -169,8 +233,9 @@ def test_a_change_that_fences_the_others_waits_for_those_under_way(database: str
         writer.store.close()
 
 
-def test_a_change_of_the_log_that_met_another_is_made_again(
-    database: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fault", [StoreConflict, StoreAway])
+def test_a_change_of_the_log_or_of_the_tables_that_met_another_or_was_cut_off_is_made_again(
+    database: str, monkeypatch: pytest.MonkeyPatch, fault: type[EnvironmentFault]
 ) -> None:
     one = SharedFakeLedger(database)
     commit, failed = PostgresStore.commit, list[int]()
@@ -179,12 +244,15 @@ def test_a_change_of_the_log_that_met_another_is_made_again(
         if not failed:
             failed.append(1)
             store.take_back(change)
-            raise StoreConflict("another process changed the same")
+            raise fault("another process changed the same")
         commit(store, change)
 
     monkeypatch.setattr(PostgresStore, "commit", fail_once)
     one.ledger.record([PauseEnded()], THE_USER)
+    assert failed
+    failed.clear()
 
+    assert one.ledger.change(lambda tx: tx.events.count()) == 1
     assert failed
     assert len(require_sound_log(one.store)) == 1
     one.store.close()

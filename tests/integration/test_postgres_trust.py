@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from remand.app.ports import Commit
 from remand.app.requests import Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.team import USER
@@ -11,11 +13,13 @@ from remand.domain.refusals import Refused
 from remand.testing.fakes import FakeKeys
 from tests.support.shared_ledgers import SharedFakeLedger
 
-_KEYS = {name: FakeKeys(name).ensure_key() for name in ("machine", "other")}
+_KEYS = {name: FakeKeys(name).ensure_key() for name in ("machine", "other", "third")}
 
 
-def _machine(url: str, name: str, trusted: tuple[str, ...]) -> SharedFakeLedger:
-    one = SharedFakeLedger(url, rules=Rules(gates=(), trusted=tuple(_KEYS[key] for key in trusted)))
+def _machine(url: str, name: str, trusted: tuple[str, ...], base: str = "") -> SharedFakeLedger:
+    one = SharedFakeLedger(
+        url, rules=Rules(gates=(), trusted=tuple(_KEYS[key] for key in trusted), base=base)
+    )
     one.ledger.keys = FakeKeys(name)
     return one
 
@@ -69,3 +73,34 @@ def test_the_only_machine_goes_on_once_the_base_lists_it_and_another(database: s
 
     assert _titles(two) == ["a", "b"]
     two.store.close()
+
+
+def test_of_machines_whose_bases_differ_the_newest_base_counts_and_nobody_goes_back(database: str) -> None:
+    def trust() -> str:
+        with new.store.read() as view:
+            return view.unconfirmed.trust
+
+    old = _machine(database, "machine", ("machine", "other", "third"), "old base")
+    new = _machine(database, "other", ("machine", "other"), "new base")
+    for base in ("old base", "new base"):
+        new.repository.commits[base] = Commit(sha=base, tree="")
+    new.repository.histories["new base"] = ("old base",)
+
+    assert _add(old, "a") == ""
+    judged_first = trust()
+    assert _add(new, "b") == ""
+    judged = trust()
+    assert judged != judged_first, "the newer base counts"
+    for writer, title in ((old, "c"), (new, "d"), (old, "e")):
+        assert _add(writer, title) == ""
+        assert trust() == judged, "the older base, which does not know the newer one, changes nothing"
+    old.repository.commits["new base"] = Commit(sha="new base", tree="")
+    old.repository.histories["new base"] = ("old base",)
+    assert _add(old, "f") == ""
+    assert trust() == judged, "nor does it once it has fetched it"
+
+    old.rules = replace(old.rules, base="rewritten base")
+    assert _add(old, "g") == ""
+    assert trust() == judged_first, "a base that was rewritten since counts for who knows both"
+    for writer in (old, new):
+        writer.store.close()

@@ -17,7 +17,7 @@ from remand.app.events.task_folds import SignedTasks, TaskSource, rebuild_tables
 from remand.app.facts import ExternalFacts, FactLookup
 from remand.app.log.verification import verify_log
 from remand.app.requests import Acceptance, Answer, Request, Rules
-from remand.app.tasks.lookup import Lineage
+from remand.app.tasks.lookup import lockout_facts
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.team import THE_COORDINATOR, Role, Team
@@ -53,9 +53,10 @@ from remand.domain.evolve import replay
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.domain.ids import task_node_id
 from remand.domain.policy import Policy
+from remand.domain.preconditions import find_lockout
 from remand.domain.reasons import DecisionType
 from remand.domain.refusals import MEANINGS, Refused
-from remand.domain.task import Status, Task, make_task, update_task
+from remand.domain.task import Status, Task, update_task
 from remand.ledger.store import Transaction
 from remand.testing.builders import Session
 from remand.testing.fakes import ProcessKilled
@@ -669,11 +670,11 @@ class Lifecycle(RuleBasedStateMachine):
                     for task in view.queue.ready()
                     if self._may(view, view.tasks.get(task), c.ClaimTask(agent=name, task_id=task), name)
                 ]
-                # The queue itself knows no lockouts from above a task; `Handler` steps over those.
-                above = Lineage(view).inherited_lockouts(
-                    view.tasks.get(found) or make_task(id="", title="", created_at="")
-                )
-                if found == "" or not any(agent == name for agent, _ in above):
+                # The queue itself knows lockouts by name alone, and none from above a task or of who may be
+                # the same under a name that the team has lost; `Handler` steps over those.
+                first = view.tasks.get(found)
+                ground = first and find_lockout(first, name, lockout_facts(view, TEAM, first))
+                if ground is None or ground.own is not None:
                     assert found == (claimable[0] if claimable else "")
 
     @invariant()
@@ -753,7 +754,8 @@ def tables(tx: Transaction) -> tuple[object, ...]:
 
 def goes_on_here(event: Event) -> bool:
     """False for events after which nothing is accepted here: of a log that goes on in another ledger, or of a task whose
-    archived lines have to be fetched first."""
+    archived lines have to be fetched first.
+    """
     return not isinstance(event, MoveBegun | LedgerMoved | TaskArchived)
 
 

@@ -21,6 +21,10 @@ class StoreAway(EnvironmentFault):
     """The database does not answer. What was asked of it was not done."""
 
 
+class StoreRejected(EnvironmentFault):
+    """The database takes something else, but not this. Nothing was done, and the same would fail again."""
+
+
 class StoreConflict(EnvironmentFault):
     """Another process changed the same at the same time. Nothing was done, and the same may be tried again."""
 

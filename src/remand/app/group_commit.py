@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
-from remand.app.errors import EnvironmentFault, RemandError, StoreAway, StoreConflict
+from remand.app.errors import EnvironmentFault, RemandError, StoreAway, StoreConflict, StoreRejected
 from remand.app.events.event_files import FollowUp, do_nothing
 from remand.app.events.signatures import Signer, Verifier
 from remand.app.handler import RequestHandler
@@ -31,6 +31,7 @@ _ATTEMPTS, _ATTEMPTS_TOGETHER = 50, 2
 """How often a change is decided, and how often as a group before its requests are decided one by one."""
 _AWAY_SECONDS = 60.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 1.0
+T = TypeVar("T")
 _LINKS = ("depends_on", "drop_depends_on", "waits_for", "created_tasks")
 
 
@@ -113,33 +114,62 @@ class SharedLedger(Ledger):
         super().__init__(**parts)
         self._attempt = _Attempt()
         self._shared: Verifier | None = None
+        self._compared: tuple[tuple[str, str], bool] = (("", ""), False)
+        """The bases that were last compared, this machine's and the one judged by, and whether the former is newer."""
 
     def _trust(self, tx: Transaction) -> tuple[Verifier, str]:
         """Whose signatures count, the same for all machines: what the base lists, and not also the machine's own key.
 
-        A machine that the base does not list leaves it at how the ledger was judged last, and writes nothing. Where the
-        base lists none, the first machine that writes is the only one.
+        A machine that the base does not list leaves it at how the ledger was judged last, and writes nothing. So does
+        one whose base is older than that by which it was judged: else machines that have not fetched alike would judge
+        all anew in turn. Where the base lists none, the first machine that writes is the only one.
         """
         own, noted = self.keys.own(), tx.unconfirmed.trust
         verifier = super()._trust(tx)[0]
         with suppress(EnvironmentFault):
-            verifier = self._shared_verifier(self._rules(), own, noted) or verifier
+            verifier = self._shared_verifier(tx, self._rules(), own, noted) or verifier
         found = verifier.trust.find_key(own.id) if own else None
         return verifier, own.id if own and (found is None or found.until is not None) else ""
 
-    def _shared_verifier(self, rules: Rules, own: PublicKey | None, noted: str) -> Verifier | None:
+    def _shared_verifier(
+        self, tx: Transaction, rules: Rules, own: PublicKey | None, noted: str
+    ) -> Verifier | None:
         """What judges by the base, or as the ledger was judged last; None on the only machine of a team without keys."""
         own_id = own.id if own else ""
         trust = parse_trust(noted)
         if rules.trusted:
+            ours = Trust(project=rules.project, keys=rules.trusted)
             is_listed = any(key.id == own_id and key.until is None for key in rules.trusted)
-            if is_listed or not noted:
-                trust = Trust(project=rules.project, keys=rules.trusted)
+            if not noted or (is_listed and (ours == trust or self._has_newer_base(tx, rules))):
+                trust = ours
         elif all(key.id == own_id for key in trust.keys):
             return None
         if self._shared is None or self._shared.trust != trust:
             self._shared = Verifier(trust, self.keys)
         return self._shared
+
+    def _has_newer_base(self, tx: Transaction, rules: Rules) -> bool:
+        """True when the base here is newer than the one by which the ledger was judged last.
+
+        A base that was rewritten counts as newer where both are known, and a base that is not known here as the newer.
+        """
+        noted = tx.unconfirmed.base
+        if not noted:
+            return True
+        asked = (rules.base, noted)
+        if self._compared[0] != asked:
+            is_ancestor = self.repository.is_ancestor
+            is_known = self.repository.commit(noted) is not None
+            is_newer = noted != rules.base and is_known and not is_ancestor(rules.base, noted)
+            self._compared = (asked, is_newer)
+        return self._compared[1]
+
+    def _catch_up(self, tx: Transaction) -> Verifier | None:
+        before = tx.unconfirmed.trust
+        verifier = super()._catch_up(tx)
+        if tx.unconfirmed.trust != before:
+            tx.unconfirmed.base = self._rules().base
+        return verifier
 
     def _require_open(self, tx: Transaction, verifier: Verifier) -> None:
         super()._require_open(tx, verifier)
@@ -180,6 +210,10 @@ class SharedLedger(Ledger):
                     self._attempt.tasks |= frozenset(conflict.tasks)
                     if attempt >= _ATTEMPTS_TOGETHER and len(requests) > 1 and is_last_due is always_due:
                         return self._decide_each(requests)
+                except StoreRejected:
+                    if len(requests) == 1 or is_last_due is not always_due:
+                        raise
+                    return self._decide_each(requests)
                 except StoreAway:
                     if time.monotonic() > until:
                         raise
@@ -189,31 +223,43 @@ class SharedLedger(Ledger):
         return super()._decide_all(requests, is_last_due)
 
     def refresh(self) -> None:
-        self._repeat(super().refresh)
+        self._repeat(super().refresh, _LONGEST_PAUSE)
+
+    def change(self, make: Callable[[Transaction], T]) -> T:
+        return self._repeat(lambda: super(SharedLedger, self).change(make))
 
     def change_log(
         self, prepare: Callable[[RequestHandler, Signer], object], follow: FollowUp = do_nothing
     ) -> None:
         self._repeat(lambda: super(SharedLedger, self).change_log(prepare, follow))
 
-    def _repeat(self, change: Callable[[], None]) -> None:
-        """Makes a change of the log again that met another's."""
+    def _repeat(self, change: Callable[[], T], away_seconds: float = _AWAY_SECONDS) -> T:
+        """Makes a change of the log again that met another's, or whose connection was cut."""
+        until = time.monotonic() + away_seconds
         for attempt in range(_ATTEMPTS):
-            with suppress(StoreConflict):
-                change()
-                return
+            try:
+                return change()
+            except StoreConflict:
+                pass
+            except StoreAway:
+                if time.monotonic() > until:
+                    raise
             _pause(attempt)
-        change()
+        return change()
 
     def _decide_each(self, requests: Sequence[tuple[Request, Actor | None]]) -> UnsyncedAnswers:
         """Decides requests one by one: what one of them met must not keep the others from being answered."""
-        found = [self._decide_all([one]) for one in requests]
-        heads = [one.head for one in found if one.head is not None]
-        return UnsyncedAnswers(
-            [answer for one in found for answer in one.answers],
-            heads[-1] if heads else None,
-            any(one.has_outdated_files for one in found),
-        )
+        answers: list[Answer | EnvironmentFault] = []
+        head, has_outdated_files = None, False
+        for one in requests:
+            try:
+                found = self._decide_all([one])
+            except EnvironmentFault as fault:
+                answers.append(fault)
+                continue
+            answers += found.answers
+            head, has_outdated_files = found.head or head, has_outdated_files or found.has_outdated_files
+        return UnsyncedAnswers(answers, head, has_outdated_files)
 
 
 class _PendingRequest:
@@ -324,7 +370,10 @@ class GroupCommit:
             if head is not None:
                 self._ledger.sync(head)
             for one, answer in zip(group, answers, strict=True):
-                one.answer = answer
+                if isinstance(answer, EnvironmentFault):
+                    one.error = answer
+                else:
+                    one.answer = answer
         except RemandError as error:
             for one in group:
                 one.error = error

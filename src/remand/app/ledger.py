@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -50,7 +50,7 @@ from remand.app.ports import (
     SegmentWriter,
     SessionMarks,
 )
-from remand.app.requests import Acceptance, Answer, Request, Rules, is_valid_request
+from remand.app.requests import Acceptance, Answer, Request, Rules, is_valid_request, require_answers
 from remand.app.tasks.lookup import open_handoff_task, resolve_handoff_id, resolve_task_id
 from remand.domain import commands as c
 from remand.domain.access.keys import PublicKey, parse_trust
@@ -71,11 +71,14 @@ from remand.ledger.event_tables import EventEntry, SignedGroup
 from remand.ledger.signatures import EventGroup, GroupedEvent
 from remand.ledger.store import LedgerHead, Store, Transaction
 
+T = TypeVar("T")
+
 
 class UnsyncedAnswers(NamedTuple):
     """Answers that nobody may be given before what they rest on is on disk."""
 
-    answers: list[Answer]
+    answers: Sequence[Answer | EnvironmentFault]
+    """A fault in the place of an answer: this request alone met it, and nothing was recorded for it."""
     head: LedgerHead | None
     """How far to sync; None when nothing was written."""
     has_outdated_files: bool
@@ -219,7 +222,7 @@ class Ledger(LogFiles):
             self.sync(head)
         if has_outdated_files:
             self.update_files()
-        return answers
+        return require_answers(answers)
 
     def _decide_all(
         self,
@@ -558,12 +561,11 @@ class Ledger(LogFiles):
             self.sync(handler.end)
         self.log_changes += 1
 
-    @contextmanager
-    def change(self) -> Iterator[Transaction]:
-        """Opens a change of the tables, after all that is new was read in."""
+    def change(self, make: Callable[[Transaction], T]) -> T:
+        """Makes a change of the tables, after all that is new was read in. Where others write too, perhaps several times."""
         self._file_stamp = None
         with self._open_change() as (tx, _):
-            yield tx
+            return make(tx)
 
     def _repair(self, tx: Transaction, verifier: Verifier) -> None:
         """Brings ledger and open segment together again, whichever of the two knows more.

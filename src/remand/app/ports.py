@@ -57,6 +57,9 @@ class Repository(Protocol):
     def has_commit(self, branch: str, commit: str) -> bool | None:
         """Whether a branch has a commit in its history; None when there is no such branch here, nor of a remote."""
 
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """True when a commit is another one, or in its history; false as well when one of them is not here."""
+
 
 class Sources(Protocol):
     """The files of the repository as they are at a commit."""

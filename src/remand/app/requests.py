@@ -7,6 +7,7 @@ from typing import Union
 
 import msgspec
 
+from remand.app.errors import EnvironmentFault
 from remand.domain.access.agent_calls import require_environment_name
 from remand.domain.access.keys import PublicKey, Trust, is_untrusted
 from remand.domain.access.team import USER, Role, Team
@@ -41,6 +42,16 @@ class Acceptance(Record, kw_only=True):
 
 
 Answer = Acceptance | Refused
+
+
+def require_answers(answers: Sequence[Answer | EnvironmentFault]) -> list[Answer]:
+    """The answers; raises the first fault that stands in the place of one."""
+    found: list[Answer] = []
+    for answer in answers:
+        if isinstance(answer, EnvironmentFault):
+            raise answer
+        found.append(answer)
+    return found
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

@@ -159,6 +159,8 @@ class UnconfirmedTable(Protocol):
     """The events without effect, and the trust by which they were judged."""
 
     trust: str
+    base: str
+    """The tip of the base that has this trust, where several machines judge; empty when nobody has said."""
     """As `Trust.text` says it; empty when nothing was judged yet."""
     writer: str
     """The id of the key that signs here, while the base does not trust it; empty when it does."""

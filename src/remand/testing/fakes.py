@@ -59,7 +59,7 @@ class FakeRepository:
         self.differences: dict[str, CommitDifference] = {}
         self.current = branch
         self.histories: dict[str, tuple[str, ...]] = {}
-        """The commits that branches have besides their tips."""
+        """The commits that branches, and commits, have besides their tips."""
 
     def add(self, name: str, tree: str = "") -> str:
         """Makes a commit that goes by that name; returns its full id."""
@@ -79,6 +79,10 @@ class FakeRepository:
         """True for the commit at the branch's tip, which is written down as `refs/heads/NAME`, and what it is said to hold."""
         tip = self.commits.get(f"refs/heads/{branch}")
         return None if tip is None else commit in (tip.sha, *self.histories.get(branch, ()))
+
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """True for the commit itself, and for those that it is said to hold."""
+        return commit in (of, *self.histories.get(of, ()))
 
     def difference(self, base: str, commit: str) -> CommitDifference | None:
         """What was added as the commit's change, whatever the base; its own patch unless given."""

@@ -385,7 +385,7 @@ class Coordinator:
         if group.fault is None:
             self._consult_about_rejections(answers)
 
-    def _consult_about_rejections(self, answers: list[Answer]) -> None:
+    def _consult_about_rejections(self, answers: Sequence[Answer | EnvironmentFault]) -> None:
         """Has the user's commands asked about the rejections that were just filed."""
         for answer in answers:
             filed = answer.task.rejections.last_rejection if isinstance(answer, Acceptance) else None

@@ -166,9 +166,13 @@ class GitRepository:
         tip = self.tip(branch) or self.origin_tip(branch)
         if not tip:
             return None
+        return self.is_ancestor(commit, tip)
+
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """True when a commit is another one, or in its history; false as well when one of them is not here."""
         return (
-            tip == commit
-            or not run_git(self.place.worktree, "merge-base", "--is-ancestor", commit, tip).returncode
+            of == commit
+            or not run_git(self.place.worktree, "merge-base", "--is-ancestor", commit, of).returncode
         )
 
     def tip(self, branch: str) -> str:

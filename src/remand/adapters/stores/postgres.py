@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 import zlib
@@ -27,7 +28,7 @@ from remand.adapters.stores.postgres_tables import (
 )
 from remand.adapters.stores.shared_data import PostgresSharedData
 from remand.adapters.system.files import note_progress
-from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict
+from remand.app.errors import EnvironmentFault, StoreAway, StoreConflict, StoreRejected
 from remand.ledger.store import LedgerHead, Transaction
 
 
@@ -48,8 +49,14 @@ class PostgresChange:
             self._store.commit(self._transaction)
             return
         self._store.take_back(self._transaction)
-        if isinstance(error, (psycopg.Error, SessionTaken, TasksTaken)):
+        if isinstance(error, _FAULTS):
             raise self._store.fault(error) from error
+
+
+class _ThreadConnections(threading.local):
+    """How many connections a thread uses."""
+
+    count = 0
 
 
 class PostgresStore:
@@ -67,6 +74,10 @@ class PostgresStore:
         """How far the session has come with the last change, perhaps while that is being made; None when that is not known."""
         self._free: list[Connection] = []
         self._is_closed = False
+        self._places = threading.BoundedSemaphore(_MOST_USED)
+        self._with_place: set[Connection] = set()
+        """The connections in use that take one of the places."""
+        self._thread = _ThreadConnections()
         self._pool_lock = threading.Lock()
         self._listener: Connection | None = None
         self._news_lock = threading.Lock()
@@ -103,7 +114,27 @@ class PostgresStore:
             raise
 
     def _take(self, begin: str = "") -> Connection:
-        """A connection for a while, with a transaction begun. One that was lost while nobody used it is replaced."""
+        """A connection for a while, with a transaction begun. One that was lost while nobody used it is replaced.
+
+        Threads wait for one another when very many want one. Who has one already does not, so that no two wait for good.
+        """
+        needs_place = not self._thread.count
+        if needs_place and not self._places.acquire(timeout=_PLACE_SECONDS):
+            raise StoreAway(
+                f"All {_MOST_USED} connections of this process to PostgreSQL have been in use for {_PLACE_SECONDS:.0f} s. Repeat the command."
+            )
+        connection: Connection | None = None
+        try:
+            connection = self._open(begin)
+        finally:
+            if connection is None and needs_place:
+                self._places.release()
+        self._thread.count += 1
+        if needs_place:
+            self._with_place.add(connection)
+        return connection
+
+    def _open(self, begin: str) -> Connection:
         with self._pool_lock:
             connection = self._free.pop() if self._free else None
         if connection is not None:
@@ -118,12 +149,18 @@ class PostgresStore:
     def _give_back(self, connection: Connection) -> None:
         """Keeps a connection for the next that wants one, unless it was lost, or there are enough."""
         is_idle = connection.info.transaction_status == pq.TransactionStatus.IDLE
+        self._thread.count -= 1
         with self._pool_lock:
+            has_place = connection in self._with_place
+            self._with_place.discard(connection)
             is_wanted = len(self._free) < _MOST_FREE or connection is self._keeper
-            if is_idle and is_wanted and not self._is_closed:
+            is_kept = is_idle and is_wanted and not self._is_closed
+            if is_kept:
                 self._free.append(connection)
-                return
-        connection.close()
+        if not is_kept:
+            connection.close()
+        if has_place:
+            self._places.release()
 
     @contextmanager
     def _connection(self, begin: str = "") -> Iterator[Connection]:
@@ -225,7 +262,7 @@ class PostgresStore:
             finally:
                 if not is_written:
                     self._commit_lock.release()
-        except (psycopg.Error, SessionTaken) as error:
+        except _FAULTS as error:
             raise self.fault(error) from error
         finally:
             if not is_written:
@@ -247,6 +284,7 @@ class PostgresStore:
             connection.execute(own.COMMIT_AND_NOTIFY if transaction.has_events else "COMMIT")
         except psycopg.Error as error:
             connection.close()
+            self._give_back(connection)
             if not (transaction.has_events and self._is_committed(transaction)):
                 self._undo(transaction)
                 raise self.fault(error) from error
@@ -296,11 +334,11 @@ class PostgresStore:
                 f"Nothing was recorded: another process changed the same tasks ({error}). Repeat the command.",
                 getattr(error, "tasks", ()),
             )
-        if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and _is_away(error):
             return StoreAway(
                 f"PostgreSQL does not answer ({_one_line(error)}). Start it, or wait until it is back; then repeat."
             )
-        return EnvironmentFault(f"Nothing was recorded: PostgreSQL failed ({_one_line(error)}).")
+        return StoreRejected(f"Nothing was recorded: PostgreSQL failed ({_one_line(error)}).")
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -375,6 +413,9 @@ class PostgresStore:
 
 _MOST_FREE = 16
 """How many connections are kept that nobody uses."""
+_MOST_USED = 48
+"""How many are used at once; PostgreSQL takes 100 by default, from all processes together."""
+_PLACE_SECONDS = 30.0
 _WAITS = (0.0, 0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
 """How long to wait for a database that is away, again and again."""
 _CONFLICTS = (
@@ -383,6 +424,19 @@ _CONFLICTS = (
     errors.UniqueViolation,
     errors.LockNotAvailable,
 )
+
+
+_FAULTS = (psycopg.Error, SessionTaken, TasksTaken, struct.error, OverflowError, UnicodeError)
+"""What a change may meet: the database's errors, those of others in its way, and values that cannot be sent."""
+
+
+def _is_away(error: psycopg.Error) -> bool:
+    """True when the server is not there or cannot be reached; false when it did not carry out this very statement.
+
+    A full disk, a statement that took too long and one that is too complex are operational errors as well.
+    """
+    code = error.sqlstate or ""
+    return not code or code.startswith(("08", "57P")) or code == "53300"
 
 
 def _one_line(error: Exception) -> str:

@@ -446,6 +446,7 @@ class SqliteUnconfirmed(Table):
     """The events without effect."""
 
     trust = StoredText("trust")
+    base = StoredText("trust_base")
     writer = StoredText("writer")
 
     def __init__(self, statements: Statements, events: SqliteEvents) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from itertools import zip_longest
 from typing import NamedTuple, Protocol, TypeVar
@@ -437,14 +438,20 @@ def fetch_archive(ledger: Ledger, store: ArchiveStore) -> ArchiveResult:
         others = [file for file in _named_files(_every_archive(view), wanted) if file not in trusted]
         before = view.events.count()
     for part in _fetch_parts(trusted, others, store, ledger.store.note_progress):
-        with ledger.change() as tx:
-            ledger.read_files(tx, [], ledger.verifier(tx), part)
-    with ledger.change() as tx:
-        rebuild_tables(tx, ledger.store.note_progress)
-        note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
-        left = waiting_tasks(tx)
-        events = tx.events.count() - before
-    return ArchiveResult(events, len(set(waiting) - set(left)), size, event_bytes(ledger))
+        ledger.change(partial(_read_part, ledger, part))
+    left, events = ledger.change(partial(_fold_again, ledger))
+    return ArchiveResult(events - before, len(set(waiting) - set(left)), size, event_bytes(ledger))
+
+
+def _read_part(ledger: Ledger, part: Sequence[bytes], tx: Transaction) -> None:
+    ledger.read_files(tx, [], ledger.verifier(tx), part)
+
+
+def _fold_again(ledger: Ledger, tx: Transaction) -> tuple[Collection[str], int]:
+    """Folds every task by the lines that are here now; the tasks that wait still, and how many events there are."""
+    rebuild_tables(tx, ledger.store.note_progress)
+    note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
+    return waiting_tasks(tx), tx.events.count()
 
 
 def _every_archive(tx: Transaction) -> list[LogArchived]:

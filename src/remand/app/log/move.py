@@ -151,5 +151,4 @@ def _copy_lines(view: Transaction, target: Ledger) -> None:
         known = known_lines(other)
     content = missing_content(view, known)
     if content:
-        with target.change() as tx:
-            target.read_files(tx, [], target.verifier(tx), [content])
+        target.change(lambda tx: target.read_files(tx, [], target.verifier(tx), [content]))

@@ -313,8 +313,8 @@ class Damage(Protocol):
 
 def compare_with_base(ledger: Ledger) -> None:
     """Reads in what is new, and compares every event file with what the base has of it."""
-    with ledger.change() as tx:
-        ledger.read_published(tx, ledger.verifier(tx), list(ledger.event_files().values()))
+    paths = list(ledger.event_files().values())
+    ledger.change(lambda tx: ledger.read_published(tx, ledger.verifier(tx), paths))
 
 
 def verify_ledger(ledger: Ledger) -> VerificationReport:
@@ -334,7 +334,8 @@ def verify_ledger(ledger: Ledger) -> VerificationReport:
 
 def rebuild_from_files(ledger: Ledger) -> int:
     """Makes every table anew from the events, and reads all files again: what the tables lost comes back."""
-    with ledger.change() as tx:
+
+    def rebuild(tx: Transaction) -> int:
         known = {hash(line) for line in chain(tx.events.lines(), tx.group_doubts.lines())}
         ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx), known=known)
         # Neither a doubt nor a mark rests on a row that no group bears out.
@@ -346,6 +347,8 @@ def rebuild_from_files(ledger: Ledger) -> int:
             if not event.is_legacy and tx.unconfirmed.verdict(EventEntry(event, line, "")) is Doubt.NONE:
                 ledger.marks.raise_to(event.meta.session, event.meta.seq, event.meta.id)
         return tx.events.count()
+
+    return ledger.change(rebuild)
 
 
 def missing_lines(ledger: Ledger) -> list[MissingLines]:
