@@ -10,7 +10,7 @@ LOCKS := requirements/bench.txt requirements/build.txt requirements/test.txt req
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-server test test-more check lock bench clean
+.PHONY: help setup demo demo-server docs test test-more check lock bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 13
@@ -31,6 +31,10 @@ demo: $(STAMP)  ## tell the story on a real repository in a temporary folder
 demo-server: $(STAMP)  ## tell the story of a team on several hosts, with a PostgreSQL of its own
 	@scripts/debian-packages postgresql
 	@$(PYTHON) scripts/demo-server
+
+docs: $(STAMP)  ## build the documentation site into build/site; a warning is an error
+	@$(PYTHON) scripts/render_docs.py
+	@$(VENV)/bin/zensical build --strict
 
 # A file's tests stay together: what a module makes for all of its tests is made once in a run. They come in the order of
 # their names, so that unit tests, which are short, are the last.

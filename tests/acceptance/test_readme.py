@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from pathlib import Path
 
@@ -11,61 +10,18 @@ import pytest
 
 from remand.config import parse
 from remand.domain.access.team import Role
-from tests.acceptance.wheel import ROOT, Newcomer
+from tests.acceptance.pages import Reader, blocks, check
+from tests.acceptance.wheel import ROOT
 from tests.integration.machine import Machine
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-_NAMES = re.compile(
-    r"[THR]-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}|[TR]-…|[0-9a-f]{12}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"
-)
-_HANDOFF = re.compile(r"H-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 FIVE_MINUTES = README.partition("## Five minutes")[2].partition("\n## ")[0]
-
-
-def blocks(language: str, text: str = README) -> list[str]:
-    """The blocks of code in one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def printed(block: str) -> list[tuple[str, list[str]]]:
-    """The calls of a block, each with the lines that are printed below it."""
-    calls: list[tuple[str, list[str]]] = []
-    for line in block.replace("\\\n", "").splitlines():
-        if line.startswith("$ "):
-            calls.append((line[2:], []))
-        else:
-            calls[-1][1].append(line)
-    return calls
-
-
-# --------------------------------------------------------------------------------------------- installation
-
-
-class Reader(Newcomer):
-    """Somebody who types what the README prints."""
-
-    def follows(self, block: str) -> dict[str, tuple[str, list[str]]]:
-        """Types the calls of a block; gives what each answered, and what is printed below it."""
-        handoff, told = "H-…", {}
-        for call, lines in printed(block):
-            answer = self.types(call.replace("H-…", handoff))
-            handoff = (_HANDOFF.findall(answer) or [handoff])[0]
-            told[call] = (answer, lines)
-        return told
+REJECTION = (ROOT / "docs" / "rejections.md").read_text(encoding="utf-8").partition("## A whole example")[2]
 
 
 @pytest.fixture
 def newcomer(machine: Machine, installed: Path) -> Reader:
     return Reader(machine, installed)
-
-
-def check(told: dict[str, tuple[str, list[str]]]) -> None:
-    """Holds that every line which is printed was answered, names aside, up to where it is cut."""
-    for call, (answer, lines) in told.items():
-        plain = _NAMES.sub("…", answer)
-        for line in filter(lambda line: line not in ("…", ""), lines):
-            assert _NAMES.sub("…", line).removesuffix("…").rstrip() in plain, f"{call}\n{answer}"
-        assert ("refused (" in plain) == any(line.startswith("refused (") for line in lines), call
 
 
 def test_the_wheel_works_alone_in_a_clean_environment(newcomer: Reader, installed: Path) -> None:
@@ -90,12 +46,12 @@ def test_the_five_minutes_of_the_readme_go_as_they_are_printed(newcomer: Reader)
     check(told)
 
 
-def test_the_rejection_in_the_readme_is_accepted_and_decomposes_its_task(newcomer: Reader) -> None:
+def test_the_whole_rejection_of_the_docs_is_accepted_and_decomposes_its_task(newcomer: Reader) -> None:
     newcomer.types("remand init && git add -A && git commit -qm 'Set up Remand'")
-    (record,) = blocks("json", FIVE_MINUTES)
+    (record,) = blocks("json", REJECTION)
     (newcomer.folder / "rejection.json").write_text(record, encoding="utf-8")
 
-    told = newcomer.follows(blocks("console", FIVE_MINUTES)[1])
+    told = newcomer.follows(blocks("console", REJECTION)[0])
 
     check(told)
     (accepted,) = [answer for call, (answer, _) in told.items() if "--from rejection.json" in call]
@@ -104,13 +60,13 @@ def test_the_rejection_in_the_readme_is_accepted_and_decomposes_its_task(newcome
     assert sorted(statuses) == ["decomposed", *["incoming"] * len(json.loads(record)["alternative_tasks"])]
 
 
-@pytest.mark.parametrize("block", blocks("toml"))
+@pytest.mark.parametrize("block", blocks("toml", README))
 def test_every_remand_toml_in_the_readme_is_valid(block: str) -> None:
     assert parse(block).team
 
 
 def test_the_agents_of_the_readme_may_edit_files_without_being_asked() -> None:
-    members = [member for block in blocks("toml") for member in parse(block).team]
+    members = [member for block in blocks("toml", README) for member in parse(block).team]
     workers = [member.command for member in members if Role.AGENT in member.roles and member.command]
 
     assert {command[0] for command in workers} == {"claude", "codex"}

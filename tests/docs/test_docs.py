@@ -108,8 +108,8 @@ def test_modules_that_a_page_names_are_there(page: Path) -> None:
     assert [path for path in named if not (ROOT / "src" / "remand" / path).exists()] == []
 
 
-@pytest.mark.parametrize("path", re.findall(r"`(tests/[a-z_/.]+)`", text("README.md")))
-def test_what_the_readme_says_is_shown_by_tests_that_are_there(path: str) -> None:
+@pytest.mark.parametrize("path", re.findall(r"`(tests/[a-z_/.]+)`", text("docs/trust.md")))
+def test_what_the_page_on_trust_says_is_shown_by_tests_that_are_there(path: str) -> None:
     assert (ROOT / path).exists()
 
 
