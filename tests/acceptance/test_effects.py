@@ -42,6 +42,21 @@ def test_a_red_test_made_to_fit_and_a_new_test_that_mends_the_product_are_held(m
     assert found_on(repository, "repairing", {"calc.py": BROKEN, "tests/test_aaa.py": repairing}) == [
         "harness_tampered"
     ]
+    forging = (
+        "import os, re, sys, threading\n\n\ndef forge(report):\n    threading.main_thread().join()\n"
+        "    text = open(report).read()\n"
+        "    text = re.sub('<failure.*?</failure>', '', text, flags=re.S).replace('failures=\"2\"', 'failures=\"0\"')\n"
+        "    open(report, 'w').write(text)\n    os.execv('/bin/true', ['true'])\n\n\n"
+        "words = [word for word in sys.argv if 'xml=' in word]\n"
+        "threading.Thread(target=forge, args=(words[0].partition('=')[2],)).start()\n"
+    )
+    lazy = (
+        TESTS.replace("    assert", "    check = lambda x: x\n    def late(_):\n        assert")
+        + "    map(late, [1])\n"
+    )
+    found = found_on(repository, "forging", {"calc.py": BROKEN + forging})
+    assert {"early_exit", "report_forged"} <= set(found)
+    assert "assertion_not_reached" in found_on(repository, "lazy", {"tests/test_calc.py": lazy})
     honest = {
         "calc.py": PRODUCT.replace("a + a + 1", "a + a"),
         "tests/test_more.py": "import calc\n\n\ndef test_double_more():\n    assert calc.double(3) == 6\n",

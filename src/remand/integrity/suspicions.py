@@ -68,6 +68,8 @@ KINDS: dict[str, SuspicionKind] = {
     "assertion_weakened": SuspicionKind("an assertion proves less than on the base", "assert as exactly as before"),
     "assertion_conditional": SuspicionKind("an assertion is only reached under a condition now",
         "assert unconditionally"),
+    "assertion_not_reached": SuspicionKind("a test passed and an assertion in it was not executed",
+        "have it executed whenever the test runs"),
     "assertion_swallowed": SuspicionKind("a failing assertion is caught", "let it fail the test"),
     "expectation_rewritten": SuspicionKind("what tests expect was changed and the product was not",
         "restore the expectation and fix the product"),

@@ -6,6 +6,7 @@ import os
 
 from remand.adapters import projects
 from remand.adapters.gates import background_runs
+from remand.adapters.gates.result_pipe import watch_results
 from remand.adapters.gates.results import FileCache, FileReports
 from remand.adapters.gates.tools import SystemTools, UserRegistries
 from remand.adapters.git import checkouts, commits
@@ -102,6 +103,7 @@ def _make_environment(opened: OpenLedger, gates: Gates) -> GateEnvironment:
         hide=(opened.place.got, state_folder(), runtime_folder()),
         scripts=os.path.dirname(projects.__file__),
         registry=UserRegistries(folders.gates),
+        watch_results=watch_results,
     )
 
 

@@ -52,6 +52,7 @@ def test_every_kind_that_holds_has_a_case() -> None:
         "tests_not_collected",
         "base_test_fails",
         "expectation_fits_fault",
+        "assertion_not_reached",
         "new_tests_prove_nothing",
         "too_much",
     }

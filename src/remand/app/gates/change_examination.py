@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
-from remand.domain.gate.gate import Gate, GateFinding, GatePolicy, TestOutcome
+from remand.domain.gate.gate import Gate, GateFinding, GatePolicy, Irregularity, TestOutcome
 from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.domain.text.path_patterns import PathPattern
@@ -21,7 +21,8 @@ from remand.integrity.cross_runs import TestRuns, judge_base_tests, judge_new_te
 from remand.integrity.examination import examine
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
 from remand.integrity.paths import follow_links, is_test_path
-from remand.integrity.suspicions import Suspicion, Weight
+from remand.integrity.reached_assertions import find_unreached_assertions
+from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
 KEPT_SUSPICIONS = 200
 MAX_READ_ALONG = 100
@@ -86,6 +87,9 @@ class Examination:
             CollectedTests(gate=side.gate.name, base=side.on_base, head=side.on_head) for side in sides
         )
         suspicions = list(examine(replace(self._comparison, collected=collected)))
+        for side in sides:
+            suspicions += (suspicion(one.code, "", 0, one.text) for one in side.irregularities)
+            suspicions += find_unreached_assertions(self._comparison, side.on_base, side.on_head)
         if not any(side.has_new_failures for side in sides):
             suspicions += self._cross_check(run, sides, pool)
         unique = {one.id: one for one in suspicions}
@@ -101,7 +105,7 @@ class Examination:
         if head is None or not head.tests:
             return None
         base = run.measure(gate, self._base_tree).found
-        return _TestSides(gate, base.tests if base else (), head.tests)
+        return _TestSides(gate, base.tests if base else (), head.tests, head.irregularities)
 
     def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
         """What the tests of one side say to the code of the other."""
@@ -215,6 +219,7 @@ class _TestSides(NamedTuple):
     gate: Gate
     on_base: tuple[TestOutcome, ...]
     on_head: tuple[TestOutcome, ...]
+    irregularities: tuple[Irregularity, ...]
 
     def runs(self, crossed: tuple[TestOutcome, ...]) -> TestRuns:
         return TestRuns(on_base=self.on_base, on_head=self.on_head, crossed=crossed)

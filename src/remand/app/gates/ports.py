@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Protocol
 
@@ -11,6 +11,7 @@ import msgspec
 
 from remand.domain.gate.gate import Measurement
 from remand.domain.record import NamedTuple, Record
+from remand.integrity.result_records import ResultRecord
 
 MIB = 1 << 20
 
@@ -295,6 +296,27 @@ class ReportParser(NamedTuple):
     defaults: Mapping[str, float]
 
 
+class ResultWatch(NamedTuple):
+    """A run whose results are told as they happen."""
+
+    environment: Mapping[str, str]
+    """What the command is to be given for that."""
+    records: Callable[[], Sequence[ResultRecord]]
+    """Everything that was told, asked for once the command has ended."""
+
+
+class WatchResults(Protocol):
+    """Has test runners tell their results through a pipe, apart from the report that they leave behind."""
+
+    def __call__(self, command: Sequence[str], folder: str) -> AbstractContextManager[ResultWatch | None]:
+        """Watches a run of a command, with what that needs in a folder the command may write to; None: it cannot."""
+
+
+def watch_nothing(command: Sequence[str], folder: str) -> AbstractContextManager[ResultWatch | None]:  # noqa: ARG001 - as the port is called
+    """For places where reports alone are read."""
+    return nullcontext()
+
+
 class GateEnvironment(NamedTuple):
     """The ports of a place, and what its gates may see."""
 
@@ -319,3 +341,4 @@ class GateEnvironment(NamedTuple):
     """The folder of our own scripts for prepare steps."""
     registry: RegistryAccess = no_registry_settings
     progress: GateProgress = ignore_progress
+    watch_results: WatchResults = watch_nothing

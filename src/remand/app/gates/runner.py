@@ -24,6 +24,7 @@ from remand.app.gates.ports import (
     Reports,
     Sandbox,
     ToolOutput,
+    watch_nothing,
 )
 from remand.app.ports import CommandOutcome
 from remand.domain.gate.gate import (
@@ -47,6 +48,7 @@ from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.record import Record
 from remand.domain.text.redaction import redact
 from remand.domain.text.words import remove_invisible
+from remand.integrity.result_records import compare_with_records
 
 REPORT = "{report}"
 CACHE = "{cache}"
@@ -124,7 +126,7 @@ class GateRunner:
     def _key(self, gate: Gate, tree: str, prepared: str) -> str:
         plain = (gate.command, gate.parser, gate.timeout, gate.retries)
         parts = (
-            "measured 2",
+            "measured 3",
             tree,
             plain,
             os.path.basename(prepared),
@@ -149,9 +151,20 @@ class GateRunner:
         bad = set(failing_ids(again.found))
         return replace(again, flaky=tuple(name for name in failing_ids(first.found) if name not in bad))
 
-    def _run_once(self, gate: Gate, parser: ReportParser, tree: str, prepared: str) -> GateMeasurement:
-        with self._environment.checkouts.lend(tree) as folder, self._environment.reports.folder() as report:
-            ended = self._environment.sandbox.run(self.make_job(gate, folder, report, prepared))
+    def _run_once(
+        self, gate: Gate, parser: ReportParser, tree: str, prepared: str, *, is_watched: bool = True
+    ) -> GateMeasurement:
+        watch_results = self._environment.watch_results if is_watched else watch_nothing
+        with (
+            self._environment.checkouts.lend(tree) as folder,
+            self._environment.reports.folder() as report,
+            watch_results(gate.command, report) as watch,
+        ):
+            job = self.make_job(gate, folder, report, prepared)
+            if watch is not None:
+                job = replace(job, environment={**job.environment, **watch.environment})
+            ended = self._environment.sandbox.run(job)
+            told = watch.records() if watch is not None else ()
             ran = ToolOutput(
                 status=ended.status,
                 output=ended.output,
@@ -160,12 +173,16 @@ class GateRunner:
                 root=folder,
                 is_cut=ended.is_cut,
             )
+        if watch is not None and not told and ended.how == "exited":
+            # The runner took no plugin of ours: what it says without one is what counts.
+            return self._run_once(gate, parser, tree, prepared, is_watched=False)
         kept = keep_output(self._environment.reports, gate.name, ended, ran.report)
         if ended.how != "exited" or ended.detail:
             return replace(_failed_measurement(ended, gate, kept), output=kept)
         try:
             found = parser.parse(ran)
             require_figures(found)
+            found = compare_with_records(found, told, ended.status)
             return GateMeasurement(found=found, seconds=ended.seconds, output=kept)
         except UnreadableReport as why:
             said = f"{why}. {render_output(ended, kept)}".strip()

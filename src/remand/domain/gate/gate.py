@@ -122,6 +122,16 @@ class TestOutcome(Record, kw_only=True):
     seconds: float = 0.0
     failure_count: int = 1
     """How many failures a failed test has: more than one only where its subtests fail one by one."""
+    held_lines: tuple[int, ...] | None = None
+    """Where in the test's own file an assertion was executed and held; None when that was not watched."""
+
+
+class Irregularity(Record, kw_only=True):
+    """Something in which a report and what was told while it was made do not agree."""
+
+    code: str
+    """The kind of suspicion it gives rise to."""
+    text: str
 
 
 class Measurement(Record, kw_only=True):
@@ -131,6 +141,7 @@ class Measurement(Record, kw_only=True):
     """By name: errors, warnings, failures, tests, skipped, coverage (in percent), and what else a parser knows."""
     findings: tuple[GateFinding, ...] = ()
     tests: tuple[TestOutcome, ...] = ()
+    irregularities: tuple[Irregularity, ...] = ()
 
 
 class UnreadableReport(Exception):  # noqa: N818 - a state of the report, not a fault of ours

@@ -1,0 +1,195 @@
+"""A plugin that Remand gives to pytest: it tells results and assertions as they happen, through a pipe.
+
+It is copied beside the pipe and loaded by name, in whatever Python the project has, so it imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+from collections.abc import Iterator
+from functools import wraps
+from typing import Any
+
+import pytest
+
+_PIPE = os.environ.pop("REMAND_RESULTS", "")
+_PROCESS = os.getpid()
+_ASSERTIONS = [
+    "assertEqual",
+    "assertNotEqual",
+    "assertTrue",
+    "assertFalse",
+    "assertIs",
+    "assertIsNot",
+    "assertIsNone",
+    "assertIsNotNone",
+    "assertIn",
+    "assertNotIn",
+    "assertIsInstance",
+    "assertNotIsInstance",
+    "assertAlmostEqual",
+    "assertNotAlmostEqual",
+    "assertGreater",
+    "assertGreaterEqual",
+    "assertLess",
+    "assertLessEqual",
+    "assertRegex",
+    "assertNotRegex",
+    "assertCountEqual",
+    "assertMultiLineEqual",
+    "assertSequenceEqual",
+    "assertListEqual",
+    "assertTupleEqual",
+    "assertSetEqual",
+    "assertDictEqual",
+]
+_MAX_IDS = 200
+_NOTE = "_note_held"
+
+
+class _RunState:
+    """What is known of the run, and of the test that runs now."""
+
+    def __init__(self) -> None:
+        self.pipe = -1
+        self.path = ""
+        self.session: Any = None
+        self.held: set[int] = set()
+        self.read: set[str] = set()
+        """The files in which every assertion is noted."""
+
+
+_state = _RunState()
+
+
+def _leave_no_trace() -> None:
+    """Takes out of the environment what loaded this plugin: programs that tests start are none of our business."""
+    own = os.path.dirname(os.path.abspath(__file__))
+    os.environ.pop("PYTEST_PLUGINS", None)
+    rest = [name for name in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if name not in ("", own)]
+    if rest:
+        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+    sys.path[:] = [name for name in sys.path if name != own]
+
+
+def _tell(**record: Any) -> None:
+    """Sends one record; nobody who listens is no reason for a test to fail."""
+    if _state.pipe < 0 or os.getpid() != _PROCESS:
+        return
+    line = json.dumps({"pid": _PROCESS, **record}).encode() + b"\n"
+    try:
+        while line:
+            line = line[os.write(_state.pipe, line) :]
+    except OSError:
+        _state.pipe = -1
+
+
+def _note(path: str, line: int) -> None:
+    """An assertion held."""
+    if path == _state.path:
+        _state.held.add(line)
+
+
+def _watch_statements() -> None:
+    """Has pytest's own rewriting note every assertion that holds, with no other effect on it."""
+    from _pytest.assertion import rewrite
+
+    original = rewrite.AssertionRewriter.visit_Assert
+
+    @wraps(original)
+    def visit(self: Any, assert_: ast.Assert) -> list[ast.stmt]:
+        statements = original(self, assert_)
+        path = os.path.abspath(self.module_path or "")
+        noted = ast.Call(
+            func=ast.Attribute(ast.Name("@pytest_ar", ast.Load()), _NOTE, ast.Load()),
+            args=[ast.Constant(path), ast.Constant(assert_.lineno)],
+            keywords=[],
+        )
+        statement = ast.copy_location(ast.Expr(noted), assert_)
+        return [*statements, ast.fix_missing_locations(statement)]
+
+    run_original = rewrite.AssertionRewriter.run
+
+    @wraps(run_original)
+    def run(self: Any, mod: ast.Module) -> None:
+        _state.read.add(os.path.abspath(self.module_path or ""))
+        run_original(self, mod)
+
+    # The rewritten code finds it under this name in that module.
+    setattr(rewrite, _NOTE, _note)
+    rewrite.AssertionRewriter.visit_Assert = visit  # type: ignore[method-assign]  # pytest has no hook for it
+    rewrite.AssertionRewriter.run = run  # type: ignore[method-assign]  # as above
+
+
+def _watch_methods() -> None:
+    """Notes unittest's assertions that hold."""
+    from unittest import TestCase
+
+    for name in _ASSERTIONS:
+        setattr(TestCase, name, _watched_method(getattr(TestCase, name)))
+
+
+def _watched_method(original: Any) -> Any:
+    @wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        answer = original(self, *args, **kwargs)
+        frame = sys._getframe(1)  # noqa: SLF001 - the cheapest way to the line that asserts
+        _note(frame.f_code.co_filename, frame.f_lineno)
+        return answer
+
+    return method
+
+
+if _PIPE:
+    _leave_no_trace()
+    try:
+        _state.pipe = os.open(_PIPE, os.O_WRONLY | os.O_CLOEXEC)
+        _watch_statements()
+        _watch_methods()
+    except (OSError, ImportError, AttributeError):
+        pass
+    _tell(kind="start")
+
+
+def pytest_collection_finish(session: Any) -> None:
+    ids = [item.nodeid for item in session.items]
+    for at in range(0, len(ids), _MAX_IDS):
+        _tell(kind="collected", ids=ids[at : at + _MAX_IDS])
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: Any) -> Iterator[None]:
+    _state.path = os.path.abspath(str(item.fspath))
+    _state.held = set()
+    yield
+    _state.path = ""
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    is_read = _state.path in _state.read
+    _tell(
+        kind="result",
+        id=report.nodeid,
+        when=report.when,
+        outcome=report.outcome,
+        is_part=type(report).__name__ != "TestReport",
+        lines=sorted(_state.held) if is_read else None,
+    )
+
+
+def pytest_collectreport(report: Any) -> None:
+    if report.outcome == "failed":
+        _tell(kind="uncollected", id=report.nodeid)
+
+
+def pytest_sessionstart(session: Any) -> None:
+    _state.session = session
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    _tell(kind="end", status=int(getattr(_state.session, "exitstatus", -1)))

@@ -1,0 +1,97 @@
+"""The pipe through which test runners tell results as they happen; Remand reads and numbers what arrives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from remand.app.gates.ports import MIB, ResultWatch
+from remand.integrity.result_records import ResultRecord
+
+PLUGIN = "pytest_results"
+VARIABLE = "REMAND_RESULTS"
+MAX_RECORDS = 64 * MIB
+_ISOLATED = ("-I", "-E")
+_decode = msgspec.json.Decoder(ResultRecord).decode
+
+
+@contextmanager
+def watch_results(command: Sequence[str], folder: str) -> Iterator[ResultWatch | None]:
+    """What a command is to be given so that its results are told; None for one that cannot tell them."""
+    if not is_watchable(command):
+        yield None
+        return
+    place = os.path.join(folder, "results")
+    os.mkdir(place, 0o700)
+    pipe = os.path.join(place, "pipe")
+    os.mkfifo(pipe, 0o600)
+    shutil.copy(os.path.join(os.path.dirname(__file__), f"{PLUGIN}.py"), place)
+    reader = _PipeReader(pipe)
+    environment = {VARIABLE: pipe, "PYTEST_PLUGINS": PLUGIN, "PYTHONPATH": place}
+    try:
+        yield ResultWatch(environment, reader.records)
+    finally:
+        reader.records()
+
+
+def is_watchable(command: Sequence[str]) -> bool:
+    """True for pytest, called by name or as a module of a Python that takes our plugin."""
+    for place, word in enumerate(command):
+        name = os.path.basename(word)
+        if name in ("pytest", "py.test"):
+            return place == 0 or command[place - 1] == "-m" or command[place - 1] in ("run", "--")
+        if name in _ISOLATED or name in ("sh", "bash", "make", "tox", "nox", "unittest"):
+            return False
+    return False
+
+
+class _PipeReader:
+    """Reads a pipe in a thread of its own until it is told that nobody writes any more."""
+
+    def __init__(self, path: str) -> None:
+        # With an end to write of our own there is no end of file, however often others open and close it.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._is_open = True
+        self._thread = threading.Thread(target=self._read, name="remand-results", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        rest = b""
+        while True:
+            content = os.read(self._descriptor, 1 << 16)
+            if content.endswith(_LAST) and not self._is_open:
+                content = content[: -len(_LAST)]
+                self._keep(rest + content)
+                return
+            rest = self._keep(rest + content)
+
+    def _keep(self, content: bytes) -> bytes:
+        *lines, rest = content.split(b"\n")
+        self._size += sum(map(len, lines))
+        if self._size <= MAX_RECORDS:
+            self._lines += lines
+        return rest
+
+    def records(self) -> tuple[ResultRecord, ...]:
+        """Everything that arrived, in its order; closes the pipe."""
+        if self._is_open:
+            self._is_open = False
+            os.write(self._descriptor, _LAST)
+            self._thread.join()
+            os.close(self._descriptor)
+        found: list[ResultRecord] = []
+        for line in self._lines:
+            with suppress(msgspec.DecodeError, ValueError):
+                found.append(_decode(line))
+        return tuple(found)
+
+
+_LAST = b"\0end\0"
+"""What we write ourselves when the command has ended, so that the reader does."""

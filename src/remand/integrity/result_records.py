@@ -1,0 +1,145 @@
+"""Results as they were told while tests ran, compared with the report that the tool left behind."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.domain.gate.gate import Irregularity, Measurement
+from remand.domain.record import Record
+from remand.domain.text.words import format_count
+
+MAX_IRREGULARITIES = 20
+
+
+class ResultRecord(Record, kw_only=True):
+    """One line from a test runner; its place in the sequence is its number."""
+
+    kind: str
+    """`start`, `collected`, `uncollected`, `result` or `end`."""
+    pid: int = 0
+    id: str = ""
+    when: str = ""
+    """`setup`, `call` or `teardown`."""
+    outcome: str = ""
+    is_part: bool = False
+    """True for a subtest, of which one test has several."""
+    lines: tuple[int, ...] | None = None
+    """Where assertions of the test's own file held so far; None when that was not watched."""
+    ids: tuple[str, ...] = msgspec.field(default_factory=tuple)
+    status: int = -1
+
+
+class _ToldTest:
+    """What was told of one test."""
+
+    def __init__(self) -> None:
+        self.is_failed = False
+        self.is_passed = False
+        self.lines: tuple[int, ...] | None = None
+        self.phases: list[str] = []
+
+
+class ToldRun:
+    """All records of one run of a gate's command."""
+
+    def __init__(self, records: Iterable[ResultRecord]) -> None:
+        self.starts = 0
+        self.ends: list[int] = []
+        self.tests: dict[tuple[int, str], _ToldTest] = {}
+        self.uncollected = 0
+        self.twice: list[str] = []
+        self._collected: set[tuple[int, str]] = set()
+        for record in records:
+            self._take(record)
+
+    def _take(self, record: ResultRecord) -> None:
+        self.starts += record.kind == "start"
+        self.uncollected += record.kind == "uncollected"
+        if record.kind == "end":
+            self.ends.append(record.status)
+        elif record.kind == "collected":
+            self._collected |= {(record.pid, test_id) for test_id in record.ids}
+        elif record.kind == "result" and record.outcome in ("passed", "failed", "skipped"):
+            self._take_result(record, self.tests.setdefault((record.pid, record.id), _ToldTest()))
+
+    def _take_result(self, record: ResultRecord, test: _ToldTest) -> None:
+        if record.when == "setup" and "setup" in test.phases and not test.is_failed:
+            test.phases = []
+        elif not record.is_part and record.when in test.phases:
+            self.twice.append(record.id)
+        if not record.is_part:
+            test.phases.append(record.when)
+            test.is_passed |= record.when == "call" and record.outcome == "passed"
+        test.is_failed |= record.outcome == "failed"
+        test.lines = record.lines if record.lines is not None else test.lines
+
+    @property
+    def unknown(self) -> list[str]:
+        """Tests with a result that were not collected before any ran; none where other processes collect."""
+        if not self._collected:
+            return []
+        return [key[1] for key in self.tests if key not in self._collected]
+
+    @property
+    def pass_count(self) -> int:
+        return sum(test.is_passed and not test.is_failed for test in self.tests.values())
+
+    @property
+    def failure_count(self) -> int:
+        return self.uncollected + sum(test.is_failed for test in self.tests.values())
+
+
+_SCRIPT = re.compile(r"\.py$")
+
+
+def report_id(node: str) -> str:
+    """A test's id as pytest's JUnit report has it."""
+    address, bracket, parameters = node.partition("[")
+    names = address.split("::")
+    names[0] = _SCRIPT.sub("", names[0].replace("/", "."))
+    names[-1] += bracket + parameters
+    owner = ".".join(names[:-1])
+    return f"{owner}::{names[-1]}" if owner else names[-1]
+
+
+def compare_with_records(found: Measurement, records: Sequence[ResultRecord], status: int) -> Measurement:
+    """A measurement with what was told of its tests, and with what does not agree.
+
+    A run whose plugin never began is taken as the report has it.
+    """
+    told = ToldRun(records)
+    if not told.starts:
+        return found
+    lines = {report_id(node): test.lines for (_, node), test in told.tests.items()}
+    tests = tuple(replace(test, held_lines=lines.get(test.id)) for test in found.tests)
+    wrong = tuple(_find_irregularities(told, found, status))[:MAX_IRREGULARITIES]
+    return replace(found, tests=tests, irregularities=wrong)
+
+
+def _find_irregularities(told: ToldRun, found: Measurement, status: int) -> Iterable[Irregularity]:
+    outcomes = Counter(test.outcome for test in found.tests)
+    failed = outcomes["failed"] + outcomes["error"]
+    if len(told.ends) < told.starts:
+        yield Irregularity(code="early_exit", text="the test run ended before its closing record")
+    elif told.starts == 1 and told.ends[0] not in (-1, status):
+        text = f"pytest ended with {told.ends[0]}, and its process with {status}"
+        yield Irregularity(code="early_exit", text=text)
+    if told.failure_count > failed:
+        text = (
+            f"{format_count(told.failure_count, 'test')} failed while running, and the report names {failed}"
+        )
+        yield Irregularity(code="report_forged", text=text)
+    if outcomes["passed"] > told.pass_count:
+        text = f"{told.pass_count} passed while running, and the report names {outcomes['passed']}"
+        yield Irregularity(code="report_forged", text=text)
+    for test_id in told.twice:
+        yield Irregularity(code="harness_tampered", text=f"a second result came for `{test_id}`")
+    for test_id in told.unknown:
+        yield Irregularity(
+            code="harness_tampered", text=f"a result came for `{test_id}`, which was not collected"
+        )

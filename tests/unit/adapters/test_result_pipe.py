@@ -1,0 +1,151 @@
+"""Results told through a pipe, by a real pytest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from remand.adapters.gates import pytest_results
+from remand.adapters.gates.result_pipe import is_watchable, watch_results
+from remand.adapters.parsers.suite_reports import parse_junit
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement
+from remand.integrity.reached_assertions import WATCHED_METHODS
+from remand.integrity.result_records import ToldRun, compare_with_records
+
+TESTS = """
+import threading
+import unittest
+
+import pytest
+
+def test_reached():
+    assert 1 + 1 == 2
+    assert "a" in "abc", "said"
+
+def test_lazy():
+    def check(x):
+        assert x == 3
+    map(check, [1, 2])
+
+@pytest.mark.parametrize("row", [1, 2])
+def test_rows(row):
+    assert row
+
+class TestUnits(unittest.TestCase):
+    def test_unit(self):
+        self.assertEqual(
+            1,
+            1,
+        )
+
+    def test_not_reached(self):
+        for x in ():
+            self.assertTrue(x)
+
+@pytest.mark.xfail
+def test_expected():
+    assert 1 == 2
+"""
+FORGING = """
+import os, re, sys, threading
+
+def forge(report):
+    threading.main_thread().join()
+    text = open(report).read()
+    text = re.sub(r"<failure.*?</failure>", "", text, flags=re.S).replace('failures="1"', 'failures="0"')
+    open(report, "w").write(text)
+    os.execv("/bin/true", ["true"])
+
+def test_fails():
+    report = next(word for word in sys.argv if word.startswith("--junitxml=")).partition("=")[2]
+    threading.Thread(target=forge, args=(report,)).start()
+    assert 1 == 2
+"""
+LEAVING = """
+import os
+
+def test_leaves():
+    with open("{report}", "w") as file:
+        file.write('<testsuites><testsuite><testcase classname="test_a" name="test_leaves"/></testsuite></testsuites>')
+    os._exit(0)
+"""
+
+
+def run(folder: Path, text: str, *options: str) -> Measurement:
+    """What is measured of one test file, its records taken in."""
+    report = folder / "report"
+    (folder / "test_a.py").write_text(text.replace("{report}", str(report)), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        *options,
+    ]
+    with watch_results(command, str(folder)) as watch:
+        assert watch is not None
+        environment = {**os.environ, **watch.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("PYTEST_ADDOPTS", None)
+        done = subprocess.run(
+            [*command, "test_a.py"], cwd=folder, env=environment, capture_output=True, timeout=60, check=False
+        )
+        records = watch.records()
+    assert ToldRun(records).starts == 1, done.stdout
+    ran = ToolOutput(done.returncode, done.stdout, done.stderr, report.read_bytes(), str(folder))
+    return compare_with_records(parse_junit(ran), records, done.returncode)
+
+
+def test_an_honest_run_tells_which_assertions_held_and_nothing_is_irregular(tmp_path: Path) -> None:
+    found = run(tmp_path, TESTS)
+    lines = TESTS.splitlines()
+    held = {
+        test.id.rpartition("::")[2]: [lines[line - 1].strip() for line in test.held_lines or ()]
+        for test in found.tests
+    }
+    assert held == {
+        "test_reached": ["assert 1 + 1 == 2", 'assert "a" in "abc", "said"'],
+        "test_lazy": [],
+        "test_rows[1]": ["assert row"],
+        "test_rows[2]": ["assert row"],
+        "test_unit": ["self.assertEqual("],
+        "test_not_reached": [],
+        "test_expected": [],
+    }
+    assert found.irregularities == ()
+
+
+def test_a_thread_that_rewrites_the_report_and_leaves_by_exec_is_found(tmp_path: Path) -> None:
+    codes = {one.code for one in run(tmp_path, FORGING).irregularities}
+    assert codes == {"early_exit", "report_forged"}
+
+
+def test_a_process_that_leaves_before_its_closing_record_is_found(tmp_path: Path) -> None:
+    codes = {one.code for one in run(tmp_path, LEAVING).irregularities}
+    assert codes == {"early_exit", "report_forged"}
+
+
+def test_the_plugin_notes_the_methods_that_the_rule_knows() -> None:
+    assert frozenset(pytest_results._ASSERTIONS) == WATCHED_METHODS
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("pytest -q", True),
+        ("/x/python -m pytest", True),
+        ("uv run pytest", True),
+        ("python -I -m pytest", False),
+        ("make test", False),
+        ("vitest run", False),
+    ],
+)
+def test_pytest_alone_is_watched(command: str, answer: bool) -> None:
+    assert is_watchable(command.split()) is answer
