@@ -450,6 +450,7 @@ def render_prompt(
         f"## Your rejection was overridden\n\n{_quote(filed.message)}" if filed and is_overridden else "",
         context_section(task, events, context, repository, instructions),
         f"## Task {task.id}: {flatten(task.title)}\n\n{scope}".rstrip(),
+        _must_pass_section(task),
         f"## Instructions from {given.source_agent}\n\n{_quote(instructions)}"
         if given and instructions
         else "",
@@ -485,6 +486,13 @@ def _gate_section(task: Task, events: list[Event]) -> str:
     else:
         text = message.render_verdict(last.verdict)
     return f"## Gate feedback (rejection #{task.gates.rejection_count})\n\n{_quote(text)}"
+
+
+def _must_pass_section(task: Task) -> str:
+    """The tests that the task names as its proof."""
+    names = "\n".join(f"- `{flatten(pattern)}`" for pattern in task.details.must_pass)
+    told = "These tests must pass, whether or not they do now. Leave them as they are where they exist."
+    return f"## Tests that must pass\n\n{told}\n\n{names}" if names else ""
 
 
 def _submit_section(task: Task) -> str:

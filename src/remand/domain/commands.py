@@ -304,6 +304,8 @@ class AddTask(Command, kw_only=True):
     branch: str = ""
     aliases: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
+    must_pass: tuple[str, ...] = ()
+    """Patterns of the tests that prove the work: they must pass, whatever they did before."""
     own_id: str = ""
     """An id that the user or a director chose; empty: a new one."""
 

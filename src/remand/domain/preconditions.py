@@ -23,6 +23,7 @@ MAX_TITLE = 500
 _NO_TEXT = lazy_pattern("[\x00\ud800-\udfff]")
 MAX_TEXT = 64 * 1024
 MAX_SKILLS = 32
+MAX_MUST_PASS = 50
 MAX_FINDINGS = 300
 MAX_NAMES = 20
 MAX_NUMBER = 1 << 31
@@ -302,6 +303,17 @@ def require_branch(branch: str) -> None:
     """Refuses what git could have no branch of."""
     if branch and not ids.is_branch(branch):
         raise Refused("bad_value", f"{branch[:80]!r} is not a valid git branch name.")
+
+
+def require_must_pass(patterns: tuple[str, ...]) -> None:
+    """Refuses patterns of tests that are empty, too long or too many."""
+    if len(patterns) > MAX_MUST_PASS:
+        raise Refused(
+            "bad_value",
+            f"A task may name at most {MAX_MUST_PASS} tests to pass, not {len(patterns)}; use `*`.",
+        )
+    for pattern in patterns:
+        require_text("pattern of tests to pass", pattern, MAX_TITLE, may_be_empty=False)
 
 
 def require_skills(skills: tuple[str, ...]) -> None:

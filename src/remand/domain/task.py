@@ -329,6 +329,8 @@ class TaskDetails(Record, kw_only=True):
     category: str = ""
     skills: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    must_pass: tuple[str, ...] = ()
+    """Patterns of the tests that prove the work."""
 
 
 class TaskLinks(Record, kw_only=True):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cached_property
 
 import msgspec
 
 from remand.domain.gate.gate import TestOutcome
+from remand.domain.gate.must_pass import pattern_path
 from remand.domain.record import Record
 from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison, FileDiff
@@ -308,3 +310,20 @@ def _is_new_or_changed(changeset: Changeset, test_id: str, known: Mapping[str, s
         before.case.body != after.case.body and _is_test_id_of(after, test_id)
         for before, after in changeset.test_pairs.kept
     )
+
+
+def find_changed_proof(comparison: Comparison, must_pass: Sequence[str]) -> Iterator[Suspicion]:
+    """Changes of the files that hold the tests a task must pass, where the base has them; lines may be added."""
+    for change in comparison.changes:
+        patterns = [one for one in must_pass if fnmatchcase(change.base_path, pattern_path(one))]
+        if change.status == "A" or not patterns:
+            continue
+        rest = iter((change.content or "").splitlines())
+        if change.path == change.base_path and all(
+            line in rest for line in (change.before or "").splitlines()
+        ):
+            continue
+        found = (
+            f"`{patterns[0]}` is a test that the task must pass, and the base's text of its file was changed"
+        )
+        yield suspicion("control_changed", change.base_path, 0, found, change.content or "")

@@ -15,7 +15,7 @@ from remand.domain.gate.control_files import ControlChange
 from remand.domain.gate.state import ANY_CAUSE, GateState, find_outages, update_gates
 from remand.domain.gate.verdict import GateStatus, Verdict
 from remand.domain.refusals import Refused
-from remand.domain.task import Status, Task
+from remand.domain.task import Status, Task, update_task
 from remand.testing.builders import ALICE, BOB, H1, H2, LATER, SHA, T1, TREE, a_claim, a_task, task_claimed
 from tests.support.builders import LEAD, OTHER_SHA, THE_USER, a_result, a_verdict, decide_events, refusal_code
 from tests.unit.domain.done_claims import (
@@ -56,6 +56,12 @@ def test_where_there_are_no_gates_an_empty_verdict_says_so(ask: c.Command) -> No
     empty = Verdict(status=GateStatus.PASSED, commit=SHA, tree=TREE, policy="p1", tier="none")
     assert verdict == GatePassed(task_id=T1, handoff_id=H1, agent="Alice", verdict=empty)
     assert (work.commit, work.tree) == (SHA, TREE)
+
+
+@each_interface
+def test_tests_that_must_pass_need_a_gate(ask: c.Command) -> None:
+    named = update_task(HELD_CLAIM, must_pass=("tests/test_x.py::test_y",))
+    assert refusal_code(named, ask, ALICE, **{**WORK, "gates": ()}) == "no_gates"
 
 
 @each_interface

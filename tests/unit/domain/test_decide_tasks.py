@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from remand.domain.events.tasks import (
     TaskReopened,
     TaskWoken,
 )
+from remand.domain.folds.tasks import create_task
 from remand.domain.ids import task_node_id
 from remand.domain.task import TERMINAL, TRANSITIONS, Status
 from remand.testing.builders import ALICE, T1, T2, T3, a_task, task_added
@@ -48,6 +50,17 @@ def test_a_task_is_written_down_as_it_was_said() -> None:
             aliases=("#42", "a/b#7"),
         ),
     )
+
+
+def test_the_tests_a_task_must_pass_are_written_down_and_a_task_without_any_says_nothing_of_them() -> None:
+    ask = c.AddTask(title="Mend the roof", must_pass=("tests/test_x.py::test_y", "tests/test_x.py::test_y"))
+    (added,) = decide_events(None, ask, task_id=T1)
+
+    assert added == task_added(T1, "Mend the roof", must_pass=("tests/test_x.py::test_y",))
+    assert create_task(added).details.must_pass == ("tests/test_x.py::test_y",)
+    assert b"must_pass" not in msgspec.json.encode(decide_events(None, ADD, task_id=T1)[0])
+    for wrong in ((" ",), ("a",) * 51, ("a" * 600,)):
+        assert refusal_code(None, c.AddTask(title="Mend the roof", must_pass=wrong)) == "bad_value"
 
 
 def test_each_dependency_is_an_event_of_its_own() -> None:

@@ -2,7 +2,13 @@
 
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import CollectedTests, Comparison, FileDiff
-from remand.integrity.cross_runs import TestRuns, judge_base_tests, judge_new_tests, plan_cross_checks
+from remand.integrity.cross_runs import (
+    TestRuns,
+    find_changed_proof,
+    judge_base_tests,
+    judge_new_tests,
+    plan_cross_checks,
+)
 from remand.integrity.examination import examine
 from remand.integrity.suspicions import KINDS, Weight
 from tests.unit.integrity.changes import added, deleted, modified, renamed
@@ -225,3 +231,14 @@ def test_tests_alone_need_not_fail_without_a_change() -> None:
 
 def test_a_test_of_the_base_that_was_mended_shows_the_work_as_well() -> None:
     assert new_tests("passed", PRODUCT, base=outcomes(a="failed", b="passed")) == []
+
+
+def test_the_text_of_the_tests_that_a_task_must_pass_is_protected() -> None:
+    def changed(after: str, pattern: str = "tests/test_a.py::test_a") -> list[str]:
+        comparison = Comparison(changes=(modified("tests/test_a.py", TEST, after),))
+        return [item.code for item in find_changed_proof(comparison, [pattern])]
+
+    assert changed(TEST.replace("42", "44")) == ["control_changed"]
+    assert changed(f"{TEST}\ndef test_c():\n    assert f(5) == 44\n") == []
+    assert changed(TEST.replace("42", "44"), "tests/test_b.py::test_a") == []
+    assert changed(TEST.replace("42", "44"), "tests/*.py::test_a") == ["control_changed"]

@@ -17,7 +17,13 @@ from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.domain.text.path_patterns import PathPattern
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
-from remand.integrity.cross_runs import TestRuns, judge_base_tests, judge_new_tests, plan_cross_checks
+from remand.integrity.cross_runs import (
+    TestRuns,
+    find_changed_proof,
+    judge_base_tests,
+    judge_new_tests,
+    plan_cross_checks,
+)
 from remand.integrity.examination import examine
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
 from remand.integrity.paths import follow_links, is_test_path
@@ -32,11 +38,20 @@ MAX_READ_ALONG_BYTES = 32 << 10
 class Examination:
     """A tree beside its base: what differs, whether it is honest, and which tree is measured in its place."""
 
-    def __init__(self, mirror: Mirror, policy: GatePolicy, tree: str, base_tree: str) -> None:
+    def __init__(
+        self,
+        mirror: Mirror,
+        policy: GatePolicy,
+        tree: str,
+        base_tree: str,
+        must_pass: Sequence[str] = (),
+    ) -> None:
+        """`must_pass` are patterns of the tests that the task names as its proof."""
         self._mirror = mirror
         self._policy = policy
         self._tree = tree
         self._base_tree = base_tree
+        self._must_pass = must_pass
         self._is_examined = policy.integrity and bool(base_tree)
 
     @cached_property
@@ -87,6 +102,7 @@ class Examination:
             CollectedTests(gate=side.gate.name, base=side.on_base, head=side.on_head) for side in sides
         )
         suspicions = list(examine(replace(self._comparison, collected=collected)))
+        suspicions += find_changed_proof(self._comparison, self._must_pass)
         for side in sides:
             suspicions += (suspicion(one.code, "", 0, one.text) for one in side.irregularities)
             suspicions += find_unreached_assertions(self._comparison, side.on_base, side.on_head)

@@ -180,6 +180,7 @@ class Gates:
             commit=commit,
             base=base.compared_with(commit),
             policy=policy,
+            must_pass=task.details.must_pass if task is not None else (),
             claimed_under=claimed.gate_policy if claimed and is_changed else None,
             prepare_base=base.compared_with(commit) or self.prepare_base(commit),
             # Rules that are in no commit of the base, and a commit that is measured by itself, may be an agent's.

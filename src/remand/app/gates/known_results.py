@@ -38,6 +38,8 @@ class MeasurementTerms(Record, kw_only=True):
     """A commit that the base branch has, from which prepare steps take all but their key files; empty when there is none."""
     may_have_secrets: bool = False
     """The rules are those of the base branch, so that its prepare steps may be given the user's passwords for registries."""
+    must_pass: tuple[str, ...] = ()
+    """Patterns of the tests that the task names as its proof."""
     has_base_rules: bool = False
     """The commit has the configuration that the base has now, however it came to that."""
 
@@ -84,7 +86,7 @@ class KnownVerdicts:
         commands = [gate.command for gate in self._policy.gates or ()]
         tools = self._tools.digest(commands, self._path)
         kind = "session" if terms.is_base_lazy else "verdict 4"
-        parts = (kind, tree, base_tree, prepare_tree, policy_digest(self._policy), tools)
+        parts = (kind, tree, base_tree, prepare_tree, policy_digest(self._policy), tools, *terms.must_pass)
         return VerdictQuery(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools, prepare_tree)
 
     def find(self, asked: VerdictQuery, terms: MeasurementTerms) -> VerdictResult | None:

@@ -31,6 +31,7 @@ from remand.domain.gate.judge import (
     judge_gate,
     make_untouched_result,
 )
+from remand.domain.gate.must_pass import judge_must_pass
 from remand.domain.gate.verdict import GateResult, GateStatus, Verdict, overall_status
 from remand.domain.text.path_patterns import PathPattern
 from remand.domain.text.redaction import redact
@@ -332,9 +333,9 @@ class CommitMeasurement:
     ) -> tuple[GateResult, ...]:
         """Every gate's result, all of them run at once."""
         tree, base_tree = asked.tree, asked.base_tree
-        examination = Examination(self._environment.mirror, self._policy, tree, base_tree)
+        examination = Examination(self._environment.mirror, self._policy, tree, base_tree, terms.must_pass)
         judged_tree = examination.judged_tree
-        touched = [gate for gate in self._gates if examination.touches(_patterns(gate))]
+        touched = [gate for gate in self._gates if terms.must_pass or examination.touches(_patterns(gate))]
         preparing = Preparation(self._environment, self._policy, self._runner)
         prepare_base = PreparationBase(
             asked.prepare_tree or base_tree,
@@ -359,6 +360,8 @@ class CommitMeasurement:
                 make_untouched_result(gate) if result is None else result.result()
                 for gate, result in zip(self._gates, results, strict=True)
             ]
+            if terms.must_pass:
+                gates.append(judge_must_pass(terms.must_pass, run.found.values()))
             return (*gates, integrity.result()) if integrity else tuple(gates)
 
 

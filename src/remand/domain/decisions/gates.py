@@ -244,6 +244,11 @@ def require_passing_verdict(task: Task, claim: Claim, context: c.CommandContext)
     _require_control_settled(task, facts)
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     if not facts.gate_rules.gates:
+        if task.details.must_pass:
+            raise Refused(
+                "no_gates",
+                f"Task {task.id} names tests that must pass, and remand.toml has no gate that could run them. Add one.",
+            )
         require_own_commit(task, claim, context)
         empty = Verdict(
             status=GateStatus.PASSED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from remand.domain import commands as c
@@ -26,6 +27,7 @@ def add_task(task: Task | None, command: c.AddTask, context: c.CommandContext) -
         r.require_text(name, value)
     r.require_branch(command.branch)
     r.require_skills(command.skills)
+    r.require_must_pass(command.must_pass)
     r.require_priority(command.priority)
     r.require_aliases(command.aliases, facts)
     r.require_known_tasks(facts)
@@ -42,6 +44,7 @@ def add_task(task: Task | None, command: c.AddTask, context: c.CommandContext) -
             skills=_sorted_unique(command.skills),
             branch=command.branch,
             aliases=_sorted_unique(command.aliases),
+            must_pass=_unique(command.must_pass) or UNSET,
         ),
     )
     return (added, *(_dependency(node, on) for on in _unique(command.depends_on)))

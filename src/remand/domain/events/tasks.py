@@ -23,6 +23,8 @@ class TaskData(Record, kw_only=True, omit_defaults=False):
     branch: str = ""
     aliases: tuple[str, ...] = ()
     parent: str = ""
+    must_pass: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Not written where a task names no tests."""
 
 
 class TaskChanges(Record, kw_only=True):

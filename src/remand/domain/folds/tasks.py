@@ -68,6 +68,7 @@ def create_task(event: task_events.TaskAdded) -> Task:
         branch=data.branch,
         aliases=data.aliases,
         parent=data.parent,
+        must_pass=data.must_pass or (),
         status=LEGACY_STATUS.get(data.status, Status.INCOMING) if is_legacy else Status.INCOMING,
         is_legacy=is_legacy,
     )

@@ -594,3 +594,14 @@ def test_a_trial_names_the_fault_of_tests_that_do_not_compile() -> None:
 )
 def test_the_rows_that_name_a_cause_are_found(output: bytes, cause: str) -> None:
     assert find_cause(output) == cause
+
+
+def test_a_test_that_the_task_names_must_pass_although_it_failed_on_the_base() -> None:
+    stage = Stage(lambda command, side: said("pass t::one\nfail t::two"), gates=(TESTS,))
+    terms = MeasurementTerms(commit="head", base="base", prepare_base="base")
+    measure = CommitMeasurement(stage.environment, stage.policy).verdict
+    assert measure(terms).verdict.status is GateStatus.PASSED, "it failed before"
+    named = measure(replace(terms, must_pass=("t::two",))).verdict
+    assert named.status is GateStatus.FAILED
+    assert named.gates[-1].line == "- Must-pass: 1 failure (requires 100% pass)"
+    assert measure(replace(terms, must_pass=("t::one",))).verdict.status is GateStatus.PASSED

@@ -40,6 +40,14 @@ _DESCRIPTION = (
     *_DESCRIPTION,
     argument("--alias", action="append", default=[], metavar="'#42'", help="an issue or pull request number"),
     argument("--depends-on", nargs="+", action="extend", default=[], metavar="ID"),
+    argument(
+        "--must-pass",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="TEST",
+        help="tests that prove the work, as `tests/test_x.py::test_y`; `*` stands for any part of a name",
+    ),
 )
 def _add(context: Context) -> Result:
     options = context.arguments
@@ -52,6 +60,7 @@ def _add(context: Context) -> Result:
         branch=options.branch or "",
         aliases=tuple(options.alias),
         depends_on=tuple(options.depends_on),
+        must_pass=tuple(options.must_pass),
     )
     task = context.ask(request, context.actor()).task
     return Result({"task_id": task.id}, f"added {task.id}")

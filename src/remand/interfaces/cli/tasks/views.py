@@ -155,6 +155,7 @@ def _show(context: Context) -> Result:
         "category": task.details.category,
         "skills": list(task.details.skills),
         "aliases": list(task.details.aliases),
+        "must_pass": list(task.details.must_pass),
         "parent": task.links.parent or None,
         "children": list(task.links.children),
         "superseded_by": task.links.superseded_by or None,
@@ -239,6 +240,7 @@ def _page(
         ("forge", one_line(data["waits_for_forge"] or "", 300)),
         ("locked out", ", ".join(lockout.agent for lockout in task.active_lockouts)),
         ("asserted", f"{asserted} (unverified: they named themselves)" if asserted else ""),
+        ("must pass", ", ".join(task.details.must_pass)),
         ("scope", task.details.scope),
     ]
     story = tell_story(events, data["asserted"])
