@@ -57,6 +57,11 @@ def test_a_red_test_made_to_fit_and_a_new_test_that_mends_the_product_are_held(m
     found = found_on(repository, "forging", {"calc.py": BROKEN + forging})
     assert {"early_exit", "report_forged"} <= set(found)
     assert "assertion_not_reached" in found_on(repository, "lazy", {"tests/test_calc.py": lazy})
+    blind = "import calc\n\n\ndef test_triple():\n    assert calc.triple(2) == calc.triple(2)\n"
+    triple = PRODUCT + "\n\ndef triple(a):\n    return a * 3\n"
+    assert found_on(repository, "blind", {"calc.py": triple, "tests/test_triple.py": blind}) == [
+        "new_tests_prove_nothing"
+    ]
     honest = {
         "calc.py": PRODUCT.replace("a + a + 1", "a + a"),
         "tests/test_more.py": "import calc\n\n\ndef test_double_more():\n    assert calc.double(3) == 6\n",

@@ -15,7 +15,7 @@ from remand.config.values import (
     text,
     texts,
 )
-from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
+from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation, RunCheck
 from remand.domain.gate.verdict import INTEGRITY_GATE
 from remand.domain.text.words import format_count, word_list
 from remand.startup import lazy_pattern
@@ -36,19 +36,32 @@ uv.lock poetry.lock requirements.txt package-lock.json pnpm-lock.yaml yarn.lock 
 def parse_gate_policy(data: dict[str, Any]) -> GatePolicy:
     """All gates, and what holds for all of them."""
     integrity = table(table(data, "gates"), INTEGRITY_GATE, "gates.")
-    require_known_keys(integrity, ("enabled", "protected"), "gates.integrity.")
+    require_known_keys(integrity, ("enabled", "protected", "runs"), "gates.integrity.")
     sandbox = table(data, "sandbox")
     require_known_keys(sandbox, ("read", "path", "probes", "hosts"), "sandbox.")
     return GatePolicy(
         gates=_gates(data),
         integrity=flag(integrity.get("enabled", True), "gates.integrity.enabled"),
         protected=_patterns(integrity.get("protected", []), "gates.integrity.protected"),
+        runs=_run_checks(integrity),
         enforce=flag(table(data, "policy").get("enforce", True), "policy.enforce"),
         read=texts(sandbox.get("read", []), "sandbox.read"),
         path=texts(sandbox.get("path", []), "sandbox.path"),
         probes=_probes(sandbox.get("probes", [])),
         hosts=texts(sandbox.get("hosts", []), "sandbox.hosts"),
     )
+
+
+def _run_checks(integrity: dict[str, Any]) -> tuple[RunCheck, ...]:
+    """The checks by runs that are on, in their own order, so that the order they are written in makes no other rules."""
+    if "runs" not in integrity:
+        return tuple(RunCheck)
+    named = texts(integrity["runs"], "gates.integrity.runs")
+    unknown = next((name for name in named if name not in tuple(RunCheck)), "")
+    if unknown:
+        known = ", ".join(RunCheck)
+        raise ConfigError(f"{NAME}: `gates.integrity.runs` has `{unknown}`; use any of {known}.")
+    return tuple(check for check in RunCheck if check in named)
 
 
 def _gates(data: dict[str, Any]) -> tuple[Gate, ...] | None:

@@ -252,9 +252,9 @@ def _is_expectation_changed(before: ParsedTest, after: ParsedTest) -> bool:
 def _is_weakened(changeset: Changeset, path: str, test_id: str) -> bool:
     """True when the head's version of a test proves less, or is not there without a reason."""
     for before, after in changeset.test_pairs.kept:
-        if before.is_run and before.view.change.base_path == path and _is_test_id_of(before, test_id):
+        if before.is_run and before.view.change.base_path == path and is_test_id_of(before, test_id):
             return not after.is_run or after.case.is_skipped or _proves_less(before, after)
-    gone = [placed for placed in changeset.test_pairs.gone if _is_test_id_of(placed, test_id)]
+    gone = [placed for placed in changeset.test_pairs.gone if is_test_id_of(placed, test_id)]
     return bool(gone) and not any(is_loss_explained(changeset, placed) for placed in gone)
 
 
@@ -266,7 +266,8 @@ def _proves_less(before: PlacedTest, after: PlacedTest) -> bool:
     return any(is_weaker(one, other) for one, other in pair_assertions(old, new)[0])
 
 
-def _is_test_id_of(placed: PlacedTest, test_id: str) -> bool:
+def is_test_id_of(placed: PlacedTest, test_id: str) -> bool:
+    """True when an id ends with the name of a test."""
     name, words = id_words(placed.case.name), id_words(without_parameters(test_id))
     return bool(name) and words[-len(name) :] == name
 
@@ -289,7 +290,7 @@ def judge_new_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, 
     new = [
         test.id
         for test in runs.on_head
-        if test.outcome == "passed" and _is_new_or_changed(changeset, test.id, known)
+        if test.outcome == "passed" and is_new_or_changed(changeset, test.id, known)
     ]
     is_fixed = any(test.outcome == "passed" and known.get(test.id) in BAD_OUTCOMES for test in runs.on_head)
     before = _outcomes_by_id(runs.crossed)
@@ -303,11 +304,12 @@ def judge_new_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, 
     )
 
 
-def _is_new_or_changed(changeset: Changeset, test_id: str, known: Mapping[str, str]) -> bool:
+def is_new_or_changed(changeset: Changeset, test_id: str, known: Mapping[str, str]) -> bool:
+    """True for a test that did not run on the base, or whose text differs from what the base has."""
     if known.get(test_id) not in RAN_OUTCOMES:
         return True
     return any(
-        before.case.body != after.case.body and _is_test_id_of(after, test_id)
+        before.case.body != after.case.body and is_test_id_of(after, test_id)
         for before, after in changeset.test_pairs.kept
     )
 

@@ -84,6 +84,8 @@ KINDS: dict[str, SuspicionKind] = {
         "make the test of the base pass, or leave it to a reviewer to accept"),
     "new_tests_prove_nothing": SuspicionKind("the new tests pass on the old code, too",
         "write one that fails without the change"),
+    "run_left_out": SuspicionKind("a run that would show more did not fit in the time for extra runs",
+        "nothing; a reviewer may want to look closer", Weight.NOTE),
     # checks that say less
     "suppression_added": SuspicionKind("more findings of a checker are suppressed", "fix what it finds"),
     "suppression_widened": SuspicionKind("a suppression covers more than on the base",

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from remand.config import ConfigError, parse
-from remand.config.gates import LOCK_FILES, MAX_GATES
+from remand.config.gates import LOCK_FILES, MAX_GATES, parse_gate_policy
 from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
 
 TESTS = '[gates.tests]\ncommand = ["pytest"]\n'
@@ -312,3 +312,14 @@ def test_labels_that_no_gate_has_leave_the_digest_of_the_rules_as_it_was() -> No
 
     assert "labels" not in msgspec.json.decode(msgspec.json.encode(plain))
     assert GatePolicy(gates=(plain, replace(plain, labels=("b", "a")))).labels == ("a", "b")
+
+
+def test_the_checks_by_runs_can_be_switched_off_one_by_one() -> None:
+    def checks(**integrity: object) -> tuple[str, ...]:
+        return parse_gate_policy({"gates": {"integrity": integrity}}).runs
+
+    assert checks() == ("results", "assertions", "base-tests", "new-tests", "mutants")
+    assert checks(runs=["new-tests", "results"]) == ("results", "new-tests")
+    assert checks(runs=[]) == ()
+    with pytest.raises(ConfigError, match=r"`gates\.integrity\.runs` has `all`"):
+        checks(runs=["all"])

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 _PIPE = os.environ.pop("REMAND_RESULTS", "")
+_FILES = [name for name in os.environ.pop("REMAND_TEST_FILES", "").split("\n") if name]
 _PROCESS = os.getpid()
 _ASSERTIONS = [
     "assertEqual",
@@ -153,6 +154,16 @@ if _PIPE:
     except (OSError, ImportError, AttributeError):
         pass
     _tell(kind="start")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Leaves out what does not stand in the files that are asked for."""
+    wanted = {os.path.abspath(name) for name in _FILES}
+    others = [item for item in items if wanted and os.path.abspath(str(item.fspath)) not in wanted]
+    if others and len(others) < len(items):
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
 
 
 def pytest_collection_finish(session: Any) -> None:

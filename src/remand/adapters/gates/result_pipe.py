@@ -14,14 +14,16 @@ from remand.app.gates.ports import MIB, ResultWatch
 from remand.integrity.result_records import ResultRecord
 
 PLUGIN = "pytest_results"
-VARIABLE = "REMAND_RESULTS"
+VARIABLE, FILES_VARIABLE = "REMAND_RESULTS", "REMAND_TEST_FILES"
 MAX_RECORDS = 64 * MIB
 _ISOLATED = ("-I", "-E")
 _decode = msgspec.json.Decoder(ResultRecord).decode
 
 
 @contextmanager
-def watch_results(command: Sequence[str], folder: str) -> Iterator[ResultWatch | None]:
+def watch_results(
+    command: Sequence[str], folder: str, files: Sequence[str] = ()
+) -> Iterator[ResultWatch | None]:
     """What a command is to be given so that its results are told; None for one that cannot tell them."""
     if not is_watchable(command):
         yield None
@@ -33,6 +35,8 @@ def watch_results(command: Sequence[str], folder: str) -> Iterator[ResultWatch |
     shutil.copy(os.path.join(os.path.dirname(__file__), f"{PLUGIN}.py"), place)
     reader = _PipeReader(pipe)
     environment = {VARIABLE: pipe, "PYTEST_PLUGINS": PLUGIN, "PYTHONPATH": place}
+    if files:
+        environment[FILES_VARIABLE] = "\n".join(files)
     try:
         yield ResultWatch(environment, reader.records)
     finally:

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
-from remand.domain.gate.gate import Gate, GateFinding, GatePolicy, Irregularity, TestOutcome
+from remand.domain.gate.gate import Gate, GateFinding, GatePolicy, Irregularity, RunCheck, TestOutcome
 from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.domain.text.path_patterns import PathPattern
 from remand.integrity.comparison import LINK, CollectedTests, Comparison, FileDiff, FileText, build_file_diff
 from remand.integrity.cross_runs import (
+    CrossChecks,
     TestRuns,
     find_changed_proof,
     judge_base_tests,
@@ -26,11 +27,19 @@ from remand.integrity.cross_runs import (
 )
 from remand.integrity.examination import examine
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
+from remand.integrity.mutants import break_changed_functions, judge_broken_runs
 from remand.integrity.paths import follow_links, is_test_path
 from remand.integrity.reached_assertions import find_unreached_assertions
+from remand.integrity.rules.missing_tests import ChangedPaths
 from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
 KEPT_SUSPICIONS = 200
+EXTRA_RUNS = 1.5
+"""How many times the gate's own time extra runs may take."""
+SHORT_RUNS_SECONDS = 20.0
+"""So long they may take in any case: tests that take a moment can be run as often as is useful."""
+START_SHARE = 0.1
+"""What a run of a few files takes of the time of all, besides its tests."""
 MAX_READ_ALONG = 100
 MAX_READ_ALONG_BYTES = 32 << 10
 
@@ -104,8 +113,10 @@ class Examination:
         suspicions = list(examine(replace(self._comparison, collected=collected)))
         suspicions += find_changed_proof(self._comparison, self._must_pass)
         for side in sides:
-            suspicions += (suspicion(one.code, "", 0, one.text) for one in side.irregularities)
-            suspicions += find_unreached_assertions(self._comparison, side.on_base, side.on_head)
+            if RunCheck.RESULTS in self._policy.runs:
+                suspicions += (suspicion(one.code, "", 0, one.text) for one in side.irregularities)
+            if RunCheck.ASSERTIONS in self._policy.runs:
+                suspicions += find_unreached_assertions(self._comparison, side.on_base, side.on_head)
         if not any(side.has_new_failures for side in sides):
             suspicions += self._cross_check(run, sides, pool)
         unique = {one.id: one for one in suspicions}
@@ -117,33 +128,70 @@ class Examination:
 
     def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> _TestSides | None:
         """The tests of a gate on both sides; None for a gate that runs no tests."""
-        head = found.result().found
+        measured = found.result()
+        head = measured.found
         if head is None or not head.tests:
             return None
         base = run.measure(gate, self._base_tree).found
-        return _TestSides(gate, base.tests if base else (), head.tests, head.irregularities)
+        on_base = base.tests if base else ()
+        return _TestSides(gate, on_base, head.tests, head.irregularities, measured.seconds)
 
     def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
-        """What the tests of one side say to the code of the other."""
+        """What the tests of one side say to the code of the other, as far as the time for extra runs goes."""
         checks = plan_cross_checks(self._comparison, *self._paths)
         asked: list[tuple[_TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
-        if checks.from_base or checks.spliced:
-            tree = self._mirror.compose(self.judged_tree, self._base_tree, checks.from_base)
-            tree = self._mirror.with_files(tree, checks.spliced) if checks.spliced else tree
-            if tree != self.judged_tree:
-                asked += [
-                    (side, judge_base_tests, tree, pool.submit(run.measure, side.gate, tree))
-                    for side in sides
-                ]
-        if checks.from_head:
-            tree = self._mirror.compose(self._base_tree, self._tree, checks.from_head)
-            asked += [
-                (side, judge_new_tests, tree, pool.submit(run.measure, side.gate, tree)) for side in sides
-            ]
         found: list[Suspicion] = []
+        for side in sides:
+            left = side.seconds_left
+            for kind, judge, tree, files in self._crossed_trees(checks):
+                cost = side.seconds_of(files) if files and side.is_selective else side.seconds
+                if cost <= left:
+                    left -= cost
+                    future = pool.submit(run.measure, side.gate, tree, files=files)
+                    asked.append((side, judge, tree, future))
+                else:
+                    text = f"`{kind}` of the gate `{side.gate.name}` would take {cost:.0f} s more"
+                    found.append(suspicion("run_left_out", "", 0, text, f"{kind} {side.gate.name}"))
+            if side.is_selective and RunCheck.MUTANTS in self._policy.runs and checks.from_head:
+                found += self._judge_mutants(run, side, checks.from_head, left)
         for side, judge, tree, future in asked:
             found += self._judge_crossed(run, side, judge, tree, future.result())
         return found
+
+    def _judge_mutants(
+        self, run: GateRun, side: _TestSides, files: tuple[str, ...], left: float
+    ) -> Sequence[Suspicion]:
+        """What new and changed tests say to functions that were broken on purpose."""
+        broken, cost = break_changed_functions(self._comparison), side.seconds_of(files)
+        if not broken.names:
+            return ()
+        if 2 * cost > left:
+            text = f"`{RunCheck.MUTANTS}` of the gate `{side.gate.name}` would take {2 * cost:.0f} s more"
+            return [suspicion("run_left_out", "", 0, text, f"{RunCheck.MUTANTS} {side.gate.name}")]
+        gate = replace(
+            side.gate, timeout=min(side.gate.timeout, max(2 * cost, SHORT_RUNS_SECONDS)), retries=0
+        )
+        runs = {"base": side.on_base, "head": side.on_head}
+        for name, changed in (("crashing", broken.crashing), ("hollow", broken.hollow)):
+            tree = self._mirror.with_files(self.judged_tree, changed)
+            measured = run.measure(gate, tree, files=files).found
+            if measured is None:
+                return ()
+            runs[name] = measured.tests
+        return judge_broken_runs(self._comparison, broken.names, runs)
+
+    def _crossed_trees(
+        self, checks: CrossChecks
+    ) -> Iterator[tuple[RunCheck, _JudgeRuns, str, tuple[str, ...]]]:
+        """The trees to run tests on, the more telling first: what is checked, by whom, and which files of tests."""
+        if RunCheck.BASE_TESTS in self._policy.runs and (checks.from_base or checks.spliced):
+            tree = self._mirror.compose(self.judged_tree, self._base_tree, checks.from_base)
+            tree = self._mirror.with_files(tree, checks.spliced) if checks.spliced else tree
+            if tree != self.judged_tree:
+                yield RunCheck.BASE_TESTS, judge_base_tests, tree, ()
+        if RunCheck.NEW_TESTS in self._policy.runs and checks.from_head:
+            tree = self._mirror.compose(self._base_tree, self._tree, checks.from_head)
+            yield RunCheck.NEW_TESTS, judge_new_tests, tree, checks.from_head
 
     def _judge_crossed(
         self, run: GateRun, side: _TestSides, judge: _JudgeRuns, tree: str, crossed: GateMeasurement
@@ -236,6 +284,25 @@ class _TestSides(NamedTuple):
     on_base: tuple[TestOutcome, ...]
     on_head: tuple[TestOutcome, ...]
     irregularities: tuple[Irregularity, ...]
+    seconds: float
+    """How long the gate took on the head."""
+
+    @property
+    def seconds_left(self) -> float:
+        """How long extra runs of this gate may take together; one that confirms a finding is not counted."""
+        return max(EXTRA_RUNS * self.seconds, SHORT_RUNS_SECONDS)
+
+    @property
+    def is_selective(self) -> bool:
+        """True when the gate's runner took our plugin, which leaves out files that are not asked for."""
+        return any(test.held_lines is not None for test in self.on_head)
+
+    def seconds_of(self, files: Sequence[str]) -> float:
+        """How long the tests in some files take, with what a run takes besides."""
+        named = ChangedPaths([FileDiff(status="M", path=path) for path in files])
+        return START_SHARE * self.seconds + sum(
+            test.seconds for test in self.on_head if named.path_of(test.id)
+        )
 
     def runs(self, crossed: tuple[TestOutcome, ...]) -> TestRuns:
         return TestRuns(on_base=self.on_base, on_head=self.on_head, crossed=crossed)

@@ -308,11 +308,20 @@ class ResultWatch(NamedTuple):
 class WatchResults(Protocol):
     """Has test runners tell their results through a pipe, apart from the report that they leave behind."""
 
-    def __call__(self, command: Sequence[str], folder: str) -> AbstractContextManager[ResultWatch | None]:
-        """Watches a run of a command, with what that needs in a folder the command may write to; None: it cannot."""
+    def __call__(
+        self, command: Sequence[str], folder: str, files: Sequence[str] = ()
+    ) -> AbstractContextManager[ResultWatch | None]:
+        """Watches a run of a command, with what that needs in a folder the command may write to; None: it cannot.
+
+        Of named files of tests the others are left out, where the runner can do that.
+        """
 
 
-def watch_nothing(command: Sequence[str], folder: str) -> AbstractContextManager[ResultWatch | None]:  # noqa: ARG001 - as the port is called
+def watch_nothing(
+    command: Sequence[str],  # noqa: ARG001 - as the port is called
+    folder: str,  # noqa: ARG001
+    files: Sequence[str] = (),  # noqa: ARG001
+) -> AbstractContextManager[ResultWatch | None]:
     """For places where reports alone are read."""
     return nullcontext()
 

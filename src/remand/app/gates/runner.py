@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 
@@ -31,6 +32,7 @@ from remand.domain.gate.gate import (
     Gate,
     GatePolicy,
     Measurement,
+    RunCheck,
     TestOutcome,
     UnreadableReport,
 )
@@ -100,21 +102,27 @@ class GateRunner:
     def __init__(self, environment: GateEnvironment, policy: GatePolicy) -> None:
         self._environment = environment
         self._policy = policy
+        self._is_told = policy.integrity and bool({RunCheck.RESULTS, RunCheck.ASSERTIONS} & {*policy.runs})
         self.path = search_path(environment.root, environment.path, policy)
 
-    def run(self, gate: Gate, tree: str, prepared: str = "", *, is_fresh: bool = False) -> GateMeasurement:
-        """Measures a gate on a tree, or takes what was measured on it before, unless it is to be measured afresh."""
+    def run(
+        self, gate: Gate, tree: str, prepared: str = "", *, is_fresh: bool = False, files: Sequence[str] = ()
+    ) -> GateMeasurement:
+        """Measures a gate on a tree, or takes what was measured on it before, unless it is to be measured afresh.
+
+        Of named files of tests the others are left out, where the gate's runner can do that.
+        """
         parser = self._environment.parser(gate.parser)
         if parser is None:
             return GateMeasurement(status=GateStatus.ERRORED, why=f"There is no parser `{gate.parser}`.")
-        key = self._key(gate, tree, prepared)
+        key = self._key(gate, tree, prepared, files)
         known = None if is_fresh else self._environment.cache.get(key)
         if known is not None:
             return replace(_decode(known), is_known=True)
         self._environment.progress(gate.name, "run")
         begun = time.monotonic()
         try:
-            measured = self._run_with_retries(gate, parser, tree, prepared)
+            measured = self._run_with_retries(gate, parser, tree, prepared, files)
         except OSError as fault:
             return GateMeasurement(status=GateStatus.ERRORED, why=f"It failed to run: {fault}.")
         finally:
@@ -123,8 +131,8 @@ class GateRunner:
             self._environment.cache.put(key, _encode(measured))
         return measured
 
-    def _key(self, gate: Gate, tree: str, prepared: str) -> str:
-        plain = (gate.command, gate.parser, gate.timeout, gate.retries)
+    def _key(self, gate: Gate, tree: str, prepared: str, files: Sequence[str]) -> str:
+        plain = (gate.command, gate.parser, gate.timeout, gate.retries, *files)
         parts = (
             "measured 3",
             tree,
@@ -135,14 +143,14 @@ class GateRunner:
         return sha256(_encode(parts)).hexdigest()
 
     def _run_with_retries(
-        self, gate: Gate, parser: ReportParser, tree: str, prepared: str
+        self, gate: Gate, parser: ReportParser, tree: str, prepared: str, files: Sequence[str]
     ) -> GateMeasurement:
         """Runs a gate, and again while tests fail and the gate may be run again; what changed is flaky."""
-        first = self._run_once(gate, parser, tree, prepared)
+        first = self._run_once(gate, parser, tree, prepared, files)
         again, left = first, gate.retries
         while left and again.found is not None and failing_ids(again.found):
             left -= 1
-            later = self._run_once(gate, parser, tree, prepared)
+            later = self._run_once(gate, parser, tree, prepared, files)
             if later.found is None:
                 return later
             again = replace(again, found=_still_failing(again.found, later.found))
@@ -152,13 +160,21 @@ class GateRunner:
         return replace(again, flaky=tuple(name for name in failing_ids(first.found) if name not in bad))
 
     def _run_once(
-        self, gate: Gate, parser: ReportParser, tree: str, prepared: str, *, is_watched: bool = True
+        self,
+        gate: Gate,
+        parser: ReportParser,
+        tree: str,
+        prepared: str,
+        files: Sequence[str] = (),
+        *,
+        is_watched: bool = True,
     ) -> GateMeasurement:
+        is_watched = is_watched and self._is_told
         watch_results = self._environment.watch_results if is_watched else watch_nothing
         with (
             self._environment.checkouts.lend(tree) as folder,
             self._environment.reports.folder() as report,
-            watch_results(gate.command, report) as watch,
+            watch_results(gate.command, report, files) as watch,
         ):
             job = self.make_job(gate, folder, report, prepared)
             if watch is not None:
@@ -294,12 +310,14 @@ class GateRun:
         self._runner = runner
         self._base_tree = base_tree
 
-    def measure(self, gate: Gate, tree: str, *, is_fresh: bool = False) -> GateMeasurement:
-        """What a gate shows on a tree; afresh, what is known of it is measured again."""
+    def measure(
+        self, gate: Gate, tree: str, *, is_fresh: bool = False, files: Sequence[str] = ()
+    ) -> GateMeasurement:
+        """What a gate shows on a tree, or files of tests in it; afresh, what is known of it is measured again."""
         prepared = self.prepared.get(gate.name, "")
         if prepared.startswith("!"):
             return GateMeasurement(status=GateStatus.ERRORED, why=prepared[1:])
-        return self._runner.run(gate, tree, prepared, is_fresh=is_fresh)
+        return self._runner.run(gate, tree, prepared, is_fresh=is_fresh, files=files)
 
     def _measure_base(self, gate: Gate) -> GateMeasurement:
         return self.measure(gate, self._base_tree)

@@ -54,6 +54,21 @@ class Gate(Record, kw_only=True):
     """What a worker must have to run it. Who measures where the work is done has all of them."""
 
 
+class RunCheck(StrEnum):
+    """A kind of check that the integrity gate makes by runs; each can be switched off."""
+
+    RESULTS = "results"
+    """Results are told as they happen, and compared with the report."""
+    ASSERTIONS = "assertions"
+    """Assertions that stand in a test are executed."""
+    BASE_TESTS = "base-tests"
+    """The base's tests are run on the head's code."""
+    NEW_TESTS = "new-tests"
+    """New and changed tests are run on the base's code."""
+    MUTANTS = "mutants"
+    """Changed functions are broken on purpose, which new and changed tests should notice."""
+
+
 class GatePolicy(Record, kw_only=True):
     """All gates of a configuration, with what holds for all of them."""
 
@@ -62,6 +77,8 @@ class GatePolicy(Record, kw_only=True):
     integrity: bool = True
     protected: tuple[str, ...] = ()
     """Further patterns of files that only the base may change (`[gates.integrity] protected`)."""
+    runs: tuple[RunCheck, ...] = tuple(RunCheck)
+    """What the integrity gate finds out by runs (`[gates.integrity] runs`)."""
     enforce: bool = True
     """False: everything is judged and recorded, and nothing is stopped."""
     read: tuple[str, ...] = ()

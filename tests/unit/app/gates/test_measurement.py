@@ -15,7 +15,15 @@ from remand.app.gates.measurement import CommitMeasurement, GateTrial, check_gat
 from remand.app.gates.ports import GateEnvironment, Job, JobResult, RegistrySettings, ReportParser
 from remand.app.gates.preparation import PreparationBase
 from remand.app.gates.runner import find_cause
-from remand.domain.gate.gate import Gate, GateFinding, GateMode, GatePolicy, GatePreparation, Measurement
+from remand.domain.gate.gate import (
+    Gate,
+    GateFinding,
+    GateMode,
+    GatePolicy,
+    GatePreparation,
+    Measurement,
+    RunCheck,
+)
 from remand.domain.gate.message import render_report
 from remand.domain.gate.verdict import GateStatus
 from remand.testing.gate_fakes import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_gate_environment
@@ -605,3 +613,26 @@ def test_a_test_that_the_task_names_must_pass_although_it_failed_on_the_base() -
     assert named.status is GateStatus.FAILED
     assert named.gates[-1].line == "- Must-pass: 1 failure (requires 100% pass)"
     assert measure(replace(terms, must_pass=("t::one",))).verdict.status is GateStatus.PASSED
+
+
+def crossing_jobs(seconds: float, **policy: object) -> tuple[int, list[str]]:
+    """How many runs a change of product and tests takes at a gate of such a length, and what is said to be left out."""
+
+    def script(command: str, side: str) -> JobResult:
+        return said("pass t::one\npass t::two")._replace(seconds=seconds)
+
+    stage = Stage(script, **{"gates": (TESTS,), "integrity": True, **policy})
+    test = b"def test_one():\n    assert f(1) == 2\n"
+    stage.mirror.commit("base", {"a.py": b"def f(x):\n    return x\n", "tests/test_a.py": test})
+    more = test + b"\n\ndef test_two():\n    assert f(2) == 3\n"
+    files = {"a.py": b"def f(x):\n    return x + 1\n", "tests/test_a.py": more}
+    stage.mirror.commit("head", files, parent="base")
+    notes = stage.verdict().verdict.gates[-1].findings
+    return len(stage.jobs), [one.severity for one in notes if one.code == "run_left_out"]
+
+
+def test_extra_runs_stay_within_their_time_and_what_did_not_fit_is_said() -> None:
+    assert crossing_jobs(1.0) == (4, []), "head, base, and the tests of each on the code of the other"
+    assert crossing_jobs(100.0) == (3, ["note"])
+    assert crossing_jobs(100.0, runs=(RunCheck.NEW_TESTS,)) == (3, []), "the other kind is switched off"
+    assert crossing_jobs(1.0, runs=()) == (2, [])

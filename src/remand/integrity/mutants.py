@@ -1,0 +1,126 @@
+"""Changed functions broken on purpose, and whether the new and changed tests that execute them notice."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from remand.domain.gate.gate import TestOutcome
+from remand.domain.record import Record
+from remand.integrity.changeset import ChangedFile, Changeset
+from remand.integrity.comparison import Comparison
+from remand.integrity.cross_runs import BAD_OUTCOMES, is_new_or_changed, is_test_id_of
+from remand.integrity.paths import is_product_path
+from remand.integrity.rules.missing_tests import ChangedPaths
+from remand.integrity.suspicions import Suspicion, quote_names, suspicion
+
+MAX_FUNCTIONS = 8
+_CRASH, _HOLLOW = 'raise RuntimeError("broken on purpose")', "return None"
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class BrokenFiles(Record, kw_only=True):
+    """The product's files with the changed functions broken, in two ways."""
+
+    names: tuple[str, ...] = ()
+    crashing: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """They raise: tests that execute one of them fail."""
+    hollow: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """They do nothing and return nothing: tests that look at what one does fail."""
+
+
+def break_changed_functions(comparison: Comparison) -> BrokenFiles:
+    """The changed and new functions of Python's product files, broken; too many of them tell nothing."""
+    names: list[str] = []
+    crashing: dict[str, bytes] = {}
+    hollow: dict[str, bytes] = {}
+    for view in Changeset(comparison).views:
+        functions = list(_changed_functions(view))
+        if functions and view.after is not None:
+            names += (function.name for function in functions)
+            crashing[view.path] = _with_first_statements(view.after.text, functions, _CRASH)
+            hollow[view.path] = _with_first_statements(view.after.text, functions, _HOLLOW)
+    if len(names) > MAX_FUNCTIONS:
+        return BrokenFiles()
+    return BrokenFiles(names=tuple(names), crashing=crashing, hollow=hollow)
+
+
+def _changed_functions(view: ChangedFile) -> Iterator[Function]:
+    if not view.path.endswith(".py") or not is_product_path(view.path):
+        return
+    if view.after is None or view.after.tree is None:
+        return
+    known = (
+        {ast.dump(function) for function in _functions(view.before.tree)}
+        if view.before and view.before.tree
+        else set()
+    )
+    for function in _functions(view.after.tree):
+        body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+        if ast.dump(function) not in known and _can_be_broken(function, body):
+            yield function
+
+
+def _functions(tree: ast.Module) -> Iterator[Function]:
+    """The functions of a module and the methods of its classes; what is inside a function goes with it."""
+    for node in tree.body:
+        parts = node.body if isinstance(node, ast.ClassDef) else [node]
+        yield from (part for part in parts if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _can_be_broken(function: Function, body: Sequence[ast.stmt]) -> bool:
+    """True for a function that does something, on lines of its own; special methods are called by everything."""
+    is_special = function.name.startswith("__") and function.name.endswith("__")
+    does_nothing = all(
+        isinstance(part, ast.Pass | ast.Raise | ast.Expr) and not _is_call(part) for part in body
+    )
+    return not (is_special or does_nothing or body[0].lineno == function.lineno)
+
+
+def _is_call(part: ast.stmt) -> bool:
+    return isinstance(part, ast.Expr) and not isinstance(part.value, ast.Constant)
+
+
+def _with_first_statements(text: str, functions: Sequence[Function], statement: str) -> bytes:
+    """A module's text with a statement put before everything that some functions do."""
+    lines = text.splitlines(keepends=True)
+    for function in sorted(functions, key=lambda one: one.lineno, reverse=True):
+        has_docstring = ast.get_docstring(function, clean=False) is not None
+        first = function.body[1] if has_docstring else function.body[0]
+        above = min([first.lineno, *(one.lineno for one in getattr(first, "decorator_list", ()))])
+        lines.insert(above - 1, f"{' ' * first.col_offset}{statement}\n")
+    return "".join(lines).encode()
+
+
+def judge_broken_runs(
+    comparison: Comparison,
+    names: Sequence[str],
+    runs: Mapping[str, Sequence[TestOutcome]],
+) -> tuple[Suspicion, ...]:
+    """New and changed tests that execute what changed, assert something, and pass although it does nothing.
+
+    `runs` has the results on the base, on the head, and on the head with the functions crashing and hollow. One test
+    that notices is enough; tests that say that they only run something through are asked for nothing.
+    """
+    changeset = Changeset(comparison)
+    known = {test.id: test.outcome for test in runs["base"]}
+    passed = [test.id for test in runs["head"] if test.outcome == "passed"]
+    crashed = {test.id for test in runs["crashing"] if test.outcome in BAD_OUTCOMES}
+    executing = [name for name in passed if name in crashed and is_new_or_changed(changeset, name, known)]
+    outcomes = {test.id: test.outcome for test in runs["hollow"]}
+    if not executing or any(outcomes.get(name) != "passed" for name in executing):
+        return ()
+    if any(not _asserts(changeset, name) for name in executing):
+        return ()
+    path = next(filter(None, map(ChangedPaths(comparison.changes).path_of, executing)), "")
+    text = f"{quote_names(executing)} pass although {quote_names(list(names))} did nothing"
+    return (suspicion("new_tests_prove_nothing", path, 0, text, "\n".join(executing)),)
+
+
+def _asserts(changeset: Changeset, test_id: str) -> bool:
+    """True for a test that is read, asserts something, and is no mere run through."""
+    pairs = changeset.test_pairs
+    placed = [one for one in (*pairs.new, *(after for _, after in pairs.kept)) if is_test_id_of(one, test_id)]
+    return bool(placed) and all(one.case.proofs and not one.case.is_smoke for one in placed)

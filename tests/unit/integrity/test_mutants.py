@@ -1,0 +1,52 @@
+"""Functions broken on purpose show whether new tests look at what they do."""
+
+import ast
+
+from remand.domain.gate.gate import TestOutcome
+from remand.integrity.comparison import Comparison, FileDiff
+from remand.integrity.mutants import break_changed_functions, judge_broken_runs
+from tests.unit.integrity.changes import added, modified
+
+BEFORE = 'def same(x):\n    return x\n\n\nclass A:\n    def f(self, x):\n        """Doubles."""\n        return x\n'
+AFTER = BEFORE.replace("        return x\n", "        y = x\n        return y + y\n")
+PRODUCT = modified("src/a.py", BEFORE, AFTER)
+
+
+def test_changed_functions_alone_are_broken_and_stay_readable() -> None:
+    broken = break_changed_functions(Comparison(changes=(PRODUCT,)))
+    assert broken.names == ("f",)
+    assert broken.hollow["src/a.py"].decode() == AFTER.replace(
+        "        y = x", "        return None\n        y = x"
+    )
+    assert "raise RuntimeError" in broken.crashing["src/a.py"].decode()
+    ast.parse(broken.crashing["src/a.py"])
+
+
+def test_what_cannot_be_broken_or_is_too_much_is_left() -> None:
+    def names(text: str, path: str = "src/b.py") -> tuple[str, ...]:
+        return break_changed_functions(Comparison(changes=(added(path, text),))).names
+
+    assert names("def f(): return 1\n") == ()
+    assert names("def f():\n    raise NotImplementedError\n") == ()
+    assert names("class A:\n    def __init__(self):\n        self.x = 1\n") == ()
+    assert names("def f():\n    return 1\n", "tests/test_b.py") == ()
+    assert names("".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(9))) == ()
+
+
+def noticed(test: FileDiff, *, crashing: str = "failed", hollow: str = "passed") -> list[str]:
+    def ran(outcome: str) -> list[TestOutcome]:
+        return [TestOutcome(id="tests.test_a::test_f", outcome=outcome)]
+
+    runs = {"base": [], "head": ran("passed"), "crashing": ran(crashing), "hollow": ran(hollow)}
+    return [item.code for item in judge_broken_runs(Comparison(changes=(PRODUCT, test)), ["f"], runs)]
+
+
+def test_new_tests_that_execute_a_function_and_do_not_notice_that_it_does_nothing_are_found() -> None:
+    blind = added("tests/test_a.py", "def test_f():\n    got = A().f(2)\n    assert got == got\n")
+    assert noticed(blind) == ["new_tests_prove_nothing"]
+    assert noticed(blind, hollow="failed") == [], "one that notices"
+    assert noticed(blind, crashing="passed") == [], "it is about something else"
+
+
+def test_tests_that_only_run_something_through_are_asked_for_nothing() -> None:
+    assert noticed(added("tests/test_a.py", "def test_f():\n    A().f(2)\n")) == []
