@@ -62,9 +62,8 @@ def aged(path: Path, version: int) -> None:
     ).fetchall():
         if kind == "table" and name in LATER_TABLES:
             connection.execute(f"DROP TABLE IF EXISTS {name}")
-    connection.execute("DROP INDEX task_escalated")
+    connection.execute("DROP TABLE task_text; DROP INDEX task_status; DROP INDEX task_waiting")
     connection.execute("DROP INDEX task_sent_back")
-    connection.execute("DROP INDEX task_active")
     connection.execute("DROP INDEX task_running")
     connection.execute("DROP INDEX task_commit")
     connection.execute("DROP INDEX task_pr")

@@ -23,18 +23,22 @@ from remand.testing.builders import NOW, Session, a_lockout, a_task, actor
 from remand.testing.builders import task_id as numbered
 from tests.support.builders import FakeLedger
 
-VERSION_17 = """
-DROP INDEX task_running; DROP INDEX task_sent_back; DROP INDEX task_outages; DROP INDEX task_commit; DROP INDEX task_pr;
+VERSION_19 = """
+DROP TABLE task_text; DROP INDEX task_status; DROP INDEX task_waiting; UPDATE task SET marks = marks & 31;
+PRAGMA user_version = 19;
+"""
+VERSION_17 = f"""
+{VERSION_19}DROP INDEX task_running; DROP INDEX task_sent_back; DROP INDEX task_outages; DROP INDEX task_commit; DROP INDEX task_pr;
 ALTER TABLE task DROP COLUMN marks; ALTER TABLE task RENAME COLUMN due_at TO due;
 CREATE INDEX task_running ON task(id) WHERE instr(state, '"runs":[') > 0;
 CREATE INDEX task_sent_back ON task(id) WHERE instr(state, '"rounds":[') > 0;
 CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
-CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHERE instr(state, '"submission":{') > 0;
+CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHERE instr(state, '"submission":{{') > 0;
 CREATE INDEX task_pr ON task(json_extract(state, '$.pr')) WHERE instr(state, '"pr":') > 0;
 PRAGMA user_version = 17
 """
-VERSION_16 = """
-DROP TABLE opening; DROP INDEX task_rank; DROP INDEX task_line;
+VERSION_16 = f"""
+{VERSION_19}DROP TABLE opening; DROP INDEX task_rank; DROP INDEX task_line;
 ALTER TABLE task DROP COLUMN barred; ALTER TABLE task RENAME COLUMN line TO pool;
 ALTER TABLE task ADD COLUMN position INTEGER NOT NULL DEFAULT 0; UPDATE task SET position = n;
 UPDATE task SET pool = '[[],["Alice"],null]' WHERE rank IS NOT NULL;
@@ -47,8 +51,8 @@ CREATE INDEX blocker_of ON blocker(blocker, task);
 CREATE INDEX blocker_void ON blocker(task) WHERE is_void;
 PRAGMA user_version = 16
 """
-VERSION_14 = """
-DROP TABLE group_task; DROP INDEX signed_group_place; DROP INDEX signed_group_wrong;
+VERSION_14 = f"""
+{VERSION_19}DROP TABLE group_task; DROP INDEX signed_group_place; DROP INDEX signed_group_wrong;
 CREATE TABLE old_group AS SELECT session, first, last, hash, doubt, line FROM signed_group; DROP TABLE signed_group;
 CREATE TABLE signed_group(
     session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, hash BLOB NOT NULL,
@@ -69,14 +73,14 @@ ALTER TABLE head DROP COLUMN chain; ALTER TABLE head DROP COLUMN key; ALTER TABL
 """
 OLD = f"""
 {VERSION_9}DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
-DROP TABLE unconfirmed; DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
-DROP INDEX task_active; DROP INDEX task_running; DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr;
+DROP TABLE unconfirmed; DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_sent_back;
+DROP INDEX task_running; DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr;
 DROP INDEX task_outages;
 PRAGMA user_version = 2
 """
 VERSION_4 = f"""
-{VERSION_9}DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
-DROP INDEX task_active; DROP INDEX task_running; DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr;
+{VERSION_9}DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_sent_back;
+DROP INDEX task_running; DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr;
 DROP INDEX task_outages;
 PRAGMA user_version = 4
 """
@@ -294,7 +298,7 @@ def test_marks_that_an_older_process_left_out_of_version_18_are_made_up_for(tmp_
         tx.tasks.put(a_task(numbered(1), status=Status.DONE, submission=work))
     marks = store.connection.execute("SELECT marks FROM task").fetchall()
     store.connection.execute(
-        "ALTER TABLE task RENAME COLUMN due_at TO due; UPDATE task SET marks = 0; PRAGMA user_version = 18"
+        f"{VERSION_19}ALTER TABLE task RENAME COLUMN due_at TO due; UPDATE task SET marks = 0; PRAGMA user_version = 18"
     ).fetchall()
     store.close()
 

@@ -25,9 +25,9 @@ from remand.domain.gate.state import GATE_QUESTION
 from remand.domain.instant import Instant, add_seconds, is_clock_ahead
 from remand.domain.policy import Policy
 from remand.domain.record import Record
-from remand.domain.task import Status, Task
+from remand.domain.task import TERMINAL, Status, Task
 from remand.domain.text.words import format_count, single_line
-from remand.ledger.store import Transaction
+from remand.ledger.store import TaskFilter, Transaction
 
 SILENT_SECONDS = 60.0
 """A scheduler that has not looked at the ledger for so long is stuck."""
@@ -166,6 +166,112 @@ def _claim_alerts(task: Task, policy: Policy, now: Instant) -> Iterator[BoardAle
 
 def _task_alert(task: Task, text: str, since: Instant = "") -> BoardAlert:
     return BoardAlert(kind="task", text=single_line(text), since=since, task_id=task.id, label=task.label)
+
+
+class TaskRow(Record, kw_only=True, omit_defaults=False):
+    """A task in a list: what `task list --json` says of it."""
+
+    task_id: str
+    title: str
+    status: str
+    priority: str
+    agent: str | None
+    """Who holds it, or has submitted what is under review."""
+    branch: str | None
+    alias: str | None
+    pr: int | None
+    rejection_count: int
+    gate_rejection_count: int
+    attempt_count: int
+    held: tuple[str, ...]
+    """The findings that wait for a person."""
+
+
+class TaskPage(Record, kw_only=True, omit_defaults=False):
+    """A part of the list of tasks."""
+
+    rows: tuple[TaskRow, ...]
+    after: str
+    """Where the next page begins; empty after the last one."""
+    counts: dict[str, int]
+    """How many tasks there are of each status, wanted or not."""
+
+
+StatusGroups = Sequence[Sequence[Status]]
+BOARD_ORDER: StatusGroups = tuple(
+    (status,)
+    for status in (
+        *(
+            Status.REJECTED,
+            Status.ESCALATED,
+            Status.BLOCKED,
+            Status.FAILED,
+            Status.CLAIMED,
+            Status.PROVISIONAL,
+        ),
+        *(Status.NEEDS_CONTINUATION, Status.INCOMING, Status.DEFERRED, Status.DECOMPOSED),
+        *sorted(TERMINAL),
+    )
+)
+"""The columns of a board: what was rejected or asks for somebody first, what has ended last."""
+OPEN_FIRST: StatusGroups = (tuple(status for status in Status if status not in TERMINAL), sorted(TERMINAL))
+"""The order in which people see the list."""
+BY_ID: StatusGroups = ((),)
+
+
+def read_task_page(
+    view: Transaction, wanted: TaskFilter, *, limit: int = 50, after: str = "", order: StatusGroups = BY_ID
+) -> TaskPage:
+    """A page of the tasks that are wanted, read from indexes: what a page costs does not grow with the ledger.
+
+    They come by id; with another `order`, such as `BOARD_ORDER` (rejected first), by its groups of statuses, and by id in
+    each. Ask for the next page with the `after` of the one before, and the same filter and order. A column of a board is a
+    page with one status; `counts` has how many stand in each column. `limit=-1` has all.
+
+        with opened.store.read() as view:
+            page = read_task_page(view, TaskFilter(statuses=("rejected",), text="roof"), limit=20)
+
+    A search for a text that few tasks have goes through the texts of all tasks, without reading the tasks.
+    """
+    most = limit + 1 if limit >= 0 else -1
+    number, _, name = after.rpartition(" ")
+    start = int(number[:4]) if number.isascii() and number.isdigit() else 0
+    found: list[tuple[int, Task]] = []
+    for place, group in enumerate(order):
+        left = most - len(found) if most >= 0 else -1
+        statuses = tuple(one.value for one in group if not wanted.statuses or one.value in wanted.statuses)
+        if left and place >= start and (statuses or not group):
+            some = msgspec.structs.replace(wanted, statuses=statuses) if group else wanted
+            tasks = view.task_lists.page(some, left, name if place == start else "")
+            found += [(place, task) for task in tasks]
+    shown = found if limit < 0 else found[:limit]
+    last = f"{shown[-1][0]} {shown[-1][1].id}" if len(shown) < len(found) else ""
+    rows = tuple(task_list_row(task) for _, task in shown)
+    return TaskPage(
+        rows=rows, after=last.removeprefix("0 ") if order is BY_ID else last, counts=dict(view.queue.counts())
+    )
+
+
+def task_list_row(task: Task) -> TaskRow:
+    """A task as lists show it."""
+    agent = {
+        Status.CLAIMED: task.claim.agent if task.claim else None,
+        Status.PROVISIONAL: task.submission.agent if task.submission else None,
+    }.get(task.status)
+    return TaskRow(
+        task_id=task.id,
+        title=task.title,
+        status=task.status.value,
+        priority=task.details.priority,
+        agent=agent,
+        branch=task.branch or None,
+        alias=next(iter(task.details.aliases), None),
+        pr=task.pr or None,
+        rejection_count=task.reviews.rejection_count,
+        gate_rejection_count=task.gates.rejection_count,
+        attempt_count=task.claims.attempt_count,
+        held=open_findings(task),
+    )
 
 
 MAX_TASKS = 200

@@ -106,11 +106,30 @@ class TaskTable(Protocol):
         """The statuses of tasks by id: of these, and perhaps of others."""
 
 
+class TaskFilter(Record, kw_only=True):
+    """Which tasks a page is to show; what is empty asks for nothing."""
+
+    statuses: tuple[str, ...] = ()
+    """Any of these."""
+    agent: str = ""
+    """Who holds the task, or has submitted what is under review."""
+    skill: str = ""
+    """A skill that the task asks for."""
+    text: str = ""
+    """Words that stand in its id, its title or an alias, small or capital."""
+
+
 class TaskLists(Protocol):
     """The tasks that somebody has to look at or do something about, each list by id."""
 
     def with_status(self, status: Status, most: int = -1) -> list[Task]:
-        """The tasks that are blocked, claimed, escalated, failed, provisional or rejected; no more than `most`."""
+        """The tasks of a status, no more than `most`."""
+
+    def waiting(self) -> list[Task]:
+        """Every task that a person may have to decide about: escalated, blocked, held, or with an alert; and few others."""
+
+    def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
+        """The first tasks by id that are wanted, no more than `most` (-1: all), of those behind the id `after`."""
 
     def running_tasks(self) -> list[Task]:
         """The tasks that an agent's process is at work on."""
@@ -160,7 +179,7 @@ class ReadyQueue(Protocol):
         """Every task that could be claimed, in the queue's order."""
 
     def count(self, status: Status) -> int:
-        """How many tasks are blocked, claimed, failed, provisional or rejected; no task is read for it."""
+        """How many tasks have a status; no task is read for it."""
 
     def counts(self) -> Mapping[str, int]:
         """How many tasks there are of each status that any has."""

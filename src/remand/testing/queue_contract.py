@@ -9,9 +9,10 @@ from typing import Any
 from remand.domain.decisions.forge_actions import PLANNED
 from remand.domain.decisions.notices import NOTICE_DUE
 from remand.domain.forge import ForgeAction, PlannedAction, TaskForgeState
+from remand.domain.gate.state import GateState
 from remand.domain.instant import add_seconds
 from remand.domain.task import OverrideNotice, Priority, Status
-from remand.ledger.store import Store
+from remand.ledger.store import Store, TaskFilter, Transaction
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -138,6 +139,73 @@ class QueueContract:
                 tx.tasks.put(a_task(T2, status=Status.DONE))
 
                 assert tx.queue.due(NOW) == [T1], sleep
+
+
+class PageContract:
+    """Pages of tasks hold what is wanted, in the order of ids, and the tasks that wait for a person are found."""
+
+    def test_pages_have_each_task_that_is_wanted_once(self, store: Store) -> None:
+        states = (Status.REJECTED, Status.INCOMING, Status.CLAIMED, Status.DONE, Status.PROVISIONAL)
+        with store.write() as tx:
+            for number in range(20):
+                status = states[number % 5]
+                more: dict[str, Any] = {"claim": a_claim("Bob")} if status is Status.CLAIMED else {}
+                more |= {"submission": a_submission("Bob")} if status is Status.PROVISIONAL else {}
+                title, skills = f"Mend ROOF {number % 3}", ("tiles",) if number % 2 else ("roof", "tiles-2")
+                tx.tasks.put(
+                    a_task(
+                        task_id(number),
+                        title=title,
+                        skills=skills,
+                        aliases=(f"#{number}",),
+                        status=status,
+                        **more,
+                    )
+                )
+
+            def wanted(fits: Callable[[int], object]) -> list[str]:
+                return [task_id(number) for number in range(20) if fits(number)]
+
+            for most in (1, 3, -1):
+                for found, fits in (
+                    (TaskFilter(), lambda _: True),
+                    (TaskFilter(statuses=("done", "rejected", "done")), lambda n: n % 5 in (0, 3)),
+                    (TaskFilter(agent="Bob"), lambda n: n % 5 in (2, 4)),
+                    (TaskFilter(agent="Bob", statuses=("claimed", "done")), lambda n: n % 5 == 2),
+                    (TaskFilter(agent="Alice"), lambda _: False),
+                    (TaskFilter(skill="tiles"), lambda n: n % 2),
+                    (TaskFilter(text="roof 2"), lambda n: n % 3 == 2),
+                    (
+                        TaskFilter(text="Roof 2", statuses=("done", "incoming")),
+                        lambda n: n % 3 == 2 and n % 5 in (1, 3),
+                    ),
+                    (TaskFilter(text="#12"), lambda n: n == 12),
+                    (TaskFilter(text="%"), lambda _: False),
+                ):
+                    assert _all_pages(tx, found, most) == wanted(fits), (found, most)
+            tx.tasks.put(a_task(task_id(12), title="Paint"))
+            assert _all_pages(tx, TaskFilter(text="#12"), 2) == []
+            assert _all_pages(tx, TaskFilter(text="paint"), 2) == [task_id(12)]
+
+    def test_only_tasks_that_wait_for_a_person_are_read_for_the_inbox(self, store: Store) -> None:
+        held = GateState(held=("got-1",))
+        with store.write() as tx:
+            tx.tasks.put(a_task(task_id(1), status=Status.CLAIMED, claim=a_claim()))
+            tx.tasks.put(a_task(task_id(2), status=Status.CLAIMED, claim=a_claim(), gates=held))
+            tx.tasks.put(a_task(task_id(3), status=Status.ESCALATED))
+            tx.tasks.put(a_task(task_id(4), status=Status.BLOCKED))
+            tx.tasks.put(a_task(task_id(5), status=Status.DONE, gates=held))
+            assert [task.id for task in tx.task_lists.waiting()] == [task_id(2), task_id(3), task_id(4)]
+            tx.tasks.put(a_task(task_id(3)))
+            assert [task.id for task in tx.task_lists.waiting()] == [task_id(2), task_id(4)]
+
+
+def _all_pages(tx: Transaction, wanted: TaskFilter, most: int) -> list[str]:
+    found: list[str] = []
+    while page := tx.task_lists.page(wanted, most, found[-1] if found else ""):
+        assert most < 0 or len(page) <= most
+        found += [task.id for task in page]
+    return found
 
 
 class DependencyContract:

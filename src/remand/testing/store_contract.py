@@ -32,7 +32,13 @@ from remand.testing.builders import (
     task_claimed,
     task_id,
 )
-from remand.testing.queue_contract import DependencyContract, Opener, OutstandingWorkContract, QueueContract
+from remand.testing.queue_contract import (
+    DependencyContract,
+    Opener,
+    OutstandingWorkContract,
+    PageContract,
+    QueueContract,
+)
 from remand.testing.rejection_contract import RejectedTasksContract, TraceContract
 from remand.testing.signature_contract import MissingLinesContract, UnconfirmedEventsContract
 
@@ -521,6 +527,7 @@ class StoreContract(
     EventContract,
     TaskContract,
     QueueContract,
+    PageContract,
     DependencyContract,
     OutstandingWorkContract,
     RecordsContract,

@@ -1,12 +1,26 @@
 """Holds what the board shows: counts, who is at work, who waits for whom, and what goes wrong first."""
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.app.board import MAX_TASKS, MAX_WITH_HISTORY, Board, BoardContext, read_board
+from remand.adapters.stores.sqlite_views import LedgerView
+from remand.app.board import (
+    BOARD_ORDER,
+    BY_ID,
+    MAX_TASKS,
+    MAX_WITH_HISTORY,
+    OPEN_FIRST,
+    Board,
+    BoardContext,
+    StatusGroups,
+    read_board,
+    read_task_page,
+)
 from remand.app.requests import Rules
 from remand.app.scheduler.status import ActiveAgent, ActiveMeasurement, BreachStatus, SchedulerStatus
 from remand.domain import commands as c
@@ -19,6 +33,7 @@ from remand.domain.run import Run, RunCosts
 from remand.domain.task import Status, Task
 from remand.ledger.event_tables import FileMark
 from remand.ledger.problems import Problem
+from remand.ledger.store import TaskFilter
 from remand.testing.builders import (
     H1,
     H2,
@@ -35,6 +50,7 @@ from remand.testing.builders import (
 )
 from tests.support.builders import FakeLedger, a_filed_rejection, a_round, an_escalation, member, send_back
 
+EVERY_TASK = TaskFilter()
 SOON = add_seconds(LATER, -60)
 TEAM = Team((member("Alice"), member("Bob"), member("Lea", Role.LEAD), member("Boss", Role.USER)))
 
@@ -320,3 +336,33 @@ def test_what_failed_or_is_blocked_is_a_trouble_that_says_what_to_do() -> None:
         f"task {T2}: is blocked, and comes back by `remand task reopen` alone",
         f"task {T3}: Alice rejected it, and a director has to answer",
     ]
+
+
+def test_pages_of_a_list_have_its_order_and_say_what_the_whole_list_says() -> None:
+    store = SqliteStore.in_memory("20261115-090000-00000000")
+    order = [Status.DONE, Status.INCOMING, Status.REJECTED, Status.CLAIMED, Status.PROVISIONAL]
+    with store.write() as tx:
+        for number in range(10):
+            status = order[number % 5]
+            more: dict[str, Any] = {"claim": a_claim("Bob")} if status is Status.CLAIMED else {}
+            more |= {"submission": a_submission(), "pr": 7} if status is Status.PROVISIONAL else {}
+            tx.tasks.put(a_task(task_id(number), status=status, aliases=("#1",) if number else (), **more))
+    whole = json.loads(LedgerView("", store.connection).tasks())
+
+    def pages(order: StatusGroups, wanted: TaskFilter = EVERY_TASK) -> list[Any]:
+        rows: list[Any] = []
+        after = ""
+        while True:
+            with store.read() as view:
+                page = read_task_page(view, wanted, limit=3, after=after, order=order)
+            rows += json.loads(msgspec.json.encode(page.rows))
+            if not (after := page.after):
+                assert page.counts == {row["status"]: 2 for row in whole}
+                return rows
+
+    assert pages(BY_ID) == whole
+    assert pages(OPEN_FIRST) == sorted(whole, key=lambda row: row["status"] == "done")
+    first = ["rejected", "claimed", "provisional", "incoming", "done"]
+    assert pages(BOARD_ORDER) == sorted(whole, key=lambda row: first.index(row["status"]))
+    found = pages(BOARD_ORDER, TaskFilter(statuses=("done", "rejected")))
+    assert [row["status"] for row in found] == ["rejected", "rejected", "done", "done"]

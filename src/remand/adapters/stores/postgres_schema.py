@@ -67,8 +67,9 @@ CREATE TABLE task(
     at TEXT NOT NULL DEFAULT ''
 ) WITH (fillfactor = 70);
 CREATE INDEX task_due ON task(due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX task_escalated ON task(id) WHERE status = 'escalated';
-CREATE INDEX task_active ON task(status, id) WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected');
+CREATE INDEX task_status ON task(status, id);
+CREATE INDEX task_waiting ON task(id) WHERE marks & 32;
+CREATE TABLE task_text(task TEXT PRIMARY KEY, text TEXT NOT NULL, skills TEXT NOT NULL);
 CREATE INDEX task_running ON task(id) WHERE marks & 1;
 CREATE INDEX task_sent_back ON task(id) WHERE marks & 2;
 CREATE INDEX task_outages ON task(id) WHERE marks & 4;
@@ -114,6 +115,7 @@ _UPSERTS = {
     "unconfirmed": ("n", "id task signer doubt"),
     "objection": ("n", "task signer work at"),
     "log_line": ("task, place", "text"),
+    "task_text": ("task", "text skills"),
     "blocker": ("task, blocker", "is_void"),
 }
 """What tells the rows of a table apart, and what else they have."""
@@ -124,6 +126,12 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"CAST\((\w+) AS BLOB\)", r"\1"),
         (r" INDEXED BY \w+| NOT INDEXED", ""),
         (r"\bifnull\(", "coalesce("),
+        (r"\binstr\(", "strpos("),
+        (r"CROSS JOIN (task(?:_text)?) ON", r"JOIN \1 ON"),
+        (
+            r"json_extract\(state, CASE status WHEN 'claimed' THEN '\$.claim.agent' ELSE '\$.submission.agent' END\)",
+            "state #>> CASE status WHEN 'claimed' THEN '{claim,agent}'::text[] ELSE '{submission,agent}' END",
+        ),
         (r"marks & (\d+)", r"(marks & \1) != 0"),
         (r"\(barred != ''\) = 1", "(barred != '')"),
         (r"substr\(id, -length\((\?\d*)\)\)", r"right(id, length(\1))"),

@@ -13,10 +13,8 @@ from remand.adapters.stores.sqlite_views import VERSION, LedgerView
 from remand.app.reminders import UnseenCounts
 
 _TASKS = "SELECT id, status, due_at, rank, line, barred, state, marks FROM task"
-_WITH_STATUS = f"{_TASKS} WHERE status = ANY ($1::text[])"
-_WITH_ID = f"{_TASKS} WHERE id = $1"
 _WITH_END = f"{_TASKS} WHERE right(id, 4) = ANY ($1::text[])"
-_WAITING = f"{_TASKS} WHERE status IN ('escalated', 'claimed') OR id IN (SELECT task FROM errand WHERE errand = 'tell')"  # noqa: S608 - fixed text
+_WAITING = f"{_TASKS} WHERE (marks & 32) != 0 OR id IN (SELECT task FROM errand WHERE errand = 'tell')"  # noqa: S608 - fixed text
 _BESIDE = {
     "alias": "SELECT alias, task FROM alias WHERE task = ANY ($1::text[]) OR alias IN (SELECT alias FROM alias WHERE task = ANY ($1::text[]))",
     "errand": "SELECT errand, task FROM errand WHERE errand = 'tell' AND task = ANY ($1::text[])",
@@ -60,13 +58,6 @@ class PostgresView(LedgerView):
     def short_names(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
         self._copy(_WITH_END, ([name[-4:] for name in ids],))
         return super().short_names(ids)
-
-    def tasks(self, statuses: Sequence[str] = (), *, task_id: str = "") -> str:
-        if task_id:
-            self._copy(_WITH_ID, (task_id,))
-        else:
-            self._copy(_WITH_STATUS if statuses else _TASKS, (list(statuses),) if statuses else ())
-        return super().tasks(statuses, task_id=task_id)
 
 
 def public_address(url: str) -> str:

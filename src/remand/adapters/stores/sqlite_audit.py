@@ -11,7 +11,7 @@ from typing import Any
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import ADD_GROUP_TASK, named_tasks
 from remand.adapters.stores.sqlite_schema import Row, Table
-from remand.adapters.stores.sqlite_tasks import task_row
+from remand.adapters.stores.sqlite_tasks import search_row, task_row
 from remand.app.tasks import queue
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.task import Task
@@ -59,6 +59,8 @@ class SqliteAudit(Table):
         yield from (TableDifference("node", name) for name in sorted(set(self._db.column(sql.MISPLACED))))
         aliases = {(task.id, alias) for task in every for alias in task.details.aliases}
         yield from self._table_differences("alias", sql.EVERY_ALIAS, aliases)
+        texts = set(map(search_row, every))
+        yield from self._table_differences("task_text", sql.EVERY_TEXT, texts)
         sent = {(task.id, name) for task in every for name in due_kinds(task)}
         yield from self._table_differences("errand", sql.EVERY_ERRAND, sent)
         openings = {(rank, agent, line) for agent, line, rank in queue.openings(sorted(standing))}

@@ -9,7 +9,7 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_audit import SqliteAudit
 from remand.adapters.stores.sqlite_events import SqliteTraces
 from remand.adapters.stores.sqlite_schema import Statements
-from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected, state_marks
+from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected, search_row, state_marks
 from remand.adapters.stores.sqlite_views import VERSION
 from remand.app.tasks import queue
 from remand.app.tasks.lookup import participants
@@ -82,11 +82,6 @@ def _fold_again(connection: apsw.Connection) -> None:
     """
     connection.execute(sql.RECORD_TABLES).fetchall()
     Statements(connection).run(sql.PUT_VALUE, ("trust", ""))
-
-
-def _index_runs(connection: apsw.Connection) -> None:
-    """Version 6 finds the tasks that somebody is at work on."""
-    connection.execute(sql.ACTIVE_INDEX).fetchall()
 
 
 def _index_errands(connection: apsw.Connection) -> None:
@@ -165,7 +160,7 @@ def _index_groups(connection: apsw.Connection) -> None:
 
 
 def _do_nothing(connection: apsw.Connection) -> None:
-    """Versions 8, 9 and 18 have indexes that version 19 makes; version 16 has what is done before the steps."""
+    """Versions 6, 8, 9 and 18 have indexes that later ones make; version 16 has what is done before the steps."""
 
 
 def _stand_in_lines(connection: apsw.Connection) -> None:
@@ -215,12 +210,25 @@ def _mark_states(connection: apsw.Connection) -> None:
     connection.execute(sql.MARK_INDEXES).fetchall()
 
 
+def _list_pages(connection: apsw.Connection) -> None:
+    """Version 20 reads pages of tasks, and those that wait for a person, from indexes, and searches their texts."""
+    connection.execute("DROP INDEX IF EXISTS task_active; DROP INDEX IF EXISTS task_escalated").fetchall()
+    statements = Statements(connection)
+    tasks = [(n, _decode(state)) for n, state in statements.all(sql.NUMBERED_TASKS)]
+    statements.run_many(
+        "UPDATE task SET marks = ?2 WHERE n = ?1 AND marks != ?2",
+        ((n, state_marks(task)) for n, task in tasks),
+    )
+    connection.execute(sql.LIST_TABLES).fetchall()
+    statements.run_many(sql.PUT_TEXT, (search_row(task) for _, task in tasks))
+
+
 _STEPS = (
     _add_traces,
     _index_rejected,
     _keep_unconfirmed,
     _fold_again,
-    _index_runs,
+    _do_nothing,
     _index_errands,
     _do_nothing,
     _do_nothing,
@@ -234,5 +242,6 @@ _STEPS = (
     _stand_in_lines,
     _do_nothing,
     _mark_states,
+    _list_pages,
 )
 """The step from version n stands at place n - 1."""

@@ -79,14 +79,9 @@ RECORD_TABLES = """
 CREATE TABLE outdated(task TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE log_line(task TEXT NOT NULL, place TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (task, place)) WITHOUT ROWID;
 CREATE INDEX log_line_place ON log_line(place);
-CREATE INDEX task_escalated ON task(id) WHERE status = 'escalated';
 """
 
-ACTIVE_INDEX = """
-CREATE INDEX task_active ON task(status, id) WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected');
-"""
-
-RUNS, ROUNDS, OUTAGES, SUBMISSION, PULL_REQUEST = 1, 2, 4, 8, 16
+RUNS, ROUNDS, OUTAGES, SUBMISSION, PULL_REQUEST, WAITING = 1, 2, 4, 8, 16, 32
 """What a task's `marks` say that its state has. To look for it in the state would take longer than to write the row."""
 MARK_INDEXES = f"""
 CREATE INDEX task_running ON task(id) WHERE marks & {RUNS};
@@ -95,6 +90,12 @@ CREATE INDEX task_outages ON task(id) WHERE marks & {OUTAGES};
 CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHERE marks & {SUBMISSION};
 CREATE INDEX task_pr ON task(json_extract(state, '$.pr')) WHERE marks & {PULL_REQUEST};
 """
+LIST_TABLES = f"""
+CREATE INDEX task_status ON task(status, id);
+CREATE INDEX task_waiting ON task(id) WHERE marks & {WAITING};
+CREATE TABLE task_text(task TEXT PRIMARY KEY, text TEXT NOT NULL, skills TEXT NOT NULL) WITHOUT ROWID;
+"""
+"""What pages of tasks are read by. A search goes through short texts, so that it need not read states."""
 
 ERRAND_TABLE = """
 CREATE TABLE errand(errand TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (errand, task)) WITHOUT ROWID;
@@ -140,9 +141,9 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-{RECORD_TABLES}{ACTIVE_INDEX}{MARK_INDEXES}{ERRAND_TABLE}{NAME_TABLE}{DEPENDENCY_TABLES}{QUEUE_TABLES}"""
+{RECORD_TABLES}{MARK_INDEXES}{LIST_TABLES}{ERRAND_TABLE}{NAME_TABLE}{DEPENDENCY_TABLES}{QUEUE_TABLES}"""
 
-READ_MODELS = ("task", "node", "blocker", "alias", "handoff", "errand", "name", "opening")
+READ_MODELS = ("task", "task_text", "node", "blocker", "alias", "handoff", "errand", "name", "opening")
 
 SETTINGS = """
 PRAGMA synchronous = NORMAL;
@@ -288,16 +289,28 @@ SELECT state FROM task WHERE id IN (
 ) ORDER BY id LIMIT ?2
 """
 SENT_BACK = f"SELECT state FROM task INDEXED BY task_sent_back WHERE marks & {ROUNDS} ORDER BY id"  # noqa: S608 - a number of ours
-ESCALATED = "SELECT state FROM task INDEXED BY task_escalated WHERE status = 'escalated' ORDER BY id LIMIT ?"
-ACTIVE = """
-SELECT state FROM task INDEXED BY task_active
-WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ? ORDER BY id LIMIT ?
-"""
-COUNTS = "SELECT status, count(*) FROM task GROUP BY status"
-COUNT_ACTIVE = """
-SELECT count(*) FROM task INDEXED BY task_active
-WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ?
-"""
+WITH_STATUS = "SELECT state FROM task INDEXED BY task_status WHERE status = ? ORDER BY id LIMIT ?"
+COUNTS = "SELECT status, count(*) FROM task INDEXED BY task_status GROUP BY status"
+COUNT_STATUS = "SELECT count(*) FROM task INDEXED BY task_status WHERE status = ?"
+WAITING_TASKS = f"SELECT state FROM task INDEXED BY task_waiting WHERE marks & {WAITING} ORDER BY id"  # noqa: S608 - a number of ours
+PAGE = "SELECT state FROM task WHERE id > ?1 ORDER BY id LIMIT ?2"
+PAGE_OF_STATUS = (
+    "SELECT state FROM task INDEXED BY task_status WHERE status = ?3 AND id > ?1 ORDER BY id LIMIT ?2"
+)
+_IS_FOUND = "instr(text, ?4) > 0 AND instr(skills, ?5) > 0"
+FOUND = f"""
+SELECT state FROM task_text CROSS JOIN task ON id = task
+WHERE task > ?1 AND {_IS_FOUND} AND (?3 = '' OR status = ?3) ORDER BY task LIMIT ?2
+"""  # noqa: S608 - fixed text
+FOUND_OF_STATUS = f"""
+SELECT state FROM task INDEXED BY task_status CROSS JOIN task_text ON task = id
+WHERE status = ?3 AND id > ?1 AND {_IS_FOUND} ORDER BY id LIMIT ?2
+"""  # noqa: S608 - fixed text
+FOUND_OF_AGENT = FOUND_OF_STATUS.replace(
+    "ORDER",
+    "AND json_extract(state, CASE status WHEN 'claimed' THEN '$.claim.agent' ELSE '$.submission.agent' END) = ?6 ORDER",
+)
+PUT_TEXT = "REPLACE INTO task_text VALUES (?, ?, ?)"
 RUNNING = f"SELECT state FROM task INDEXED BY task_running WHERE marks & {RUNS} ORDER BY id"  # noqa: S608 - a number of ours
 WITH_OUTAGES = f"SELECT state FROM task INDEXED BY task_outages WHERE marks & {OUTAGES} ORDER BY id"  # noqa: S608 - a number of ours
 HANDED_IN = f"""
@@ -321,6 +334,7 @@ UPDATE task SET status = ?2, due_at = ?3, rank = ?4, line = ?5, barred = ?6, sta
 """
 TASK_ROWS = "SELECT id, status, due_at, rank, line, barred, state, marks FROM task"
 EVERY_ALIAS = "SELECT task, alias FROM alias"
+EVERY_TEXT = "SELECT task, text, skills FROM task_text"
 EVERY_HANDOFF = "SELECT id, task FROM handoff"
 EVERY_ERRAND = "SELECT task, errand FROM errand"
 _NAMED_BLOCKERS = """
@@ -449,7 +463,7 @@ BESIDE_EVENTS = frozenset(
     {
         *(HEAD_OF_QUEUE, HANDED, GET_TASK, ADD_TASK, CHANGE_TASK, WAITING_FOR, PLACE_NODE, OPEN_BLOCKERS),
         *(PLACE_IN_LINE, BEFORE_IN_LINE, BEHIND_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
-        *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, DUE),
+        *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, DUE, PUT_TEXT),
     }
 )
 """The statements of usual commands that new events make no difference to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,8 +17,11 @@ from remand.domain.access.team import Actor, lookup_keys, name_key
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.instant import Instant
 from remand.domain.task import Status, Task
+from remand.ledger.store import TaskFilter
 
 _MANY = 10_000
+_WITH_AGENT = (Status.CLAIMED.value, Status.PROVISIONAL.value)
+"""The statuses in which a task has an agent."""
 _encoder = msgspec.json.Encoder()
 decode_task = msgspec.json.Decoder(Task).decode
 
@@ -35,7 +38,21 @@ def state_marks(task: Task) -> int:
         | (sql.OUTAGES if task.gates.outages else 0)
         | (sql.SUBMISSION if task.submission else 0)
         | (sql.PULL_REQUEST if task.pr else 0)
+        | (sql.WAITING if _may_wait(task) else 0)
     )
+
+
+def _may_wait(task: Task) -> bool:
+    """True for every task that a person may have to decide about, and for few others."""
+    if task.status is Status.CLAIMED:
+        return bool(task.gates.held or task.gates.progress.alert)
+    return task.status is Status.ESCALATED or task.status is Status.BLOCKED
+
+
+def search_row(task: Task) -> tuple[str, str, str]:
+    """A task's row among the texts that are searched: its names in small letters, and each skill on a line."""
+    text = "\n".join((task.id, task.title, *task.details.aliases)).casefold()
+    return task.id, text, "".join(f"\n{skill}\n" for skill in task.details.skills)
 
 
 def read_tasks(statements: Statements, statement: str, values: Row = ()) -> list[Task]:
@@ -207,7 +224,7 @@ class SqliteQueue(Table):
         return [queue.task_of_rank(rank) for (rank,) in self._db.rows(sql.READY)]
 
     def count(self, status: Status) -> int:
-        return int(self._db.value(sql.COUNT_ACTIVE, (status.value,)) or 0)
+        return int(self._db.value(sql.COUNT_STATUS, (status.value,)) or 0)
 
     def counts(self) -> Mapping[str, int]:
         return dict(self._db.all(sql.COUNTS))
@@ -217,9 +234,39 @@ class SqliteTaskLists(Table):
     """The tasks that somebody has to look at, read from the indexes on the task table."""
 
     def with_status(self, status: Status, most: int = -1) -> list[Task]:
-        if status is Status.ESCALATED:
-            return read_tasks(self._db, sql.ESCALATED, (most,))
-        return read_tasks(self._db, sql.ACTIVE, (status.value, most))
+        return read_tasks(self._db, sql.WITH_STATUS, (status.value, most))
+
+    def waiting(self) -> list[Task]:
+        return read_tasks(self._db, sql.WAITING_TASKS)
+
+    def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
+        text, skill = wanted.text.casefold(), f"\n{wanted.skill}\n" if wanted.skill else ""
+        if wanted.agent:
+            statuses: Sequence[str] = [one for one in _WITH_AGENT if one in (wanted.statuses or _WITH_AGENT)]
+            return self._merge(sql.FOUND_OF_AGENT, statuses, most, after, text, skill, wanted.agent)
+        if not text and not skill:
+            if not wanted.statuses:
+                return read_tasks(self._db, sql.PAGE, (after, most))
+            return self._merge(sql.PAGE_OF_STATUS, wanted.statuses, most, after)
+        if not wanted.statuses:
+            return read_tasks(self._db, sql.FOUND, (after, most, "", text, skill))
+        counts = {status: self._db.value(sql.COUNT_STATUS, (status,)) for status in wanted.statuses}
+        many = [status for status, count in counts.items() if count > _MANY]
+        few = [status for status in wanted.statuses if status not in many]
+        found = self._merge(sql.FOUND, many, most, after, text, skill)
+        found += self._merge(sql.FOUND_OF_STATUS, few, most, after, text, skill)
+        return sorted(found, key=lambda task: task.id)[: most if most >= 0 else None]
+
+    def _merge(
+        self, statement: str, statuses: Sequence[str], most: int, after: str, *more: str
+    ) -> list[Task]:
+        """The first tasks of all these statuses by id: each has its own place in an index, so that little is read."""
+        found = [
+            task
+            for status in dict.fromkeys(statuses)
+            for task in read_tasks(self._db, statement, (after, most, status, *more))
+        ]
+        return sorted(found, key=lambda task: task.id)[: most if most >= 0 else None]
 
     def running_tasks(self) -> list[Task]:
         return read_tasks(self._db, sql.RUNNING)
@@ -278,6 +325,8 @@ class SqliteTasks(Table):
         aliases = before.details.aliases if before else ()
         if aliases != task.details.aliases:
             self._rename(task, aliases)
+        if before is None or search_row(before) != search_row(task):
+            self._db.run(sql.PUT_TEXT, search_row(task))
         self._rejected.follow(before, task)
         self._send(task, due_kinds(before) if before else ())
         names, known = participants(task), participants(before) if before else ()
@@ -404,6 +453,7 @@ class SqliteTasks(Table):
         self._db.run_many(
             sql.ADD_ALIAS, ((alias, task.id) for task in by_id.values() for alias in task.details.aliases)
         )
+        self._db.run_many(sql.PUT_TEXT, map(search_row, by_id.values()))
         self._db.run_many(sql.ADD_HANDOFF, handoffs)
         self._db.run_many(sql.ADD_OPENING, list(queue.openings(self._db.all(sql.STANDING))))
         self._db.run_many(

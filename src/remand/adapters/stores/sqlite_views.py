@@ -10,7 +10,7 @@ import apsw
 from remand.app.errors import EnvironmentFault
 from remand.app.reminders import UnseenCounts
 
-VERSION = 19
+VERSION = 20
 """The version of the tables. Older ones are brought up to it when the ledger is opened for writing."""
 
 _HELD = """
@@ -53,11 +53,10 @@ SELECT count(*), count(*) FILTER (WHERE kind = 'question' AND times = 0), count(
     ifnull(min(times), 0)
 FROM (
     SELECT 'question' AS kind, due_at AS due, ifnull(json_array_length(state, '$.inbox.escalation.notified'), 0) AS times
-    FROM task INDEXED BY task_escalated WHERE status = 'escalated' AND due_at IS NOT NULL
+    FROM task INDEXED BY task_status WHERE status = 'escalated' AND due_at IS NOT NULL
     UNION ALL
     SELECT 'alert', NULL, ifnull(json_array_length(state, '$.gates.progress.alert.notified'), 0)
-    FROM task INDEXED BY task_active
-    WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = 'claimed'
+    FROM task INDEXED BY task_waiting WHERE marks & 32 AND status = 'claimed'
     AND instr(state, '"alert":{') > 0 AND state ->> '$.gates.progress.alert.acknowledged_by' IS NULL
     UNION ALL
     SELECT 'override', NULL, ifnull(json_array_length(notice.value, '$.notified'), 0)
@@ -67,8 +66,7 @@ FROM (
 """
 """A question that the user has acknowledged is not due any more; alerts and overrides are never repeated."""
 _COUNT_HELD = f"""
-SELECT ifnull(sum(json_array_length({_HELD})), 0) FROM task INDEXED BY task_active
-WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = 'claimed'
+SELECT ifnull(sum(json_array_length({_HELD})), 0) FROM task INDEXED BY task_waiting WHERE marks & 32 AND status = 'claimed'
 AND instr(state, '"gates":{{"status":"held"') > 0
 AND ifnull(state ->> '$.people.fixer', '') != ifnull(state ->> '$.claim.agent', '')
 """  # noqa: S608 - fixed text
@@ -163,12 +161,11 @@ class LedgerView:
             return {}
         return {name: (aliases[name], end or name) for name, end in ends.items()}
 
-    def tasks(self, statuses: Sequence[str] = (), *, task_id: str = "") -> str:
-        """The tasks with one of the statuses, all, or one by its id, as a JSON document: the rows of `task list`."""
+    def tasks(self, statuses: Sequence[str] = ()) -> str:
+        """The tasks with one of the statuses, or all, as a JSON document: the rows of `app/board.TaskRow`."""
         where = f"WHERE status IN ({','.join('?' * len(statuses))})" if statuses else ""
-        where = "WHERE id = ?" if task_id else where
         try:
-            rows = self._connection.execute(_LIST + where, (task_id,) if task_id else statuses).fetchall()
+            rows = self._connection.execute(_LIST + where, statuses).fetchall()
         except (apsw.Error, UnicodeDecodeError) as error:
             raise EnvironmentFault(
                 f"The ledger {self._path} cannot be read ({error}). Should it be damaged, move it away; "

@@ -400,9 +400,7 @@ def submissions_under_review(view: Transaction, reviewer: Actor | None = None) -
             asserted=work.is_asserted,
             not_counted=tuple(uncounted_reviews(task_events(view, task.id))) if task.reviews.sources else (),
         )
-        for task in view.tasks.every()
-        if task.status == Status.PROVISIONAL
-        and (work := task.submission)
-        and not (reviewer and has_worked_on(task, reviewer))
+        for task in view.task_lists.with_status(Status.PROVISIONAL)
+        if (work := task.submission) and not (reviewer and has_worked_on(task, reviewer))
     ]
     return sorted(found, key=lambda entry: (entry.since, entry.task_id))

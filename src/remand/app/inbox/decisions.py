@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import RejectionView, rejection_facts, task_rejections, value_text
 from remand.app.inbox.held_findings import HeldQuestion, held_questions, settlement_command
 from remand.app.inbox.objections import ObjectionQuestion, dismissal_command, objection_questions
@@ -29,7 +30,10 @@ from remand.domain.decisions.escalations import (
     number_options,
     startable_options,
 )
+from remand.domain.decisions.findings import open_findings
+from remand.domain.decisions.notices import open_alert
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
+from remand.domain.record import Record
 from remand.domain.refusals import require_option
 from remand.domain.task import LastRejection, Status, Task
 from remand.domain.text.words import flatten, single_line
@@ -67,23 +71,90 @@ def open_questions(
     events_of: EventsOf,
     who: Actor | None = None,
     unable: Mapping[str, str] = NOBODY,
+    *,
+    tasks: Sequence[Task] | None = None,
 ) -> list[Question]:
     """Everything that waits for the user, the oldest first, then objections, and then what they are alerted to.
+
+    With tasks, what these ask, and no objections.
 
     Objections come later whatever their date: anybody can write them.
 
     The held findings among it are those that `who` may settle. No task is offered to members that cannot be started.
     """
-    found = open_escalations(view, rules.team, events_of, unable)
-    found += decision_questions(view, rules, view.task_lists.with_status(Status.BLOCKED), events_of, unable)
-    found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER))
-    claimed = view.task_lists.with_status(Status.CLAIMED)
-    alerts = alert_questions(view, rules.team, claimed, events_of, unable)
+    waiting = view.task_lists.waiting() if tasks is None else tasks
+    found = open_escalations(view, rules.team, events_of, unable, waiting)
+    found += decision_questions(view, rules, waiting, events_of, unable)
+    found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER), waiting)
+    alerts = alert_questions(view, rules.team, waiting, events_of, unable)
     return [
         *sorted(found, key=lambda one: (one.since, one.task_id)),
-        *objection_questions(view, rules.policy),
+        *(objection_questions(view, rules.policy) if tasks is None else ()),
         *sorted(alerts, key=lambda one: (one.since, one.task_id)),
     ]
+
+
+class InboxPage(Record, kw_only=True, omit_defaults=False):
+    """A part of what waits for somebody."""
+
+    questions: tuple[Question, ...]
+    after: str
+    """Where the next page begins; empty after the last one."""
+    waiting: int
+    """How many tasks wait, on whichever page; a task may ask several questions, or none of who looks."""
+
+
+def read_inbox_page(
+    view: Transaction,
+    rules: Rules,
+    *,
+    limit: int = 20,
+    after: str = "",
+    who: Actor | None = None,
+    unable: Mapping[str, str] = NOBODY,
+) -> InboxPage:
+    """What the next tasks that wait ask, the oldest first; alerts come last, and objections on the last page.
+
+    Only tasks that wait are read, by an index, and only the histories of those on the page. Ask for the next page with the
+    `after` of the one before. `who` and `unable` are those of `open_questions`.
+
+        with opened.store.read() as view:
+            page = read_inbox_page(view, rules, limit=20, who=rules.team.actor("user"))
+    """
+    places = sorted((_inbox_place(task), task) for task in view.task_lists.waiting() if _asks(task))
+    left = [(place, task) for place, task in places if place > after]
+    shown = left[:limit]
+    questions = open_questions(
+        view, rules, lambda name: task_events(view, name), who, unable, tasks=[task for _, task in shown]
+    )
+    is_last = len(shown) == len(left)
+    return InboxPage(
+        questions=(*questions, *(objection_questions(view, rules.policy) if is_last else ())),
+        after="" if is_last else shown[-1][0],
+        waiting=len(places),
+    )
+
+
+def _asks(task: Task) -> bool:
+    is_asking = task.open_escalation or pending_rejection(task) or open_findings(task) or open_alert(task)
+    return bool(is_asking)
+
+
+def _inbox_place(task: Task) -> str:
+    """Where a task stands in the inbox: since when it waits, as far as its state tells, and its id; alerts are last."""
+    filed, asked = pending_rejection(task), task.open_escalation
+    if asked is not None:
+        return f"0{asked.opened_at} {task.id}"
+    if filed is not None:
+        return f"0{_instant_of_id(filed.rejection_id)} {task.id}"
+    is_held = bool(open_findings(task))
+    return f"{0 if is_held else 1}{task.claim.claimed_at if task.claim else ''} {task.id}"
+
+
+def _instant_of_id(name: str) -> str:
+    """The second that an id such as `R-20261115-090000-…` was made in; the beginning of time for any other."""
+    day, time = [*name.split("-"), "", ""][1:3]
+    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{time[:2]}:{time[2:4]}:{time[4:]}"
 
 
 def decision_questions(

@@ -25,7 +25,7 @@ from remand.domain.gate.gate import GateFinding
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.refusals import require_option
-from remand.domain.task import Status, Task
+from remand.domain.task import Task
 from remand.domain.text.redaction import redact
 from remand.domain.text.words import single_line
 from remand.ledger.store import Transaction
@@ -90,9 +90,8 @@ class HeldQuestion(Question, kw_only=True, omit_defaults=False):
     report: str = ""
 
 
-def tasks_with_held_findings(view: Transaction) -> list[Task]:
-    found = [*view.task_lists.with_status(Status.CLAIMED), *view.task_lists.with_status(Status.ESCALATED)]
-    return sorted(filter(open_findings, found), key=lambda task: task.id)
+def tasks_with_held_findings(view: Transaction, tasks: Iterable[Task] | None = None) -> list[Task]:
+    return list(filter(open_findings, view.task_lists.waiting() if tasks is None else tasks))
 
 
 def held_work(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> list[HeldWork]:
@@ -155,13 +154,15 @@ def _held_finding(task: Task, name: str, found: GateFinding | None, actor: Actor
     )
 
 
-def held_questions(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> Iterator[HeldQuestion]:
-    """The held findings that somebody may settle, each as a question.
+def held_questions(
+    view: Transaction, team: Team, events_of: EventsOf, who: Actor, tasks: Iterable[Task] | None = None
+) -> Iterator[HeldQuestion]:
+    """The held findings that somebody may settle, of all tasks or these, each as a question.
 
     A rejected change that was handed in again is a question of its task already. Where nobody may settle what is held,
     the user is asked to let it pass.
     """
-    for task in tasks_with_held_findings(view):
+    for task in tasks_with_held_findings(view, tasks):
         if task.open_escalation is not None:
             continue
         work = held_work_of_task(view, team, task, events_of(task.id), who)

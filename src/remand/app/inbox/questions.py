@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 
 from remand.app.tasks.lookup import Lineage, lockout_facts
@@ -69,12 +70,18 @@ NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 def open_escalations(
-    view: Transaction, team: Team, events_of: EventsOf, unable: Mapping[str, str] = NOBODY
+    view: Transaction,
+    team: Team,
+    events_of: EventsOf,
+    unable: Mapping[str, str] = NOBODY,
+    tasks: Iterable[Task] | None = None,
 ) -> list[Question]:
-    """Every open question, the oldest first."""
+    """Every open question, or those of these tasks, the oldest first."""
+    tasks = view.task_lists.with_status(Status.ESCALATED) if tasks is None else tasks
     found = [
         escalation_question(view, team, task, events_of, unable)
-        for task in view.task_lists.with_status(Status.ESCALATED)
+        for task in tasks
+        if task.status is Status.ESCALATED
     ]
     return sorted(found, key=lambda asked: (asked.since, asked.task_id))
 
@@ -113,7 +120,8 @@ def missing_text(
 
 
 def find_task_by_question(view: Transaction, escalation_id: str) -> Task | None:
-    tasks = view.tasks.every()
+    """The task that asked a question, open or not: those that wait are looked at first."""
+    tasks = chain(view.task_lists.waiting(), view.tasks.every())
     return next(
         (task for task in tasks if task.inbox.escalation and task.inbox.escalation.id == escalation_id), None
     )

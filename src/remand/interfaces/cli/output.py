@@ -143,6 +143,13 @@ class RawJson(str):
     __slots__ = ()
 
 
+class ListPage(NamedTuple):
+    """A part of a list that was cut where it was read, and where the next part begins; empty after the last one."""
+
+    rows: Any
+    after: str
+
+
 _TASK_ID = re.compile(r"\bT-\d{8}-\d{6}-[0-9a-f]{8}\b")
 ShortNames = Callable[[Sequence[str]], dict[str, tuple[str, str]]]
 """The alias, if any, and the end of each of some task ids."""

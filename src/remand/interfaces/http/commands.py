@@ -17,7 +17,7 @@ from remand.app.errors import UsageError
 from remand.domain.record import NamedTuple
 from remand.interfaces.cli.context import Argument, split_commas
 from remand.interfaces.cli.main import command_spec
-from remand.interfaces.cli.output import RawJson
+from remand.interfaces.cli.output import ListPage, RawJson
 from remand.interfaces.cli.registry import COMMANDS
 
 _MACHINE = "it is about the machine that it runs on"
@@ -240,15 +240,23 @@ def cut_page(data: Any, page: Mapping[str, str]) -> tuple[Any, str]:
     A place is the number of the row before it and that row's hash: rows that came or went before it do not matter, as long
     as the row itself is as it was.
     """
+    if isinstance(data, ListPage):
+        return data
     rows = json.loads(data) if isinstance(data, RawJson) else data
     if not isinstance(rows, list):
         return data, ""
-    limit, after = page.get("limit", ""), page.get("after", "")
+    limit, after = require_limit(page), page.get("after", "")
+    start = _find_place(rows, after) if after else 0
+    end = min(start + limit, len(rows)) if limit else len(rows)
+    return rows[start:end], f"{end}-{_row_hash(rows[end - 1])}" if start < end < len(rows) else ""
+
+
+def require_limit(page: Mapping[str, str]) -> int:
+    """How many rows a page is to have; 0 for all. Raises `UsageError`."""
+    limit = page.get("limit", "")
     if limit and not (limit.isascii() and limit.isdigit() and 0 < int(limit[:10]) <= MAX_ROWS):
         raise UsageError(f"limit is a number from 1 to {MAX_ROWS}.")
-    start = _find_place(rows, after) if after else 0
-    end = min(start + int(limit), len(rows)) if limit else len(rows)
-    return rows[start:end], f"{end}-{_row_hash(rows[end - 1])}" if start < end < len(rows) else ""
+    return int(limit or 0)
 
 
 def _find_place(rows: list[Any], after: str) -> int:

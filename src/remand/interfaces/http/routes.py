@@ -20,7 +20,7 @@ from remand.domain.refusals import Refused
 from remand.interfaces.cli.output import as_json
 from remand.interfaces.http.authentication import IS_KNOWN, SAFE_METHODS, Authenticator, request_facts
 from remand.interfaces.http.calls import CallRunner
-from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands
+from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands, require_limit
 from remand.interfaces.http.metrics import Metrics
 from remand.interfaces.http.problems import (
     BAD_REQUEST,
@@ -115,6 +115,8 @@ def _command_route(context: ServerContext, command: RemoteCommand) -> ASGIRouteH
             values, text, page = command.read_query(scope["query_string"])
         else:
             (values, text), page = command.read_body(await read_body(receive, headers)), {}
+        if page:
+            values.page_limit, values.page_after = require_limit(page) or -1, page.get("after", "")
         key = headers.get("idempotency-key", "")
         code, data = await context.runner.answer(command, values, text, caller, key)
         context.authenticator.note_words(command.name.split(" "))

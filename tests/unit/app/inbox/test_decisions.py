@@ -5,7 +5,14 @@ import pytest
 from remand.app.board import BoardContext, read_board
 from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import RejectionView
-from remand.app.inbox.decisions import DecisionQuestion, command_for_answer, open_questions, rejection_grounds
+from remand.app.inbox import decisions
+from remand.app.inbox.decisions import (
+    DecisionQuestion,
+    command_for_answer,
+    open_questions,
+    read_inbox_page,
+    rejection_grounds,
+)
 from remand.app.inbox.questions import Question
 from remand.app.requests import Rules
 from remand.domain import commands as c
@@ -191,3 +198,31 @@ def test_what_is_cut_from_a_question_is_said() -> None:
     assert next(row for row in told if row.startswith("why: ")).endswith(" more characters]")
     assert told[-2].endswith(" more parts]")
     assert not any("\x1b" in row or "\n" in row for row in told)
+
+
+def test_pages_of_the_inbox_have_every_question_once_and_read_the_history_of_their_own_tasks_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = a_world()
+    for number in range(5):
+        world.clock.advance(60)
+        if number % 2:
+            rejected(world)
+        else:
+            world.ask(c.EscalateTask(task_id=world.add(), reason=f"Stuck {number}"), "owner")
+    whole = questions(world)
+    read: list[str] = []
+    monkeypatch.setattr(
+        decisions, "task_events", lambda view, name: read.append(name) or task_events(view, name)
+    )
+
+    found, after = [], ""
+    while True:
+        with world.store.read() as view:
+            page = read_inbox_page(view, world.rules, limit=2, after=after)
+        assert (page.waiting, len(page.questions) <= 2, len(read) <= 2) == (5, True, True)
+        read.clear()
+        found += page.questions
+        if not (after := page.after):
+            break
+    assert found == whole

@@ -42,8 +42,8 @@ def test_every_argument_is_given_by_its_name_or_left_out_on_purpose() -> None:
 PLAIN = """
     acknowledgment again agent alias all alt_task alternative attempted base blocker branch by category checked code commit
     count created_tasks decision depends_on detail drop_depends_on dry_run evidence expires explain finding format fresh gate
-    guidance handoff id instructions label limit member message name observed option original_scope path pr priority
-    rationale reason reassign_to result review reviewer role scope scope_growth sessions since skills source starts status
+    guidance handoff holder id instructions label limit member message name observed option original_scope path pr priority
+    rationale reason reassign_to result review reviewer role scope scope_growth sessions since skill skills source starts status
     suggestion summary task text timeout title to token_id until
 """
 """Names of values that are no more than a value. `timeout` has an end on a server; `path` is one inside a commit."""
@@ -118,7 +118,9 @@ def test_a_query_says_it_as_well() -> None:
         b"status=done&status=claimed&sessions=true&limit=2"
     )
 
-    assert values == SimpleNamespace(status=["done", "claimed"], sessions=True, limit=50, all=False)
+    assert values == SimpleNamespace(
+        status=["done", "claimed"], holder="", skill="", text="", sessions=True, limit=50, all=False
+    )
     assert page == {"limit": "2"}
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
+from remand.app.board import BY_ID, OPEN_FIRST, read_task_page, task_list_row
 from remand.app.events.task_folds import task_events
 from remand.app.history import task_history
 from remand.app.history.story import tell_story
@@ -21,16 +21,24 @@ from remand.domain.decisions.forge_actions import due_forge_kinds
 from remand.domain.events.event import Event
 from remand.domain.events.log import WAITING, TaskArchived
 from remand.domain.refusals import require_task
-from remand.domain.task import TERMINAL, Status, Task
+from remand.domain.task import Status, Task
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.context import PAGE, Context, argument, command
-from remand.interfaces.cli.output import NamedValues, RawJson, Result, clean, one_line, table, write_unwrapped
+from remand.interfaces.cli.output import (
+    ListPage,
+    NamedValues,
+    Result,
+    clean,
+    one_line,
+    table,
+    write_unwrapped,
+)
 from remand.interfaces.cli.tasks import sessions
 from remand.interfaces.cli.tasks.changes import objection_data, objection_rows
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
 from remand.ledger.event_tables import UnconfirmedEvent
-from remand.ledger.store import Transaction
+from remand.ledger.store import TaskFilter, Transaction
 from remand.startup import TYPE_CHECKING
 from remand.wiring import forges
 
@@ -58,21 +66,36 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
         choices=[status.value for status in Status],
         metavar="S",
     ),
+    argument(
+        "--holder", default="", metavar="AGENT", help="only tasks that this agent holds or has submitted"
+    ),
+    argument("--skill", default="", metavar="NAME", help="only tasks that ask for this skill"),
+    argument("--text", default="", metavar="WORDS", help="only tasks with these words in id, title or alias"),
     argument("--sessions", action="store_true", help="the sessions that hold no task, and nothing else"),
     *PAGE,
 )
 def _list(context: Context) -> Result:
-    if context.arguments.sessions:
+    given = context.arguments
+    if given.sessions:
         return sessions.session_list(context)
-    text = context.opened_ledger.view.tasks(context.arguments.status)
+    wanted = TaskFilter(statuses=tuple(given.status), agent=given.holder, skill=given.skill, text=given.text)
+    # Of a list for people no more is read than is shown; what programs read is complete, or the page they ask for.
+    is_json, is_page = context.call.is_json, hasattr(given, "page_limit")
+    limit = given.page_limit if is_page else -1 if is_json else context.row_limit or -1
+    with context.opened_ledger.store.read() as view:
+        page = read_task_page(
+            view,
+            wanted,
+            limit=limit,
+            after=given.page_after if is_page else "",
+            order=BY_ID if is_json else OPEN_FIRST,
+        )
+    rows: list[dict[str, Any]] = msgspec.to_builtins(page.rows)
     held: dict[str, HeldWork] = {}
-    if '"held":["' in text:
-        rows = json.loads(text)
-        for row in rows:
-            work = task_held_work(context, find_task(context, row["task_id"])[0]) if row["held"] else None
-            row["held"] = msgspec.to_builtins(work.findings) if work else []
-            held |= {work.task_id: work} if work else {}
-        text = json.dumps(rows)
+    for row in rows:
+        work = task_held_work(context, find_task(context, row["task_id"])[0]) if row["held"] else None
+        row["held"] = msgspec.to_builtins(work.findings) if work else []
+        held |= {work.task_id: work} if work else {}
 
     def show(out: Console) -> None:
         cells = [
@@ -85,14 +108,21 @@ def _list(context: Context) -> Result:
                 row["rejection_count"] + row["gate_rejection_count"] or "",
                 f"{row['alias']} {row['title']}" if row["alias"] else row["title"],
             )
-            for row in sorted(json.loads(text), key=lambda row: row["status"] in TERMINAL)
+            for row in rows
         ]
         none = "There are no tasks. Add one: remand task add TITLE"
-        table(_COLUMNS, cells, none, limit=context.row_limit)(out)
+        table(_COLUMNS, cells, none)(out)
+        if page.after:
+            is_counted = not (wanted.agent or wanted.skill or wanted.text)
+            total = sum(
+                count for name, count in page.counts.items() if name in (wanted.statuses or page.counts)
+            )
+            hidden = f"{total - len(rows):,} more" if is_counted else "More"
+            out.print(f"{hidden} are not shown; --limit N shows more, --all shows all.", crop=False)
         if held:
             write_unwrapped(out, _settle_commands(held.values()))
 
-    return Result(RawJson(text), show)
+    return Result(ListPage(rows, page.after) if is_page else rows, show)
 
 
 def _settle_commands(held: Iterable[HeldWork]) -> str:
@@ -143,7 +173,7 @@ def _show(context: Context) -> Result:
         task, events = read_task(view, context.arguments.id)
         objections = task_objections(view, task)
         unconfirmed = view.unconfirmed.of_task(task.id, MOST_UNCONFIRMED + 1)
-        (row,) = json.loads(opened.view.tasks(task_id=task.id))
+        row = msgspec.to_builtins(task_list_row(task))
         archive = _archive_data(view, task, events)
     history = task_history.event_rows([event for event in events if not isinstance(event, TaskArchived)])
     uncounted = task_history.uncounted_reviews(events)
