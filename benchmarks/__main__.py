@@ -34,6 +34,7 @@ from benchmarks import (
     validate,
     warnings,
     webhook,
+    years,
 )
 from benchmarks.report import Report
 from benchmarks.scale import FULL, QUICK, USUAL
@@ -45,6 +46,7 @@ SUBJECTS = {
     "postgres": postgres_claims.run,
     "rebuild": rebuild.run,
     "archive": archive.run,
+    "years": years.run,
     "ready": ready.run,
     "growth": growth.run,
     "cli": cli.run,

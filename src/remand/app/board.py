@@ -168,7 +168,7 @@ def _task_alert(task: Task, text: str, since: Instant = "") -> BoardAlert:
     return BoardAlert(kind="task", text=single_line(text), since=since, task_id=task.id, label=task.label)
 
 
-class TaskRow(Record, kw_only=True, omit_defaults=False):
+class ListedTask(Record, kw_only=True, omit_defaults=False):
     """A task in a list: what `task list --json` says of it."""
 
     task_id: str
@@ -190,7 +190,7 @@ class TaskRow(Record, kw_only=True, omit_defaults=False):
 class TaskPage(Record, kw_only=True, omit_defaults=False):
     """A part of the list of tasks."""
 
-    rows: tuple[TaskRow, ...]
+    rows: tuple[ListedTask, ...]
     after: str
     """Where the next page begins; empty after the last one."""
     counts: dict[str, int]
@@ -242,7 +242,7 @@ def read_task_page(
         statuses = tuple(one.value for one in group if not wanted.statuses or one.value in wanted.statuses)
         if left and place >= start and (statuses or not group):
             some = msgspec.structs.replace(wanted, statuses=statuses) if group else wanted
-            tasks = view.task_lists.page(some, left, name if place == start else "")
+            tasks = view.task_pages.page(some, left, name if place == start else "")
             found += [(place, task) for task in tasks]
     shown = found if limit < 0 else found[:limit]
     last = f"{shown[-1][0]} {shown[-1][1].id}" if len(shown) < len(found) else ""
@@ -252,13 +252,13 @@ def read_task_page(
     )
 
 
-def task_list_row(task: Task) -> TaskRow:
+def task_list_row(task: Task) -> ListedTask:
     """A task as lists show it."""
     agent = {
         Status.CLAIMED: task.claim.agent if task.claim else None,
         Status.PROVISIONAL: task.submission.agent if task.submission else None,
     }.get(task.status)
-    return TaskRow(
+    return ListedTask(
         task_id=task.id,
         title=task.title,
         status=task.status.value,

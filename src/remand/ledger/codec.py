@@ -70,7 +70,7 @@ PACKED = ".gz.jsonl"
 MAX_UNPACKED = 512 << 20
 """How much of a packed file is read at most."""
 _GZIP = b"\x1f\x8b"
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 
 
 def is_packed(content: bytes) -> bool:
@@ -107,16 +107,6 @@ def unpack_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
         raise BadLine("is packed and damaged: it does not end where it should")
 
 
-def plain_content(content: bytes) -> bytes:
-    """The content of an event file, packed or not; of a damaged one, nothing."""
-    if not is_packed(content):
-        return content
-    try:
-        return b"".join(unpack_chunks([content]))
-    except BadLine:
-        return b""
-
-
 def iterate_lines(content: bytes) -> Iterator[bytes]:
     """The lines of an event file one after the other, packed or not, up to where a packed one is damaged or too long."""
     left = b""
@@ -129,9 +119,17 @@ def iterate_lines(content: bytes) -> Iterator[bytes]:
     yield left
 
 
-def split_lines(content: bytes) -> list[bytes]:
-    """The lines of an event file, without blank ones and without the carriage returns that git may add."""
-    return [line.rstrip(b"\r") for line in plain_content(content).split(b"\n") if line.strip()]
+def split_lines(content: bytes) -> Iterator[bytes]:
+    """The lines of an event file, without blank ones and without the carriage returns that git may add.
+
+    A packed file is never in memory whole; one that is damaged or too large has none.
+    """
+    try:
+        for _ in unpack_chunks([content]) if is_packed(content) else ():
+            pass
+    except BadLine:
+        return
+    yield from (line.rstrip(b"\r") for line in iterate_lines(content) if line.strip())
 
 
 def decode_line(line: bytes) -> Event:

@@ -125,12 +125,6 @@ class TaskLists(Protocol):
     def with_status(self, status: Status, most: int = -1) -> list[Task]:
         """The tasks of a status, no more than `most`."""
 
-    def waiting(self) -> list[Task]:
-        """Every task that a person may have to decide about: escalated, blocked, held, or with an alert; and few others."""
-
-    def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
-        """The first tasks by id that are wanted, no more than `most` (-1: all), of those behind the id `after`."""
-
     def running_tasks(self) -> list[Task]:
         """The tasks that an agent's process is at work on."""
 
@@ -142,6 +136,16 @@ class TaskLists(Protocol):
 
     def with_due(self, names: Collection[str]) -> list[Task]:
         """The tasks that may have one of these due on the forge (`domain/decisions/forge_actions.due_kinds`)."""
+
+
+class TaskPages(Protocol):
+    """The tasks as people look at them: a page at a time, or those that wait for somebody."""
+
+    def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
+        """The first tasks by id that are wanted, no more than `most` (-1: all), of those behind the id `after`."""
+
+    def waiting_tasks(self) -> list[Task]:
+        """Every task that a person may have to decide about: escalated, blocked, held, or with an alert; and few others."""
 
 
 class NameTable(Protocol):
@@ -246,6 +250,7 @@ class Transaction(Protocol):
     traces: tables.TraceTable
     tasks: TaskTable
     task_lists: TaskLists
+    task_pages: TaskPages
     names: NameTable
     queue: ReadyQueue
     dependencies: Dependencies

@@ -182,7 +182,7 @@ class MemoryExchange:
         if file is None:
             yield 0, "cannot be read: No such file or directory"
             return
-        *lines, rest = codec.plain_content(file.data).split(b"\n")
+        *lines, rest = codec.iterate_lines(file.data)
         yield from enumerate(lines, 1)
         if rest:
             yield len(lines) + 1, rest

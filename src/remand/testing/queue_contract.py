@@ -163,7 +163,7 @@ class PageContract:
                     )
                 )
 
-            def wanted(fits: Callable[[int], object]) -> list[str]:
+            def ids_that_fit(fits: Callable[[int], object]) -> list[str]:
                 return [task_id(number) for number in range(20) if fits(number)]
 
             for most in (1, 3, -1):
@@ -182,7 +182,7 @@ class PageContract:
                     (TaskFilter(text="#12"), lambda n: n == 12),
                     (TaskFilter(text="%"), lambda _: False),
                 ):
-                    assert _all_pages(tx, found, most) == wanted(fits), (found, most)
+                    assert _all_pages(tx, found, most) == ids_that_fit(fits), (found, most)
             tx.tasks.put(a_task(task_id(12), title="Paint"))
             assert _all_pages(tx, TaskFilter(text="#12"), 2) == []
             assert _all_pages(tx, TaskFilter(text="paint"), 2) == [task_id(12)]
@@ -195,14 +195,14 @@ class PageContract:
             tx.tasks.put(a_task(task_id(3), status=Status.ESCALATED))
             tx.tasks.put(a_task(task_id(4), status=Status.BLOCKED))
             tx.tasks.put(a_task(task_id(5), status=Status.DONE, gates=held))
-            assert [task.id for task in tx.task_lists.waiting()] == [task_id(2), task_id(3), task_id(4)]
+            assert [task.id for task in tx.task_pages.waiting_tasks()] == [task_id(2), task_id(3), task_id(4)]
             tx.tasks.put(a_task(task_id(3)))
-            assert [task.id for task in tx.task_lists.waiting()] == [task_id(2), task_id(4)]
+            assert [task.id for task in tx.task_pages.waiting_tasks()] == [task_id(2), task_id(4)]
 
 
 def _all_pages(tx: Transaction, wanted: TaskFilter, most: int) -> list[str]:
     found: list[str] = []
-    while page := tx.task_lists.page(wanted, most, found[-1] if found else ""):
+    while page := tx.task_pages.page(wanted, most, found[-1] if found else ""):
         assert most < 0 or len(page) <= most
         found += [task.id for task in page]
     return found

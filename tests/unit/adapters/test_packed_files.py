@@ -1,5 +1,6 @@
 """Holds that packed event files are read like others, and that one which is damaged or a bomb is named and read no further."""
 
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def test_the_lines_of_a_packed_file_are_read(tmp_path: Path) -> None:
     content = b"".join(line + b"\n" for line in lines)
 
     assert read(tmp_path, codec.pack(content)) == list(enumerate(lines, 1))
-    assert codec.split_lines(codec.pack(content)) == lines
+    assert list(codec.split_lines(codec.pack(content))) == lines
 
 
 def test_a_bomb_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +46,7 @@ def test_a_bomb_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert found[-1] == (0, "unpacks to more than 3 MB, and is read no further")
     assert sum(len(line) for _, line in found) < 4 << 20
-    assert codec.split_lines(bomb) == []
+    assert list(codec.split_lines(bomb)) == []
 
 
 @pytest.mark.parametrize(
@@ -61,4 +62,21 @@ def test_a_bomb_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.Monk
 )
 def test_a_damaged_packed_file_is_named(tmp_path: Path, content: bytes) -> None:
     assert "is packed and damaged" in str(read(tmp_path, content)[-1][1])
-    assert codec.plain_content(content) == b""
+    assert list(codec.split_lines(content)) == []
+
+
+@pytest.mark.parametrize(
+    "line", [b"\n", b"x" * 1000 + b"\n", b"x"], ids=["blank lines", "equal lines", "one line"]
+)
+def test_a_packed_file_is_never_in_memory_whole(line: bytes) -> None:
+    bomb = codec.pack(line * ((32 << 20) // len(line)))
+
+    tracemalloc.start()
+    try:
+        distinct = set(codec.split_lines(bomb))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert distinct <= {line.strip()}
+    assert peak < 16 << 20

@@ -15,7 +15,7 @@ from remand.adapters.system.files import atomic_write
 from remand.app.errors import EnvironmentFault
 from remand.app.log.archive import ARCHIVE_BRANCH
 from remand.domain.events.log import ArchivedFile
-from remand.ledger.codec import pack, packed_name, plain_content
+from remand.ledger.codec import pack, packed_name, split_lines
 
 _FOLDER = ".got/events"
 
@@ -56,7 +56,7 @@ class GitPublisher:
             self._place.worktree, "cat-file", "--batch", stdin=command.one_per_line(blobs)
         )
         for _, _, content in command.parse_batch(answer.stdout):
-            yield from plain_content(content).split(b"\n")
+            yield from split_lines(content)
 
     def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
         ref = f"refs/heads/{branch}"

@@ -236,7 +236,23 @@ class SqliteTaskLists(Table):
     def with_status(self, status: Status, most: int = -1) -> list[Task]:
         return read_tasks(self._db, sql.WITH_STATUS, (status.value, most))
 
-    def waiting(self) -> list[Task]:
+    def running_tasks(self) -> list[Task]:
+        return read_tasks(self._db, sql.RUNNING)
+
+    def rejected_in_review(self) -> list[Task]:
+        return read_tasks(self._db, sql.SENT_BACK)
+
+    def with_outages(self) -> list[Task]:
+        return read_tasks(self._db, sql.WITH_OUTAGES)
+
+    def with_due(self, names: Collection[str]) -> list[Task]:
+        return read_tasks(self._db, sql.WITH_ERRAND, (json.dumps(sorted(names)),))
+
+
+class SqliteTaskPages(Table):
+    """The tasks as people look at them, read from the indexes on the task table and the table of their texts."""
+
+    def waiting_tasks(self) -> list[Task]:
         return read_tasks(self._db, sql.WAITING_TASKS)
 
     def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
@@ -267,18 +283,6 @@ class SqliteTaskLists(Table):
             for task in read_tasks(self._db, statement, (after, most, status, *more))
         ]
         return sorted(found, key=lambda task: task.id)[: most if most >= 0 else None]
-
-    def running_tasks(self) -> list[Task]:
-        return read_tasks(self._db, sql.RUNNING)
-
-    def rejected_in_review(self) -> list[Task]:
-        return read_tasks(self._db, sql.SENT_BACK)
-
-    def with_outages(self) -> list[Task]:
-        return read_tasks(self._db, sql.WITH_OUTAGES)
-
-    def with_due(self, names: Collection[str]) -> list[Task]:
-        return read_tasks(self._db, sql.WITH_ERRAND, (json.dumps(sorted(names)),))
 
 
 class SqliteTasks(Table):

@@ -162,7 +162,7 @@ class LedgerView:
         return {name: (aliases[name], end or name) for name, end in ends.items()}
 
     def tasks(self, statuses: Sequence[str] = ()) -> str:
-        """The tasks with one of the statuses, or all, as a JSON document: the rows of `app/board.TaskRow`."""
+        """The tasks with one of the statuses, or all, as a JSON document: the rows of `app/board.ListedTask`."""
         where = f"WHERE status IN ({','.join('?' * len(statuses))})" if statuses else ""
         try:
             rows = self._connection.execute(_LIST + where, statuses).fetchall()

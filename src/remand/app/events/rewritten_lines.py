@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
+from itertools import islice
 
 from remand.app.events.missing_lines import archived_files, given_up_repairs
 from remand.app.ports import Exchange, History, Rewrite
@@ -14,6 +15,8 @@ from remand.ledger.problems import Problem
 from remand.ledger.store import Transaction
 
 EVENT_FOLDER = ".got/events"
+_MOST_LOST = 10_000
+"""How many lines of one file are named as gone."""
 _ADDED = "+"
 """How the hash of a line begins that was added to a published file."""
 
@@ -71,7 +74,8 @@ def compare_files(
     recovered: list[bytes] = []
     for path, published in history.differing_files(tip, paths).items():
         here = {line.rstrip(b"\r") for _, line in exchange.read(path) if isinstance(line, bytes)}
-        lost = [(n, line) for n, line in enumerate(codec.split_lines(published), 1) if line not in here]
+        gone = ((n, line) for n, line in _number_lines(published) if line not in here)
+        lost = list(islice(gone, _MOST_LOST))
         tx.rewritten.add(RewrittenLine("", path, n, _hash(line)) for n, line in lost)
         recovered += [published] if lost else []
     return recovered
@@ -107,13 +111,18 @@ def describe_rewritten(one: RewrittenLine) -> str:
 
 def _lost_lines(rewrite: Rewrite) -> Iterator[RewrittenLine]:
     """The lines that a change took out of a file; where it took none, the first that it added."""
-    before, after = codec.split_lines(rewrite.before), codec.split_lines(rewrite.after)
-    file, left = f"{EVENT_FOLDER}/{rewrite.name}", set(after)
-    lost = [(n, _hash(line)) for n, line in enumerate(before, 1) if line not in left]
+    file, left = f"{EVENT_FOLDER}/{rewrite.name}", set(codec.split_lines(rewrite.after))
+    gone = ((n, _hash(line)) for n, line in _number_lines(rewrite.before) if line not in left)
+    lost = list(islice(gone, _MOST_LOST))
     if not lost:
-        known = set(before)
-        lost = [(n, _ADDED + _hash(line)) for n, line in enumerate(after, 1) if line not in known][:1]
+        known = set(codec.split_lines(rewrite.before))
+        new = ((n, _ADDED + _hash(line)) for n, line in _number_lines(rewrite.after) if line not in known)
+        lost = list(islice(new, 1))
     yield from (RewrittenLine(rewrite.commit, file, n, digest) for n, digest in lost)
+
+
+def _number_lines(content: bytes) -> Iterator[tuple[int, bytes]]:
+    return enumerate(codec.split_lines(content), 1)
 
 
 def _hash(line: bytes) -> str:

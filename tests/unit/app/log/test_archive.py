@@ -451,7 +451,7 @@ def test_lines_that_stay_are_missed_when_they_are_cut_out() -> None:
     world.archive()
     files = world.files()
     (kept,) = (path for path, content in files.items() if codec.is_packed(content))
-    lines = codec.split_lines(files[kept])
+    lines = list(codec.split_lines(files[kept]))
     place = next(n for n, line in enumerate(lines) if b'"log.archive"' in line) - 1
     fresh = World(SECOND, number=1)
     fresh.clock.time = world.clock.now()
@@ -470,7 +470,7 @@ def test_one_line_that_stays_is_missed_when_it_is_cut_out() -> None:
     world.archive()
     files = world.files()
     (kept,) = (path for path, content in files.items() if codec.is_packed(content))
-    lines = codec.split_lines(files[kept])
+    lines = list(codec.split_lines(files[kept]))
     cut = next(line for line in lines if b'"task.claim"' in line and not signatures.is_group(line))
     files[kept] = b"\n".join(line for line in lines if line != cut)
     fresh = World(SECOND, number=1)
