@@ -242,7 +242,7 @@ def read_task_page(
         statuses = tuple(one.value for one in group if not wanted.statuses or one.value in wanted.statuses)
         if left and place >= start and (statuses or not group):
             some = msgspec.structs.replace(wanted, statuses=statuses) if group else wanted
-            tasks = view.task_pages.page(some, left, name if place == start else "")
+            tasks = view.task_lists.pages.page(some, left, name if place == start else "")
             found += [(place, task) for task in tasks]
     shown = found if limit < 0 else found[:limit]
     last = f"{shown[-1][0]} {shown[-1][1].id}" if len(shown) < len(found) else ""

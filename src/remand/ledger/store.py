@@ -119,8 +119,20 @@ class TaskFilter(Record, kw_only=True):
     """Words that stand in its id, its title or an alias, small or capital."""
 
 
+class TaskPages(Protocol):
+    """The tasks as people look at them: a page at a time, or those that wait for somebody."""
+
+    def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
+        """The first tasks by id that are wanted, no more than `most` (-1: all), of those behind the id `after`."""
+
+    def waiting_tasks(self) -> list[Task]:
+        """Every task that a person may have to decide about: escalated, blocked, held, or with an alert; and few others."""
+
+
 class TaskLists(Protocol):
     """The tasks that somebody has to look at or do something about, each list by id."""
+
+    pages: TaskPages
 
     def with_status(self, status: Status, most: int = -1) -> list[Task]:
         """The tasks of a status, no more than `most`."""
@@ -136,16 +148,6 @@ class TaskLists(Protocol):
 
     def with_due(self, names: Collection[str]) -> list[Task]:
         """The tasks that may have one of these due on the forge (`domain/decisions/forge_actions.due_kinds`)."""
-
-
-class TaskPages(Protocol):
-    """The tasks as people look at them: a page at a time, or those that wait for somebody."""
-
-    def page(self, wanted: TaskFilter, most: int, after: str = "") -> list[Task]:
-        """The first tasks by id that are wanted, no more than `most` (-1: all), of those behind the id `after`."""
-
-    def waiting_tasks(self) -> list[Task]:
-        """Every task that a person may have to decide about: escalated, blocked, held, or with an alert; and few others."""
 
 
 class NameTable(Protocol):
@@ -250,7 +252,6 @@ class Transaction(Protocol):
     traces: tables.TraceTable
     tasks: TaskTable
     task_lists: TaskLists
-    task_pages: TaskPages
     names: NameTable
     queue: ReadyQueue
     dependencies: Dependencies

@@ -195,14 +195,18 @@ class PageContract:
             tx.tasks.put(a_task(task_id(3), status=Status.ESCALATED))
             tx.tasks.put(a_task(task_id(4), status=Status.BLOCKED))
             tx.tasks.put(a_task(task_id(5), status=Status.DONE, gates=held))
-            assert [task.id for task in tx.task_pages.waiting_tasks()] == [task_id(2), task_id(3), task_id(4)]
+            assert [task.id for task in tx.task_lists.pages.waiting_tasks()] == [
+                task_id(2),
+                task_id(3),
+                task_id(4),
+            ]
             tx.tasks.put(a_task(task_id(3)))
-            assert [task.id for task in tx.task_pages.waiting_tasks()] == [task_id(2), task_id(4)]
+            assert [task.id for task in tx.task_lists.pages.waiting_tasks()] == [task_id(2), task_id(4)]
 
 
 def _all_pages(tx: Transaction, wanted: TaskFilter, most: int) -> list[str]:
     found: list[str] = []
-    while page := tx.task_pages.page(wanted, most, found[-1] if found else ""):
+    while page := tx.task_lists.pages.page(wanted, most, found[-1] if found else ""):
         assert most < 0 or len(page) <= most
         found += [task.id for task in page]
     return found

@@ -23,7 +23,6 @@ from remand.adapters.stores.sqlite_tasks import (
     SqliteQueue,
     SqliteRejected,
     SqliteTaskLists,
-    SqliteTaskPages,
     SqliteTasks,
     decode_task,
 )
@@ -244,7 +243,6 @@ class SqliteTransaction:
         self.traces: tables.TraceTable = SqliteTraces(statements)
         self.tasks: port.TaskTable = tasks
         self.task_lists: port.TaskLists = SqliteTaskLists(statements)
-        self.task_pages: port.TaskPages = SqliteTaskPages(statements)
         self.names: port.NameTable = names
         self.queue: port.ReadyQueue = self.queue_kind(statements)
         self.dependencies: port.Dependencies = dependencies

@@ -17,7 +17,7 @@ from remand.domain.access.team import Actor, lookup_keys, name_key
 from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.instant import Instant
 from remand.domain.task import Status, Task
-from remand.ledger.store import TaskFilter
+from remand.ledger.store import TaskFilter, TaskPages
 
 _MANY = 10_000
 _WITH_AGENT = (Status.CLAIMED.value, Status.PROVISIONAL.value)
@@ -230,25 +230,6 @@ class SqliteQueue(Table):
         return dict(self._db.all(sql.COUNTS))
 
 
-class SqliteTaskLists(Table):
-    """The tasks that somebody has to look at, read from the indexes on the task table."""
-
-    def with_status(self, status: Status, most: int = -1) -> list[Task]:
-        return read_tasks(self._db, sql.WITH_STATUS, (status.value, most))
-
-    def running_tasks(self) -> list[Task]:
-        return read_tasks(self._db, sql.RUNNING)
-
-    def rejected_in_review(self) -> list[Task]:
-        return read_tasks(self._db, sql.SENT_BACK)
-
-    def with_outages(self) -> list[Task]:
-        return read_tasks(self._db, sql.WITH_OUTAGES)
-
-    def with_due(self, names: Collection[str]) -> list[Task]:
-        return read_tasks(self._db, sql.WITH_ERRAND, (json.dumps(sorted(names)),))
-
-
 class SqliteTaskPages(Table):
     """The tasks as people look at them, read from the indexes on the task table and the table of their texts."""
 
@@ -283,6 +264,29 @@ class SqliteTaskPages(Table):
             for task in read_tasks(self._db, statement, (after, most, status, *more))
         ]
         return sorted(found, key=lambda task: task.id)[: most if most >= 0 else None]
+
+
+class SqliteTaskLists(Table):
+    """The tasks that somebody has to look at, read from the indexes on the task table."""
+
+    def __init__(self, statements: Statements) -> None:
+        super().__init__(statements)
+        self.pages: TaskPages = SqliteTaskPages(statements)
+
+    def with_status(self, status: Status, most: int = -1) -> list[Task]:
+        return read_tasks(self._db, sql.WITH_STATUS, (status.value, most))
+
+    def running_tasks(self) -> list[Task]:
+        return read_tasks(self._db, sql.RUNNING)
+
+    def rejected_in_review(self) -> list[Task]:
+        return read_tasks(self._db, sql.SENT_BACK)
+
+    def with_outages(self) -> list[Task]:
+        return read_tasks(self._db, sql.WITH_OUTAGES)
+
+    def with_due(self, names: Collection[str]) -> list[Task]:
+        return read_tasks(self._db, sql.WITH_ERRAND, (json.dumps(sorted(names)),))
 
 
 class SqliteTasks(Table):

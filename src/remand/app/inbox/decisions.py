@@ -82,7 +82,7 @@ def open_questions(
 
     The held findings among it are those that `who` may settle. No task is offered to members that cannot be started.
     """
-    waiting = view.task_pages.waiting_tasks() if tasks is None else tasks
+    waiting = view.task_lists.pages.waiting_tasks() if tasks is None else tasks
     found = open_escalations(view, rules.team, events_of, unable, waiting)
     found += decision_questions(view, rules, waiting, events_of, unable)
     found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER), waiting)
@@ -121,7 +121,9 @@ def read_inbox_page(
         with opened.store.read() as view:
             page = read_inbox_page(view, rules, limit=20, who=rules.team.actor("user"))
     """
-    places = sorted((_inbox_place(task), task) for task in view.task_pages.waiting_tasks() if _asks(task))
+    places = sorted(
+        (_inbox_place(task), task) for task in view.task_lists.pages.waiting_tasks() if _asks(task)
+    )
     left = [(place, task) for place, task in places if place > after]
     shown = left[:limit]
     questions = open_questions(

@@ -91,7 +91,7 @@ class HeldQuestion(Question, kw_only=True, omit_defaults=False):
 
 
 def tasks_with_held_findings(view: Transaction, tasks: Iterable[Task] | None = None) -> list[Task]:
-    return list(filter(open_findings, view.task_pages.waiting_tasks() if tasks is None else tasks))
+    return list(filter(open_findings, view.task_lists.pages.waiting_tasks() if tasks is None else tasks))
 
 
 def held_work(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> list[HeldWork]:

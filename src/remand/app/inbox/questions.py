@@ -121,7 +121,7 @@ def missing_text(
 
 def find_task_by_question(view: Transaction, escalation_id: str) -> Task | None:
     """The task that asked a question, open or not: those that wait are looked at first."""
-    tasks = chain(view.task_pages.waiting_tasks(), view.tasks.every())
+    tasks = chain(view.task_lists.pages.waiting_tasks(), view.tasks.every())
     return next(
         (task for task in tasks if task.inbox.escalation and task.inbox.escalation.id == escalation_id), None
     )
