@@ -18,7 +18,7 @@ from benchmarks.report import Report, figure
 from benchmarks.scratch import events_folder, repository
 from remand.app.log.archive import archived_task
 from remand.domain.events.event import Event, Meta
-from remand.domain.events.log import ArchivedSession, LogArchived, TaskArchived
+from remand.domain.events.log import ArchivedFile, ArchivedSession, LogArchived, TaskArchived
 from remand.domain.evolve import replay
 from remand.domain.ids import task_node_id
 from remand.ledger import codec
@@ -27,6 +27,7 @@ from remand.wiring.ledger import machine_keys, open_ledger
 
 EVENTS_A_DAY, EVENTS_A_TASK, KEPT_DAYS = 10_000, 25, 7
 """A team's day; how many events a task has from its first to its last; how long nothing is archived."""
+_FILE = ArchivedFile(name="20260101-000000-00000001.jsonl", size=1, sha256="0" * 64)
 CLI = (sys.executable, "-m", "remand.interfaces.cli.entry")
 _GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@localhost")
 
@@ -98,7 +99,7 @@ def write_archive(path: str, tasks: int) -> None:
         session="20260101-000000-00000001", key=key, number=tasks * EVENTS_A_TASK, chain="0" * 32
     )
     events: list[Event] = [
-        LogArchived(archive="0" * 64, before="2027-01-01T00:00:00.000000Z", sessions=(end,))
+        LogArchived(archive="0" * 64, before="2027-01-01T00:00:00.000000Z", sessions=(end,), files=(_FILE,))
     ]
     events += _archived_tasks(tasks, end)
     stamped: list[Event] = []

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -70,7 +71,8 @@ def run(report: Report) -> None:
 def _measure(report: Report, opened: OpenLedger, events: int, tasks: int, url: str) -> None:
     store = "PostgreSQL" if url else "SQLite"
     start = time.perf_counter()
-    fill(opened, events, tasks)
+    token = _make_token(opened.place.root, url)
+    opened.ledger.change(partial(fill, events, tasks))
     if url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
@@ -79,7 +81,7 @@ def _measure(report: Report, opened: OpenLedger, events: int, tasks: int, url: s
     )
     found = {name: _times(read, report.scale.rounds) for name, read in _reads(opened, tasks).items()}
     opened.store.close()
-    found |= _times_over_http(opened.place.root, url, tasks, report.scale.rounds)
+    found |= _times_over_http(opened.place.root, url, token, tasks, report.scale.rounds)
     rows = [(name, millis(times[len(times) // 2]), millis(_p99(times))) for name, times in found.items()]
     report.table(("what", "p50 ms", "p99 ms"), rows)
     for name, times in found.items():
@@ -137,13 +139,17 @@ def _reads(opened: OpenLedger, tasks: int) -> dict[str, Callable[[random.Random]
     }
 
 
-def _times_over_http(root: str, url: str, tasks: int, rounds: int) -> dict[str, list[float]]:
-    """The same asked of a server, one request after the other on one connection."""
+def _make_token(root: str, url: str) -> str:
+    """A token of the user. It is made while there is little to read."""
     surroundings = os.environ | ({"REMAND_STORE": url} if url else {})
     create = [*_CLI, "-C", root, "token", "create", "--member", "user", "--json"]
-    token = json.loads(subprocess.run(create, env=surroundings, check=True, capture_output=True).stdout)[
-        "token"
-    ]
+    made = subprocess.run(create, env=surroundings, check=True, capture_output=True).stdout
+    token: str = json.loads(made)["token"]
+    return token
+
+
+def _times_over_http(root: str, url: str, token: str, tasks: int, rounds: int) -> dict[str, list[float]]:
+    """The same asked of a server, one request after the other on one connection."""
     serve = [*_CLI, "-C", root, "serve", "--port", "0", "--json", *(("--store", url) if url else ())]
     process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
@@ -171,44 +177,43 @@ def _times_over_http(root: str, url: str, tasks: int, rounds: int) -> dict[str, 
         process.wait(30)
 
 
-def fill(opened: OpenLedger, events: int, tasks: int) -> None:
+def fill(events: int, tasks: int, tx: Transaction) -> None:
     """Puts so many events of so many tasks into a ledger's tables."""
     author, made = Author(9), _events(events, tasks)
     folded: dict[str, Task] = {}
     handoffs: list[tuple[str, str]] = []
-    with opened.ledger.change() as tx:
-        statements: Statements = tx.events.statements  # type: ignore[attr-defined]  # both stores have them
-        base = statements.value(sql.ADD_SESSION, (author.name, 0)) << SEQ_BITS
-        seq, tip = 0, ""
-        rows: list[tuple[object, ...]] = []
-        part: list[tuple[Event, bytes]] = []
+    statements: Statements = tx.events.statements  # type: ignore[attr-defined]  # both stores have them
+    base = statements.value(sql.ADD_SESSION, (author.name, 0)) << SEQ_BITS
+    seq, tip = 0, ""
+    rows: list[tuple[object, ...]] = []
+    part: list[tuple[Event, bytes]] = []
 
-        def write() -> None:
-            groups = author.sign([one for one, _ in part], [line for _, line in part], MAX_GROUP)
-            lines = [line for line in groups if is_group(line)]
-            tx.groups.add([SignedGroup(decode_group(line), line) for line in lines])
-            statements.run_many(sql.ADD_EVENT, rows)
-            rows.clear()
-            part.clear()
+    def write() -> None:
+        groups = author.sign([one for one, _ in part], [line for _, line in part], MAX_GROUP)
+        lines = [line for line in groups if is_group(line)]
+        tx.groups.add([SignedGroup(decode_group(line), line) for line in lines])
+        statements.run_many(sql.ADD_EVENT, rows)
+        rows.clear()
+        part.clear()
 
-        for told in made:
-            stamped: list[Event] = []
-            for event, actor in told:
-                seq += 1
-                meta = Meta(id="", session=author.name, seq=seq, actor=actor, branch="main", prev=tip)
-                one, line = codec.encode_event(event, meta)
-                tip = one.meta.id
-                stamped.append(one)
-                rows.append((base | seq, event_task_id(one), "", line))
-                part.append((one, line))
-                handoffs += [(one.handoff_id, one.task_id)] if isinstance(one, TaskClaimed) else []
-            if len(rows) >= _PART:
-                write()
-            task = replay(stamped)
-            assert task is not None
-            folded[task.id] = task
-        write()
-        tx.tasks.replace_all(folded.values(), handoffs)
+    for told in made:
+        stamped: list[Event] = []
+        for event, actor in told:
+            seq += 1
+            meta = Meta(id="", session=author.name, seq=seq, actor=actor, branch="main", prev=tip)
+            one, line = codec.encode_event(event, meta)
+            tip = one.meta.id
+            stamped.append(one)
+            rows.append((base | seq, event_task_id(one), "", line))
+            part.append((one, line))
+            handoffs += [(one.handoff_id, one.task_id)] if isinstance(one, TaskClaimed) else []
+        if len(rows) >= _PART:
+            write()
+        task = replay(stamped)
+        assert task is not None
+        folded[task.id] = task
+    write()
+    tx.tasks.replace_all(folded.values(), handoffs)
 
 
 def _events(events: int, tasks: int) -> Iterator[list[tuple[Event, str]]]:

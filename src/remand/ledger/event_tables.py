@@ -242,6 +242,9 @@ class HeldEvents(Protocol):
 class MissingTable(Protocol):
     """The lines of the log that are known to be missing and were not given up (`app/events/missing_lines`)."""
 
+    archives_here: str
+    """The hashes of the archives whose files were all read in, with spaces between them."""
+
     def replace(self, missing: Mapping[str, Iterable[MissingLines]]) -> None:
         """Keeps these as what is missing of each session, and finds out which of all are faults.
 

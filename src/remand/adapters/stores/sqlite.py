@@ -82,6 +82,8 @@ class SqliteMissing(Table):
     _is_empty: bool | None = None
     """None when that is not known. Mostly nothing is missing, and every decision wants to know."""
 
+    archives_here = StoredText("archives_here")
+
     def replace(self, missing: Mapping[str, Iterable[MissingLines]]) -> None:
         self._is_empty = None
         for session, lines in missing.items():

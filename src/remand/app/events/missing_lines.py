@@ -72,12 +72,18 @@ def archive_events(tx: Transaction) -> list[LogArchived]:
     return [event for event in _traced_events(tx, ARCHIVED) if isinstance(event, LogArchived)]
 
 
-def archived_sessions(tx: Transaction) -> dict[str, list[ArchivedSession]]:
-    """How far sessions are archived, by their names."""
+def archived_sessions(tx: Transaction, *, are_elsewhere: bool = False) -> dict[str, list[ArchivedSession]]:
+    """How far sessions are archived, by their names; or how far their lines may be elsewhere by that.
+
+    They are not elsewhere when the archive has no files, or was read in: then what is not here was never archived.
+    """
     found: dict[str, list[ArchivedSession]] = defaultdict(list)
-    for event in archive_events(tx):
-        for one in event.sessions:
-            found[one.session].append(one)
+    events = archive_events(tx)
+    absent = {event.archive for event in events if event.files} - set(tx.missing.archives_here.split())
+    for event in events:
+        if not are_elsewhere or event.archive in absent:
+            for one in event.sessions:
+                found[one.session].append(one)
     return found
 
 
@@ -197,7 +203,7 @@ class ExpectedLines:
             session: _kept_ids(tx, session, min(one.first for one in lines), max(one.last for one in lines))
             for session, lines in left.items()
         }
-        archived = archived_sessions(tx) if self._sessions or self._has_repairs else {}
+        archived = archived_sessions(tx, are_elsewhere=True) if self._sessions or self._has_repairs else {}
         if self._has_repairs:
             self._sessions.update(
                 one.session for one in tx.missing.every() if not one.session.startswith(WAITING)
@@ -215,7 +221,7 @@ class ExpectedLines:
 
 def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[str, list[MissingLines]]:
     """All that is missing by what is kept, session by session; nothing is believed of what was found before."""
-    archived = archived_sessions(tx)
+    archived = archived_sessions(tx, are_elsewhere=True)
     search = _MissingSearch(tx, seen, noted, _given_up_lines(tx), archived)
     named: dict[str, dict[str, MissingLines]] = {session: {} for session in (*seen, *archived)}
     here: dict[str, set[str]] = {}
@@ -275,7 +281,9 @@ def _is_waiting(tx: Transaction, task: str) -> bool:
         history = archived_history(events)
         if history is None or history.is_waiting:
             return history is not None
-        return _tells_otherwise(tx, events, history)
+        early = _early_lines(events, history)
+        sessions = {event.meta.session for event in early}
+        return bool(early) and _tells_otherwise(tx, history, replay(early), sessions)
     withheld = tx.unconfirmed.of_task(task)
     unbacked = [one.line for one in withheld if one.doubt is Doubt.REVOKED and not one.signer]
     if not unbacked:
@@ -284,18 +292,33 @@ def _is_waiting(tx: Transaction, task: str) -> bool:
     return archived_history(sorted(events, key=order_key)) is not None
 
 
-def _tells_otherwise(tx: Transaction, events: Sequence[Event], history: ArchivedHistory) -> bool:
-    """True when the lines that are here give another state than the archived one, and no part of them is archived.
+def is_contradicted(tx: Transaction, events: Sequence[Event], history: ArchivedHistory) -> bool:
+    """True when the lines that are here give another state than the archived one, and no part of them is archived."""
+    told, base = replay(_early_lines(events, history)), history.base
+    return (
+        told is not None
+        and base is not None
+        and _tells_otherwise(tx, history, told, {one[0] for one in base.signed})
+    )
+
+
+def _early_lines(events: Sequence[Event], history: ArchivedHistory) -> list[Event]:
+    return [event for event in events if event not in history.later and type(event) is not TaskArchived]
+
+
+def _tells_otherwise(
+    tx: Transaction, history: ArchivedHistory, told: Task | None, sessions: Iterable[str]
+) -> bool:
+    """True when lines give another state than the archived one, and no part of these sessions is archived.
 
     Some lines of an archived task come with old branches. Then a session that wrote them is here up to a place only, and
     the archive leads from there to where its groups go on.
     """
     base = history.base
-    early = [event for event in events if event not in history.later and type(event) is not TaskArchived]
-    if base is None or not early or replay(early) == archived_state(base):
+    if base is None or told == archived_state(base):
         return False
-    ends = archived_sessions(tx)
-    for session in {event.meta.session for event in early}:
+    ends = archived_sessions(tx, are_elsewhere=True)
+    for session in sessions:
         number = max((last for name, _, last in base.signed if name == session), default=0)
         is_elsewhere = any(True for _ in _gaps(tx.group_doubts.sound_spans(session), number))
         if is_elsewhere and any(one.number >= number and _agrees(tx, one) for one in ends.get(session, ())):

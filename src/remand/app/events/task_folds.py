@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from remand.app.events.missing_lines import given_up_repairs
+from remand.app.events.missing_lines import given_up_repairs, is_contradicted
 from remand.app.events.signatures import Verifier, last_counted_number
 from remand.domain.access.keys import Trust
 from remand.domain.access.team import Team
@@ -31,13 +31,13 @@ from remand.ledger.traces import TRACED, TRACED_NAMES, Trace, trace_event
 def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> list[Event]:
     """A task's events in their order; with names, only those.
 
-    What stands in place of archived lines comes first, and only where these are not all here.
+    What stands in place of archived lines comes first, and only where these are not all here and do not contradict it.
     """
     found = sorted(codec.decode_stored_lines(tx.events.of_task(task_id), names), key=order_key)
     if not any(type(event) is TaskArchived for event in found):
         return found
     history = archived_history(found)
-    if history is None or history.base is None:
+    if history is None or history.base is None or is_contradicted(tx, found, history):
         return [event for event in found if type(event) is not TaskArchived]
     return [history.base, *history.later]
 
@@ -127,14 +127,12 @@ class Fold:
         archived = (Trace(*left) for one in self._archived.values() for left in one.traces)
         return found + [left for left in archived if left not in known]
 
-    def finish(self, tx: Transaction, traces: Iterable[Trace] = ()) -> None:
-        """Replaces the tables by the outcome. Without traces, those of events are there already."""
+    def finish(self, tx: Transaction) -> None:
+        """Replaces the tables by the outcome. The traces of events are there already: what is archived is found by them."""
         tasks = self.folded_tasks(tx)
         tx.tasks.replace_all(tasks.values(), self.handoffs.items())
-        if self._archived and not traces:
-            traces = list(tx.traces.every(*TRACED_NAMES))
-        if self._archived or traces:
-            tx.traces.replace_all(self.traces(traces))
+        if self._archived:
+            tx.traces.replace_all(self.traces(tx.traces.every(*TRACED_NAMES)))
         tx.outdated.note()
 
 
@@ -157,8 +155,8 @@ def rebuild_tables(tx: Transaction, note_progress: Callable[[str], None] = lambd
                 fold.add(event, name)
             if type(event) in TRACED:
                 traces.append(trace_event(event, name))
-        tx.traces.replace_all(())
-        fold.finish(tx, [left for left in traces if left])
+        tx.traces.replace_all([left for left in traces if left])
+        fold.finish(tx)
         assign_imported(tx)
 
 
@@ -229,6 +227,10 @@ def signed_task_events(
             if one.id not in held and not any(up.covers(one.session, one.first) for up in given)
         )
     counted = sorted((event for event in events if event not in voids), key=order_key)
+    if any(type(event) is TaskArchived for event in counted):
+        told = archived_history(counted)
+        if told is not None and is_contradicted(tx, counted, told):
+            counted = [event for event in counted if type(event) is not TaskArchived]
     history = archived_history(counted) if missing else None
     if history is not None and history.base is not None:
         missing = tuple(one for one in missing if short_id(one.id) not in history.known)

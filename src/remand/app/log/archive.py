@@ -434,21 +434,27 @@ def fetch_archive(ledger: Ledger, store: ArchiveStore) -> ArchiveResult:
     with ledger.store.read() as view:
         waiting = waiting_tasks(view)
         wanted = _archives_of(view, waiting)
-        trusted = _named_files(archive_events(view), wanted)
+        events = archive_events(view)
+        trusted = _named_files(events, wanted)
         others = [file for file in _named_files(_every_archive(view), wanted) if file not in trusted]
         before = view.events.count()
     for part in _fetch_parts(trusted, others, store, ledger.store.note_progress):
         ledger.change(partial(_read_part, ledger, part))
-    left, events = ledger.change(partial(_fold_again, ledger))
-    return ArchiveResult(events - before, len(set(waiting) - set(left)), size, event_bytes(ledger))
+    here = {event.archive for event in events if not wanted or event.archive in wanted}
+    left, count = ledger.change(partial(_fold_again, ledger, here))
+    return ArchiveResult(count - before, len(set(waiting) - set(left)), size, event_bytes(ledger))
 
 
 def _read_part(ledger: Ledger, part: Sequence[bytes], tx: Transaction) -> None:
     ledger.read_files(tx, [], ledger.verifier(tx), part)
 
 
-def _fold_again(ledger: Ledger, tx: Transaction) -> tuple[Collection[str], int]:
-    """Folds every task by the lines that are here now; the tasks that wait still, and how many events there are."""
+def _fold_again(ledger: Ledger, here: set[str], tx: Transaction) -> tuple[Collection[str], int]:
+    """Folds every task by the lines that are here now, with those of archives that were read in.
+
+    Returns the tasks that wait still, and how many events there are.
+    """
+    tx.missing.archives_here = " ".join(sorted(here.union(tx.missing.archives_here.split())))
     rebuild_tables(tx, ledger.store.note_progress)
     note_missing(tx, ledger.marks.all(), ledger.next_time(tx))
     return waiting_tasks(tx), tx.events.count()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ from remand.ledger.order import order_key
 from remand.testing.builders import MACHINE, Session, task_added
 from remand.testing.fakes import FakeClock, FakeKeys, MemoryExchange, ProcessKilled
 from tests.support.builders import THE_USER, FakeLedger
+from tests.support.log_check import log_faults
 
 PROJECT = "0123456789abcdef"
 SECOND, THIRD = FakeKeys("second machine"), FakeKeys("third machine")
@@ -597,12 +599,12 @@ def test_killed_before_it_is_kept_the_log_is_whole_and_the_next_call_ends_it() -
 FORGED = "/events/20261115-080000-000000bb.jsonl"
 
 
-def read_forged(world: World, *events: Event, keys: Keys = THIRD) -> None:
+def read_forged(world: World, *events: Event, keys: Keys = THIRD, path: str = FORGED) -> None:
     """Has a file of another machine read in, with events of its own making."""
-    session = Session("20261115-080000-000000bb", FakeClock(), keys=keys, project=PROJECT)
+    session = Session(f"20261115-080000-{len(path):08x}", FakeClock(), keys=keys, project=PROJECT)
     for event in events:
         session.write(event, at=world.clock.now(), actor="user")
-    world.read({FORGED: b"".join(line + b"\n" for line in session.lines)})
+    world.read({path: b"".join(line + b"\n" for line in session.lines)})
 
 
 def an_archive(world: World, task: str, told: Task, **fields: Any) -> TaskArchived:
@@ -642,10 +644,17 @@ def test_an_archive_of_an_open_task_changes_nothing_and_is_reported(fields: dict
 
 def test_an_archived_end_that_the_lines_do_not_tell_of_waits() -> None:
     world, done, still_open = a_year()
-    ended = replace(world.task(done), id=still_open)
+    world.ask(c.LockOut(task_id=still_open, agent="Alice", reason="x"))
+    next_one = world.add("Hang the door", depends_on=(still_open,))
+    ended, before = replace(world.task(done), id=still_open), world.task(still_open)
 
     read_forged(world, an_archive(world, still_open, ended))
 
+    for _ in range(2):
+        assert world.task(still_open) == before, "nothing is believed of an archive that the lines contradict"
+        with world.store.read() as view:
+            assert next_one not in view.queue.ready()
+        rebuild_from_files(world.ledger)
     assert world.waiting() == [still_open]
     refused = world.refusal(c.Unlock(task_id=still_open, agent="Alice", reason="x"))
     assert refused.code == "lines_missing"
@@ -728,6 +737,30 @@ def test_lines_that_were_cut_out_are_missed_whatever_an_archive_says(
     assert missing_lines(fresh.ledger)
 
 
+def test_an_archive_that_is_here_hides_no_gap() -> None:
+    world, _, _ = a_year()
+    with world.store.read() as view:
+        last = [one.group for one in view.groups.every()][-1]
+    fresh = World(SECOND, number=1)
+    fresh.clock.time = world.clock.now()
+    fresh.read(without(world.files(), is_group_cut=True))
+    missed = missing_lines(fresh.ledger)
+    end = ArchivedSession(session=last.session, key=last.key, number=last.last, chain=last.after)
+    file = ArchivedFile(name="a.jsonl", size=0, sha256=sha256(b"").hexdigest())
+
+    told = LogArchived(archive="1" * 64, before=fresh.clock.now(), sessions=(end,))
+    read_forged(fresh, told)
+    assert missing_lines(fresh.ledger) == missed, "an archive without files has no lines"
+
+    read_forged(fresh, told, replace(told, archive="2" * 64, files=(file,)), path="/events/more.jsonl")
+    assert not missing_lines(fresh.ledger), "the lines may be in the archive"
+    fresh.archived.files[file.name] = b""
+    fresh.fetch(fresh.archived)
+    assert missing_lines(fresh.ledger) == missed, "the archive is here, and does not have them"
+    rebuild_from_files(fresh.ledger)
+    assert missing_lines(fresh.ledger) == missed
+
+
 @pytest.mark.parametrize("size", [-5000, 7])
 def test_a_file_that_no_trusted_key_names_does_not_keep_the_others_from_being_fetched(size: int) -> None:
     world, done, _ = a_year()
@@ -755,3 +788,47 @@ def test_a_packed_file_is_read_line_by_line() -> None:
 
     assert count == size + 1
     assert most < size * 4
+
+
+def checked(*files: Mapping[str, bytes]) -> list[str]:
+    """What the checker that shares no code with the package finds in event files."""
+    return log_faults(
+        line for part in files for content in part.values() for line in codec.split_lines(content)
+    )
+
+
+def test_the_independent_checker_understands_an_archived_log() -> None:
+    world, _, _ = a_year()
+    assert checked(world.files()) == []
+    world.archive()
+    assert checked(world.files()) == [], "of the archived task its state is here"
+    assert checked(world.files(), world.archived.files) == [], "with the archive every line is here"
+    world.claim(world.add("Sweep"), "Bob")
+    assert checked(world.files(), world.archived.files) == checked(world.files()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('"status":"done"', '"status":"claimed"', "the archived task is claimed"),
+        ('"approved_commit":"', '"approved_commit":"0', "done without a passed verdict and an approval"),
+        ('"id":"T-', '"id":"T-0', "does not say which events it stands for"),
+    ],
+    ids=["not ended", "not approved", "of another task"],
+)
+def test_the_independent_checker_finds_an_archived_state_that_cannot_be(
+    old: str, new: str, fault: str
+) -> None:
+    world, _, _ = a_year()
+    world.archive()
+    session = Session(keys=MACHINE, project=PROJECT, name="20261117-090000-0000000f")
+    lines = []
+    for line in (line for content in world.files().values() for line in codec.split_lines(content)):
+        if codec.may_be_kind(line, TaskArchived):
+            event = codec.decode_stored_line(line)
+            assert isinstance(event, TaskArchived)
+            session.write(replace(event, state=event.state.replace(old, new)))
+        else:
+            lines.append(line)
+
+    assert any(fault in found for found in checked({"lines": b"\n".join([*lines, *session.lines])}))
