@@ -39,20 +39,21 @@ docs: $(STAMP)  ## build the documentation site into build/site; a warning is an
 # A file's tests stay together: what a module makes for all of its tests is made once in a run. They come in the order of
 # their names, so that unit tests, which are short, are the last.
 SPREAD := -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+RUN_TESTS := scripts/with-memory-tmp $(PYTHON) -m pytest $(SPREAD)
 SKIPPED := echo "The tests that need these are skipped, and say so."
 
 test: $(STAMP)  ## run every test at small size: about ten minutes on two idle cores
 	@echo "This usually takes about ten minutes on two idle cores, more on a busy machine. Where they are missing, it"
 	@echo "installs the system packages $(TEST_PACKAGES) first; everything else is in $(VENV)."
 	@scripts/debian-packages $(TEST_PACKAGES) || $(SKIPPED)
-	@$(PYTHON) -m pytest $(SPREAD) -m "not more" $(ARGS)
+	@$(RUN_TESTS) -m "not more" $(ARGS)
 
 test-more: export REMAND_CAMPAIGN ?= medium
 test-more: $(STAMP)  ## run what is larger: real agents, recorded data, medium campaigns (REMAND_CAMPAIGN=full: the long ones)
 	@scripts/debian-packages $(TEST_PACKAGES) || $(SKIPPED)
 	@scripts/real-agents || $(SKIPPED)
 	@scripts/forge-descriptions || $(SKIPPED)
-	@$(PYTHON) -m pytest $(SPREAD) -m "more or campaign" $(ARGS)
+	@$(RUN_TESTS) -m "more or campaign" $(ARGS)
 
 # The parts run side by side, two at a time; where make can, the output of each comes in one piece when it has ended.
 CHECKS := check-tests check-types check-imports check-style

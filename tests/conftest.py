@@ -6,6 +6,7 @@ the campaigns again at medium size. `REMAND_CAMPAIGN` names another size. In CI 
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import signal
@@ -93,6 +94,17 @@ def hold_to_row(rule: CommandRule) -> Callable[[Any, Any, CommandContext], Event
 
 
 # ---------------------------------------------------------------------------------------------------- sizes
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spares the garbage collector the tests themselves: there are many, they stay, and each look at them takes a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

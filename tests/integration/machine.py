@@ -23,6 +23,7 @@ from remand.app.errors import EnvironmentFault
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import run
 from remand.wiring.ledger import open_ledger
+from tests.integration.call_server import CallServer
 from tests.support.http_way import HttpWay
 from tests.support.log_check import log_faults
 
@@ -119,11 +120,19 @@ class Machine:
         preexec: Callable[[], None] | None = None,
     ) -> Said:
         """Calls the command line."""
+        given, environment = (
+            stdin.encode() if isinstance(stdin, str) else stdin,
+            self.environment | dict(env or {}),
+        )
+        calls = call_server()
+        if calls is not None and preexec is None and calls.may_run(str(folder), environment):
+            code, out, err = calls.run(arguments, str(folder), environment, given, timeout)
+            return Said(code, out.decode(errors="replace"), err.decode(errors="replace"))
         done = subprocess.run(
             [REMAND, *arguments],
             cwd=folder,
-            env=self.environment | dict(env or {}),
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            env=environment,
+            input=given,
             capture_output=True,
             timeout=timeout,
             check=False,
@@ -177,6 +186,12 @@ class Machine:
         for process in self._processes:
             end(process)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@lru_cache(maxsize=1)
+def call_server() -> CallServer | None:
+    """Where calls run for all tests of this process; None on a system on which they cannot."""
+    return CallServer(REMAND) if hasattr(os, "pidfd_open") else None
 
 
 def _environment(home: Path, state: Path, runtime: Path) -> dict[str, str]:
