@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -16,8 +14,6 @@ from remand.adapters.system.keys import FileKeys
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import TaskDeferred
 from remand.domain.instant import add_seconds
-from remand.interfaces.cli.context import CallOrigin
-from remand.interfaces.cli.main import run
 from remand.testing.builders import (
     NOW,
     Session,
@@ -75,7 +71,8 @@ def write(repository: Repository, events: Iterable[Event], name: str = "story") 
     (repository.events / f"{name}.jsonl").write_bytes(
         b"".join(line + b"\n" for line in (*session.lines, got))
     )
-    assert repository.ok("log", "import", str(repository.path))["imported"] == 1
+    with repository.history_in_files():
+        assert repository.ok("log", "import", str(repository.path))["imported"] == 1
 
 
 @pytest.fixture
@@ -226,15 +223,13 @@ def test_a_file_that_cannot_be_written_is_said(told_repository: Repository) -> N
 
 
 def test_without_matplotlib_it_says_what_to_install(
-    told_repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    told_repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    out, err = io.StringIO(), io.StringIO()
-    origin = CallOrigin(str(told_repository.path), {}, out, err)
+    said = told_repository.people("analyze", "rejections", "--plot", "figure.svg")
 
-    assert run(["analyze", "rejections", "--plot", "figure.svg"], origin) == 3
-    assert "pip install 'remand[plot]'" in err.getvalue()
+    assert said.code == 3
+    assert "pip install 'remand[plot]'" in said.err
 
 
 def test_what_agents_file_by_the_command_line_is_learned_from(repository: Repository) -> None:

@@ -531,7 +531,8 @@ class TestRejectionsOfGotTools:
             for n, row in enumerate(lines)
         ]
         (folder / "20251220-153000-a1b2.jsonl").write_text("\n".join(rows) + "\n")
-        assert repository.ok("log", "import", str(folder))["problems"] == []
+        with repository.history_in_files():
+            assert repository.ok("log", "import", str(folder))["problems"] == []
 
     def test_they_are_told_by_every_command(self, machine: Machine, repository: Repository) -> None:
         record = TaskRejection.from_dict({**a_rejection(), "task_id": f"task:{self.TASK}"})

@@ -26,6 +26,7 @@ from remand.wiring.ledger import open_ledger
 from tests.integration.call_server import CallServer
 from tests.support.http_way import HttpWay
 from tests.support.log_check import log_faults
+from tests.support.mcp_way import McpWay
 
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
 HERE = Path(__file__).parent
@@ -70,9 +71,9 @@ class Machine:
         for made in (self.home, self.state, self.runtime):
             made.mkdir(mode=0o700)
         self.environment = _environment(self.home, self.state, self.runtime)
-        self.is_http = False
-        """True when calls that a server takes are made over HTTP."""
-        self._servers: dict[Path, HttpWay] = {}
+        self.way = ""
+        """How calls of the command line are made where they can be: over `http`, over `mcp`, or as they are."""
+        self._servers: dict[Path, HttpWay | McpWay] = {}
         self._processes: list[subprocess.Popen[str]] = []
 
     def repository(self, name: str = "repo", config: str | None = NO_GATES) -> Repository:
@@ -169,11 +170,13 @@ class Machine:
         assert process.returncode == 0, f"{name} → {process.returncode}\n{out[-2000:]}\n{err[-4000:]}"
         return out
 
-    def over_http(self, path: Path, arguments: tuple[str, ...]) -> Said | None:
-        """A call over HTTP to a server of that repository inside this process; None when no route takes it."""
+    def call_another_way(self, path: Path, arguments: tuple[str, ...]) -> Said | None:
+        """A call over HTTP or MCP to a server of that repository inside this process; None when neither takes it."""
+        if not self.way:
+            return None
         if path not in self._servers:
             try:
-                self._servers[path] = HttpWay(str(path))
+                self._servers[path] = HttpWay(str(path)) if self.way == "http" else McpWay(path, near_call)
             except EnvironmentFault:
                 return None
         answered = self._servers[path].call(arguments)
@@ -289,7 +292,7 @@ class Repository:
     def people(self, *arguments: str, **options: Any) -> Said:
         """Calls the command line here as people do."""
         if self.machine.is_near and not options and not self.socket():
-            answered = self.machine.over_http(self.path, arguments) if self.machine.is_http else None
+            answered = self.machine.call_another_way(self.path, arguments)
             return answered or near_call(self.path, arguments) or self.machine.remand(self.path, *arguments)
         return self.machine.remand(self.path, *arguments, **options)
 
@@ -360,6 +363,18 @@ class Repository:
         """The events in the files by id, read without any of the product's own code."""
         found = (json.loads(line) for line in self.lines() if not line.startswith(b'{"event":"log.sign"'))
         return {event["meta"]["id"]: event for event in found}
+
+    @contextmanager
+    def history_in_files(self) -> Iterator[None]:
+        """While this holds, the ledger is the one in the repository, which reads event files; then it moves where it belongs."""
+        url, way = self.machine.environment.pop("REMAND_STORE", ""), self.machine.way
+        os.environ.pop("REMAND_STORE", None)
+        self.machine.way = ""
+        yield
+        if url:
+            self.ok("log", "move", "--to", url)
+            self.machine.environment["REMAND_STORE"] = os.environ["REMAND_STORE"] = url
+        self.machine.way = way
 
     def forget_ledger(self) -> None:
         """Deletes the ledger and keeps the files."""

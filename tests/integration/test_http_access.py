@@ -126,10 +126,9 @@ def test_every_route_is_refused_to_a_token_that_does_not_count_here(place: Place
 
 
 def test_a_good_token_gets_in_while_others_of_its_address_guess(place: Place) -> None:
-    for _ in range(300):
-        place.server.get("/api/whoami", bearer("rmd_guess"))
+    answers = {place.server.get("/api/whoami", bearer("rmd_guess")).status for _ in range(300)}
 
-    assert place.server.get("/api/whoami", bearer("rmd_guess")).status == 429
+    assert answers == {401, 429}, "every so often a guess is let through, and is wrong"
     assert place.server.get("/api/whoami", bearer(place.tokens[TokenRole.AGENT])).data["name"] == "Fenster"
 
 
