@@ -3,7 +3,7 @@
 VENV := .venv
 STAMP := $(VENV)/.setup-stamp
 PYTHON := $(VENV)/bin/python
-TEST_PACKAGES := bubblewrap fish postgresql zsh
+TEST_PACKAGES := bubblewrap chromium fish postgresql zsh
 LOCKS := requirements/bench.txt requirements/build.txt requirements/test.txt requirements/uv.txt
 
 # Where it is set, as in many container images, each start of Python compiles everything anew, and tests start thousands.
@@ -52,6 +52,7 @@ test-more: export REMAND_CAMPAIGN ?= medium
 test-more: $(STAMP)  ## run what is larger: real agents, recorded data, medium campaigns (REMAND_CAMPAIGN=full: the long ones)
 	@scripts/debian-packages $(TEST_PACKAGES) || $(SKIPPED)
 	@scripts/real-agents || $(SKIPPED)
+	@scripts/axe-core || $(SKIPPED)
 	@scripts/forge-descriptions || $(SKIPPED)
 	@$(RUN_TESTS) -m "more or campaign" $(ARGS)
 

@@ -72,11 +72,12 @@ class LedgerWatch:
     def has_changed(self) -> bool:
         """True when the ledger or the scheduler's status is another than when the board was last read."""
         try:
-            return self._mark() != self._last_mark
+            return self.mark() != self._last_mark
         except RemandError:
             return True
 
-    def _mark(self) -> tuple[object, ...]:
+    def mark(self) -> tuple[object, ...]:
+        """Another value once the ledger or the scheduler's status has changed; it costs next to nothing."""
         return (self._store.file_identity(), self._store.changes(), self._status.mark())
 
     def board(self, focus: str = "", *, is_thorough: bool = False) -> Board:
@@ -84,7 +85,7 @@ class LedgerWatch:
         self._store.require_same_file()
         if is_thorough:
             self._ledger.refresh()
-        self._last_mark = self._mark()
+        self._last_mark = self.mark()
         scheduler = self.scheduler()
         around = BoardContext(
             now=self.now(),
@@ -104,6 +105,6 @@ class LedgerWatch:
     def news(self) -> tuple[ActivityEntry, ...]:
         """What has happened since the last call; at the first, as much of the past as was asked for."""
         self._store.require_same_file()
-        self._last_mark = self._mark()
+        self._last_mark = self.mark()
         with self._store.read() as view:
             return self._follower.news(view)

@@ -23,6 +23,7 @@ from remand.interfaces.http.authentication import request_facts
 from remand.interfaces.http.commits import commit_routes
 from remand.interfaces.http.log_in import log_in_routes
 from remand.interfaces.http.openapi import document
+from remand.interfaces.http.pages.site import Site
 from remand.interfaces.http.problems import MEDIA_TYPE, HttpProblem, problem_document
 from remand.interfaces.http.routes import (
     HttpAnswer,
@@ -42,9 +43,11 @@ FAILED = 500
 
 def make_app(context: ServerContext) -> Litestar:
     """The application with every route. A module that brings more of them is named here."""
+    site = Site(context)
     routes = [*command_routes(context), call_route(context), *own_routes(context)]
     routes += [
-        *log_in_routes(context),
+        *site.routes(),
+        *log_in_routes(context, site.log_in_page),
         *commit_routes(context),
         *scheduler_routes(context),
         *a2a_routes(context),

@@ -280,15 +280,20 @@ def _require_own_page(session: BrowserSession, facts: RequestFacts) -> None:
     """Refuses a change that a page of another site has a logged-in browser make."""
     if facts.method in SAFE_METHODS:
         return
-    origin, site = facts.headers.get("origin", ""), facts.headers.get("sec-fetch-site", "same-origin")
-    is_own = not origin or urlsplit(origin).netloc.casefold() == facts.headers.get("host", "").casefold()
     given = facts.headers.get(CSRF, "")
-    if not is_own or site != "same-origin" or not hmac.compare_digest(given.encode(), session.csrf.encode()):
+    if not is_from_own_page(facts) or not hmac.compare_digest(given.encode(), session.csrf.encode()):
         raise HttpProblem(
             FORBIDDEN,
             "wrong_page",
             "Send the text of GET /api/session in X-CSRF-Token, from the server's own page.",
         )
+
+
+def is_from_own_page(facts: RequestFacts) -> bool:
+    """True unless a browser says that a page of another site makes a request."""
+    origin, site = facts.headers.get("origin", ""), facts.headers.get("sec-fetch-site", "same-origin")
+    is_own = not origin or urlsplit(origin).netloc.casefold() == facts.headers.get("host", "").casefold()
+    return is_own and site == "same-origin"
 
 
 def is_shared_name(host: str) -> bool:

@@ -41,6 +41,8 @@ HOUSEKEEPING_SECONDS = 2.0
 """How often files for people, notices and warnings are brought in step with what was decided."""
 
 Answer = TypeVar("Answer")
+AskQuery = Callable[..., Any]
+"""Runs a query by its name and the values of its arguments, and gives what it prints with `--json`."""
 
 
 class ServedLedger(Protocol):
@@ -141,6 +143,22 @@ class CallRunner:
 
         is_long, group = call.command in commands.LONG, _group(call.command)
         return await self.in_thread(run, is_long=is_long, group=group, caller=caller)
+
+    async def read(
+        self, read: Callable[[OpenLedger, AskQuery], Answer], caller: Caller, *, is_long: bool = False
+    ) -> Answer:
+        """What somebody reads of the ledger by several queries, each a command in their name; in one thread."""
+
+        def run(opened: OpenLedger) -> Answer:
+            def ask(name: str, **values: Any) -> Any:
+                require_call(caller, name)
+                given, text = commands.remote_commands()[name].read_values(values)
+                call = CommandCall(name, [], is_json=True)
+                return main.answer(call, given, self._origin(opened, caller, {}, text))[1]
+
+            return read(opened, ask)
+
+        return await self.in_thread(run, is_long=is_long, caller=caller)
 
     async def look(self, read: Callable[[OpenLedger], Answer]) -> Answer:
         """What is read of the ledger, in a thread."""

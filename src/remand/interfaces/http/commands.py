@@ -204,6 +204,34 @@ class RemoteCommand:
             raise UsageError(f"The query does not fit: {error}.") from None
         return *self._values(record), page
 
+    def read_values(self, given: Mapping[str, Any]) -> tuple[SimpleNamespace, str]:
+        """The same from values by name, which may be texts. Raises `UsageError`."""
+        try:
+            return self._values(msgspec.convert(given, self.record, strict=False))
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"The values do not fit: {error}.") from None
+
+    def read_form(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+        """What the fields of a form give for the arguments; an empty field gives nothing. Raises `UsageError`."""
+        names = {one.name for one in self.parameters}
+        return self._gather(pair for pair in pairs if pair[0] in names and pair[1])
+
+    def command_line(self, given: Mapping[str, Any]) -> list[str]:
+        """The words that do the same at a shell."""
+        words, options = ["remand", *self.name.split(" ")], []
+        for one in self.parameters:
+            if one.name not in given:
+                continue
+            value, option = given[one.name], one.argument.names[-1]
+            values = [str(part) for part in (value if isinstance(value, list) else [value])]
+            if not option.startswith("-"):
+                words += values
+            elif one.type is bool:
+                options.append(option)
+            else:
+                options += [word for part in values for word in (option, part)]
+        return words + options
+
     def _gather(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
         """A query's values by name; what is given several times for one value is refused."""
         lists = {one.name for one in self.parameters if _is_list(one.argument)}

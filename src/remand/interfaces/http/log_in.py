@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from urllib.parse import parse_qs
 
 from litestar.handlers import ASGIRouteHandler
@@ -14,27 +15,63 @@ from remand.domain.access.tokens import parse_token_role, unauthenticated_refusa
 from remand.interfaces.cli.output import as_json
 from remand.interfaces.http.authentication import (
     LOG_IN_SECONDS,
+    RequestFacts,
     cookie_text,
+    is_from_own_page,
     read_cookie,
     request_facts,
 )
-from remand.interfaces.http.problems import NOT_FOUND, HttpProblem, refusal_problem
-from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route
+from remand.interfaces.http.problems import (
+    FORBIDDEN,
+    NOT_FOUND,
+    UNAUTHENTICATED,
+    HttpProblem,
+    refusal_problem,
+)
+from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route, read_body
 
 CALLBACK = "/login/oidc/callback"
 _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+MAX_FORM = 4096
 _HTML = "text/html; charset=utf-8"
 
 
-def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
+LogInPage = Callable[[RequestFacts, int, str], HttpAnswer]
+"""Makes the page on which people log in, with a status and what went wrong."""
+
+
+def log_in_routes(context: ServerContext, page: LogInPage) -> list[ASGIRouteHandler]:
     """All of them."""
     access = context.authenticator
 
     async def follow_link(scope: Scope, _receive: Receive) -> HttpAnswer:
-        facts = request_facts(scope)
-        caller = access.take_code(_query(scope, "code"), facts)
+        facts, code = request_facts(scope), _query(scope, "code")
+        if not code:
+            return page(facts, 200, "")
+        try:
+            caller = access.take_code(code, facts)
+        except HttpProblem as problem:
+            if problem.status != UNAUTHENTICATED or "text/html" not in facts.headers.get("accept", ""):
+                raise
+            return page(facts, UNAUTHENTICATED, "This link was used already, or is too old.")
         cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         return HttpAnswer(200, _lead_to("/"), {"set-cookie": cookie, **_PRIVATE}, _HTML)
+
+    async def send_token(scope: Scope, receive: Receive) -> HttpAnswer:
+        facts = request_facts(scope)
+        if not is_from_own_page(facts):
+            return page(facts, FORBIDDEN, "Log in from this page.")  # nobody is logged in as another unawares
+        form = parse_qs((await read_body(receive, facts.headers, MAX_FORM)).decode("latin-1"))
+        shown = facts._replace(
+            headers={**facts.headers, "authorization": f"Bearer {form.get('token', [''])[0]}"}
+        )
+        try:
+            access.require_session_name(facts.headers)
+            caller = await access.token_caller(shown)
+        except HttpProblem as problem:
+            return page(facts, problem.status, problem.detail)
+        cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
+        return HttpAnswer(303, b"", {"location": "/", "set-cookie": cookie, **_PRIVATE})
 
     async def log_in(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
@@ -58,6 +95,7 @@ def log_in_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
     return [
         make_route(context, "/login", "GET", follow_link),
+        make_route(context, "/login/token", "POST", send_token),
         make_route(context, "/api/session", "GET", show_session),
         make_route(context, "/api/login", "POST", log_in),
         make_route(context, "/api/logout", "POST", log_out),
@@ -110,7 +148,7 @@ def _lead_to(address: str) -> bytes:
     """A page that leads to an address. A redirect would not do: it still counts as the other site's, whom no strict cookie is sent."""
     return (
         f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">'
-        f'<title>Remand</title><a href="{address}">Continue</a>'
+        f'<title>Remand</title><link rel="icon" href="/static/icon.svg"><a href="{address}">Continue</a>'
     ).encode()
 
 

@@ -51,6 +51,8 @@ class ServerContext(NamedTuple):
     runner: CallRunner
     authenticator: Authenticator
     metrics: Metrics
+    is_ending: Callable[[], bool] = lambda: False
+    """Whether the server was told to stop: what goes on for good ends then."""
 
 
 class RemoteCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,8 +77,13 @@ class HttpAnswer(NamedTuple):
 Handle = Callable[[Scope, Receive], Awaitable[HttpAnswer]]
 
 
-def make_route(context: ServerContext, path: str, method: str, handle: Handle) -> ASGIRouteHandler:
-    """A route that answers under the server's own names alone, and whose refusals and faults are answered as problems."""
+def make_route(
+    context: ServerContext, path: str, method: str, handle: Handle, *, is_mount: bool = False
+) -> ASGIRouteHandler:
+    """A route that answers under the server's own names alone, and whose refusals and faults are answered as problems.
+
+    As a mount it takes every path that begins so.
+    """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         IS_KNOWN.set(False)
@@ -93,7 +100,7 @@ def make_route(context: ServerContext, path: str, method: str, handle: Handle) -
             watch.cancel()
         await send_answer(send, answer)
 
-    return asgi(path, copy_scope=False)(serve)
+    return asgi(path, copy_scope=False, is_mount=is_mount)(serve)
 
 
 def _require_method(scope: Scope, method: str) -> None:

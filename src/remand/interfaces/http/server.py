@@ -75,7 +75,7 @@ class ApiServer:
             scheme = self.url.partition("://")[0]
             self.login_url = f"{scheme}://{access.session_name}{authenticator.make_log_in_path()}"
         self._tracer = make_tracer(inherited_environment())
-        app = make_app(ServerContext(runner, authenticator, metrics))
+        app = make_app(ServerContext(runner, authenticator, metrics, lambda: self._server.should_exit))
         self._server = uvicorn.Server(
             uvicorn.Config(
                 ProxiedRequests(RequestObserver(app, metrics, self._tracer), options.proxies),

@@ -1,0 +1,129 @@
+"""What changes on open pages: each page is rendered once for a change and a member, however many have it open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from remand.app.errors import RemandError
+from remand.domain.refusals import Refused
+from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
+
+POLL_SECONDS = 0.15
+"""How often it is asked whether anything has changed, while a page is open."""
+BEAT_SECONDS = 15.0
+"""How often a page hears that the server is there, and the server finds out who has left."""
+MAX_STREAMS = 1000
+MAX_STREAMS_EACH = 100
+
+Fragments = Mapping[str, str]
+
+
+class LivePage:
+    """One page as one member sees it, which some have open."""
+
+    def __init__(self, render: Callable[[], Awaitable[Fragments]], mark: str) -> None:
+        self.render = render
+        self.mark = mark
+        """How far the ledger had come when it was rendered last."""
+        self.fragments: Fragments = {}
+        self.readers = 0
+        self.news = asyncio.Event()
+
+
+class LiveUpdates:
+    """The pages that are open. For one event loop."""
+
+    def __init__(self, read_mark: Callable[[], Awaitable[str]], is_ending: Callable[[], bool]) -> None:
+        self._read_mark = read_mark
+        self._is_ending = is_ending
+        self._pages: dict[Hashable, LivePage] = {}
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def stream_count(self) -> int:
+        return sum(page.readers for page in self._pages.values())
+
+    def require_room(self, owner: Callable[[Hashable], bool]) -> None:
+        """Refuses another stream where there are too many, of all or of one member. Raises `HttpProblem`."""
+        own = sum(page.readers for key, page in self._pages.items() if owner(key))
+        if self.stream_count >= MAX_STREAMS or own >= MAX_STREAMS_EACH:
+            raise HttpProblem(UNAVAILABLE, "unavailable", "Too many pages are open.", {"retry-after": "30"})
+
+    async def changes(
+        self, key: Hashable, render: Callable[[], Awaitable[Fragments]], since: str
+    ) -> AsyncIterator[Fragments]:
+        """The fragments that have changed since the page was shown, again and again; none now and then, as a heartbeat."""
+        page = self._pages.setdefault(key, LivePage(render, ""))
+        page.readers += 1
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._look())
+        try:
+            if not page.fragments:
+                await self._refresh(page, await self._read_mark())
+            sent: Fragments = page.fragments if page.mark == since else {}
+            while not self._is_ending():
+                event = page.news  # before the look: what comes meanwhile sets it
+                news = {name: text for name, text in page.fragments.items() if sent.get(name) != text}
+                sent = page.fragments
+                yield news
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), BEAT_SECONDS)
+        finally:
+            page.readers -= 1
+            if not page.readers:
+                self._pages.pop(key, None)
+
+    async def _look(self) -> None:
+        """Renders what is open after each change; for half of the time at most, whatever happens."""
+        mark = ""
+        while self._pages and not self._is_ending():
+            begun = asyncio.get_running_loop().time()
+            with suppress(HttpProblem, RemandError, Refused, OSError):
+                now = await self._read_mark()
+                if now != mark:
+                    for page in list(self._pages.values()):
+                        await self._refresh(page, now)
+                    mark = now
+            spent = asyncio.get_running_loop().time() - begun
+            await asyncio.sleep(max(POLL_SECONDS, spent))
+        for page in self._pages.values():
+            page.news.set()
+
+    async def _refresh(self, page: LivePage, mark: str) -> None:
+        if page.mark == mark:
+            return
+        try:
+            found = await page.render()
+        except (HttpProblem, RemandError, Refused, OSError):
+            return  # the page says why when it is opened again
+        page.mark = mark
+        if found != page.fragments:
+            page.fragments = found
+            page.news.set()
+            page.news = asyncio.Event()
+
+
+def event_text(name: str, text: str) -> bytes:
+    """A message of an event stream."""
+    lines = "".join(f"data: {line}\n" for line in text.split("\n"))
+    return f"event: {name}\n{lines}\n".encode()
+
+
+BEAT = b": still there\n\n"
+
+
+async def send_stream(send: Any, parts: AsyncIterator[bytes]) -> None:
+    """Sends an event stream until it ends."""
+    headers = [
+        (b"content-type", b"text/event-stream"),
+        (b"cache-control", b"no-store"),
+        (b"x-accel-buffering", b"no"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async for part in parts:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

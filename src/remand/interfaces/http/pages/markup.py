@@ -1,0 +1,131 @@
+"""Templates made into HTML: all text of others is shown as text, however it was written."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import unicodedata
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from remand.domain.access.tokens import CALLS, Caller
+from remand.domain.text.redaction import redact
+from remand.domain.text.words import format_count
+from remand.interfaces.http.commands import remote_commands
+
+FOLDER = Path(__file__).parent
+STATIC = FOLDER.parent / "static"
+MAX_LINE, MAX_SHOWN = 2000, 40_000
+"""How many characters of a line, and of a text, a page shows."""
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_KEPT = "\n\t"
+LIVE_PREFIX = "live_"
+"""What the names of the blocks begin with that are sent again when they have changed."""
+MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+def show_text(value: Any) -> Any:
+    """What a template shows of a value: text without secrets, with what is hidden in it made visible, and not too long."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return "" if value is None else value
+    if value.isascii() and value.isprintable() and len(value) <= MAX_LINE:
+        return redact(value)
+    cut = len(value) - MAX_SHOWN
+    text = _ANSI.sub("", value[:MAX_SHOWN])
+    text = redact("".join(map(_visible, text)))
+    lines = [line if len(line) <= MAX_LINE else _cut_line(line) for line in text.split("\n")]
+    return "\n".join([*lines, *([f"[cut: {cut:,} more characters]"] if cut > 0 else [])])
+
+
+def _visible(char: str) -> str:
+    """A character, or its number where nobody would see it: such characters reorder or hide others."""
+    if char in _KEPT or unicodedata.category(char) not in _HIDDEN:
+        return char
+    return f"⟨U+{ord(char):04X}⟩"
+
+
+def _cut_line(line: str) -> str:
+    return f"{line[:MAX_LINE]}… [cut: {len(line) - MAX_LINE:,} more characters]"
+
+
+def when(instant: str) -> Markup:
+    """A time: exact and in UTC without JavaScript, else how long ago it was."""
+    if not instant:
+        return Markup("")
+    try:
+        at = datetime.fromisoformat(instant)
+    except ValueError:
+        return Markup("{}").format(show_text(instant))
+    shown = f"{at.day} {at:%b %H:%M}"
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        instant, f"{at:%Y-%m-%d %H:%M:%S}", shown
+    )
+
+
+def command_text(command: str, values: Mapping[str, Any]) -> str:
+    """The command line that does the same as a form."""
+    return shlex.join(remote_commands()[command].command_line(values))
+
+
+def may_call(caller: Caller, command: str) -> bool:
+    """Whether somebody's role may call a command."""
+    return caller.role in CALLS[command]
+
+
+def indented_json(value: Any) -> str:
+    """Data as people read it."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@cache
+def static_files() -> dict[str, bytes]:
+    """Every file that pages load, by its name."""
+    return {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in MEDIA_TYPES}
+
+
+@cache
+def static_address(name: str) -> str:
+    """Where a file is loaded from; another address once it is another file."""
+    return f"/static/{name}?v={sha256(static_files()[name]).hexdigest()[:12]}"
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates, with what they use."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        finalize=show_text,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"when": when, "count": format_count, "indented": indented_json}
+    made.filters["exact"] = lambda text: Markup("{}").format(Markup.escape(text))
+    made.globals |= {"static": static_address, "command_text": command_text, "may_call": may_call}
+    made.globals["ui"] = made.get_template("macros.html").module
+    return made
+
+
+def render_page(template: str, values: Mapping[str, Any]) -> str:
+    """A whole page."""
+    return environment().get_template(template).render(values)
+
+
+def render_fragments(template: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """The parts of a page that may change while it is open, by their names."""
+    found = environment().get_template(template)
+    context = found.new_context(dict(values))
+    return {
+        name: "".join(block(context)) for name, block in found.blocks.items() if name.startswith(LIVE_PREFIX)
+    }

@@ -1,0 +1,114 @@
+"""What a page is: an address, a query that gives a record, and a template that shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from remand.app.requests import Rules
+from remand.domain.access.tokens import Caller, TokenRole
+from remand.domain.instant import Instant
+from remand.domain.record import NamedTuple
+from remand.interfaces.cli.output import RawJson
+from remand.interfaces.http.calls import AskQuery
+from remand.interfaces.http.problems import HttpProblem, problem_of_answer
+from remand.wiring.open_ledger import OpenLedger
+
+MAX_FIELDS = 50
+
+
+class PageQuery:
+    """What a page asks of the ledger, in the name of whoever opens it. Used in one thread."""
+
+    def __init__(self, opened: OpenLedger, ask: AskQuery, caller: Caller, address: PageAddress) -> None:
+        self.opened = opened
+        self.caller = caller
+        self.address = address
+        self._ask = ask
+
+    def ask(self, command: str, **values: Any) -> Any:
+        """What a query of the command line prints with `--json`. Raises `HttpProblem` with its refusal."""
+        data = self._ask(command, **values)
+        data = json.loads(data) if isinstance(data, RawJson) else data
+        problem = problem_of_answer(data, command)
+        if problem is not None:
+            raise HttpProblem(problem["status"], problem["code"], problem["detail"])
+        return data
+
+    @property
+    def is_user(self) -> bool:
+        return self.caller.role is TokenRole.USER
+
+    @property
+    def now(self) -> Instant:
+        return self.opened.ledger.clock.now()
+
+    @cached_property
+    def rules(self) -> Rules:
+        return self.opened.settings.rules()
+
+
+class PageAddress(NamedTuple):
+    """What was asked for: the path, what stands in it, and the query."""
+
+    path: str
+    names: Mapping[str, str] = {}
+    query: Mapping[str, str] = {}
+
+    @property
+    def text(self) -> str:
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+    def with_values(self, **values: str) -> str:
+        """The same page with other values in its query; an empty one is left out."""
+        query = {name: value for name, value in ({**self.query, **values}).items() if value}
+        return f"{self.path}?{urlencode(query)}" if query else self.path
+
+
+class WebPage(NamedTuple):
+    """A page of the server."""
+
+    path: str
+    """As Litestar has it: `/tasks/{task:str}`."""
+    template: str
+    """Empty: what is read is a text, which is sent as a file."""
+    title: str
+    command: str
+    """Whoever may call this command sees the page."""
+    read: Callable[[PageQuery], Any]
+    """Gives the record that the template shows as `view`."""
+    nav: str = ""
+    """Its name in the navigation; empty: it is not there."""
+    key: str = ""
+    """What follows `g` to go there."""
+    is_long: bool = False
+    """It runs other programs: other pages do not wait for it."""
+    is_live: bool = True
+    """It shows what changes while it is open."""
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """What stands in a path for the names in this page's; None when it is another page's."""
+        pattern = re.sub(r"\\\{(\w+):str\\\}", r"(?P<\1>[^/]+)", re.escape(self.path))
+        found = re.fullmatch(pattern, path)
+        return found.groupdict() if found else None
+
+
+def parse_address(page: WebPage, target: str) -> PageAddress | None:
+    """The address of a page; None when the target is another's."""
+    parts = urlsplit(target)
+    names = page.match(parts.path)
+    if names is None or parts.netloc or parts.scheme:
+        return None
+    return PageAddress(parts.path, names, parse_query(parts.query))
+
+
+def parse_query(query: str) -> dict[str, str]:
+    """The values of a query by name, the last of each."""
+    try:
+        return dict(parse_qsl(query, max_num_fields=MAX_FIELDS))
+    except ValueError:
+        return {}

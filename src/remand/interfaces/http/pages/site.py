@@ -1,0 +1,427 @@
+"""The routes of the pages: each page, the forms by which people act, what changes while a page is open, and its files."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import cache
+from hashlib import sha256
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote
+
+from litestar import asgi
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Receive, Scope, Send
+
+from remand.app.errors import RemandError, UsageError
+from remand.domain.access.tokens import Caller, require_call
+from remand.domain.record import NamedTuple
+from remand.domain.refusals import Refused
+from remand.interfaces.http.authentication import CSRF, RequestFacts, cookie_text, read_cookie, request_facts
+from remand.interfaces.http.calls import AskQuery
+from remand.interfaces.http.commands import remote_commands
+from remand.interfaces.http.pages import inbox, task
+from remand.interfaces.http.pages.live import BEAT, Fragments, LiveUpdates, event_text, send_stream
+from remand.interfaces.http.pages.markup import (
+    MEDIA_TYPES,
+    command_text,
+    may_call,
+    render_fragments,
+    render_page,
+    show_text,
+    static_files,
+)
+from remand.interfaces.http.pages.page import PageAddress, PageQuery, WebPage, parse_address, parse_query
+from remand.interfaces.http.problems import (
+    BAD_REQUEST,
+    NOT_FOUND,
+    UNAUTHENTICATED,
+    HttpProblem,
+    problem_document,
+    problem_of_answer,
+    refusal_document,
+)
+from remand.interfaces.http.routes import (
+    HttpAnswer,
+    ServerContext,
+    make_route,
+    read_body,
+    send_answer,
+)
+from remand.interfaces.http.sessions import ExpiringSecrets
+from remand.wiring.open_ledger import OpenLedger
+from remand.wiring.scheduler import make_watch
+
+PAGES: tuple[WebPage, ...] = (*inbox.PAGES, *task.PAGES)
+"""Every page. A module that brings more of them is named here."""
+ACTIONS = frozenset({*inbox.ACTIONS, *task.ACTIONS})
+"""The commands that a form of a page may call; the rules and the caller's role say who may."""
+
+HTML = "text/html; charset=utf-8"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+MAX_FORM = 1 << 18
+COMPRESSED_FROM = 1000
+THEMES = ("light", "dark")
+_CSRF_MARK, _KEY_MARK = "~csrf~", "~key~"
+"""What stands in a rendered page for what every session, and every time it is sent, has of its own."""
+_YEAR = 31_536_000
+
+
+class FormProblem(NamedTuple):
+    """Why a form did nothing, for whoever sent it."""
+
+    form: str
+    """The form's id."""
+    problem: Mapping[str, Any]
+    values: Mapping[str, str]
+    """What stood in its fields."""
+
+
+class Visit(NamedTuple):
+    """A request for a page by somebody who is known."""
+
+    caller: Caller
+    csrf: str
+    facts: RequestFacts
+    theme: str
+
+
+class Site:
+    """The pages of a server."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._access = context.authenticator
+        self._notes: ExpiringSecrets[str] = ExpiringSecrets(60.0, 1000, most_each=20)
+        """What was done by the last form, until its page has said so."""
+        self._live = LiveUpdates(self._read_mark, context.is_ending)
+
+    def routes(self) -> list[ASGIRouteHandler]:
+        """All of them."""
+        return [
+            *(self._route(path, "GET", self._open, is_mount=path != "/") for path in self._page_roots()),
+            self._route("/do", "POST", self._act, is_mount=True),
+            self._route("/theme", "POST", self._choose_theme),
+            self._route("/logout", "POST", self._log_out),
+            make_route(self._context, "/static", "GET", _serve_file, is_mount=True),
+            asgi("/live", copy_scope=False)(self._stream),
+        ]
+
+    # ------------------------------------------------------------------------------------------ pages
+
+    def _page_roots(self) -> list[str]:
+        """What the paths of the pages begin with."""
+        return list(dict.fromkeys(f"/{page.path.split('/')[1]}" for page in PAGES))
+
+    def _route(
+        self, path: str, method: str, handle: Callable[[Scope, Receive], Any], *, is_mount: bool = False
+    ) -> ASGIRouteHandler:
+        """A route whose refusals and faults are pages, too."""
+
+        async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
+            try:
+                return await handle(scope, receive)  # type: ignore[no-any-return]
+            except (HttpProblem, Refused, RemandError) as error:
+                return self._refuse(error, request_facts(scope))
+
+        return make_route(self._context, path, method, answer, is_mount=is_mount)
+
+    async def _open(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        """Shows the page at an address."""
+        visit = await self._visit(request_facts(scope))
+        found = _find_page(f"{request_path(scope)}?{scope['query_string'].decode('latin-1')}")
+        if found is None:
+            raise HttpProblem(NOT_FOUND, "not_found", "There is no such page.")
+        scope["path_template"] = found[0].path  # what is counted by route has one name for all tasks
+        return await self._show(*found, visit)
+
+    async def _visit(self, facts: RequestFacts) -> Visit:
+        caller, session = await self._access.caller(facts), self._access.session(facts.headers)
+        return Visit(caller, session.csrf if session else "", facts, self._theme(facts))
+
+    def _theme(self, facts: RequestFacts) -> str:
+        found = read_cookie(facts.headers, f"{self._access.options.name}_theme")
+        return found if found in THEMES else ""
+
+    async def _show(
+        self, page: WebPage, address: PageAddress, visit: Visit, failed: FormProblem | None = None
+    ) -> HttpAnswer:
+        require_call(visit.caller, page.command)
+        mark = await self._read_mark() if page.is_live else ""
+        view = await self._read(page, address, visit.caller)
+        if not page.template:
+            return _text_answer(view, address)
+        note = self._notes.take(read_cookie(visit.facts.headers, self._note_cookie)) or ""
+        values = self._values(page, address, visit.caller, view) | {
+            "theme": visit.theme,
+            "note": note,
+            "failed": failed,
+            "mark": mark,
+        }
+        text = render_page(page.template, values)
+        if failed is not None and f'id="{failed.form}"' not in text:
+            # What the form was about is no longer there: the page itself says why.
+            text = render_page(page.template, values | {"failed": failed._replace(form="")})
+        status = failed.problem["status"] if failed else 200
+        more = {"set-cookie": cookie_text(self._note_cookie, "", is_secure=False, seconds=0)} if note else {}
+        return html_answer(_personal(text, visit.csrf), status, more, visit.facts)
+
+    async def _read(self, page: WebPage, address: PageAddress, caller: Caller) -> Any:
+        def read(opened: OpenLedger, ask: AskQuery) -> Any:
+            return page.read(PageQuery(opened, ask, caller, address))
+
+        return await self._context.runner.read(read, caller, is_long=page.is_long)
+
+    def _values(self, page: WebPage, address: PageAddress, caller: Caller, view: Any) -> dict[str, Any]:
+        """What a template is given, except what one visit alone has."""
+        return {
+            "page": page,
+            "pages": [one for one in PAGES if one.nav and may_call(caller, one.command)],
+            "address": address,
+            "caller": caller,
+            "view": view,
+            "csrf": _CSRF_MARK,
+            "key": _KEY_MARK,
+            "theme": "",
+            "note": "",
+            "failed": None,
+            "mark": "",
+        }
+
+    async def _read_mark(self) -> str:
+        """Another text once something has changed."""
+
+        def look(opened: OpenLedger) -> str:
+            return sha256(repr(make_watch(opened).mark()).encode()).hexdigest()[:16]
+
+        return await self._context.runner.look(look)
+
+    @property
+    def _note_cookie(self) -> str:
+        return f"{self._access.options.name}_note"
+
+    # ---------------------------------------------------------------------------------------- actions
+
+    async def _act(self, scope: Scope, receive: Receive) -> HttpAnswer:
+        """Runs a command by a form, and leads back to its page; a refusal is shown there instead."""
+        facts, fields = await self._read_form(scope, receive)
+        visit = await self._visit(facts)
+        name = request_path(scope).removeprefix("/do/").replace("/", " ")
+        if name not in ACTIONS:
+            raise HttpProblem(NOT_FOUND, "not_found", "No form leads here.")
+        given = dict(fields)
+        page, address = _return_page(given.get("page", ""))
+        problem, text = await self._carry_out(name, fields, visit.caller)
+        if problem is not None:
+            failed = FormProblem(given.get("form", ""), problem, given)
+            return await self._show(page, address, visit, failed)
+        cookie = cookie_text(
+            self._note_cookie, self._notes.add(text, visit.caller.member), is_secure=False, seconds=60
+        )
+        place = given.get("place", "")
+        target = f"{address.text}#{quote(place)}" if place else address.text
+        return HttpAnswer(303, b"", {"location": target, "set-cookie": cookie})
+
+    async def _carry_out(
+        self, name: str, fields: Iterable[tuple[str, str]], caller: Caller
+    ) -> tuple[Mapping[str, Any] | None, str]:
+        """Runs a command with what stands in a form; why it was not done, or what was."""
+        command, key = remote_commands()[name], dict(fields).get("key", "")
+        try:
+            given = command.read_form(fields)
+            values, text = command.read_values(given)
+            code, data = await self._context.runner.answer(command, values, text, caller, key)
+        except Refused as refused:
+            return refusal_document(refused.code, refused.message), ""
+        except UsageError as error:
+            return problem_document(BAD_REQUEST, "bad_request", str(error)), ""
+        self._access.note_words(name.split(" "))
+        problem = problem_of_answer(data, name)
+        if problem is not None:
+            self._context.metrics.refusals[problem["code"]] += 1
+            return problem, ""
+        return None, _outcome(command_text(name, given), data, code)
+
+    async def _read_form(self, scope: Scope, receive: Receive) -> tuple[RequestFacts, list[tuple[str, str]]]:
+        """The fields of a form, and the request with its CSRF text where other requests have it."""
+        facts = request_facts(scope)
+        body = await read_body(receive, facts.headers, MAX_FORM)
+        try:
+            fields = parse_qsl(
+                body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=200
+            )
+        except ValueError as error:
+            raise UsageError(f"The form cannot be read: {error}.") from None
+        # Browsers send lines with both characters that end one.
+        fields = [(name, value.replace("\r\n", "\n")) for name, value in fields]
+        headers = {**facts.headers, CSRF: dict(fields).get("csrf", "")}
+        return facts._replace(headers=headers), fields
+
+    async def _choose_theme(self, scope: Scope, receive: Receive) -> HttpAnswer:
+        facts, fields = await self._read_form(scope, receive)
+        await self._visit(facts)
+        theme = dict(fields).get("theme", "")
+        cookie = cookie_text(
+            f"{self._access.options.name}_theme",
+            theme if theme in THEMES else "",
+            is_secure=scope.get("scheme") == "https",
+            seconds=_YEAR if theme in THEMES else 0,
+        )
+        _, address = _return_page(dict(fields).get("page", ""))
+        return HttpAnswer(303, b"", {"location": address.text, "set-cookie": cookie})
+
+    async def _log_out(self, scope: Scope, receive: Receive) -> HttpAnswer:
+        facts, _ = await self._read_form(scope, receive)
+        await self._visit(facts)
+        await self._access.close_session(facts.headers)
+        gone = cookie_text(self._access.cookie, "", is_secure=scope.get("scheme") == "https", seconds=0)
+        return HttpAnswer(303, b"", {"location": "/login", "set-cookie": gone})
+
+    # ------------------------------------------------------------------------------------------- live
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What changes on a page while it is open, as server-sent events, until whoever looks at it leaves."""
+        try:
+            facts = request_facts(scope)
+            self._access.require_own_host(facts.headers)
+            visit = await self._visit(facts)
+            query = parse_query(scope["query_string"].decode("latin-1"))
+            page, address = _return_page(query.get("page", ""))
+            require_call(visit.caller, page.command)
+            self._live.require_room(lambda key: key[0] == visit.caller)  # type: ignore[index]
+        except (HttpProblem, Refused, RemandError) as error:
+            await send_answer(send, self._refuse(error, request_facts(scope)))
+            return
+        parts = self._stream_parts(page, address, visit, query.get("since", ""))
+        stream = asyncio.create_task(send_stream(send, parts))
+        left = asyncio.create_task(_wait_until_left(receive))
+        await asyncio.wait({stream, left}, return_when=asyncio.FIRST_COMPLETED)
+        stream.cancel()
+        left.cancel()
+        await asyncio.gather(stream, left, return_exceptions=True)
+
+    async def _stream_parts(
+        self, page: WebPage, address: PageAddress, visit: Visit, since: str
+    ) -> AsyncIterator[bytes]:
+        caller = visit.caller
+
+        async def render() -> Fragments:
+            view = await self._read(page, address, caller)
+            found = render_fragments(page.template, self._values(page, address, caller, view))
+            return found | {"note": str(show_text(getattr(view, "summary", "")))}
+
+        async for news in self._live.changes((caller, page.path, address.text), render, since):
+            try:
+                await self._visit(visit.facts)
+            except HttpProblem:
+                return  # the session is over, or its token
+            yield (
+                b"".join(event_text(name, _personal(text, visit.csrf)) for name, text in news.items()) or BEAT
+            )
+
+    # --------------------------------------------------------------------------------------- problems
+
+    def _refuse(self, error: Exception, facts: RequestFacts) -> HttpAnswer:
+        """The page that says why there is none, or where to log in."""
+        if isinstance(error, HttpProblem):
+            problem, headers = problem_document(error.status, error.code, error.detail), dict(error.headers)
+        elif isinstance(error, Refused):
+            problem, headers = refusal_document(error.code, error.message), {}
+        elif isinstance(error, UsageError):
+            problem, headers = problem_document(BAD_REQUEST, "bad_request", str(error)), {}
+        else:
+            problem, headers = problem_document(503, "unavailable", str(error)), {}
+        if problem["status"] == UNAUTHENTICATED:
+            return self.log_in_page(facts, UNAUTHENTICATED)
+        text = render_page("problem.html", {"problem": problem, "theme": self._theme(facts)})
+        return html_answer(text, problem["status"], headers, facts)
+
+    def log_in_page(self, facts: RequestFacts, status: int = 200, problem: str = "") -> HttpAnswer:
+        """Where people log in."""
+        options = self._access.options
+        values = {
+            "theme": self._theme(facts),
+            "takes_sessions": self._access.takes_sessions(facts.headers),
+            "has_provider": options.provider is not None,
+            "problem": problem,
+        }
+        return html_answer(render_page("login.html", values), status, {}, facts)
+
+
+def html_answer(text: str, status: int, headers: Mapping[str, str], facts: RequestFacts) -> HttpAnswer:
+    """A page, compressed for who takes that, which nothing but the server's own files runs on."""
+    body = text.encode("utf-8", "backslashreplace")
+    more = {"content-security-policy": POLICY, "vary": "accept-encoding, cookie", **headers}
+    if "gzip" in facts.headers.get("accept-encoding", "") and len(body) >= COMPRESSED_FROM:
+        body, more = gzip.compress(body, 5, mtime=0), more | {"content-encoding": "gzip"}
+    return HttpAnswer(status, body, more, HTML)
+
+
+def _text_answer(text: str, address: PageAddress) -> HttpAnswer:
+    """A text as a file, which no browser shows as a page."""
+    name = "".join(
+        char for char in address.path.strip("/").replace("/", "-") if char.isalnum() or char in "-."
+    )
+    headers = {"content-disposition": f'attachment; filename="{name}"', "content-security-policy": POLICY}
+    return HttpAnswer(200, text.encode("utf-8", "backslashreplace"), headers, "text/plain; charset=utf-8")
+
+
+def _personal(text: str, csrf: str) -> str:
+    """A rendered page with what one session, and one time that it is sent, has of its own."""
+    return text.replace(_CSRF_MARK, csrf).replace(_KEY_MARK, secrets.token_urlsafe(12))
+
+
+def request_path(scope: Scope) -> str:
+    """The whole path of a request, below a mount as well."""
+    raw = scope.get("raw_path")
+    return unquote(raw.decode("latin-1").partition("?")[0]) if raw else str(scope["path"])
+
+
+def _find_page(target: str) -> tuple[WebPage, PageAddress] | None:
+    """The page at a path with a query; None when there is none."""
+    return next(((page, found) for page in PAGES if (found := parse_address(page, target))), None)
+
+
+def _return_page(target: str) -> tuple[WebPage, PageAddress]:
+    """The page that a form stands on; the first one where it names none."""
+    return _find_page(target) or (PAGES[0], PageAddress(PAGES[0].path))
+
+
+def _outcome(command: str, data: Any, code: int) -> str:
+    """What a form did, in a sentence."""
+    found = data if isinstance(data, dict) else {}
+    task_id, status = found.get("task_id"), found.get("status")
+    what = f"{task_id} is {status}." if task_id and status else "Done."
+    more = f" {found['reassigned_to']} takes over." if found.get("reassigned_to") else ""
+    failed = f" It ended with exit code {code}." if code else ""
+    return f"{what}{more}{failed} As at a shell: {command}"
+
+
+async def _wait_until_left(receive: Receive) -> None:
+    message: Any = None
+    while message is None or message["type"] != "http.disconnect":
+        message = await receive()
+
+
+@cache
+def _compress_file(name: str) -> bytes:
+    return gzip.compress(static_files()[name], 9, mtime=0)
+
+
+async def _serve_file(scope: Scope, _receive: Receive) -> HttpAnswer:
+    name = request_path(scope).removeprefix("/static/")
+    found = static_files().get(name)
+    if found is None:
+        raise HttpProblem(NOT_FOUND, "not_found", "There is no such file.")
+    headers = {"cache-control": f"public, max-age={_YEAR}, immutable"}
+    if "gzip" in request_facts(scope).headers.get("accept-encoding", ""):
+        found, headers = (
+            _compress_file(name),
+            headers | {"content-encoding": "gzip", "vary": "accept-encoding"},
+        )
+    return HttpAnswer(200, found, headers, MEDIA_TYPES[f".{name.rpartition('.')[2]}"])

@@ -1,0 +1,108 @@
+"""A team in the middle of its work, with something of every kind for the pages to show, some of it hostile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.integration.machine import Machine
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
+
+TEAM = """
+[gates]
+[policy]
+director = "human"
+[team]
+members = [
+  {name = "Fenster", role = "agent", skills = ["frontend"]},
+  {name = "McManus", role = "agent", skills = ["frontend"]},
+  {name = "Backend", role = "agent", skills = ["api"]},
+  {name = "CoreDev", role = "agent", skills = ["api"]},
+  {name = "Lead", role = "lead"},
+  {name = "owner", role = "user"},
+]
+[server]
+calls_per_second = 1000
+"""
+MARKUP = "<script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'>"
+HOSTILE = f"{MARKUP} \x1b[31mred\x1b[0m \u202egnp.exe {{{{ 7 * 7 }}}} [x](javascript:alert(1))"
+"""What would do harm if it were taken for anything but text."""
+SECRET = "ghp_" + "a1B2" * 9
+CODE = '''"""Requests that are let through."""
+
+LIMIT = 100
+
+
+def allow(count: int) -> bool:
+    """True while there is room."""
+    return count < LIMIT
+'''
+FIXED = CODE.replace("return count < LIMIT", "return count <= LIMIT")
+
+
+class TeamAtWork:
+    """The repository, and the tasks by what they are there for."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.repository = machine.repository(config=TEAM)
+        self.tasks: dict[str, str] = {}
+        self._reject_twice()
+        self._ask_the_user()
+        self._reject_a_task(machine.folder)
+        self._hand_in_for_review()
+        self._work_and_wait()
+
+    def hand_in(self, task: str, agent: str, text: str) -> str:
+        """Claims, reads, commits and submits; returns the commit."""
+        repository = self.repository
+        claimed = repository.ok("task", "claim", task, "--agent", agent)
+        repository.ok("task", "prompt", task, "--agent", agent)
+        branch = claimed["branch"] or f"work-{task[-8:]}"
+        is_there = branch in repository.git("branch", "--format=%(refname:short)").split()
+        repository.git("checkout", "-q", *(() if is_there else ("-b",)), branch)
+        commit = repository.commit("src/limits.py", text)
+        repository.ok("task", "submit", task, "--agent", agent, "--commit", "HEAD")
+        repository.git("checkout", "-q", "main")
+        return commit
+
+    def _reject_twice(self) -> None:
+        task = self.tasks["deadlock"] = self.repository.add(
+            "Let clients retry after a rate limit", "--skills", "api", "--scope", "Only the public API."
+        )
+        for agent, code, finding in (
+            (
+                "Backend",
+                CODE,
+                "src/limits.py:8: the limit itself is refused, and the documents say it is allowed",
+            ),
+            ("CoreDev", FIXED, "src/limits.py:8: there is no test for the limit itself"),
+        ):
+            commit = self.hand_in(task, agent, code)
+            self.repository.ok(
+                "review", "reject", task, "--reviewer", "Lead", "--commit", commit, "--finding", finding
+            )
+
+    def _ask_the_user(self) -> None:
+        task = self.tasks["asked"] = self.repository.add("Move the sessions to the new store")
+        self.repository.ok("escalate", task, "--reason", "Both stores are in use. Which one is to stay?")
+        other = self.tasks["hostile"] = self.repository.add(
+            HOSTILE, "--scope", f"{HOSTILE} {SECRET} {'x' * 5000}"
+        )
+        self.repository.ok("escalate", other, "--reason", f"{HOSTILE} {SECRET}")
+
+    def _reject_a_task(self, folder: Path) -> None:
+        task = self.tasks["decision"] = self.repository.add(TITLE, "--scope", SCOPE)
+        handoff = self.repository.ok("task", "claim", task, "--agent", "Fenster")["handoff_id"]
+        record = folder / "rejection.json"
+        record.write_text(json.dumps(a_rejection()))
+        self.repository.ok("handoff", "reject", handoff, "--agent", "Fenster", "--from", str(record))
+
+    def _hand_in_for_review(self) -> None:
+        task = self.tasks["review"] = self.repository.add("Count refused requests", "--skills", "frontend")
+        self.hand_in(task, "McManus", CODE.replace("LIMIT", "MOST"))
+        self.repository.ok("review", "request", task, "--from", "owner")
+
+    def _work_and_wait(self) -> None:
+        at_work = self.tasks["claimed"] = self.repository.add("Name the limits in the docs")
+        self.repository.ok("task", "claim", at_work, "--agent", "Fenster")
+        self.tasks["open"] = self.repository.add("Tidy the change log", "--priority", "low")

@@ -1,0 +1,141 @@
+"""People at the pages in a real browser: what they see, how they answer, and what harms them not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import Place, Reader
+from tests.browser.team_at_work import SECRET
+
+AXE = Path.home() / ".cache/remand-tests/axe-4.14.0.js"
+PATHS = (
+    "/",
+    *("/tasks/{deadlock}", "/tasks/{deadlock}/changes", "/tasks/{deadlock}/prompt"),
+    *("/tasks/{hostile}", "/tasks/{hostile}/prompt", "/tasks/{decision}", "/tasks/{review}"),
+)
+
+
+def test_an_escalation_is_answered_by_keyboard_alone_and_another_appears_by_itself(
+    place: Place, reader: Reader
+) -> None:
+    page, repository = reader.open("/"), place.team.repository
+    expect(page.locator("h1")).to_have_text("Inbox")
+    asked = page.locator("article", has_text="Move the sessions to the new store")
+    while not asked.evaluate("one => one === document.activeElement"):
+        page.keyboard.press("j")
+    page.keyboard.press("c")
+    page.keyboard.type("Keep the new one")
+    page.keyboard.press("Escape")
+    page.keyboard.press("6")
+    page.keyboard.press("Enter")
+
+    expect(page.locator(".note")).to_contain_text("remand inbox answer")
+    expect(asked).to_have_count(0)
+    shown = repository.ok("task", "show", place.team.tasks["asked"])
+    assert shown["escalations"][0]["guidance"] == "Keep the new one"
+    assert shown["escalations"][0]["option"] == "reopen"
+
+    page.locator("textarea").first.fill("half a sentence")
+    task = repository.add("Rotate the signing key")
+    repository.ok("escalate", task, "--reason", "Which key is next?")
+
+    expect(page.locator("article", has_text="Rotate the signing key")).to_have_count(1)
+    expect(page.locator("#live-note")).to_contain_text("for you")
+    expect(page.locator("textarea").first).to_have_value("half a sentence")
+
+
+def test_what_others_wrote_is_text_and_no_secret_is_shown(place: Place, reader: Reader) -> None:
+    for path in PATHS:
+        page = reader.open(path.format(**place.team.tasks))
+        expect(page.locator("h1")).to_have_count(1)
+
+        assert page.evaluate("window.hurt") is None
+        assert SECRET not in page.content()
+        assert "\u202e" not in page.content()
+        assert not page.locator("main img").count()
+
+
+def test_a_user_finds_the_way_from_the_inbox_to_the_findings_in_a_submission(
+    place: Place, reader: Reader
+) -> None:
+    page = reader.open("/")
+    page.locator("article a", has_text="rate limit").click()
+
+    expect(page.locator("h1")).to_have_text("Let clients retry after a rate limit")
+    expect(page.locator(".locked")).to_have_count(2)
+    page.locator(".timeline a", has_text="changes at").last.click()
+    line = page.locator("tr.d-add", has_text="return count < LIMIT")
+    expect(line.locator("+ tr .finding.blocks")).to_contain_text("the limit itself is refused")
+    page.locator(".tabs a", has_text="Prompt").click()
+    expect(page.locator(".prompt")).to_contain_text("the limit itself is refused")
+    with page.expect_download() as found:
+        page.locator(".tabs a", has_text="Whole as text").click()
+    assert "Let clients retry" in found.value.path().read_text()
+
+
+def test_a_rejection_of_ones_own_is_taken_back_and_its_events_say_how_the_actor_was_known(
+    place: Place, reader: Reader
+) -> None:
+    page = reader.open(f"/tasks/{place.team.tasks['review']}")
+    page.fill("#reject-text", "src/limits.py:3: the name says nothing")
+    page.locator("#reject button").click()
+    expect(page.locator(".status")).to_have_text("rejected")
+    expect(page.locator(".timeline .t-bad .by")).to_contain_text("by token or session")
+
+    page.fill("#retract-reason", "I was wrong")
+    page.locator("#retract button").click()
+    expect(page.locator(".status")).to_have_text("provisional")
+    expect(page.locator("#retract")).to_have_count(0)
+
+
+def test_a_refusal_is_shown_in_its_form_with_what_to_do(place: Place, reader: Reader) -> None:
+    page = reader.open("/")
+    first = page.locator("form[action='/do/inbox/answer']").first
+    first.locator("textarea").fill("kept")
+    first.locator("button").first.evaluate("one => { one.value = 'nonsense' }")
+    first.locator("button").first.click()
+
+    problem = page.locator("form[action='/do/inbox/answer'] [role=alert]")
+    expect(problem).to_contain_text("Not done")
+    expect(page.locator("form[action='/do/inbox/answer']").first.locator("textarea")).to_have_value("kept")
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_can_be_used_by_everybody(browser: Browser, place: Place, scheme: Any) -> None:
+    if not AXE.exists():
+        pytest.skip("needs axe-core: scripts/axe-core")
+    for width in (1280, 390):
+        context = browser.new_context(
+            storage_state=place.state, color_scheme=scheme, viewport={"width": width, "height": 800}
+        )
+        reader = Reader(place, context)
+        for path in PATHS:
+            page = reader.open(path.format(**place.team.tasks))
+            page.evaluate(AXE.read_text())
+            found = page.evaluate("axe.run(document)")["violations"]
+            serious = [
+                (one["id"], one["nodes"][0]["html"][:200])
+                for one in found
+                if one["impact"] in ("serious", "critical")
+            ]
+            assert not serious, f"{path} at {width}, {scheme}"
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, f"{path} is {wide} wide at {width}"
+        assert not reader.faults
+        context.close()
+
+
+@pytest.mark.more
+def test_everything_works_without_javascript(browser: Browser, place: Place) -> None:
+    context = browser.new_context(storage_state=place.state, java_script_enabled=False)
+    page = Reader(place, context).open("/")
+    page.locator("article", has_text="rate limit").locator("button", has_text="I have seen it").click()
+
+    expect(page.locator(".note")).to_contain_text("remand inbox ack")
+    expect(page.locator("article", has_text="rate limit")).to_contain_text("seen by")
+    context.close()

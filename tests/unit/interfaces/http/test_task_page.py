@@ -1,0 +1,39 @@
+"""What a task's page makes of a diff."""
+
+from remand.interfaces.http.pages.task import LineFinding, parse_diff
+
+DIFF = """diff --git a/src/limits.py b/src/limits.py
+index 111..222 100644
+--- a/src/limits.py
++++ b/src/limits.py
+@@ -3,3 +3,4 @@ def allow
+ first
+-second
++other
++third
+ last
+diff --git a/docs/gone.md b/docs/gone.md
+deleted file mode 100644
+--- a/docs/gone.md
++++ /dev/null
+@@ -1 +0,0 @@
+--- a line that looks like a header
+"""
+
+
+def test_findings_stand_beside_the_lines_that_they_name() -> None:
+    at_line, of_file = LineFinding("Lead", "wrong", True), LineFinding("lint", "style", False)
+
+    code, gone = parse_diff(DIFF, {("src/limits.py", 5): [at_line], ("src/limits.py", 99): [of_file]})
+
+    assert [(line.kind, line.old, line.new, line.text) for line in code.lines[1:]] == [
+        ("same", 3, 3, "first"),
+        ("cut", 4, 0, "second"),
+        ("add", 0, 4, "other"),
+        ("add", 0, 5, "third"),
+        ("same", 5, 6, "last"),
+    ]
+    assert [line.text for line in code.lines if line.findings == (at_line,)] == ["third"]
+    assert code.findings == (of_file,)
+    assert (gone.path, gone.added, gone.removed) == ("docs/gone.md", 0, 1)
+    assert gone.lines[-1].text == "-- a line that looks like a header"
