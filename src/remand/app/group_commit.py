@@ -10,6 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar, cast
 
+from msgspec.structs import replace
+
 from remand.app.errors import EnvironmentFault, RemandError, StoreAway, StoreConflict, StoreRejected
 from remand.app.events.event_files import FollowUp, do_nothing
 from remand.app.events.signatures import Signer, Verifier
@@ -18,7 +20,7 @@ from remand.app.ledger import LastDue, Ledger, UnsyncedAnswers, always_due
 from remand.app.requests import Answer, Request, Rules, is_valid_request
 from remand.domain import commands as c
 from remand.domain import ids
-from remand.domain.access.keys import PublicKey, Trust, parse_trust
+from remand.domain.access.keys import PublicKey, parse_trust
 from remand.domain.access.team import Actor
 from remand.domain.decisions.forge_actions import issue_task_id
 from remand.domain.preconditions import require_trusted_key
@@ -138,7 +140,7 @@ class SharedLedger(Ledger):
         own_id = own.id if own else ""
         trust = parse_trust(noted)
         if rules.trusted:
-            ours = Trust(project=rules.project, keys=rules.trusted)
+            ours = replace(rules.trust(None), keys=rules.trusted)
             is_listed = any(key.id == own_id and key.until is None for key in rules.trusted)
             if not noted or (is_listed and (ours == trust or self._has_newer_base(tx, rules))):
                 trust = ours

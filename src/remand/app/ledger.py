@@ -298,7 +298,7 @@ class Ledger(LogFiles):
 
     def moves(self, tx: Transaction) -> list[Event]:
         """The user's events about moves of the log, in their order."""
-        return signed_moves(tx, self.verifier(tx), self._rules().team)
+        return signed_moves(tx, self.verifier(tx))
 
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed.

@@ -9,7 +9,7 @@ import msgspec
 
 from remand.app.errors import EnvironmentFault
 from remand.domain.access.agent_calls import require_environment_name
-from remand.domain.access.keys import PublicKey, Trust, is_untrusted
+from remand.domain.access.keys import PublicKey, Trust, is_untrusted, trust_members
 from remand.domain.access.team import USER, Role, Team
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import Policy
@@ -80,7 +80,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     def trust(self, own: PublicKey | None) -> Trust:
         """Whose signatures count here: a machine always trusts its own key, wherever the base says that it ends."""
         others = tuple(key for key in self.trusted if own is None or key.id != own.id)
-        return Trust(project=self.project, keys=(own, *others) if own else others)
+        keys = (own, *others) if own else others
+        return Trust(project=self.project, keys=keys, members=trust_members(self.team))
 
     def untrusted_key_id(self, own: PublicKey | None) -> str:
         """The id of the machine's key, if the base does not trust it; empty when it does."""

@@ -51,6 +51,8 @@ class Doubt(StrEnum):
     WRONG_SIGNATURE = "wrong_signature"
     REVOKED = "revoked"
     """Its key is trusted up to another place, which this does not lead to."""
+    NOT_USERS = "not_users"
+    """Signed by a trusted key, but only the user may write such an event, and its actor is not the user."""
     VOID = "void"
     """Signed, and named as one that has no effect."""
 

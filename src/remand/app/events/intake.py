@@ -28,6 +28,7 @@ from remand.app.events.signatures import (
     confirm,
     confirmed_events,
     judge,
+    judge_authority,
     judge_signatures,
     store_groups,
 )
@@ -39,7 +40,7 @@ from remand.app.events.task_folds import (
     without_garbage_collection,
 )
 from remand.app.ports import Clock, Exchange, SessionMarks
-from remand.domain.access.keys import ChainEnd, Trust, parse_trust
+from remand.domain.access.keys import AUTHORITIES, ChainEnd, Trust, parse_trust
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.log import VOIDS, EventsVoided, TaskArchived
@@ -76,8 +77,14 @@ def judge_by_trust(tx: Transaction, verifier: Verifier) -> None:
     doubts = verifier.doubts(lines)
     tx.groups.add(SignedGroup(group, lines[group], doubt) for group, doubt in doubts.items())
     tx.unconfirmed.trust = verifier.trust.text
-    if (is_first or lines or archived_tasks(tx)) and (judge_events(tx) or is_first):
+    has_others = before.members != verifier.trust.members and _has_changed_authority(tx)
+    if (is_first or lines or has_others or archived_tasks(tx)) and (judge_events(tx) or is_first):
         rebuild_tables(tx)
+
+
+def _has_changed_authority(tx: Transaction) -> bool:
+    """True when the tables hold events about the log itself: who may write them depends on who is the user."""
+    return any(codec.may_be_kind(line, kind) for line in tx.events.lines() for kind in AUTHORITIES)
 
 
 def _trust_limits(trust: Trust) -> set[tuple[str, frozenset[ChainEnd] | None]]:
@@ -113,7 +120,8 @@ def signed_voids(tx: Transaction, groups: GroupSource | None = None) -> VoidedEv
             with suppress(BadLine):
                 event = codec.decode_line(line)
                 found.append(ReadEvent(event, line, event_task_id(event)))
-    return VoidedEvents(entry.event for entry in judge_signatures(tx, found, groups) if not entry.doubt)
+    judged = judge_authority(tx, judge_signatures(tx, found, groups), groups)
+    return VoidedEvents(entry.event for entry in judged if not entry.doubt)
 
 
 def judge_events(tx: Transaction, lines: Collection[bytes] | None = None) -> bool:

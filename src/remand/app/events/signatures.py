@@ -11,10 +11,17 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from remand.app.ports import Keys, SignedClaim
-from remand.domain.access.keys import ChainEnd, Trust, format_signature, parse_signature, parse_trust
+from remand.domain.access.keys import (
+    AUTHORITIES,
+    ChainEnd,
+    Trust,
+    format_signature,
+    parse_signature,
+    parse_trust,
+)
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, Meta
-from remand.domain.events.log import VOIDS, TaskArchived
+from remand.domain.events.log import VOIDS, EventsVoided, TaskArchived
 from remand.domain.folds.archive import is_backed
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
@@ -290,13 +297,43 @@ def judge(
 ) -> list[EventEntry]:
     """Events with what is doubted about each, by the groups that the ledger keeps and by what is void."""
     voids = active_voids(tx) if voids is None else voids
-    entries = _judge_archived(tx, judge_signatures(tx, found, groups))
+    entries = _judge_archived(tx, judge_authority(tx, judge_signatures(tx, found, groups), groups))
     if not voids:
         return entries
     return [
         entry._replace(doubt=Doubt.VOID) if not entry.doubt and entry.event in voids else entry
         for entry in entries
     ]
+
+
+def judge_authority(
+    tx: Transaction, entries: list[EventEntry], groups: GroupSource | None = None
+) -> list[EventEntry]:
+    """Doubts events about the log itself that their actors may not write."""
+    if not any(type(entry.event) in AUTHORITIES for entry in entries):
+        return entries
+    trust = parse_trust(tx.unconfirmed.trust)
+    return [
+        entry
+        if entry.doubt or may_count(entry.event, trust, groups or tx.groups)
+        else entry._replace(doubt=Doubt.NOT_USERS)
+        for entry in entries
+    ]
+
+
+def may_count(event: Event, trust: Trust, groups: GroupSource) -> bool:
+    """True when the actor of an event about the log itself may write it, or it voids what its own key has signed."""
+    if trust.may_give(event):
+        return True
+    if not isinstance(event, EventsVoided):
+        return False
+    own, meta = set[str](), event.meta
+    for group, _, doubt in groups.of_session(meta.session, meta.seq, meta.seq):
+        own |= {group.key} if not doubt and group.has_event(meta.seq, meta.id, VOIDS) else set()
+    covered: set[str] = set()
+    for group, _, doubt in groups.of_session(event.session, event.first, event.last):
+        covered |= {one.id for one in group.events} if not doubt and group.key in own else set()
+    return bool(own) and covered.issuperset(event.events)
 
 
 def _judge_archived(tx: Transaction, entries: list[EventEntry]) -> list[EventEntry]:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from remand.app.events.missing_lines import given_up_repairs, is_contradicted
-from remand.app.events.signatures import Verifier, last_counted_number
+from remand.app.events.signatures import Verifier, last_counted_number, may_count
 from remand.domain.access.keys import Trust
-from remand.domain.access.team import Team
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
-from remand.domain.events.log import MOVES, VOIDS, AbandonedLines, MissingLines, TaskArchived
+from remand.domain.events.log import MOVES, VOIDS, AbandonedLines, EventsVoided, MissingLines, TaskArchived
 from remand.domain.events.tasks import HandoffInitiated, TaskAdded, TaskClaimed
 from remand.domain.evolve import evolve, replay
 from remand.domain.folds.archive import archived_history, is_backed, short_id
@@ -20,10 +19,10 @@ from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 from remand.ledger import codec
-from remand.ledger.event_tables import FileMark
+from remand.ledger.event_tables import FileMark, SignedGroup
 from remand.ledger.order import VoidedEvents, order_key
 from remand.ledger.problems import LEDGER, BadLine, Problem
-from remand.ledger.signatures import ADOPT, IMPORT, Doubt, EventGroup, adoption_session
+from remand.ledger.signatures import ADOPT, IMPORT, MAX_SEQ, Doubt, EventGroup, adoption_session
 from remand.ledger.store import Transaction
 from remand.ledger.traces import TRACED, TRACED_NAMES, Trace, trace_event
 
@@ -200,12 +199,11 @@ def signed_voids(tx: Transaction, verifier: Verifier) -> VoidedEvents:
     return VoidedEvents(_signed_events(tx, VOIDS, verifier, is_verified=True).events)
 
 
-def signed_moves(tx: Transaction, verifier: Verifier, team: Team) -> list[Event]:
+def signed_moves(tx: Transaction, verifier: Verifier) -> list[Event]:
     """The user's events about moves of the log in their order, by verified signatures."""
     if not tx.groups.of_task(MOVES):
         return []
-    found = signed_task_events(tx, MOVES, verifier, signed_voids(tx, verifier), is_verified=True)
-    return [event for event in found.events if team.may_be_user(event.meta.actor)]
+    return signed_task_events(tx, MOVES, verifier, signed_voids(tx, verifier), is_verified=True).events
 
 
 def signed_task_events(
@@ -269,7 +267,33 @@ def _signed_events(tx: Transaction, task_id: str, verifier: Verifier, *, is_veri
             events[event_id] = own
         else:
             missing.append(lines)
-    return SignedEvents(list(events.values()), tuple(missing))
+    counted = [event for event in events.values() if _may_count(tx, event, verifier)]
+    return SignedEvents(counted, tuple(missing))
+
+
+def _may_count(tx: Transaction, event: Event, verifier: Verifier) -> bool:
+    """True unless an event about the log itself is not its actor's to write, by signatures that are verified."""
+    if verifier.trust.may_give(event):
+        return True
+    return isinstance(event, EventsVoided) and may_count(event, verifier.trust, _SoundGroups(tx, verifier))
+
+
+class _SoundGroups:
+    """The groups of sessions, those alone whose signatures are verified."""
+
+    def __init__(self, tx: Transaction, verifier: Verifier) -> None:
+        self._tx = tx
+        self._verifier = verifier
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        """A session's groups that name one of these numbers."""
+        kept = self._tx.groups.of_session(session, first, last)
+        sound = _sound_subset(self._tx, [one.group for one in kept], self._verifier)
+        return [one._replace(doubt=Doubt.NONE) for one in kept if one.group in sound]
+
+    def imports(self) -> list[SignedGroup]:
+        """None: whoever asks here asks about sessions."""
+        return []
 
 
 def _named_events(
@@ -315,6 +339,8 @@ def _is_signed(tx: Transaction, event: Event, verifier: Verifier) -> bool:
         *tx.groups.of_session(adoption_session(meta.session)),
     ]
     sound = _sound_subset(tx, [one.group for one in kept], verifier)
+    if not verifier.trust.may_give(event):
+        return False
     lines = _named_events(sound, event_task_id(event), verifier.trust).get(_event_key(event))
     return lines is not None and _find_event(tx, meta.session, lines) == event
 

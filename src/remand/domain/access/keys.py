@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from enum import StrEnum
 from functools import cache, lru_cache
 from hashlib import sha256
 
+import msgspec
+
+from remand.domain.access.team import Member, Role, Team
+from remand.domain.events import log
+from remand.domain.events.event import Event
 from remand.domain.record import Record
 
 KEY_PREFIX = "ed25519:"
@@ -78,11 +84,46 @@ def parse_public_key(entry: str) -> PublicKey | None:
     return key if len(raw) == KEY_BYTES and key.text.rstrip("=") == KEY_PREFIX + body else None
 
 
+class Authority(StrEnum):
+    """Who may write an event about the log itself, besides that a trusted key has to cover it."""
+
+    USER = "user"
+    """Whoever may be the user."""
+    OWN = "own"
+    """The same; and whoever has a key, about events that this very key covers."""
+    KEY = "key"
+    """Whoever has a key: it takes rights away alone, or rests on what other keys cover."""
+
+
+AUTHORITIES: dict[type[Event], Authority] = {
+    log.LinesImported: Authority.USER,
+    log.SessionAdopted: Authority.USER,
+    log.LinesGivenUp: Authority.USER,
+    log.EventsVoided: Authority.OWN,
+    log.MoveBegun: Authority.USER,
+    log.LedgerMoved: Authority.USER,
+    log.LogArchived: Authority.USER,
+    log.TaskArchived: Authority.KEY,
+    log.PauseBegun: Authority.USER,
+    log.PauseEnded: Authority.USER,
+    log.TokenCreated: Authority.USER,
+    log.TokenRevoked: Authority.KEY,
+}
+"""Every kind of event about the log itself. A trusted key alone does not make its holder the user."""
+
+
 class Trust(Record, kw_only=True):
-    """Whose signatures count, and for which project."""
+    """Whose signatures count, for which project, and who is the user."""
 
     project: str = ""
     keys: tuple[PublicKey, ...] = ()
+    members: tuple[tuple[bool, tuple[str, ...]], ...] = ()
+    """Of each member of the team: whether it is the user, and its names."""
+
+    def may_give(self, event: Event) -> bool:
+        """True unless an event about the log itself is only the user's to give, and its actor is not the user."""
+        is_users = AUTHORITIES.get(type(event), Authority.KEY) is not Authority.KEY
+        return not is_users or _team(self.members).may_be_user(event.meta.actor)
 
     def find_key(self, signer: str) -> PublicKey | None:
         """The trusted key with that id; None when there is none."""
@@ -96,7 +137,14 @@ class Trust(Record, kw_only=True):
     @property
     def text(self) -> str:
         """One line that tells this trust from any other. Names do not matter."""
-        return " ".join([f"project:{self.project}", *sorted({_trust_text(key) for key in self.keys})])
+        people = (
+            [_TEAM_MARK + urlsafe_b64encode(msgspec.json.encode(self.members)).decode()]
+            if self.members
+            else []
+        )
+        return " ".join(
+            [f"project:{self.project}", *sorted({_trust_text(key) for key in self.keys}), *people]
+        )
 
     def signed_content(self, content: bytes) -> bytes:
         """What is signed in truth: the purpose and the project come before it, so that it is worth nothing elsewhere."""
@@ -117,7 +165,34 @@ def parse_trust(text: str) -> Trust:
     """The trust in the line that tells it."""
     project, *entries = text.split(" ")
     keys = (_trusted_key(entry) for entry in entries)
-    return Trust(project=project.removeprefix("project:"), keys=tuple(key for key in keys if key))
+    people = next((entry for entry in entries if entry.startswith(_TEAM_MARK)), "")
+    return Trust(
+        project=project.removeprefix("project:"),
+        keys=tuple(key for key in keys if key),
+        members=_members(urlsafe_b64decode(people.removeprefix(_TEAM_MARK))) if people else (),
+    )
+
+
+_TEAM_MARK = "team:"
+_members = msgspec.json.Decoder(tuple[tuple[bool, tuple[str, ...]], ...]).decode
+
+
+def trust_members(team: Team) -> tuple[tuple[bool, tuple[str, ...]], ...]:
+    """What a trust keeps of a team."""
+    return tuple(
+        (Role.USER in member.roles, (member.name, *member.aliases, *member.accounts))
+        for member in team.members
+    )
+
+
+@lru_cache(maxsize=8)
+def _team(members: tuple[tuple[bool, tuple[str, ...]], ...]) -> Team:
+    return Team(
+        tuple(
+            Member(name=names[0], aliases=names[1:], roles=(Role.USER if is_user else Role.AGENT,))
+            for is_user, names in members
+        )
+    )
 
 
 _UNTIL_MARK = "@"
