@@ -18,6 +18,7 @@ from unittest.mock import patch
 import psycopg
 import pytest
 
+from remand.adapters.sandbox.sandboxes import best_sandbox
 from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
 from remand.wiring.gates import make_gates
@@ -211,6 +212,29 @@ def test_a_commit_that_no_worker_can_get_is_errored(team: Callable[..., Team]) -
     assert said["refused"] == "gate_errored", said
     [verdict] = made.events(*VERDICTS)
     assert verdict["event"] == "gate.error"
+    end(worker)
+
+
+@pytest.mark.more
+@pytest.mark.skipif(best_sandbox().tier == "plain", reason="nothing here confines a command")
+def test_evidence_is_checked_by_a_worker_and_stays_unchecked_without_one(team: Callable[..., Team]) -> None:
+    made = team(labels='[sandbox]\nprobes = [["cat"]]')
+    one, records = made.hosts[0], made.hosts[0].machine.folder / "rejection.json"
+    probes = [{"command": ["cat", "remand.toml"], "exit": 0}, {"command": ["cat", "none"], "exit": 0}]
+    evidence = [{"type": "command", "data": "x", "probe": probe} for probe in probes]
+    record = {"reason_type": "BLOCKER", "reason_summary": "mail", "evidence": evidence}
+    records.write_text(json.dumps(record))
+
+    def graded() -> list[tuple[str, str]]:
+        handoff = one.ok("task", "claim", one.add("Mend it"), "--agent", "Alice")["handoff_id"]
+        said = one.call("handoff", "reject", handoff, "--agent", "Alice", "--from", str(records)).data
+        return [(row["grade"], row["detail"]) for row in said["evidence"]]
+
+    assert {grade for grade, _ in graded()} == {"reported"}
+    assert "remand worker" in graded()[0][1]
+    worker = made.worker(1)
+    assert [grade for grade, _ in graded()] == ["reproduced", "disproved"]
+    assert not log_faults(made.lines())
     end(worker)
 
 

@@ -21,9 +21,9 @@ from remand.adapters.system import web_pages
 from remand.adapters.system.clock import RandomIds
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.app import rejection_facts
-from remand.app.gates import runner
+from remand.app.gates import queued_probes, runner
 from remand.app.gates.gates import Gates
-from remand.app.gates.jobs import DEAD_SECONDS, GATE_RUN, JobQueue
+from remand.app.gates.jobs import DEAD_SECONDS, JOB_KINDS, JobQueue
 from remand.app.gates.ports import GateEnvironment
 from remand.domain.gate.gate import GatePolicy
 from remand.domain.task import Task
@@ -55,18 +55,30 @@ def job_queue(opened: OpenLedger, dead: float = DEAD_SECONDS) -> JobQueue:
     if isinstance(opened.store, SqliteStore):
         return embedded_jobs.EmbeddedJobs()
     return procrastinate_jobs.ProcrastinateJobs(
-        opened.store.url, (GATE_RUN,), procrastinate_jobs.JobTimes.of(dead)
+        opened.store.url, JOB_KINDS, procrastinate_jobs.JobTimes.of(dead)
     )
 
 
 def evidence_lookup(opened: OpenLedger) -> rejection_facts.EvidenceLookup:
-    """What rejections are compared with."""
+    """What rejections are compared with. Of a ledger that has workers, these run commands and look at addresses."""
+    is_own = isinstance(opened.store, SqliteStore)
     return rejection_facts.EvidenceLookup(
         opened.settings,
         sources=lambda base: commits.GitSources(opened.place, base),
         journal=lambda task: journal_reader(opened, task),
-        commands=lambda policy: _make_probes(opened, policy),
-        pages=lambda hosts: web_pages.HostPages(hosts),  # noqa: PLW0108 - loaded where the policy names a host
+        commands=lambda policy: make_probes(opened, policy) if is_own else _queued_probes(opened),
+        pages=lambda hosts: web_pages.HostPages(hosts) if is_own else _queued_probes(opened),
+    )
+
+
+def _queued_probes(opened: OpenLedger) -> queued_probes.QueuedProbes:
+    return queued_probes.QueuedProbes(
+        opened.ledger,
+        job_queue(opened),
+        opened.shared_data,
+        opened.settings.rules,
+        base=opened.settings.protected_tip,
+        new_key=RandomIds().hex,
     )
 
 
@@ -107,7 +119,8 @@ def _make_environment(opened: OpenLedger, gates: Gates) -> GateEnvironment:
     )
 
 
-def _make_probes(opened: OpenLedger, policy: GatePolicy) -> runner.EvidenceCommands:
+def make_probes(opened: OpenLedger, policy: GatePolicy) -> runner.EvidenceCommands:
+    """What runs the commands of evidence on this machine."""
     env = make_gates(opened).environment
     return runner.EvidenceCommands(
         env.mirror, env.checkouts, env.sandbox, policy, root=env.root, path=env.path, hide=env.hide

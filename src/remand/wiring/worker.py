@@ -9,15 +9,17 @@ from remand.adapters.forges.table import stored_token
 from remand.adapters.git.submissions import BaseFetcher, SubmissionStore
 from remand.adapters.notices import addresses
 from remand.adapters.server import client
+from remand.adapters.system.web_pages import HostPages
 from remand.app.errors import EnvironmentFault
-from remand.app.gates.jobs import GATE_RUN, Chore, JobHandler, JobQueue
+from remand.app.gates.jobs import EVIDENCE_CHECK, GATE_RUN, Chore, JobHandler, JobQueue
 from remand.app.gates.queued_claims import GateWorker
+from remand.app.gates.queued_probes import ProbeWorker
 from remand.app.scheduler.chores import DUE_SECONDS
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.config import inherited_environment
 from remand.wiring.after_call import notice_delivery
 from remand.wiring.forges import forge_sync
-from remand.wiring.gates import job_queue, make_gates
+from remand.wiring.gates import job_queue, make_gates, make_probes
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
 
@@ -50,7 +52,16 @@ def make_handlers(
         labels=gates.labels,
         own_labels=labels,
     )
-    return {GATE_RUN: worker.run}
+    probes = ProbeWorker(
+        opened.ledger,
+        opened.shared_data,
+        settings.rules,
+        refresh=base.fetch_until,
+        fetch=fetch,
+        commands=lambda: make_probes(opened, settings.settings().gate_policy),
+        pages=lambda: HostPages(settings.settings().gate_policy.hosts),
+    )
+    return {GATE_RUN: worker.run, EVIDENCE_CHECK: probes.run}
 
 
 def _take_from_server(

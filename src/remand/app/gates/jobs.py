@@ -13,6 +13,9 @@ from remand.domain.record import NamedTuple, Record
 
 GATE_RUN = "gates"
 """The kind of job that measures a done claim. Its arguments are the request."""
+EVIDENCE_CHECK = "evidence"
+"""The kind of job that runs what a rejection names as evidence again."""
+JOB_KINDS = (GATE_RUN, EVIDENCE_CHECK)
 DEAD_SECONDS = 30.0
 """After how many seconds without a sign a worker is taken for dead, and its job given to another."""
 

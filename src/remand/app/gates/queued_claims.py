@@ -182,7 +182,7 @@ class GateWorker:
 
     def run(self, job: QueuedJob) -> None:
         """Measures one done claim. Raises Refused where the base does not trust this machine's key, and EnvironmentFault where it is to be tried again."""
-        signed = _read_arguments(job)
+        signed = read_arguments(job)
         why = self._refresh(signed.base if signed else "")
         self._note_missing(job, why)
         own = self._ledger.keys.ensure_key()
@@ -247,7 +247,7 @@ class GateWorker:
         return request if stamp.covers(signed.content, self._rules(), self._ledger.keys) else None
 
 
-def _read_arguments(job: QueuedJob) -> SignedRequest | None:
+def read_arguments(job: QueuedJob) -> SignedRequest | None:
     """What a job was added with, whoever did."""
     try:
         signed = _decode(job.arguments)
