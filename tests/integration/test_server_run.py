@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import msgspec
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from remand.app.scheduler.host_calls import HostMethod, HostQuestion
 from remand.domain.commands import AssignTask
 from tests.integration.http_client import RunningServer, run_server
-from tests.integration.machine import PATIENCE, REMAND, Machine, Repository
+from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, end, wait_for
 from tests.integration.scripted_agents import IDENTITY
 from tests.integration.server_hosts import ServerHost
+from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 WORK = "cat >/dev/null; echo $REMAND_ACTOR >$REMAND_TASK.txt; git add -A; git commit -q -m work"
 STOP = '{\\"session_id\\": \\"s\\", \\"hook_event_name\\": \\"Stop\\"}'
@@ -90,6 +92,77 @@ def test_two_hosts_share_one_queue_and_each_starts_its_own_members(
     finally:
         for host in hosts:
             host.close()
+
+
+FILES = {
+    "record": json.dumps(a_rejection("BLOCKER")),
+    "work.sh": f"""cat >../prompt
+if grep -q ladder ../prompt; then echo good >work.txt; git add work.txt; git commit -q -m work
+else {REMAND} handoff reject "$REMAND_HANDOFF" --from - <record; fi
+""",
+    "review.sh": """run=$(grep -o 'RUN-[0-9a-f-]*' | head -n 1)
+cat <<END
+\\`\\`\\`json
+{"run": "$run", "verdict": "approve", "findings": [],
+ "checked": [{"path": "work.txt", "line": 1, "text": "The word says that the work is good, as asked"}]}
+\\`\\`\\`
+END
+""",
+    "direct.sh": """run=$(grep -o 'RUN-[0-9a-f-]*' | head -n 1)
+cat <<END
+\\`\\`\\`json
+{"run": "$run", "decision_type": "OVERRIDE", "rationale": "The roof can be reached by the ladder in the barn.",
+ "message": "Take the ladder in the barn.", "reassign_to": "", "created_tasks": []}
+\\`\\`\\`
+END
+""",
+}
+JUDGES = {
+    "Ann": ("agent", "work.sh"),
+    "Rea": ("lead", "review.sh"),
+    "Rex": ("lead", "review.sh"),
+    "Dora": ("director", "direct.sh"),
+}
+
+
+@pytest.fixture
+def judged() -> Iterator[Repository]:
+    """A place whose members review and direct as well."""
+    members = ", ".join(
+        f'{{name = "{name}", role = "{role}", command = ["sh", "{script}"]}}'
+        for name, (role, script) in JUDGES.items()
+    )
+    rest = TEAM.partition("[policy]")[2]
+    machine = Machine()
+    found = machine.repository(config=f'[team]\nmembers = [{members}]\n[policy]\ndirector = "human"{rest}')
+    for name, text in FILES.items():
+        found.commit(name, text)
+    yield found
+    machine.close()
+
+
+@pytest.mark.more
+def test_members_that_review_and_direct_are_started_by_the_host_that_has_them(judged: Repository) -> None:
+    task = judged.add(TITLE, "--scope", SCOPE)
+    with run_server(judged) as server, ExitStack() as closing:
+        hosts = [
+            host_for(server, judged, *names) for names in (("one", "Ann", "Rea"), ("two", "Rex", "Dora"))
+        ]
+        running = []
+        for host in hosts:
+            closing.callback(host.close)
+            host.machine.git(host.clone.path, "remote", "set-url", "origin", "/nowhere")
+            running.append(host.machine.start(host.clone.path, REMAND, "run", "--json"))
+            closing.callback(end, running[-1])
+        wait_for(lambda: judged.ok("task", "show", task)["status"] == "done", "a review")
+        history = judged.ok("task", "show", task)["history"]
+        starts = [one for one in history if one["event"] == "run.start"]
+        by = {
+            purpose: [one["agent"] for one in starts if one.get("purpose", "work") == purpose]
+            for purpose in ("work", "direct", "review")
+        }
+        assert (by["work"], by["direct"], len(by["review"])) == (["Ann", "Ann"], ["Dora"], 1), starts
+        assert judged.verify() == []
 
 
 def test_a_host_runs_nobody_else(server: RunningServer, place: Repository) -> None:

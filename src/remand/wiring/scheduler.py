@@ -21,7 +21,7 @@ from remand.adapters.hosts.table import guarded_files, server_files
 from remand.adapters.sandbox.agent_launchers import own_program
 from remand.adapters.sandbox.self_test import make_agent_launcher
 from remand.adapters.server.client import ServerClient
-from remand.adapters.server.scheduler_ledger import ServerLedgerClient, take_commit
+from remand.adapters.server.scheduler_ledger import ServerLedgerClient, ServerReviewRuns, take_commit
 from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.files import require_lock
@@ -31,9 +31,10 @@ from remand.app.gates.jobs import Chore
 from remand.app.ledger_watch import LedgerWatch
 from remand.app.scheduler import chores
 from remand.app.scheduler.agent_socket import SERVER_VARIABLES
+from remand.app.scheduler.host_calls import HostedRuns
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import MakeAgentSockets
-from remand.app.scheduler.review_runs import MAX_CHANGE, NoReviewers, ReviewRuns, SubmittedChanges
+from remand.app.scheduler.review_runs import MAX_CHANGE, ReviewRuns, SubmittedChanges
 from remand.app.scheduler.runs import (
     AgentRuns,
     ReviewAgents,
@@ -87,7 +88,7 @@ def build_scheduler(
         opened.folders,
         make_worktrees(place, opened.settings.settings().run.worktrees),
         CommandClaims(MODULE, place.root, opened.process_environment),
-        ReviewRuns(ledger, submitted_changes(opened, MAX_CHANGE), partial(secrets.token_hex, 16)),
+        _review_runs(opened, ledger),
         opened.store.changes,
         _outside_chores(opened),
         opened.process_environment,
@@ -98,7 +99,7 @@ def build_scheduler(
 def build_host_scheduler(
     server: ServerClient, place: LedgerLocation, make_sockets: MakeAgentSockets, report: Callable[[str], None]
 ) -> SchedulerHandle:
-    """The scheduler of a host, which starts its own members on tasks of the server's ledger. It starts no reviewers."""
+    """The scheduler of a host, which starts its own members on tasks of the server's ledger."""
     settings, folders = SettingsSource(GitRepository(place), place.root, place.common_dir), folders_of(place)
     store = SubmissionStore(place, os.path.join(folders.own, "submissions"), inherited_environment("REMAND_"))
     given = {name: value for name, value in inherited_environment().items() if name in SERVER_VARIABLES}
@@ -112,7 +113,7 @@ def build_host_scheduler(
         folders,
         worktrees,
         CommandClaims(HOST_MODULE, place.root, inherited_environment("REMAND_") | given),
-        NoReviewers(),
+        ServerReviewRuns(ledger),
     )
     return _assemble(site, make_sockets, report)
 
@@ -123,6 +124,16 @@ def scheduler_ledger(opened: OpenLedger) -> LedgerClient:
     return LedgerClient(
         opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex
     )
+
+
+def _review_runs(opened: OpenLedger, ledger: LedgerClient) -> ReviewRuns:
+    return ReviewRuns(ledger, submitted_changes(opened, MAX_CHANGE), partial(secrets.token_hex, 16))
+
+
+def hosted_runs(opened: OpenLedger) -> HostedRuns:
+    """What a server does for the runs of hosts."""
+    reviews = _review_runs(opened, scheduler_ledger(opened))
+    return HostedRuns(reviews, opened.settings.settings().run.seconds)
 
 
 def _assemble(

@@ -19,8 +19,17 @@ from remand.adapters.server.client import (
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import BrokenGates
 from remand.app.requests import Acceptance, Answer, Rules
-from remand.app.scheduler.host_calls import HostAnswer, HostCommand, HostMethod, HostQuestion
+from remand.app.scheduler.host_calls import (
+    MAX_MESSAGE,
+    HostAnswer,
+    HostCommand,
+    HostMethod,
+    HostQuestion,
+)
 from remand.app.scheduler.ledger_client import LedgerClient
+from remand.app.scheduler.ports import CannotRun, SessionResult
+from remand.app.scheduler.review_runs import ReviewerChoice
+from remand.app.scheduler.runs import ActiveRun, RunAssignment
 from remand.domain import ids
 from remand.domain.access.team import Actor, Team, fold_name
 from remand.domain.events.event import Event
@@ -53,6 +62,7 @@ class ServerLedgerClient(LedgerClient):
         self._rules = rules
         self._clock = now
         self._fresh = fresh
+        self._facts: tuple[Task, HostAnswer] | None = None
         self.members = frozenset(map(fold_name, self._ask_server(HostMethod.MEMBERS).names))
         """The members that this host starts."""
 
@@ -73,6 +83,33 @@ class ServerLedgerClient(LedgerClient):
     @property
     def home(self) -> str:
         return ""
+
+    def review_facts(self, task: Task) -> HostAnswer:
+        """What a reviewer of a task is chosen by; asked once for each look at the task."""
+        if self._facts is None or self._facts[0] is not task:
+            self._facts = (task, self._ask_server(HostMethod.REVIEW_FACTS, task_id=task.id))
+        return self._facts[1]
+
+    def changed_paths(self, task: Task) -> tuple[str, ...] | None:
+        return self.review_facts(task).paths
+
+    def barred_agents(self, task: Task) -> tuple[str, ...]:
+        return self.review_facts(task).names
+
+    def is_blocked_by_objection(self, task: Task) -> bool:
+        return bool(self.review_facts(task).count)
+
+    def review_prompt(self, task_id: str, run_id: str) -> str:
+        """What an agent that reviews or directs is told. Raises `CannotRun`."""
+        found = self._ask_server(HostMethod.PROMPT, task_id=task_id, run_id=run_id)
+        if found.refused:
+            raise CannotRun("git", found.message)
+        return found.text
+
+    def apply_message(self, task_id: str, run_id: str, text: str) -> str:
+        """Has what such an agent said last count; returns why nothing comes of it."""
+        found = self._ask_server(HostMethod.OPINION, task_id=task_id, run_id=run_id, text=text[-MAX_MESSAGE:])
+        return f"refused ({found.refused}): {found.message}" if found.refused else found.text
 
     def now(self) -> str:
         return self._clock()
@@ -141,9 +178,19 @@ class ServerLedgerClient(LedgerClient):
         task_id: str = "",
         agent: str = "",
         status: str = "",
+        run_id: str = "",
+        text: str = "",
         command: HostCommand | None = None,
     ) -> HostAnswer:
-        question = HostQuestion(method=method, task_id=task_id, agent=agent, status=status, command=command)
+        question = HostQuestion(
+            method=method,
+            task_id=task_id,
+            agent=agent,
+            status=status,
+            run_id=run_id,
+            text=text,
+            command=command,
+        )
         headers = (("Content-Type", "application/json"),)
         try:
             answered = retry_while_away(
@@ -157,7 +204,7 @@ class ServerLedgerClient(LedgerClient):
         except (ServerUnavailable, msgspec.MsgspecError) as error:
             raise EnvironmentFault(f"The server is away: {error}. Agents at work go on.") from None
         except CallDenied as denied:
-            if method is HostMethod.ASK:
+            if method in (HostMethod.ASK, HostMethod.OPINION):
                 return HostAnswer(refused=denied.code, message=str(denied))
             raise EnvironmentFault(f"The server refused: {denied}") from None
 
@@ -177,6 +224,20 @@ class ServerLedgerClient(LedgerClient):
 
     def _owner(self, agent: str) -> str:
         return OWN if fold_name(agent) in self.members else OTHER
+
+
+class ServerReviewRuns(ReviewerChoice):
+    """Agents of a host that review or direct: the host chooses of its members, and the server says what they are told and what follows."""
+
+    def __init__(self, ledger: ServerLedgerClient) -> None:
+        super().__init__(ledger)
+        self._server = ledger
+
+    def prompt(self, assignment: RunAssignment) -> str:
+        return self._server.review_prompt(assignment.task.id, assignment.run_id)
+
+    def apply_answer(self, run: ActiveRun, result: SessionResult) -> str:
+        return self._server.apply_message(run.assignment.task.id, run.assignment.run_id, result.text)
 
 
 def _events(found: HostAnswer) -> tuple[Event, ...]:

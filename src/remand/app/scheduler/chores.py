@@ -13,7 +13,7 @@ from remand.app.gates.jobs import Chore
 from remand.app.scheduler import status
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import AgentLauncher, AgentLogs, StateFile, WorktreeCleanup
-from remand.app.scheduler.runs import AgentRuns
+from remand.app.scheduler.runs import FORGOTTEN_SECONDS, AgentRuns
 from remand.app.scheduler.scheduler import Scheduler
 from remand.domain import commands as c
 from remand.domain.decisions.breaker import BreakerSnapshot
@@ -22,8 +22,6 @@ from remand.domain.task import Status
 
 FRESH_SECONDS = 10.0
 """How old a status gets at most before it is written again, although nothing in it has changed."""
-FORGOTTEN_SECONDS = 600.0
-"""How much longer than it may take a run of another ledger is waited for."""
 DUE_SECONDS = 2.0
 STATUS_SECONDS = 0.5
 LOG_SECONDS = 600.0

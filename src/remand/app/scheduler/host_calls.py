@@ -8,15 +8,31 @@ from typing import Union
 
 import msgspec
 
-from remand.app.errors import UsageError
+from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.scheduler.ledger_client import LedgerClient
+from remand.app.scheduler.ports import CannotRun
+from remand.app.scheduler.review_runs import ReviewRuns
+from remand.app.scheduler.runs import FORGOTTEN_SECONDS, RunAssignment
 from remand.domain import commands as c
-from remand.domain.access.tokens import Caller, TokenRole, require_held_task, require_started_member
+from remand.domain.access.team import Member
+from remand.domain.access.tokens import (
+    ANY_MEMBER,
+    Caller,
+    TokenRole,
+    require_held_task,
+    require_started_member,
+)
 from remand.domain.decisions.tokens import require_host_command
 from remand.domain.events.event import Event
-from remand.domain.record import Record
+from remand.domain.events.work import Purpose
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.record import NamedTuple, Record
 from remand.domain.refusals import Refused, require_task
+from remand.domain.run import Run
 from remand.domain.task import Status, Task
+
+MAX_MESSAGE = 1_000_000
+"""How much of a run's last message is read: a review ends with its answer, and no more fits."""
 
 HostCommand = Union[  # noqa: UP007 - msgspec reads it when this module is loaded
     c.AssignTask, c.StartRun, c.EndRun, c.CountIdleStop, c.CheckStaff
@@ -38,6 +54,8 @@ class HostMethod(StrEnum):
     READY = "ready"
     FIRST_FOR = "first_for"
     PROMPT = "prompt"
+    REVIEW_FACTS = "review_facts"
+    OPINION = "opinion"
     RENEW = "renew"
     ASK = "ask"
 
@@ -47,6 +65,10 @@ class HostQuestion(Record, kw_only=True):
     task_id: str = ""
     agent: str = ""
     status: str = ""
+    run_id: str = ""
+    """The run that reviews or directs, where one is asked about."""
+    text: str = ""
+    """What that run said last."""
     command: HostCommand | None = None
 
 
@@ -58,18 +80,38 @@ class HostAnswer(Record, kw_only=True):
     events: tuple[msgspec.Raw, ...] = ()
     text: str = ""
     count: int = 0
+    paths: tuple[str, ...] | None = None
+    """The files that a submission changes; None when that is not known."""
     refused: str = ""
     message: str = ""
 
 
-def answer_question(ledger: LedgerClient, caller: Caller, question: HostQuestion) -> HostAnswer:
+class HostedRuns(NamedTuple):
+    """What the server does for runs of hosts."""
+
+    reviews: ReviewRuns
+    max_seconds: float
+    """How long a run may take."""
+
+
+def answer_question(
+    ledger: LedgerClient, hosted: HostedRuns, caller: Caller, question: HostQuestion
+) -> HostAnswer:
     """Answers a host; raises `Refused` for what its token does not let it ask."""
     task_id = question.task_id
     match question.method:
         case HostMethod.MEMBERS:
             return HostAnswer(names=_own_members(ledger, caller))
         case HostMethod.ASK:
-            return _ask(ledger, caller, question.command)
+            over_before = add_seconds(ledger.now(), -hosted.max_seconds - FORGOTTEN_SECONDS)
+            return _ask(ledger, caller, question.command, over_before)
+        case HostMethod.OPINION:
+            _require_own_run(ledger, caller, question)
+            return HostAnswer(
+                text=hosted.reviews.apply_message(task_id, question.run_id, question.text[-MAX_MESSAGE:])
+            )
+        case HostMethod.PROMPT if question.run_id:
+            return _prompt_for_review(ledger, hosted.reviews, _require_own_run(ledger, caller, question))
         case HostMethod.PROMPT:
             require_started_member(caller, question.agent)
             return HostAnswer(text=ledger.prompt_for_agent(task_id, question.agent))
@@ -80,6 +122,41 @@ def answer_question(ledger: LedgerClient, caller: Caller, question: HostQuestion
             return HostAnswer()
         case _:
             return _READS[question.method](ledger, question)
+
+
+def _require_own_run(ledger: LedgerClient, caller: Caller, question: HostQuestion) -> tuple[Task, Run | None]:
+    """The task and the run that a host asks about; refuses a run of another's member. None when it is over."""
+    task = require_task(ledger.task(question.task_id), question.task_id)
+    run = task.find_run(question.run_id)
+    if run is not None:
+        require_started_member(caller, run.agent)
+    return task, run
+
+
+def _prompt_for_review(
+    ledger: LedgerClient, reviews: ReviewRuns, asked: tuple[Task, Run | None]
+) -> HostAnswer:
+    """What an agent is told that reviews or directs. The server says so: it has the commit, and knows what was found before."""
+    task, run = asked
+    if run is None or run.purpose == Purpose.WORK:
+        return HostAnswer(refused="unknown_run", message="The run is over, or reviews nothing.")
+    members = ledger.rules.team.members
+    member = next((one for one in members if one.name == run.agent), Member(name=run.agent))
+    try:
+        assignment = RunAssignment(run_id=run.id, task=task, member=member, purpose=Purpose(run.purpose))
+        return HostAnswer(text=reviews.prompt(assignment))
+    except (CannotRun, EnvironmentFault) as fault:
+        return HostAnswer(refused="cannot_run", message=str(fault))
+
+
+def _review_facts(ledger: LedgerClient, question: HostQuestion) -> HostAnswer:
+    """What a host chooses a reviewer by: who is kept away, which files it is about, and whether it waits for the user."""
+    task = require_task(ledger.task(question.task_id), question.task_id)
+    return HostAnswer(
+        names=ledger.barred_agents(task),
+        paths=ledger.changed_paths(task),
+        count=int(ledger.is_blocked_by_objection(task)),
+    )
 
 
 def _first_for(ledger: LedgerClient, question: HostQuestion) -> HostAnswer:
@@ -115,22 +192,25 @@ _READS: dict[HostMethod, Callable[[LedgerClient, HostQuestion], HostAnswer]] = {
     HostMethod.OPEN: lambda ledger, _: HostAnswer(names=tuple(sorted(ledger.open_tasks()))),
     HostMethod.READY: lambda ledger, _: HostAnswer(names=tuple(ledger.ready_ids())),
     HostMethod.FIRST_FOR: _first_for,
+    HostMethod.REVIEW_FACTS: _review_facts,
 }
 """What only reads: whoever runs members may see every task, as everywhere."""
 
 
 def _own_members(ledger: LedgerClient, caller: Caller) -> tuple[str, ...]:
     """The members that the host may start; the user's own token starts all that have a command."""
-    if caller.role is TokenRole.USER:
+    if caller.role is TokenRole.USER or ANY_MEMBER in caller.starts:
         return tuple(member.name for member in ledger.rules.team.members)
     return caller.starts
 
 
-def _ask(ledger: LedgerClient, caller: Caller, command: HostCommand | None) -> HostAnswer:
+def _ask(
+    ledger: LedgerClient, caller: Caller, command: HostCommand | None, over_before: Instant
+) -> HostAnswer:
     if command is None:
         return HostAnswer(refused="bad_value", message="There is no command.")
     task = ledger.task(command.task_id) if command.task_id else None
-    require_host_command(caller, command, task)
+    require_host_command(caller, command, task, over_before=over_before)
     answer = ledger.ask(command)
     if isinstance(answer, Refused):
         return HostAnswer(refused=answer.code, message=answer.message)

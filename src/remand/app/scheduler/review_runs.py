@@ -14,7 +14,7 @@ from remand.app.requests import Request
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import CannotRun, SessionResult
 from remand.app.scheduler.runs import ActiveRun, RunAssignment
-from remand.app.tasks.staff import Load, choose_director, choose_reviewer
+from remand.app.tasks.staff import Load, choose_director, choose_reviewer, has_free_reviewer
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Member, review_scope
 from remand.domain.events.event import Event, KnownBy
@@ -287,18 +287,17 @@ def _truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\n[cut: {len(text) - limit:,} more characters]"
 
 
-class ReviewRuns:
-    """What is asked of agents in place of people, for one ledger."""
+class ReviewerChoice:
+    """Chooses the agents that are asked in place of people, each of the ones that can be started here."""
 
-    def __init__(self, ledger: LedgerClient, changes: SubmittedChanges, make_mark: Callable[[], str]) -> None:
+    def __init__(self, ledger: LedgerClient) -> None:
         self._ledger = ledger
-        self._changes = changes
-        self._make_mark = make_mark
-        """Tells what is quoted to an agent apart from what it is told: nobody can know it before."""
         self._last = {Purpose.REVIEW: "", Purpose.DIRECT: ""}
 
     def choose(self, purpose: Purpose, task: Task, load: Load) -> Member | None:
         rules, last = self._ledger.rules, self._last[purpose]
+        if purpose == Purpose.REVIEW and not has_free_reviewer(rules.team, load):
+            return None
         if purpose == Purpose.DIRECT:
             is_asked_elsewhere = rules.policy.has_director_command
             found = None if is_asked_elsewhere else choose_director(task, rules.team, load, after=last)
@@ -316,6 +315,16 @@ class ReviewRuns:
         self._last[purpose] = found.name if found else last
         return found
 
+
+class ReviewRuns(ReviewerChoice):
+    """What is asked of agents in place of people, for one ledger."""
+
+    def __init__(self, ledger: LedgerClient, changes: SubmittedChanges, make_mark: Callable[[], str]) -> None:
+        super().__init__(ledger)
+        self._changes = changes
+        self._make_mark = make_mark
+        """Tells what is quoted to an agent apart from what it is told: nobody can know it before."""
+
     def prompt(self, assignment: RunAssignment) -> str:
         return (
             self._review_brief(assignment)
@@ -325,11 +334,15 @@ class ReviewRuns:
 
     def apply_answer(self, run: ActiveRun, result: SessionResult) -> str:
         """Makes the last message of a run count, by the rights of its agent; returns why nothing comes of it."""
-        task = self._ledger.task(run.assignment.task.id)
-        known = task.find_run(run.assignment.run_id) if task else None
+        return self.apply_message(run.assignment.task.id, run.assignment.run_id, result.text)
+
+    def apply_message(self, task_id: str, run_id: str, text: str) -> str:
+        """The same, of a run that may be another machine's."""
+        task = self._ledger.task(task_id)
+        known = task.find_run(run_id) if task else None
         if task is None or known is None:
             return "its run is no longer known"
-        found = request_from_answer(known, task, result.text, self._ledger.home)
+        found = request_from_answer(known, task, text, self._ledger.home)
         if found is None:
             return ""
         if isinstance(found, UnclearAnswer):
@@ -496,16 +509,3 @@ class SubmittedChanges:
         rejected = [review.commit for review in task.standing_rounds[-MAX_REJECTED_COMMITS:]]
         found = {before: self._patches.changed_paths(before, commit) for before in rejected}
         return {before: paths for before, paths in found.items() if paths is not None}
-
-
-class NoReviewers:
-    """For a scheduler that starts no agents that judge: implements `ReviewAgents`."""
-
-    def choose(self, _purpose: Purpose, _task: Task, _load: Load) -> Member | None:
-        return None
-
-    def prompt(self, assignment: RunAssignment) -> str:
-        raise CannotRun("system", f"{assignment.member.name} is not started here.")
-
-    def apply_answer(self, _run: ActiveRun, _result: SessionResult) -> str:
-        return "nobody was asked"

@@ -37,6 +37,8 @@ MAX_DETAIL = 500
 MAX_SUBMISSIONS = 2
 """How often work is submitted that cannot be."""
 MAX_NAMED = 10
+FORGOTTEN_SECONDS = 600.0
+"""How much longer than it may take a run of another ledger, or of another host, is waited for."""
 CODES_ENDING_RUN = ("gate_held", "gate_errored")
 """Answers to a done claim after which the agent is not started again."""
 

@@ -57,6 +57,14 @@ ChangedPaths = Callable[[], Collection[str] | None]
 """The paths that the submission changes; None when that is not known. Asked only of whom it matters for."""
 
 
+def has_free_reviewer(team: Team, load: Load) -> bool:
+    """True when somebody can be started now whose word on some submission would count."""
+    return any(
+        member.command and load.free_capacity(member) > 0 and any(role in _REVIEWS for role in member.roles)
+        for member in team.members
+    )
+
+
 def choose_reviewer(
     task: Task,
     team: Team,

@@ -24,6 +24,7 @@ from remand.domain.commands import (
     StartRun,
 )
 from remand.domain.events.log import TokenCreated, TokenRevoked
+from remand.domain.events.work import How
 from remand.domain.ids import is_agent_name
 from remand.domain.instant import Instant, add_seconds, format_time
 from remand.domain.preconditions import require_user
@@ -145,16 +146,21 @@ def _startable(name: str, team: Team) -> str:
     return actor.name
 
 
-def require_host_command(caller: Caller, command: Command, task: Task | None) -> None:
+def require_host_command(
+    caller: Caller, command: Command, task: Task | None, *, over_before: Instant = ""
+) -> None:
     """Refuses a step of a run that is not of a member whom the host may start, or on a task that another holds.
 
-    Whether anybody is left for a task that nobody holds may be asked by every host: the ledger alone says so.
+    Whether anybody is left for a task that nobody holds may be asked by every host: the ledger alone says so. And every
+    host may call a run lost that began before `over_before`: its own host is gone, and the task would wait for ever.
     """
     holder = task.claim.agent if task and task.claim else ""
     if isinstance(command, AssignTask | StartRun):
         require_started_member(caller, command.agent)
     elif isinstance(command, EndRun):
         run = task.find_run(command.run_id) if task else None
+        if command.how == How.LOST and run is not None and run.started_at < over_before:
+            return
         caller.acting_name(run.agent if run else "")
     elif isinstance(command, CountIdleStop) or (isinstance(command, CheckStaff) and holder):
         require_held_task(caller, command.task_id, holder)

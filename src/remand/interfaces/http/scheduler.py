@@ -12,7 +12,7 @@ from remand.domain.access.tokens import Caller, require_call
 from remand.interfaces.http.authentication import request_facts
 from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route, read_body
 from remand.wiring.open_ledger import OpenLedger
-from remand.wiring.scheduler import scheduler_ledger
+from remand.wiring.scheduler import hosted_runs, scheduler_ledger
 
 SCHEDULE = "run members"
 """What it is called in the table of who may call what."""
@@ -30,8 +30,9 @@ def scheduler_routes(context: ServerContext) -> list[ASGIRouteHandler]:
             question = _decode(await read_body(receive, facts.headers))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UsageError(f"The body does not fit: {error}.") from None
+        # What a reviewer is told holds the whole change, which git may take long to read.
         answered = await context.runner.in_thread(
-            lambda opened: _answer(opened, caller, question), is_long=False, caller=caller
+            lambda opened: _answer(opened, caller, question), is_long=bool(question.run_id), caller=caller
         )
         return HttpAnswer(200, msgspec.json.encode(answered))
 
@@ -40,4 +41,4 @@ def scheduler_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 
 def _answer(opened: OpenLedger, caller: Caller, question: HostQuestion) -> HostAnswer:
     opened.ledger.refresh()
-    return answer_question(scheduler_ledger(opened), caller, question)
+    return answer_question(scheduler_ledger(opened), hosted_runs(opened), caller, question)
