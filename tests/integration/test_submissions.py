@@ -10,14 +10,19 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.git.location import find_place
+from remand.adapters.git.repository import GitRepository
 from remand.adapters.git.submissions import (
     FRESH_SECONDS,
+    MAX_SHARED,
+    PACKS,
     BaseFetcher,
     CloneCommits,
     SubmissionStore,
     pack_commit,
 )
+from remand.adapters.stores.shared_data import EmbeddedSharedData
 from remand.app.errors import EnvironmentFault
+from remand.testing.builders import NOW
 from tests.integration.machine import Machine, Repository, wait_for
 
 TASK = "T-20260101-000000-abcd"
@@ -87,6 +92,38 @@ def _write(folder: Path, kind: str, content: bytes) -> str:
     command = ["git", "hash-object", "-w", "-t", kind, "--literally", "--stdin"]
     done = subprocess.run(command, cwd=folder, input=content, capture_output=True, check=True, timeout=60)
     return done.stdout.decode().strip()
+
+
+def test_a_commit_that_was_sent_to_one_server_is_found_by_every_other_of_the_database(site: Site) -> None:
+    values: dict[str, str] = {}
+    shared = EmbeddedSharedData(lambda key: values.get(key, ""), values.__setitem__)
+    base, first, second = site.host.head(), site.host.commit(), site.host.commit("more.txt")
+    server, other = (
+        SubmissionStore(
+            find_place(str(clone.path)),
+            str(site.machine.folder / f"checked {clone.path.name}"),
+            site.machine.environment,
+            shared,
+            lambda: NOW,
+        )
+        for clone in (site.server, site._clone("other"))
+    )
+    repository = GitRepository(find_place(str(site.machine.folder / "other")))
+    repository.fetch_missing = other.take_shared
+    server.receive(TASK, first, site.pack(first, base), [base])
+    server.receive(TASK, second, site.pack(second, first), [base, first])
+    assert (repository.commit(second), repository.difference(base, second)) == (None, None)
+    assert other.fetch(TASK, second) != ""
+
+    server.share(TASK, second, base)
+    difference = repository.difference(base, second)
+    assert difference is not None
+    assert set(difference.paths) == {"work.txt", "more.txt"}, "also what was sent before"
+    assert repository.commit(second) is not None
+    assert other.fetch(TASK, second) == ""
+    for number in range(MAX_SHARED):
+        server.share(TASK, site.server.commit(f"{number}.txt"), base)
+    assert shared.get(PACKS, second, NOW) is None, "later ones stand for it"
 
 
 def test_a_commit_on_the_remote_is_fetched_by_its_task_or_by_its_id(site: Site) -> None:

@@ -109,6 +109,8 @@ def open_at(place: LedgerLocation, state: str = "", store_url: str | None = None
             fetch_move=lambda tx: _fetch_move(opened, state, tx),
         )
     opened = OpenLedger(ledger, place, settings, store)
+    if url:
+        repository.fetch_missing = opened.submissions.take_shared
     return opened
 
 

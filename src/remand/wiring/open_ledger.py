@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from remand.adapters.git import submissions
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.stores import postgres_views, shared_data, sqlite_views
 from remand.adapters.stores.sqlite import SqliteStore
@@ -39,6 +42,15 @@ class OpenLedger(NamedTuple):
         if isinstance(self.store, SqliteStore):
             return shared_data.EmbeddedSharedData(self.store.value, self.store.remember)
         return self.store.shared_data
+
+    @property
+    def submissions(self) -> submissions.SubmissionStore:
+        """The submitted commits, which the servers and workers of a database share."""
+        folder, shared = os.path.join(self.folders.own, "submissions"), None
+        if not isinstance(self.store, SqliteStore):
+            shared = self.store.shared_data
+        environment = inherited_environment("REMAND_")
+        return submissions.SubmissionStore(self.place, folder, environment, shared, self.ledger.clock.now)
 
     @property
     def process_environment(self) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 
 from remand.adapters.forges.table import stored_token
-from remand.adapters.git.submissions import BaseFetcher, SubmissionStore
+from remand.adapters.git.submissions import PACKS, BaseFetcher, SubmissionStore
 from remand.adapters.notices import addresses
 from remand.adapters.server import client
+from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.web_pages import HostPages
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import EVIDENCE_CHECK, GATE_RUN, Chore, JobHandler, JobQueue
@@ -24,6 +24,7 @@ from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
 
 FETCH_SECONDS = 300.0
+PACK_SECONDS = 60.0
 __all__ = ["job_queue", "make_handlers", "open_at", "worker_chores"]
 
 
@@ -33,7 +34,7 @@ def make_handlers(
     """How the jobs of a ledger are done here."""
     gates, environment, settings = make_gates(opened), inherited_environment(), opened.settings
     base = BaseFetcher(opened.place, settings.base_branch, environment)
-    commits = SubmissionStore(opened.place, os.path.join(opened.folders.own, "packs"), environment)
+    commits = opened.submissions
 
     def fetch(task_id: str, commit: str) -> str:
         why = commits.fetch(task_id, commit)
@@ -85,6 +86,9 @@ def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:
     made = [
         Chore("due", DUE_SECONDS, LedgerClient(opened.ledger, opened.settings.rules, str, str).settle_due)
     ]
+    if not isinstance(opened.store, SqliteStore):
+        shared = opened.store.shared_data
+        made.append(Chore("packs", PACK_SECONDS, lambda: shared.drop_of_ended_tasks(PACKS)))
     if addresses.read_addresses().channels:
         notices = notice_delivery(open_own())
         made.append(Chore("notices", seconds, lambda: "; ".join(notices.deliver().problems)))

@@ -24,6 +24,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit, CommitDifference
 from remand.domain.gate.control_files import is_control_name
 from remand.domain.hosts import SetupFiles
+from remand.domain.ids import is_commit
 from remand.startup import TYPE_CHECKING, lazy_pattern
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class GitRepository:
         self._head = os.path.join(place.git_dir, "HEAD")
         self._branch: tuple[int, str] = (-1, "")
         self._commits: dict[str, Commit] = {}
+        self.fetch_missing: Callable[[str], bool] = lambda _: False
+        """Gets a commit by its id that is not here; False when that cannot be."""
         self._control: dict[str, str] = {}
 
     def commit(self, name: str) -> Commit | None:
@@ -111,6 +114,8 @@ class GitRepository:
             return self._commits[name]
         known = read_commit_tree(self.place.common_dir, name)
         found = self._remember_commit(name, known) if known is not None else self._query_commit(name)
+        if found is None and is_commit(name) and self.fetch_missing(name):
+            found = self._query_commit(name)
         if found is not None and found.sha == name and len(self._commits) < MAX_KNOWN:
             self._commits[name] = found  # what a full id means never changes
         return found
@@ -148,6 +153,8 @@ class GitRepository:
     def difference(self, base: str, commit: str) -> CommitDifference | None:
         """What a commit changes since it left the base, read from the trees alone: no attribute or filter applies."""
         fork = run_git(self.place.worktree, "merge-base", base, commit)
+        if fork.returncode and self.fetch_missing(commit):
+            fork = run_git(self.place.worktree, "merge-base", base, commit)
         if fork.returncode:
             return None
         since = fork.stdout.decode().strip()

@@ -18,7 +18,9 @@ from remand.adapters.git.remote import Access, GitRemote
 from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
 from remand.app.forge.ports import ForgeFault
+from remand.app.ports import SharedData
 from remand.domain.ids import is_commit
+from remand.domain.instant import Instant, add_seconds
 
 SUBMITTED = "refs/remand/submitted/"
 """Where a host puts the commit of a done claim, on the remote and on the server."""
@@ -26,6 +28,11 @@ REMOTE = "origin"
 SECONDS = 60.0
 MAX_PACK = 64 << 20
 """How large a pack may be that a host sends."""
+PACKS = "pack"
+"""What packs are shared as between the servers and workers of a database."""
+MAX_SHARED = 3
+"""How many commits of a task are shared: later ones stand for earlier ones."""
+SHARED_SECONDS = 14 * 86_400.0
 FETCH_SECONDS = 20.0
 FRESH_SECONDS = 10.0
 """So old may the base be that is decided by."""
@@ -78,11 +85,20 @@ def pack_commit(place: LedgerLocation, commit: str, known: Sequence[str]) -> byt
 
 
 class SubmissionStore:
-    """The submitted commits that a server's clone has."""
+    """The submitted commits that a clone has, and what the servers and workers of a database share of them."""
 
-    def __init__(self, place: LedgerLocation, folder: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        place: LedgerLocation,
+        folder: str,
+        environment: Mapping[str, str],
+        shared: SharedData | None = None,
+        now: Callable[[], Instant] = str,
+    ) -> None:
         """`folder` is a private one, for what is being checked."""
         self._place = place
+        self._shared = shared
+        self._now = now
         self._folder = folder
         self._branches = Branches(place.common_dir, place.root)
         self._remote = GitRemote(place, REMOTE, Access(), environment, SECONDS)
@@ -92,8 +108,8 @@ class SubmissionStore:
         return self._branches.has_commit(commit)
 
     def fetch(self, task_id: str, commit: str) -> str:
-        """Takes a commit from the remote unless it is here; returns why it is not here then."""
-        if self.has(commit):
+        """Takes a commit from another server, or from the remote, unless it is here; returns why it is not here then."""
+        if self.has(commit) or self.take_shared(commit):
             return ""
         ref, reason = submission_ref(task_id, commit), ""
         for wanted in (ref, commit):
@@ -122,6 +138,29 @@ class SubmissionStore:
         updated = run_git(self._place.common_dir, "update-ref", submission_ref(task_id, commit), commit)
         if updated.returncode:
             raise EnvironmentFault(f"Commit {commit[:12]} cannot be kept: {git_error(updated.stderr)}.")
+
+    def share(self, task_id: str, commit: str, base: str) -> None:
+        """Has every server and worker of the database find a commit that no remote has, until its task ends. Raises EnvironmentFault.
+
+        `base` is a commit of the remote that it grew from: what that holds the others have.
+        """
+        if self._shared is None:
+            return
+        now, pack = self._now(), pack_commit(self._place, commit, [base] if base else [])
+        until, owner = add_seconds(now, SHARED_SECONDS), task_id or commit
+        self._shared.put(PACKS, commit, pack, owner=owner, until=until, now=now, most=MAX_SHARED)
+
+    def take_shared(self, commit: str) -> bool:
+        """Takes a commit that another server has shared; False when none has, or it does not fit what is here."""
+        pack = self._shared.get(PACKS, commit, self._now()) if self._shared is not None else None
+        if pack is None:
+            return False
+        tips = run_git(self._place.common_dir, "rev-parse", "--branches", "--remotes").stdout.decode().split()
+        try:
+            self.receive("", commit, pack, tips)
+        except EnvironmentFault:
+            return False
+        return True
 
 
 class BaseFetcher:

@@ -233,7 +233,7 @@ class GateWorker:
                 raise LabelsMissing(needed)
             return claims.claim(request, self._ledger.ask)
         require_current(lambda: self._is_current(job))
-        return claims.record_unmeasured(request, task, commit, f"The worker cannot get the commit: {why}")
+        return claims.record_unmeasured(request, task, commit, _missing_text(task.id, why))
 
     def _read(self, job: QueuedJob, signed: SignedRequest) -> Request | None:
         """The done claim of a job; None unless a key that counts here signed it."""
@@ -255,6 +255,15 @@ def read_arguments(job: QueuedJob) -> SignedRequest | None:
     except (msgspec.MsgspecError, UnicodeEncodeError):
         return None
     return signed
+
+
+def _missing_text(task_id: str, why: str) -> str:
+    """What is said of a commit that no worker can get."""
+    end = "" if why.endswith(".") else "."
+    return (
+        f"The worker cannot get the commit: {why}{end} Push it to refs/remand/submitted/{task_id} on the project's "
+        f"remote, or see to it that the worker reaches that, and submit again; the work itself was not judged."
+    )
 
 
 def worker_options(labels: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -149,14 +148,19 @@ def _require_id(commit: str) -> None:
 def _offer(opened: OpenLedger, caller: Caller, offered: OfferedCommit) -> dict[str, object]:
     """Whether the server has a commit, or has just fetched it; and what it has that a pack can leave out."""
     task = _own_task(opened, caller, offered.kind, offered.name)
-    store, commit = _store(opened), offered.commit
-    is_there = store.has(commit) or (offered.is_pushed and not store.fetch(task.id if task else "", commit))
+    store, commit = opened.submissions, offered.commit
+    is_there = store.has(commit) or store.take_shared(commit)
+    if not is_there and offered.is_pushed:
+        is_there = not store.fetch(task.id if task else "", commit)
     return {"task_id": task.id if task else "", "is_there": is_there, "known": _known_commits(opened, task)}
 
 
 def _receive(opened: OpenLedger, caller: Caller, name: str, commit: str, pack: bytes) -> None:
     task = _own_task(opened, caller, "task", name)
-    _store(opened).receive(task.id if task else "", commit, pack, _known_commits(opened, task))
+    store, task_id = opened.submissions, task.id if task else ""
+    store.receive(task_id, commit, pack, _known_commits(opened, task))
+    base = task.claim.base if task and task.claim else opened.settings.rules().base
+    store.share(task_id, commit, base)
 
 
 def _own_task(opened: OpenLedger, caller: Caller, kind: str, name: str) -> Task | None:
@@ -180,8 +184,3 @@ def _known_commits(opened: OpenLedger, task: Task | None) -> list[str]:
     if task is not None:
         found += [task.claim.base if task.claim else "", task.submission.commit if task.submission else ""]
     return [commit for commit in dict.fromkeys(found) if commit]
-
-
-def _store(opened: OpenLedger) -> submissions.SubmissionStore:
-    folder = os.path.join(opened.folders.own, "submissions")
-    return submissions.SubmissionStore(opened.place, folder, inherited_environment("REMAND_"))

@@ -183,7 +183,9 @@ def test_a_commit_that_cannot_be_had_is_errored_and_never_failed() -> None:
     assert isinstance(found.answer, Refused)
     assert found.answer.code == "gate_errored"
     assert len(world.events(GateErrored)) == len(world.events(*VERDICT_EVENTS)) == 1
-    assert "the remote is away" in world.events(GateErrored)[0].verdict.gates[0].detail
+    said = world.events(GateErrored)[0].verdict.gates[0].detail
+    assert "the remote is away" in said
+    assert f"Push it to refs/remand/submitted/{world.task}" in said, "it says what to do"
     assert world.measured == 0
 
 
