@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from remand.adapters.git.location import find_place
+from remand.adapters.stores.sqlite import SqliteStore
+from remand.interfaces.hook.session import open_session_ledger
 from tests.integration.http_client import RunningServer, run_server
 from tests.integration.machine import Machine, Repository, Said
 from tests.integration.server_hosts import ServerHost, user_token
@@ -131,6 +135,31 @@ def test_a_claim_by_a_tool_of_a_session_is_noted_by_the_servers_word(host: Serve
     assert task in answer.out or "commit" in answer.out
 
 
+def test_a_claim_whose_hook_met_an_absent_server_is_noted_by_the_next_hook(host: ServerHost) -> None:
+    task = host.call("task", "add", "claimed while the server went away").data["task_id"]
+    claimed = host.call("task", "claim", task, "--agent", "Ann")
+    session = {"session_id": "s-10", "cwd": str(host.clone.path)}
+    tool = {"tool_name": "Bash", "tool_input": {"command": f"remand task claim {task} --agent Ann"}}
+    used = session | tool | {"hook_event_name": "PostToolUse", "tool_response": {"stdout": claimed.out}}
+    away = {"REMAND_SERVER": "http://127.0.0.1:1", "REMAND_SERVER_WAIT": "0"}
+
+    def hook(event: str, payload: dict[str, object], env: dict[str, str]) -> Said:
+        call = ("hook", "--host", "claude", event)
+        return host.machine.remand(host.clone.path, *call, stdin=json.dumps(payload), env=env)
+
+    hook("PostToolUse", used, away)
+    stop = session | {"hook_event_name": "Stop"}
+    assert "the server is away" in json.loads(hook("Stop", stop, away).out)["reason"], "it may have a task"
+    answer = hook("Stop", stop, {})
+    assert json.loads(answer.out)["decision"] == "block", answer
+    assert "commit" in answer.out
+
+    other = used | {"session_id": "s-11", "tool_response": {"stdout": "refused"}}
+    other["tool_input"] = {"command": "remand task claim T-20260101-000000-abcd --agent Zed"}
+    hook("PostToolUse", other, away)
+    assert hook("Stop", stop | {"session_id": "s-11"}, {}).out == "", "nothing was claimed"
+
+
 class Relay:
     """Hook calls as a client may word them, by the token of a member or host."""
 
@@ -247,3 +276,13 @@ def stop_session(host: ServerHost) -> Said:
     """The session wants to end; nothing but its own notes says that it has a task."""
     stop = {"session_id": "s-9", "cwd": str(host.clone.path), "hook_event_name": "Stop"}
     return host.machine.remand(host.clone.path, "hook", "--host", "claude", "Stop", stdin=json.dumps(stop))
+
+
+def test_a_session_without_a_task_opens_no_database_of_a_team(
+    place: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("REMAND_STORE", "postgresql://nobody@127.0.0.1:1/none")
+    opened = open_session_ledger(find_place(str(place.path)))
+    assert isinstance(opened.store, SqliteStore)
+    opened.store.close()

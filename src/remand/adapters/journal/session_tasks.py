@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from time import time
 
 MAX_BLOCKS = 3
 """How often a session is sent back when nothing can be known of its task."""
@@ -43,6 +44,27 @@ def record_claim(folder: str, session: str, task_id: str, agent: str) -> None:
             file.write(f"{line}\n")
 
 
+def note_open_claim(folder: str, session: str, agent: str, tasks: list[str]) -> None:
+    """Notes that a session may have claimed a task, which the server could not be asked about."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with open(_open_claim_file(folder, session), "w", encoding="utf-8") as file:
+        file.write("\n".join([agent, *tasks]))
+
+
+def open_claim(folder: str, session: str) -> tuple[str, list[str], float] | None:
+    """The agent and the tasks that a session named in what may have been a claim, and how many seconds ago; None when nothing is open."""
+    path = _open_claim_file(folder, session)
+    lines = _read_lines(path) if session else []
+    if not lines:
+        return None
+    return lines[0], lines[1:], max(0.0, time() - os.stat(path).st_mtime)
+
+
+def close_claim(folder: str, session: str) -> None:
+    """Forgets what may have been a claim: the server has said whether it was."""
+    note_open_claim(folder, session, "", [])
+
+
 def may_block_again(folder: str, task: str, session: str) -> bool:
     """True a few times for a session whose ledger cannot be found."""
     try:
@@ -56,6 +78,10 @@ def may_block_again(folder: str, task: str, session: str) -> bool:
 
 def _claims_file(folder: str, session: str) -> str:
     return os.path.join(folder, f"claim-{_plain(session)[:100]}")
+
+
+def _open_claim_file(folder: str, session: str) -> str:
+    return os.path.join(folder, f"open-claim-{_plain(session)[:100]}")
 
 
 def _plain(text: str) -> str:

@@ -161,7 +161,9 @@ def _claimed_task(context: Context, words: SessionCall) -> Result:
         bound = resolve_session_task(place, named, opened)
         found = (bound.task_id, bound.agent) if bound else None
     else:
-        found = find_recent_claim(place, words.agent, set(words.earlier), activity.LATELY_SECONDS, opened)
+        found = find_recent_claim(
+            place, words.agent, set(words.earlier), activity.LATELY_SECONDS + words.since, opened
+        )
     text = " ".join(found) if found else ""
     return Result({"kind": "bound", "text": text, "notice": ""}, text)
 

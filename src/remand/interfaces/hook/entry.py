@@ -110,7 +110,8 @@ def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> H
         bound: startup.SessionTask | None = startup.SessionTask(named, environment.get("REMAND_ACTOR", ""))
     else:
         bound = find_session_task(place, call.session)
-    if bound is None and not _may_have_claimed(call):
+    is_claim_open = is_remote and bound is None and remote.has_open_claim(place, call.session)
+    if bound is None and not is_claim_open and not _may_have_claimed(call):
         return HookAnswer.allow() if is_remote else dispatch.answer_solo(call, place, environment)
     is_by_branch = bound is not None and not bound.task_id and not is_remote
     if bound is not None and is_by_branch and dispatch.is_free_branch(place, bound, call.session):

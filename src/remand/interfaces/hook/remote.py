@@ -22,6 +22,7 @@ FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0
 """Seconds between two questions whether the gates have run: the first, then longer, up to the last."""
 SESSIONS = "server"
 """Where sessions are noted, whichever address leads to their server: one of another form loses no session its task."""
+MAYBE_CLAIMED = "a task that it may have claimed"
 MARGIN = 2.0
 """How much earlier than at its deadline a hook that waits for gates is answered."""
 NOT_DELIVERED = "Your commit {commit} could not be brought to the server for task {task}: {why}. Stop again when that is fixed; if you cannot, tell the user."
@@ -61,7 +62,15 @@ def answer_call(
         text = f"the server {'is away' if away else 'refused'} ({error})"
         if isinstance(error, startup.server.UnusableServer):
             text = f"the server cannot be used ({error})"
-        raise ServerFault(text, bound.task_id or bound.branch if bound else "") from None
+        known = (bound.task_id or bound.branch) if bound else ""
+        raise ServerFault(
+            text, known or (MAYBE_CLAIMED if has_open_claim(place, call.session) else "")
+        ) from None
+
+
+def has_open_claim(place: LedgerLocation, known_session: str) -> bool:
+    """True when a session may have claimed a task, and the server was away when that was to be found out."""
+    return startup.session_tasks.open_claim(startup.folders_of(place).sessions, known_session) is not None
 
 
 class _RemoteSession:
@@ -85,6 +94,7 @@ class _RemoteSession:
     def answer(self) -> HookAnswer:
         """The answer to whatever the call is about."""
         call = self._call
+        self._settle_claim()
         if call.event in hook_calls.TOOL_RESULT_EVENTS:
             self._record_tool_use()
             return HookAnswer.allow()
@@ -115,12 +125,27 @@ class _RemoteSession:
         claim = activity.find_claim_words(call)
         if claim is not None:
             agent, ids = claim
-            found = self._find_task({"agent": agent, "earlier": sorted(ids)[:50]})
-            bound = activity.note_claim(call, place, found) or bound
+            startup.session_tasks.note_open_claim(self._sessions, call.session, agent, sorted(ids)[:50])
+            self._settle_claim()
+            bound = self._bound
         if bound is not None and not activity.is_task_id(bound.task_id):
             bound = self._resolve(bound)
         if bound is not None:
             activity.record_work(call, place, bound, self._environment)
+
+    @property
+    def _sessions(self) -> str:
+        return startup.folders_of(self._place).sessions
+
+    def _settle_claim(self) -> None:
+        """Finds out whether the session has claimed what it may have; while the server is away, that stays open."""
+        opened = startup.session_tasks.open_claim(self._sessions, self._call.session)
+        if opened is None:
+            return
+        agent, ids, since = opened
+        found = self._find_task({"agent": agent, "earlier": ids, "since": since})
+        self._bound = activity.note_claim(self._call, self._place, found) or self._bound
+        startup.session_tasks.close_claim(self._sessions, self._call.session)
 
     def _resolve(self, bound: SessionTask) -> SessionTask | None:
         found = self._find_task({"task_id": bound.task_id, "agent": bound.agent, "branch": bound.branch})

@@ -48,6 +48,8 @@ class SessionCall(Record, kw_only=True):
     worktree: SocketWorktree = SocketWorktree()
     patience: float = 0.0
     """How many seconds the gates may take, where they may be run at all."""
+    since: float = 0.0
+    """Of a tool that may have claimed a task: how many seconds ago it was used."""
     key: str = ""
     """Of a stop that is asked about again: the key that it was given at first."""
 
@@ -56,7 +58,7 @@ def open_session_ledger(place: LedgerLocation) -> OpenLedger:
     """The ledger of sessions without a task: of this machine alone, outside the repository, never published."""
     folder = folders_of(place).session_ledger
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    return open_at(LedgerLocation(root=folder, worktree=folder))
+    return open_at(LedgerLocation(root=folder, worktree=folder), store_url="")
 
 
 def find_recent_claim(
