@@ -273,15 +273,32 @@ def test_it_speaks_tls(repository: Repository) -> None:
         assert "; Secure" in server.first_cookie
 
 
-def write_certificate(certificate: str, key: str) -> None:
-    """A certificate for this machine that nobody else has signed."""
+def test_a_host_trusts_no_certificate_that_has_expired_and_says_what_to_do(repository: Repository) -> None:
+    certificate, key = (str(repository.machine.folder / name) for name in ("cert.pem", "key.pem"))
+    write_certificate(certificate, key, days=-0.5)
+    with run_server(repository, "--tls-cert", certificate, "--tls-key", key, logs_in=False) as server:
+        own = {"REMAND_SERVER": server.address["url"], "REMAND_TOKEN": "t", "REMAND_CA": certificate}
+        said = repository.call("task", "list", env=own | {"REMAND_SERVER_WAIT": "0"})
+    assert said.code == 3
+    assert "has expired" in said.data["message"]
+    assert "Renew it" in said.data["message"]
+
+
+def test_a_port_that_is_none_is_said_in_one_sentence(repository: Repository) -> None:
+    said = repository.call("serve", "--port", "99999", "--no-open")
+    assert said.code == 3
+    assert "0-65535. Choose another --port" in said.data["message"]
+
+
+def write_certificate(certificate: str, key: str, days: float = 1) -> None:
+    """A certificate for this machine that nobody else has signed, and that counts for so many days from now."""
     private = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(private, hashes.SHA256())

@@ -64,10 +64,13 @@ def test_every_answer_is_one_that_the_document_names(
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def send(case: schemathesis.Case) -> None:
-            reply = case.call(base_url=server.address["url"], headers=server.headers)
+            headers = server.headers
+            if case.path in ("/api/login", "/api/logout"):
+                headers = {"host": headers["host"]}  # the others need the session
+            reply = case.call(base_url=server.address["url"], headers=headers)
             # Without a forge there is none to ask, which the command line calls a fault of its environment.
             checks = CHECKS[1:] if case.path in ("/api/sync", "/api/task/import") else CHECKS
-            case.validate_response(reply, checks=checks, headers=server.headers)
+            case.validate_response(reply, checks=checks, headers=headers)
 
         try:
             send()

@@ -187,8 +187,14 @@ class ServerClient:
             raise ServerUnavailable(f"{self.address.url} did not answer in time") from None
         except (OSError, ValueError) as error:
             if type(error).__name__ == "SSLCertVerificationError":
+                is_expired = "expired" in str(error)
+                remedy = (
+                    "Renew it on the server."
+                    if is_expired
+                    else f"{CA} names a file with that of its authority."
+                )
                 raise UnusableServer(
-                    f"The certificate of {self.address.url} is not trusted ({error}). {CA} names a file with that of its authority."
+                    f"The certificate of {self.address.url} is not trusted ({error}). {remedy}"
                 ) from None
             raise ServerUnavailable(f"{self.address.url}: {error}") from None
         if not OK <= answered.status < OK + 100:

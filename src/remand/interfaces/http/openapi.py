@@ -168,7 +168,7 @@ def _problem_references() -> dict[str, Any]:
 
 
 def _own_paths() -> dict[str, Any]:
-    """What is no command: whole command lines, health and figures."""
+    """What is no command: whole command lines, and the sessions of browsers."""
     call = {
         "operationId": "call",
         "summary": "run a whole command line, as the clients of Remand itself do",
@@ -185,7 +185,28 @@ def _own_paths() -> dict[str, Any]:
         }
         | _problem_references(),
     }
-    return {"/api/calls": {"post": call}}
+    return {
+        "/api/calls": {"post": call},
+        "/api/session": {"get": _session_operation("session", "whose session it is", "member role csrf")},
+        "/api/login": {"post": _session_operation("login", "open a session by a token", "member role")},
+        "/api/logout": {"post": _session_operation("logout", "end the session", "")},
+    }
+
+
+def _session_operation(name: str, summary: str, fields: str) -> dict[str, Any]:
+    kinds = {"csrf": {"type": ["string", "null"], "description": "what every change sends in X-CSRF-Token"}}
+    schema = {
+        "type": "object",
+        "required": fields.split(),
+        "properties": {field: kinds.get(field, {"type": "string"}) for field in fields.split()},
+    }
+    answer = {"description": "as it is now", "content": {JSON_TYPE: {"schema": schema}}}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "tags": ["sessions"],
+        "responses": {"200": answer} | _problem_references(),
+    }
 
 
 def _call_result() -> dict[str, Any]:
