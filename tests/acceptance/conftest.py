@@ -27,7 +27,6 @@ FILES = (
 WITHOUT = {
     "test_done_claims": ("postgres", "a worker measures commits there: tests/integration/test_worker.py"),
     "test_everything_is_there_again_after_a_rebuild_and_in_a_fresh_clone": ("postgres", "about the files"),
-    "test_the_oauth_record_is_cut_in_three_with_two_dependencies": ("postgres", "reads the event files"),
     "test_work_is_not_handed_in_before_its_feedback_was_read": ("mcp", "`next_task` gives it with the task"),
     "test_warnings_outlive_a_rebuild_and_a_lost_ledger_file": ("postgres", "about the files"),
 }

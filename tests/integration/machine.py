@@ -356,7 +356,15 @@ class Repository:
         return [row.removeprefix("worktree ") for row in rows if row.startswith("worktree ")][1:]
 
     def lines(self) -> list[bytes]:
-        """Every line of every event file, as plain bytes."""
+        """Every line of every event file, as plain bytes; of the database where a team's is the ledger."""
+        if self.machine.is_near and self.machine.environment.get("REMAND_STORE"):
+            opened = open_ledger(str(self.path))
+            try:
+                with opened.store.write() as tx:
+                    return list(tx.events.lines())
+            finally:
+                opened.store.close()
+                opened.ledger.close()
         return [line for path in self.segments() for line in path.read_bytes().split(b"\n") if line]
 
     def written(self) -> dict[str, dict[str, Any]]:
