@@ -13,7 +13,7 @@ from tests.browser.team_at_work import SECRET
 
 AXE = Path.home() / ".cache/remand-tests/axe-4.14.0.js"
 PATHS = (
-    "/",
+    *("/", "/board", "/board?by=agent", "/board?by=skill", "/board?status=escalated&text=e"),
     *("/tasks/{deadlock}", "/tasks/{deadlock}/changes", "/tasks/{deadlock}/prompt"),
     *("/tasks/{hostile}", "/tasks/{hostile}/prompt", "/tasks/{decision}", "/tasks/{review}"),
 )
@@ -59,11 +59,17 @@ def test_what_others_wrote_is_text_and_no_secret_is_shown(place: Place, reader: 
         assert not page.locator("main img").count()
 
 
-def test_a_user_finds_the_way_from_the_inbox_to_the_findings_in_a_submission(
+def test_a_user_finds_the_way_from_the_board_to_the_findings_in_a_submission(
     place: Place, reader: Reader
 ) -> None:
     page = reader.open("/")
-    page.locator("article a", has_text="rate limit").click()
+    page.keyboard.press("g")
+    page.keyboard.press("b")
+    expect(page.locator("h1")).to_have_text("Board")
+    page.fill("[type=search]", "RATE LIMIT")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{place.origin}/board?text=RATE+LIMIT&agent=&skill=")
+    page.locator(".card").click()
 
     expect(page.locator("h1")).to_have_text("Let clients retry after a rate limit")
     expect(page.locator(".locked")).to_have_count(2)

@@ -16,8 +16,10 @@ POLL_SECONDS = 0.15
 BEAT_SECONDS = 15.0
 """How often a page hears that the server is there, and the server finds out who has left."""
 MAX_STREAMS = 1000
-MAX_STREAMS_EACH = 100
+MAX_STREAMS_EACH = 250
 
+NOTE = "note"
+"""The fragment that says in words what the page is about now."""
 Fragments = Mapping[str, str]
 
 
@@ -68,7 +70,8 @@ class LiveUpdates:
                 event = page.news  # before the look: what comes meanwhile sets it
                 news = {name: text for name, text in page.fragments.items() if sent.get(name) != text}
                 sent = page.fragments
-                yield news
+                # What is said of a change is said again at each, also in the same words.
+                yield news | {NOTE: sent[NOTE]} if news else news
                 with suppress(TimeoutError):
                     await asyncio.wait_for(event.wait(), BEAT_SECONDS)
         finally:

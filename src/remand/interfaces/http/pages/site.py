@@ -22,8 +22,8 @@ from remand.domain.refusals import Refused
 from remand.interfaces.http.authentication import CSRF, RequestFacts, cookie_text, read_cookie, request_facts
 from remand.interfaces.http.calls import AskQuery
 from remand.interfaces.http.commands import remote_commands
-from remand.interfaces.http.pages import inbox, task
-from remand.interfaces.http.pages.live import BEAT, Fragments, LiveUpdates, event_text, send_stream
+from remand.interfaces.http.pages import board, inbox, task
+from remand.interfaces.http.pages.live import BEAT, NOTE, Fragments, LiveUpdates, event_text, send_stream
 from remand.interfaces.http.pages.markup import (
     MEDIA_TYPES,
     command_text,
@@ -54,9 +54,9 @@ from remand.interfaces.http.sessions import ExpiringSecrets
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.scheduler import make_watch
 
-PAGES: tuple[WebPage, ...] = (*inbox.PAGES, *task.PAGES)
+PAGES: tuple[WebPage, ...] = (*inbox.PAGES, *board.PAGES, *task.PAGES)
 """Every page. A module that brings more of them is named here."""
-ACTIONS = frozenset({*inbox.ACTIONS, *task.ACTIONS})
+ACTIONS = frozenset({*inbox.ACTIONS, *board.ACTIONS, *task.ACTIONS})
 """The commands that a form of a page may call; the rules and the caller's role say who may."""
 
 HTML = "text/html; charset=utf-8"
@@ -313,7 +313,7 @@ class Site:
         async def render() -> Fragments:
             view = await self._read(page, address, caller)
             found = render_fragments(page.template, self._values(page, address, caller, view))
-            return found | {"note": str(show_text(getattr(view, "summary", "")))}
+            return found | {NOTE: str(show_text(getattr(view, "summary", "")))}
 
         async for news in self._live.changes((caller, page.path, address.text), render, since):
             try:

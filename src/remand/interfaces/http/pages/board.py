@@ -1,0 +1,126 @@
+"""The board: who is at work with its last words, and the tasks in columns, what was rejected first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from remand.app.board import BOARD_ORDER, ActiveWork, BoardAlert, ListedTask, read_task_page
+from remand.domain.access.team import Role
+from remand.domain.record import NamedTuple
+from remand.domain.task import TERMINAL, Priority, Status
+from remand.domain.text.words import capitalize_first
+from remand.interfaces.http.pages.page import PageQuery, WebPage
+from remand.ledger.store import TaskFilter, Transaction
+from remand.wiring.scheduler import make_watch
+
+ACTIONS = ("task add",)
+IN_COLUMN, IN_LIST = 20, 100
+"""How many tasks a column shows, and a column by itself."""
+MAX_COLUMNS = 40
+MAX_ALERTS = 5
+WAYS = ("status", "agent", "skill")
+_ALWAYS = (Status.CLAIMED, Status.INCOMING)
+_OPEN = tuple(status.value for status in Status if status not in TERMINAL)
+
+
+class BoardColumn(NamedTuple):
+    """One column, or a page of it."""
+
+    label: str
+    status: str
+    """The status that all of it has; empty where it is by agent or skill."""
+    number: str
+    """How many tasks are in it, as far as that is known."""
+    tasks: tuple[ListedTask, ...]
+    more: str = ""
+    """The address of what is not shown; empty when that is nothing."""
+
+
+class BoardView(NamedTuple):
+    way: str
+    columns: tuple[BoardColumn, ...]
+    at_work: tuple[ActiveWork, ...]
+    alerts: tuple[BoardAlert, ...]
+    total: int
+    filters: Mapping[str, str]
+    agents: tuple[str, ...]
+    skills: tuple[str, ...]
+    is_alone: bool
+    """One column has the page for itself."""
+    priorities: tuple[str, ...] = tuple(Priority)
+
+    @property
+    def summary(self) -> str:
+        return f"The board has changed: {len(self.at_work)} at work."
+
+
+def read_board_page(query: PageQuery) -> BoardView:
+    """The board as the address asks for it."""
+    now = make_watch(query.opened).board()
+    asked, team = query.address.query, query.rules.team
+    way = asked.get("by", "") if asked.get("by", "") in WAYS else WAYS[0]
+    agents = tuple(sorted(one.name for one in team.members if Role.AGENT in team.actor(one.name).roles))
+    skills = tuple(sorted({skill for one in team.members for skill in one.skills}))
+    with query.opened.store.read() as view:
+        columns = tuple(_columns(query, view, way, agents, skills))
+    return BoardView(
+        way=way,
+        columns=columns,
+        at_work=now.at_work,
+        alerts=tuple(one for one in now.troubles if one.kind == "system")[:MAX_ALERTS],
+        total=sum(now.counts.values()),
+        filters={name: asked.get(name, "") for name in ("agent", "skill", "text", "status")},
+        agents=agents,
+        skills=skills,
+        is_alone=bool(asked.get("status")),
+    )
+
+
+def _columns(
+    query: PageQuery, view: Transaction, way: str, agents: tuple[str, ...], skills: tuple[str, ...]
+) -> Iterator[BoardColumn]:
+    asked = query.address.query
+    wanted = TaskFilter(
+        agent=asked.get("agent", ""), skill=asked.get("skill", ""), text=asked.get("text", "")[:200]
+    )
+    counts, alone = view.queue.counts(), asked.get("status", "")
+    if alone in {status.value for status in Status}:
+        yield _column(query, view, wanted, capitalize_first(alone), (alone,))
+    elif way == "status":
+        for (status,) in BOARD_ORDER:
+            if counts.get(status.value) or status in _ALWAYS:
+                label = capitalize_first(status.value.replace("_", " "))
+                yield _column(query, view, wanted, label, (status.value,))
+    elif way == "agent":
+        for name in agents[:MAX_COLUMNS]:
+            yield _column(query, view, _with(wanted, agent=name), name, _OPEN)
+    else:
+        for name in skills[:MAX_COLUMNS]:
+            yield _column(query, view, _with(wanted, skill=name), name, _OPEN)
+
+
+def _with(wanted: TaskFilter, *, agent: str = "", skill: str = "") -> TaskFilter:
+    return TaskFilter(agent=agent or wanted.agent, skill=skill or wanted.skill, text=wanted.text)
+
+
+def _column(
+    query: PageQuery, view: Transaction, wanted: TaskFilter, label: str, statuses: tuple[str, ...]
+) -> BoardColumn:
+    is_alone = bool(query.address.query.get("status"))
+    limit, after = (IN_LIST, query.address.query.get("after", "")) if is_alone else (IN_COLUMN, "")
+    chosen = TaskFilter(statuses=statuses, agent=wanted.agent, skill=wanted.skill, text=wanted.text)
+    found = read_task_page(view, chosen, limit=limit, after=after)
+    status = statuses[0] if len(statuses) == 1 else ""
+    is_whole = not (wanted.agent or wanted.skill or wanted.text)
+    known = found.counts.get(status, 0) if status and is_whole else len(found.rows)
+    more = ""
+    if found.after:
+        more = query.address.with_values(
+            status=status or statuses[0], after=found.after if is_alone else "", by=""
+        )
+        more = more if status else query.address.with_values(by="", agent=wanted.agent, skill=wanted.skill)
+    count = f"{known:,}" if is_whole and status else f"{known:,}{'+' if found.after else ''}"
+    return BoardColumn(label, status, count, found.rows, more)
+
+
+PAGES = (WebPage("/board", "board.html", "Board", "task list", read_board_page, nav="Board", key="b"),)
