@@ -89,12 +89,12 @@ def test_a_rejection_of_ones_own_is_taken_back_and_its_events_say_how_the_actor_
     page = reader.open(f"/tasks/{place.team.tasks['review']}")
     page.fill("#reject-text", "src/limits.py:3: the name says nothing")
     page.locator("#reject button").click()
-    expect(page.locator(".status")).to_have_text("rejected")
+    expect(page.locator(".side .status")).to_have_text("rejected")
     expect(page.locator(".timeline .t-bad .by")).to_contain_text("by token or session")
 
     page.fill("#retract-reason", "I was wrong")
     page.locator("#retract button").click()
-    expect(page.locator(".status")).to_have_text("provisional")
+    expect(page.locator(".side .status")).to_have_text("provisional")
     expect(page.locator("#retract")).to_have_count(0)
 
 
