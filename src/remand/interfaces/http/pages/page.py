@@ -1,4 +1,10 @@
-"""What a page is: an address, a query that gives a record, and a template that shows it."""
+"""What a page is: an address, a query that gives a record, and a template that shows it.
+
+To add one, write a module beside this one with the record, the function that reads it and `PAGES`, a template that extends
+`base.html`, and name the module in `site.PAGES`. Blocks whose names begin with `live_` are sent again when they change; they
+stand in an element with `sse-swap` of that name. A form is `ui.action(here, COMMAND, ID, VALUES)`, and its command is in the
+module's `ACTIONS`. The browser tests look at every path in their `PATHS`.
+"""
 
 from __future__ import annotations
 
