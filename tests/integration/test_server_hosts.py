@@ -278,6 +278,19 @@ def stop_session(host: ServerHost) -> Said:
     return host.machine.remand(host.clone.path, "hook", "--host", "claude", "Stop", stdin=json.dumps(stop))
 
 
+def test_what_needs_the_ledger_itself_is_refused_on_a_host_and_says_where_to_go(host: ServerHost) -> None:
+    words = {
+        ("top",): (3, "The server has a dashboard"),
+        ("log", "import", "."): (3, "Run it where the server is."),
+        ("log", "move", "--to", "sqlite"): (3, "Run it where the server is."),
+        ("analyze", "rejections", "--plot", "chart.svg"): (2, "run the command where the ledger is."),
+    }
+    for call, (code, text) in words.items():
+        said = host.call(*call)
+        assert (said.code, text in f"{said.data}") == (code, True), said
+    assert not (host.clone.path / "chart.svg").exists()
+
+
 def test_a_session_without_a_task_opens_no_database_of_a_team(
     place: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

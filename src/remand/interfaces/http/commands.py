@@ -312,7 +312,9 @@ def require_served(command: str, values: object) -> None:
     """Refuses a call that gives one of `LEFT_OUT`, however it was given. Raises `UsageError`."""
     for one in command_spec(command).arguments:
         if (command, one.dest) in LEFT_OUT and getattr(values, one.dest, one.default) != one.default:
-            raise UsageError(f"`remand {command}` takes no {one.names[-1]} on a server. Leave it out.")
+            raise UsageError(
+                f"`remand {command}` takes no {one.names[-1]} on a server. Leave it out, or run the command where the ledger is."
+            )
 
 
 def _is_offered(command: str, argument: Argument) -> bool:
