@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -145,3 +146,29 @@ def test_everything_works_without_javascript(browser: Browser, place: Place) -> 
     expect(page.locator(".note")).to_contain_text("remand inbox ack")
     expect(page.locator("article", has_text="rate limit")).to_contain_text("seen by")
     context.close()
+
+
+def test_a_form_counts_from_its_own_page_and_within_the_role_of_who_sends_it(place: Place) -> None:
+    server, host = place.server, {"host": urlsplit(place.origin).netloc}
+    token = place.team.repository.ok("token", "create", "--member", "Lead", "--role", "reviewer")["token"]
+    opened = server.request("POST", "/login/token", urlencode({"token": token}).encode(), host)
+    own = {**host, "cookie": opened.headers["set-cookie"].partition(";")[0]}
+    csrf = server.get("/api/session", own).data["csrf"]
+    answer = {"id": place.team.tasks["deadlock"], "option": "wontfix", "form": "x", "page": "/"}
+
+    def send(headers: dict[str, str], **fields: str) -> tuple[int, str]:
+        reply = server.request("POST", "/do/inbox/answer", urlencode(answer | fields).encode(), headers)
+        return reply.status, reply.body.decode()
+
+    elsewhere = {**own, "origin": "http://elsewhere.example"}
+    for status, text in (send(own), send(own, csrf="another"), send(elsewhere, csrf=csrf)):
+        assert (status, "wrong_page" in text) == (403, True)
+    status, text = send(own, csrf=csrf)
+    assert (status, "user_only" in text) == (403, True)
+    assert send(host)[0] == 401
+    refused = server.request("POST", "/do/token/create", urlencode({"csrf": csrf}).encode(), own)
+    assert refused.status == 404
+    page = server.request("GET", "/", headers=own)
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "Let clients retry" not in page.body.decode()
+    assert all(word in opened.headers["set-cookie"] for word in ("HttpOnly", "SameSite=Strict"))
