@@ -132,6 +132,17 @@ def test_a_process_that_leaves_before_its_closing_record_is_found(tmp_path: Path
     assert codes == {"early_exit", "report_forged"}
 
 
+def test_a_flood_without_an_end_is_read_to_its_end_and_not_kept(tmp_path: Path) -> None:
+    record = b'{"kind": "start"}\n'
+    with watch_results(["pytest"], str(tmp_path)) as watch:
+        assert watch is not None
+        with open(watch.environment["REMAND_RESULTS"], "wb", buffering=0) as pipe:
+            pipe.write(record)
+            pipe.writelines(b"x" * 65_534 for _ in range(40))
+            pipe.write(b"\n" + record)
+        assert [one.kind for one in watch.records()] == ["start", "start"]
+
+
 def test_the_plugin_notes_the_methods_that_the_rule_knows() -> None:
     assert frozenset(pytest_results._ASSERTIONS) == WATCHED_METHODS
 

@@ -15,7 +15,7 @@ from remand.integrity.result_records import ResultRecord
 
 PLUGIN = "pytest_results"
 VARIABLE, FILES_VARIABLE = "REMAND_RESULTS", "REMAND_TEST_FILES"
-MAX_RECORDS = 64 * MIB
+MAX_RECORDS, MAX_LINE = 64 * MIB, MIB
 _ISOLATED = ("-I", "-E")
 _decode = msgspec.json.Decoder(ResultRecord).decode
 
@@ -68,13 +68,9 @@ class _PipeReader:
 
     def _read(self) -> None:
         rest = b""
-        while True:
-            content = os.read(self._descriptor, 1 << 16)
-            if content.endswith(_LAST) and not self._is_open:
-                content = content[: -len(_LAST)]
-                self._keep(rest + content)
-                return
-            rest = self._keep(rest + content)
+        while not (rest.endswith(_LAST) and not self._is_open):
+            # A line without an end is no record of ours, and is not gathered for ever.
+            rest = self._keep(rest[-MAX_LINE:] + os.read(self._descriptor, 1 << 16))
 
     def _keep(self, content: bytes) -> bytes:
         *lines, rest = content.split(b"\n")
