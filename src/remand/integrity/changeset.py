@@ -85,6 +85,8 @@ def _code_fingerprint(source: SourceFile) -> object:
 
 
 SIMILAR_TESTS = 0.6
+SAME_TEST = 0.8
+"""How alike a test of another file must be to be the same."""
 MAX_TEST_PAIRS = 50_000
 
 
@@ -436,6 +438,27 @@ class Changeset:
         """The bodies of all tests that run on the head."""
         return frozenset(
             placed.case.body for placed in self.head_tests if placed.is_run and placed.case.proofs
+        )
+
+    @cached_property
+    def _unchanged_tests(self) -> dict[str, ParsedTest]:
+        """The tests of files that did not change, as far as those were read, by name."""
+        patterns = self.comparison.test_patterns
+        return {
+            case.name: case
+            for text in self.comparison.unchanged
+            if is_collected_path(text.path, patterns)
+            for case in SourceFile(text.path, text.text, patterns).tests
+            if case.is_collected and not case.is_skipped
+        }
+
+    def is_said_elsewhere(self, case: ParsedTest) -> bool:
+        """True when a file that did not change has the same test."""
+        other = self._unchanged_tests.get(case.name)
+        return (
+            other is not None
+            and other.proofs >= case.proofs
+            and (other.body == case.body or word_similarity(other.words, case.words) >= SAME_TEST)
         )
 
     @cached_property

@@ -76,6 +76,8 @@ class Comparison(Record, kw_only=True):
     """Every path of the head; tells the project's own packages from others. None known: judged without."""
     unchanged: tuple[FileText, ...] = ()
     """Tests that did not change, as many as are cheap to read: what they ask shows code that only answers them."""
+    measured: tuple[str, ...] = ()
+    """What gates measure: lint, types, coverage, tests."""
     protected: tuple[str, ...] = ()
     """Further patterns of files that only the base may change."""
     test_patterns: tuple[str, ...] = ()

@@ -109,6 +109,11 @@ def is_generated_path(path: str) -> bool:
     return bool(_GENERATED.search(path))
 
 
+def is_benchmark_path(path: str) -> bool:
+    """True for a file that measures how long something takes, and asserts nothing else."""
+    return re.search(r"(^|/)(bench\w*|perf)/|bench(marks?)?[._]|_bench\.|[._]bench\b", path) is not None
+
+
 def is_expectation_path(path: str) -> bool:
     """True for a file of recorded results that tests compare with."""
     return bool(_EXPECTATION.search(path))

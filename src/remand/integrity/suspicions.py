@@ -88,6 +88,8 @@ KINDS: dict[str, SuspicionKind] = {
         "nothing; a reviewer may want to look closer", Weight.NOTE),
     # checks that say less
     "suppression_added": SuspicionKind("more findings of a checker are suppressed", "fix what it finds"),
+    "suppression_noted": SuspicionKind("a named finding of a checker is suppressed, where no gate measures it",
+        "say beside it why the finding is wrong", Weight.NOTE),
     "suppression_widened": SuspicionKind("a suppression covers more than on the base",
         "name the one finding it is for"),
     "threshold_lowered": SuspicionKind("a threshold asks for less", "restore it"),

@@ -66,6 +66,7 @@ def _case(path: Path) -> CorpusCase:
                 FileText(path=name, text=text)
                 for name, text in (*unchanged, *((name, text) for name, text in around if is_test_path(name)))
             ),
+            measured=("lint", "types", "coverage", "tests"),
             paths=tuple(title.split()[-1] for title, _ in files) + tuple(name for name, _ in around),
         ),
     )

@@ -6,6 +6,9 @@ from remand.integrity.comparison import Comparison, FileDiff, FileText, build_fi
 from remand.integrity.examination import examine
 from remand.integrity.suspicions import Suspicion, Weight
 
+EVERYTHING = ("lint", "types", "coverage", "tests")
+"""What the gates of a project with all of them measure."""
+
 
 def modified(path: str, before: str, after: str) -> FileDiff:
     return build_file_diff("M", path, dedent(before).encode(), dedent(after).encode())
@@ -26,7 +29,7 @@ def renamed(old: str, new: str, before: str, after: str | None = None) -> FileDi
 
 def found(*changes: FileDiff, unchanged: tuple[tuple[str, str], ...] = ()) -> list[Suspicion]:
     texts = tuple(FileText(path=path, text=dedent(text)) for path, text in unchanged)
-    return list(examine(Comparison(changes=changes, unchanged=texts)))
+    return list(examine(Comparison(changes=changes, unchanged=texts, measured=EVERYTHING)))
 
 
 def held(*changes: FileDiff, unchanged: tuple[tuple[str, str], ...] = ()) -> set[str]:

@@ -30,6 +30,7 @@ from remand.integrity.harness import harness_paths, merge_configuration, mixed_p
 from remand.integrity.mutants import break_changed_functions, judge_broken_runs
 from remand.integrity.paths import follow_links, is_test_path
 from remand.integrity.reached_assertions import find_unreached_assertions
+from remand.integrity.readers.command_lines import check_tools_in
 from remand.integrity.rules.missing_tests import ChangedPaths
 from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
@@ -42,6 +43,23 @@ START_SHARE = 0.1
 """What a run of a few files takes of the time of all, besides its tests."""
 MAX_READ_ALONG = 100
 MAX_READ_ALONG_BYTES = 32 << 10
+
+
+_COVERAGE = ("cobertura", "coverage-json", "lcov")
+_SUITES = ("junit", "tap", "cargo-test")
+
+
+def measured_categories(gates: Sequence[Gate]) -> tuple[str, ...]:
+    """What gates measure, by their parsers and by the checks in their commands."""
+    found = {category for gate in gates for category, _ in check_tools_in(" ".join(gate.command))}
+    for gate in gates:
+        if gate.parser in _COVERAGE:
+            found.add("coverage")
+        elif gate.parser in ("mypy", "tsc"):
+            found.add("types")
+        elif gate.parser not in (*_SUITES, "exit"):
+            found.add("lint")
+    return tuple(sorted(found))
 
 
 class Examination:
@@ -223,6 +241,7 @@ class Examination:
             links=self._links[1],
             paths=tuple(self._paths[1]),
             unchanged=tuple(self._unchanged_tests()),
+            measured=measured_categories(self._policy.gates or ()),
             protected=self._policy.protected,
         )
 

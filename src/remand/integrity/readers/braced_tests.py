@@ -133,6 +133,8 @@ def _parse_call(code: BracketedCode, place: int) -> _RunnerCall | None:
     at, times = place + 1, 1
     while code.text(at) == "." and code.kind(at + 1) == NAME:
         word, at = code.text(at + 1), at + 2
+        if word == "macro":
+            return None  # defines what tests share, and is none
         if word in _SKIPS:
             skips.append(SkipMarker(word, code.line(at - 1), f"{name}.{word}"))
         if word in ("each", "for", "skipIf", "runIf", "if", "table"):
@@ -365,7 +367,8 @@ def parse_braced_tests(code: BracketedCode, language: str) -> tuple[ParsedTest, 
         if token.kind != NAME or token.text[0] == "@" or code.text(place + 1) not in ("(", "<"):
             continue
         marks = _attribute_places(code, place, language)
-        if marks is None:
+        is_helper = marks is None and language == "go" and _takes_runner(code, place)
+        if marks is None and not is_helper:
             continue
         at = place + 1
         limit = min(len(code.tokens), place + _MAX_LOOKAHEAD)
@@ -373,8 +376,18 @@ def parse_braced_tests(code: BracketedCode, language: str) -> tuple[ParsedTest, 
             at = code.closing_place(at) + 1 if code.text(at) in ("(", "[") else at + 1
         block = at if code.text(at) == "{" else 0
         if block:
-            found[token.text] = _parse_test(code, place, block, marks)
+            case = _parse_test(code, place, block, marks or [])
+            found[token.text] = case._replace(is_collected=not is_helper)
     return tuple(found.values())
+
+
+def _takes_runner(code: BracketedCode, place: int) -> bool:
+    """True for a Go function that is given the test it asserts for: `func check(t *testing.T, …)`."""
+    return (
+        code.text(place - 1) == "func"
+        and code.text(place + 1) == "("
+        and "testing" in code.words(place + 1, min(code.closing_place(place + 1), place + 8))
+    )
 
 
 def _attribute_places(code: BracketedCode, place: int, language: str) -> list[int] | None:
@@ -420,7 +433,7 @@ def _parse_test(code: BracketedCode, place: int, block: int, marks: list[int]) -
 def _marker_skips(code: BracketedCode, marks: list[int]) -> Iterator[SkipMarker]:
     for at in marks:
         word = code.text(at)
-        if word in _SKIP_MARKS:
+        if word in _SKIP_MARKS and not (word == "ignore" and code.text(at - 1) == "("):
             yield SkipMarker(word.lstrip("@").lower(), code.line(at), word)
 
 
@@ -447,7 +460,10 @@ def _assertions(code: BracketedCode, start: int, stop: int) -> Iterator[Assertio
             continue
         owner = code.text(at - 2) if code.text(at - 1) in (".", "::") else ""
         opening = at + 2 if code.text(at + 1) == "!" else at + 1
-        if code.text(opening) != "(" or not _is_assertion(code.text(at), owner):
+        if code.text(opening) != "(":
+            continue
+        is_handed_on = not owner and code.text(at - 1) != "func" and code.text(opening + 1) == "t"
+        if not _is_assertion(code.text(at), owner) and not is_handed_on:
             continue
         arguments = list(code.arguments(opening))
         end = code.closing_place(opening) + 1

@@ -18,12 +18,12 @@ _TESTS = (
     r"|(?:make|just) (?:test|check|verify|ci|qa)\b"
 )
 _LINT = (
-    r"ruff|flake8|pylint|black --check|isort --check\S*|eslint|biome|prettier --check|stylelint|golangci-lint|go vet"
-    r"|staticcheck|cargo clippy|cargo fmt|shellcheck|hadolint|bandit|rubocop|oxlint|pre-commit run"
+    r"ruff(?:-check|-format)?|flake8|pylint|black --check|isort --check\S*|eslint|biome|prettier --check|stylelint|golangci-lint|go vet"
+    r"|staticcheck|cargo clippy|cargo fmt|shellcheck|hadolint|bandit|rubocop|oxlint|(?:pre-commit|prek) run"
     r"|(?:npm|yarn|pnpm)(?: run)? lint[\w:-]*|make lint\b"
 )
 _TYPES = (
-    r"mypy|pyright|basedpyright|pytype|tsc|vue-tsc|flow check"
+    r"mypy|pyright|basedpyright|pyrefly check|ty check|pytype|tsc|vue-tsc|flow check"
     r"|(?:npm|yarn|pnpm)(?: run)? (?:typecheck|type-check|types|tsc)\b"
 )
 _COVERAGE = r"coverage (?:report|run|xml)|--cov\b\S*|nyc|c8|codecov\S*|tarpaulin|llvm-cov|diff-cover"

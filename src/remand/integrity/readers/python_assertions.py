@@ -228,7 +228,12 @@ def strength_of(test: ast.expr, known: KnownValues) -> int:
 def _comparison_strength(test: ast.Compare, known: KnownValues) -> int:
     left, right, operator = test.left, test.comparators[0], test.ops[0]
     if len(test.ops) > 1:
-        return BOUNDED
+        # `a == b == "x"` says of each pair what the pair alone would.
+        sides = [test.left, *test.comparators]
+        pairs = zip(sides, test.ops, sides[1:], strict=False)
+        return max(
+            _comparison_strength(ast.Compare(one, [sign], [other]), known) for one, sign, other in pairs
+        )
     if is_literal(left) and is_literal(right):
         return NOTHING
     if isinstance(operator, ast.Eq | ast.Is | ast.GtE | ast.LtE) and _is_same_expression(left, right, known):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -194,6 +195,10 @@ def length_of(node: ast.expr, lists: ListLengths) -> int | None:
 _SKIP_MARKS = word_set("skip skipif xfail skipIf skipUnless expectedFailure nottest flaky disabled ignore")
 _SKIP_CALLS = word_set("pytest.skip pytest.xfail self.skipTest pytest.importorskip unittest.skip skip")
 _FOREIGN = frozenset(("win32", "darwin", "nt", "Windows", "Darwin", "cygwin", "aix", "emscripten"))
+_FOREIGN_NAMES = re.compile(
+    r"(?:IS_|ON_|_)*(?:WIN|WIN32|WINDOWS|MAC|MACOS|DARWIN|OSX|CYGWIN|PYPY|WASM|EMSCRIPTEN)", re.IGNORECASE
+)
+"""Names that projects give to other platforms than gates run on."""
 _PIPELINE_VARIABLES = ("CI", "GITHUB_ACTIONS", "PYTEST_CURRENT_TEST", "REMAND")
 
 
@@ -265,7 +270,17 @@ def _apply_condition(test: ast.expr, skip: SkipMarker) -> SkipMarker:
     is_asked = any(isinstance(part, ast.Eq | ast.In) or last_name(part) == "startswith" for part in parts)
     is_elsewhere = is_asked and not is_turned and any(name in constants for name in _FOREIGN)
     is_here = "linux" in constants and is_turned and is_sure and not is_asked
-    return skip._replace(is_conditional=True, is_foreign=is_elsewhere or is_here)
+    return skip._replace(is_conditional=True, is_foreign=is_elsewhere or is_here or _needs_platform(test))
+
+
+def _needs_platform(test: ast.expr) -> bool:
+    """True for a condition that only holds on another platform: `WIN`, `MAC and …`."""
+    if isinstance(test, ast.BoolOp):
+        every = [_needs_platform(part) for part in test.values]
+        return any(every) if isinstance(test.op, ast.And) else all(every)
+    return (
+        isinstance(test, ast.Name | ast.Attribute) and _FOREIGN_NAMES.fullmatch(last_name(test)) is not None
+    )
 
 
 def _body_skips(body: list[ast.stmt], *, is_conditional: bool) -> list[SkipMarker]:

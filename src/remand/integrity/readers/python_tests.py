@@ -147,7 +147,10 @@ def _is_bare(node: ast.stmt) -> bool:
 def _relies_on_fixture(node: Function) -> bool:
     """True when a fixture asserts for the test: benchmarks, snapshots, recorded figures."""
     names = {argument.arg for argument in node.args.args}
-    return any(name.endswith(("benchmark", "snapshot", "regression", "image_compare")) for name in names)
+    marks = {last_name(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list}
+    return "benchmark" in marks or any(
+        name.endswith(("benchmark", "snapshot", "regression", "image_compare")) for name in names
+    )
 
 
 def _parameter_count(node: Function, scope: FunctionScope) -> int | None:
@@ -237,10 +240,17 @@ class _BodyReader:
             self._add_assertion(failing, times, is_conditional=is_conditional)
             return
         is_certain = is_true(node.test)
+        start = len(self.assertions)
         if not is_false(node.test):
             self._read_body(node.body, times, is_conditional=is_conditional or not is_certain)
+        middle = len(self.assertions)
         if not is_certain:
             self._read_body(node.orelse, times, is_conditional=is_conditional or not is_false(node.test))
+        if not is_conditional and start < middle < len(self.assertions):
+            # Whichever way it goes, something is asserted.
+            self.assertions[start:] = [
+                item._replace(is_conditional=False) for item in self.assertions[start:]
+            ]
 
     def _read_with(self, node: ast.With | ast.AsyncWith, times: int, *, is_conditional: bool) -> None:
         start = len(self.assertions)

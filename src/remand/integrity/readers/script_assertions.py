@@ -25,6 +25,8 @@ _T_METHODS = word_set("""
 is not deepEqual equal same strictEqual notEqual ok true false truthy falsy throws throwsAsync notThrows
 rejects like match regex snapshot pass fail notOk
 """)
+_TYPE_CHECKS = frozenset(("expectTypeOf", "assertType", "expectType", "expectAssignable", "expectError"))
+"""Assertions that a type checker judges."""
 _HELPER = re.compile(r"(assert|check|verify|expect|ensure)[A-Z]\w*")
 _ANYTHING = frozenset(("anything", "any", "objectContaining", "stringContaining", "arrayContaining"))
 _FLAGS = frozenset(("true", "false", "null", "undefined"))
@@ -41,6 +43,12 @@ def assertion_at(code: BracketedCode, place: int) -> tuple[Assertion, int] | Non
             if before == "." and code.text(place - 2) == ")"
             else _expect_assertion(code, place)
         )
+    if name in _TYPE_CHECKS and code.text(place + 1) in ("(", "<"):
+        opening = place + 1
+        while code.text(opening) not in ("(", ";", "") and opening < place + MAX_LOOKAHEAD:
+            opening += 1
+        stop = _matcher_chain(code, code.closing_place(opening) + 1)[2]
+        return _build_assertion(code, place, max(stop, opening + 1), name, BOUNDED)
     if name == "should" and before == ".":
         if code.text(place + 1) == "(":
             return _build_assertion(
@@ -173,7 +181,7 @@ def _argument_strength(code: BracketedCode, arguments: list[tuple[int, int]]) ->
     if not arguments:
         return BOUNDED
     shown = code.text_between(*arguments[0])
-    if shown in _FLAGS or shown.startswith("expect.stringMatching"):
+    if shown in ("true", "false") or shown.startswith("expect.stringMatching"):
         return BOUNDED
     start, stop = arguments[0]
     if (
@@ -268,6 +276,8 @@ def _assert_assertion(code: BracketedCode, place: int) -> tuple[Assertion, int] 
 
 
 def _assert_strength(code: BracketedCode, method: str, arguments: list[tuple[int, int]]) -> int:
+    if method == "pass":
+        return LOOSE  # the test got there, which is what it asks
     if not arguments:
         return NOTHING
     first = code.text_between(*arguments[0])
@@ -286,7 +296,8 @@ def _assert_strength(code: BracketedCode, method: str, arguments: list[tuple[int
         return EXACT if len(arguments) > 1 else BOUNDED
     if method in _BOUNDED:
         return BOUNDED
-    return BOUNDED if len(arguments) > 1 and code.text_between(*arguments[1]) in _FLAGS else EXACT
+    is_flag = len(arguments) > 1 and code.text_between(*arguments[1]) in ("true", "false")
+    return BOUNDED if is_flag else EXACT
 
 
 MAX_REPEATS = 1000

@@ -20,6 +20,12 @@ from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspici
 
 _DATA = re.compile(r"(^|/)(fixtures|testdata)/")
 _SCRIPT = re.compile(r"([\w:-]+): ")
+_KEYS = frozenset(
+    ("args", "rev", "repo", "id", "env", "with", "name", "uses", "if", "run", "entry", "files", "exclude")
+)
+"""Keys of a pipeline or of hooks, and no names of scripts."""
+_EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
+"""What a pipeline fills in: its `||` is no shell's."""
 
 
 class CommandChange:
@@ -51,7 +57,7 @@ def check_names(command: ShellCommand) -> set[str]:
     """The checks a command runs; of a package script its own name, too."""
     names = {name for _, name in command.tools}
     script = _SCRIPT.match(command.text)
-    return names | ({script[1]} if script else set())
+    return names | ({script[1]} if script and script[1] not in _KEYS else set())
 
 
 _IGNORES = re.compile(
@@ -99,7 +105,13 @@ def find_ignored_failures(changeset: Changeset) -> Iterator[Suspicion]:
 
 
 def _loses_failure(command: ShellCommand, change: CommandChange) -> bool:
-    text = command.text
+    text = (
+        _EXPRESSION.sub("x", command.text)
+        if "run:" in command.text or "${{" in command.text
+        else command.text
+    )
+    if _CONDITION.search(command.text) or _FORGIVES.search(command.text):
+        text = command.text
     if _BYPASSES.search(text):
         return True
     if command.tools and (
@@ -309,6 +321,21 @@ def _asks_less(old: str, new: str) -> bool:
     return any(float(most_new.get(flag, "inf")) > float(value) for flag, value in most_old.items())
 
 
+_SAME_TOOLS = (
+    frozenset(("ruff", "ruff-check", "ruff-format", "black --check", "isort --check", "flake8")),
+    frozenset(("pre-commit run", "prek run")),
+    frozenset(("mypy", "pyright", "basedpyright", "ty", "pyrefly")),
+)
+
+
+def _goes_on(tool: tuple[str, str], new: set[tuple[str, str]]) -> bool:
+    """True when a check is run under another name, or by the tool that took its place."""
+    names = {name for category, name in new if category == tool[0]}
+    return any(tool[1] in family and family & names for family in _SAME_TOOLS) or any(
+        name.startswith(f"{tool[1]}-") for name in names
+    )
+
+
 def find_removed_checks(changeset: Changeset) -> Iterator[Suspicion]:
     """Checks that commands ran on the base and none runs now."""
     changes = list(command_changes(changeset))
@@ -325,7 +352,7 @@ def find_removed_checks(changeset: Changeset) -> Iterator[Suspicion]:
     old = {tool for change in changes for tool in change.old_tools}
     new = {tool for change in changes for tool in change.new_tools}
     gained = {category for category, _ in new - old}
-    lost = {tool for tool in old - new if tool[0] not in gained}
+    lost = {tool for tool in old - new if tool[0] not in gained and not _goes_on(tool, new)}
     for change in changes:
         here = sorted(name for category, name in change.old_tools if (category, name) in lost)
         if here:

@@ -100,8 +100,11 @@ def _find_pre_commit_changes(view: ChangedFile) -> Iterator[Suspicion]:
     old = found.findall(view.before.text) if view.before else []
     new = found.findall(view.after.text) if view.after else []
     lost = sorted(set(old) - set(new))
-    is_replaced = len(set(new) - set(old)) > 0
-    if lost and not is_replaced:
+    gained = set(new) - set(old)
+    is_run_elsewhere = all(
+        any(name.partition("-")[0] == other.partition("-")[0] for other in new) for name in lost
+    )
+    if lost and not gained and not is_run_elsewhere:
         yield suspicion("check_removed", view.path, 0, f"hooks {quote_names(lost)} are gone", "\n".join(lost))
     before, after = (_hook_limits(side) for side in (view.before, view.after))
     for name in sorted(set(old) & set(new)):
@@ -142,6 +145,8 @@ def find_narrowed_triggers(changeset: Changeset) -> Iterator[Suspicion]:
             continue
         old, new = _trigger_events(view.before), _trigger_events(view.after)
         lost = sorted((old - new) & {"push", "pull_request", "pull_request_target", "merge_group"})
+        if lost == ["push"] and "pull_request" in new:
+            lost = []  # what is to be merged is still checked
         ignored = sorted(
             path
             for path in _ignored_paths(view.after) - _ignored_paths(view.before)

@@ -279,6 +279,10 @@ Math.random Date.now performance.now Object.is JSON.stringify Promise.reject Arr
 """)
 
 
+_CLOCKS = ("Date.now", "Math.random", "performance.now")
+"""What tests may set to know what the time, or chance, is."""
+
+
 def find_runner_patches(changeset: Changeset) -> Iterator[Suspicion]:
     """Attributes of modules that tests rest on, set where the base did not set them."""
     for view in changeset.code_views:
@@ -296,7 +300,11 @@ def _runner_patches(source: SourceFile) -> Iterator[tuple[int, str]]:
                     yield node.lineno, node_source(node)
         yield from _setattr_patches(source)
     elif source.language == "script":
-        yield from _script_patches(source.code)
+        yield from (
+            (line, text)
+            for line, text in _script_patches(source.code)
+            if not (source.is_test and text.startswith(_CLOCKS))
+        )
 
 
 def _setattr_patches(source: SourceFile) -> Iterator[tuple[int, str]]:
@@ -313,7 +321,8 @@ def _is_standard_tool(name: str, source: SourceFile, node: ast.AST) -> bool:
     first = node_source(node).partition(".")[0]
     if first not in source.imports and first not in ("builtins", "__builtins__"):
         return False
-    return _OWNERS.fullmatch(name) is not None and name not in _ALLOWED
+    is_stream = re.match(r"sys\.(stdin|stdout|stderr)\.", name) is not None
+    return _OWNERS.fullmatch(name) is not None and name not in _ALLOWED and not is_stream
 
 
 def _script_patches(code: BracketedCode) -> Iterator[tuple[int, str]]:

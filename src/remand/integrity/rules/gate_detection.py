@@ -372,7 +372,7 @@ def _python_detections(source: SourceFile) -> Iterator[tuple[str, int, str]]:
         if _names_test_account(branch.test):
             yield "answer_hardcoded", branch.lineno, node_source(branch.test)
     for made in source.nodes_of(ast.ImportFrom):
-        if made.module in ("unittest.mock", "mock"):
+        if made.module in ("unittest.mock", "mock") and not made.level:
             yield "gate_detected", made.lineno, node_source(made)
     yield from _function_detections(source)
     yield from (("stack_inspected", line, text) for line, text in caller_questions(source))

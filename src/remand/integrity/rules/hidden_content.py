@@ -42,6 +42,10 @@ _READABLE = re.compile(
 )
 
 
+_DATA_LANGUAGES = ("json", "yaml", "toml", "ini")
+"""In data, a byte order mark inside a text is a value like any other."""
+
+
 def find_invisible_characters(changeset: Changeset) -> Iterator[Suspicion]:
     """Characters that turn, hide or break up code, in lines that the base has not."""
     for view in changeset.views:
@@ -53,7 +57,7 @@ def find_invisible_characters(changeset: Changeset) -> Iterator[Suspicion]:
             continue
         for number, line in view.added_lines:
             match = _DIRECTION_CHARACTERS.search(line) or _INVISIBLE_CHARACTERS.search(line)
-            if match:
+            if match and not (match[0] == "\ufeff" and view.after.language in _DATA_LANGUAGES):
                 yield suspicion("invisible_characters", view.path, number, f"U+{ord(match[0]):04X}", line)
                 break
 

@@ -58,6 +58,9 @@ def _find_shadowed_tests(path: str, before: SourceFile, after: SourceFile) -> It
 
 def is_loss_explained(changeset: Changeset, placed: PlacedTest) -> bool:
     """True for a test that went with what it tested, or that others took over."""
+    is_void = placed.case.is_empty and not placed.case.assertions
+    if placed.case.is_skipped or is_void or changeset.is_said_elsewhere(placed.case):
+        return True
     if (
         mentions_any(placed, changeset.vanished_names)
         or changeset.are_lost_tests_replaced
@@ -131,6 +134,9 @@ def _added_marker(before: ParsedTest, after: ParsedTest) -> SkipMarker | None:
     if before.is_skipped:
         return None
     had = {skip.text for skip in before.skips}
+    reworded = sum(skip.is_conditional for skip in before.skips)
+    if reworded and reworded >= sum(skip.kind != "only" for skip in after.skips) and not after.is_skipped:
+        return None
     return next(
         (
             skip
@@ -146,7 +152,13 @@ def _permanent_marker(case: ParsedTest) -> SkipMarker | None:
     if case.is_empty and all(skip.kind == "todo" for skip in case.skips):
         return None
     return next(
-        (skip for skip in case.skips if not skip.is_conditional and skip.kind not in ("only", "todo")), None
+        (
+            skip
+            for skip in case.skips
+            if not skip.is_conditional
+            and skip.kind not in ("only", "todo", "should_panic", "ignore", "fails", "failing")
+        ),
+        None,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from remand.integrity.changeset import Changeset
-from remand.integrity.paths import is_generated_path
+from remand.integrity.paths import is_generated_path, is_test_path
 from remand.integrity.readers.cases import without_common
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
@@ -25,6 +25,8 @@ class Suppression(NamedTuple):
     """The findings it names; none when it covers all."""
     is_wide: bool = False
     """True when it covers a whole file or names no finding."""
+    is_usual: bool = False
+    """True on code that no test can run here, or that no checker can follow: what only a type checker imports, other platforms."""
 
 
 class _Form(NamedTuple):
@@ -52,16 +54,19 @@ _FORMS = (
     _compile_form("pylint", r"#\s*pylint\s*:\s*skip-file", is_wide=True),
     _compile_form("pylint", r"#\s*pylint\s*:\s*disable(?:-next)?\s*=\s*(?P<codes>[\w,\s-]+)"),
     _compile_form("no cover", r"#\s*pragma\s*:\s*no\s*(?:cover|branch)", names_codes=False),
-    _compile_form("nosec", r"#\s*(?:nosec|nosemgrep)\b", names_codes=False),
+    _compile_form("nosec", r"#\s*(?:nosec|nosemgrep)\b(?:\s*:?\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?"),
     _compile_form("eslint-disable",
         rf"(?:eslint|oxlint|tslint|stylelint)[-:]disable(?:[-:](?:next-)?line)?\b(?!-)\s*{_LIST}(?:\s--.*)?\s*(?:\*/|$)"),
     _compile_form("eslint rule off", r"/\*\s*eslint\s+[\w@/-]+\s*:\s*(?:0|[\"']?off)", names_codes=False),
-    _compile_form("ts-ignore", r"@ts-(?:ignore|expect-error)\b", names_codes=False),
+    # It fails by itself once there is no error: it asserts one.
+    _compile_form("ts-expect-error", r"@ts-expect-error\b", names_codes=False),
+    _compile_form("ts-ignore", r"@ts-ignore\b"),
     _compile_form("ts-nocheck", r"@ts-nocheck\b", is_wide=True),
-    _compile_form("biome-ignore", r"(?:biome-ignore|deno-lint-ignore|\$FlowFixMe)\S*", names_codes=False),
+    _compile_form("biome-ignore",
+        r"(?:biome-ignore|deno-lint-ignore)(?:-\w+)*\s+(?P<codes>[\w/-]+)|(?:biome-ignore|deno-lint-ignore|\$FlowFixMe)\S*"),
     _compile_form("coverage ignore", r"(?:istanbul|c8|v8)\s+ignore|node:coverage\s+(?:ignore|disable)",
         names_codes=False),
-    _compile_form("nolint", r"//\s*nolint\b(?::(?P<codes>[\w,\s-]+))?|//lint:ignore|//\s*#nosec"),
+    _compile_form("nolint", r"//\s*nolint\b(?::\s*(?P<codes>[\w,\s-]+))?|//lint:ignore|//\s*#nosec(?:\s+(?P<rules>G\d+(?:[,\s]+G\d+)*))?"),
     _compile_form("NOSONAR", r"\bNOSONAR\b|CHECKSTYLE:OFF|NOPMD|@phpstan-ignore|phpcs:ignore|swiftlint:disable",
         names_codes=False),
     _compile_form("shellcheck disable", r"#\s*shellcheck\s+disable=(?P<codes>[\w,]+)"),
@@ -92,7 +97,11 @@ def read_suppressions(source: SourceFile) -> tuple[Suppression, ...]:
         )
     if source.language in _ATTRIBUTED:
         found += _attribute_suppressions(source)
-    return tuple(found)
+    lines = source.lines
+    return tuple(
+        item._replace(is_usual=item.line <= len(lines) and bool(_USUAL.search(lines[item.line - 1])))
+        for item in found
+    )
 
 
 def _comment_suppressions(line: int, text: str) -> Iterator[Suppression]:
@@ -100,7 +109,8 @@ def _comment_suppressions(line: int, text: str) -> Iterator[Suppression]:
         match = form.pattern.search(text, 0, MAX_COMMENT)
         if match is None:
             continue
-        codes = frozenset(_CODES.findall(match.groupdict().get("codes") or ""))
+        named = match.groupdict()
+        codes = frozenset(_CODES.findall(named.get("codes") or named.get("rules") or ""))
         is_block = "disable" in form.kind and "eslint" in form.kind and "line" not in match[0].lower()
         is_wide = form.is_wide or is_block or (form.names_codes and not codes)
         yield Suppression(form.kind, line, match[0].strip(" */"), codes, is_wide)
@@ -119,6 +129,20 @@ def _attribute_suppressions(source: SourceFile) -> Iterator[Suppression]:
         yield Suppression(kind, number, match[0], codes, is_wide="#![" in match[0])
 
 
+_USUAL = re.compile(
+    r"TYPE_CHECKING|__main__|NotImplementedError|\bplatform\b|\bWIN\b|version_info|abstractmethod|overload\b|ImportError"
+    r"|ModuleNotFoundError|assert_never|__repr__"
+)
+"""Lines on which a directive says nothing of the change's own work."""
+_WHOLE_FILES = frozenset(("noqa", "mypy", "pyright", "pylint", "eslint-disable", "ts-nocheck", "allow"))
+CATEGORIES = {
+    **dict.fromkeys(
+        ("type: ignore", "mypy", "pyright", "ts-ignore", "ts-expect-error", "ts-nocheck"), "types"
+    ),
+    **dict.fromkeys(("no_type_check", "@no_type_check"), "types"),
+    **dict.fromkeys(("no cover", "coverage ignore", "ExcludeFromCodeCoverage", "coverage"), "coverage"),
+}
+"""What each kind of directive keeps quiet; every other a linter."""
 SuppressionsByPath = list[tuple[str, list[Suppression], list[Suppression]]]
 """By path: the suppressions of the base, and of the head."""
 
@@ -133,7 +157,7 @@ def find_suppressions(changeset: Changeset) -> Iterator[Suspicion]:
     before = Counter(item.kind for _, old, _ in found for item in old)
     after = Counter(item.kind for _, _, new in found for item in new)
     more = {kind for kind in after if after[kind] > before[kind]}
-    yield from _find_added(found, more)
+    yield from _find_added(found, more, frozenset(changeset.comparison.measured))
     yield from _find_widened(found, more)
 
 
@@ -141,20 +165,30 @@ def _suppressions_or_none(source: SourceFile | None) -> list[Suppression]:
     return list(read_suppressions(source)) if source is not None else []
 
 
-def _find_added(found: SuppressionsByPath, kinds: set[str]) -> Iterator[Suspicion]:
+def _find_added(found: SuppressionsByPath, kinds: set[str], measured: frozenset[str]) -> Iterator[Suspicion]:
     for path, old, new in found:
         for kind in sorted(kinds):
             had, has = ([item for item in side if item.kind == kind] for side in (old, new))
             added = without_common(has, had)
-            if added and len(has) > len(had):
-                texts = [item.text for item in added]
-                yield suspicion(
-                    "suppression_added",
-                    path,
-                    added[0].line,
-                    f"{quote_names(texts)} added",
-                    "\n".join(sorted(texts)),
-                )
+            if not added or len(has) <= len(had):
+                continue
+            held = [item for item in added if _is_held(item, path, measured)]
+            noted = [item for item in added if item not in held]
+            for code, items in (("suppression_added", held), ("suppression_noted", noted)):
+                texts = [item.text for item in items]
+                if items:
+                    message = f"{quote_names(texts)} added"
+                    yield suspicion(code, path, items[0].line, message, "\n".join(sorted(texts)))
+
+
+def _is_held(item: Suppression, path: str, measured: frozenset[str]) -> bool:
+    """True for what keeps a whole file or every rule quiet, or product code from what a gate measures."""
+    if item.is_usual:
+        return False
+    if is_test_path(path):
+        is_whole_file = item.is_wide and item.kind in _WHOLE_FILES
+        return is_whole_file and not item.codes
+    return item.is_wide or CATEGORIES.get(item.kind, "lint") in measured
 
 
 def _find_widened(found: SuppressionsByPath, added_kinds: set[str]) -> Iterator[Suspicion]:

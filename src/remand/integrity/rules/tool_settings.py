@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from remand.domain.text.words import word_set
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.paths import is_generated_path
 from remand.integrity.readers.configuration import SettingValue, ToolSettings, configured_tool, read_settings
@@ -45,6 +46,8 @@ _SHRINKS = re.compile(
 )
 _PICKS = re.compile(r"\.(f?grep|grep_?invert|invert|test_?name_?pattern|only_?changed|filter)$")
 """Settings by which a runner only runs tests of some name."""
+_VERSION = re.compile(r"version|python|(^|[._])(go|rust|node|edition|msrv)$")
+"""Numbers that are versions: 3.10 is more than 3.9."""
 _RETRIES = re.compile(r"(^|[._])(retries|retry|reruns|retry_?times)$")
 _MANIFEST = re.compile(r"(^|/)(package\.json|pyproject\.toml|setup\.cfg|[\w-]*requirements[\w-]*\.(txt|in))$")
 _NEEDED = re.compile(r"(select|enable|enable_error_code|extends|plugins)$")
@@ -86,6 +89,19 @@ _STRICT_FLAGS = re.compile(
 )
 
 
+_NO_CHECKERS = re.compile(
+    r"(flit|hatch|setuptools|poetry|pdm|uv|maturin|scikit_build|cibuildwheel|towncrier|bumpversion|commitizen|semantic_release"
+    r"|check_manifest|codespell|interrogate|black|isort|tox|testenv|coverage\.paths|check_wheel_contents|typos)\b"
+)
+"""Tables of a project's files that package, format or describe it; what tox runs is read as commands."""
+_IGNORED_OUTCOME = re.compile(r"\.ignore_(errors|outcome)$")
+_RETIRED = word_set("""
+deadcode gas golint gosimple gofmt goimports gofumpt gci interfacer maligned megacheck nosnakecase scopelint structcheck
+stylecheck varcheck ifshort exhaustivestruct vet vetshadow typecheck
+""")
+"""Checkers that are no more, or are part of another by now: golangci-lint refuses their names."""
+
+
 def find_lowered_settings(changeset: Changeset) -> Iterator[Suspicion]:
     """Every setting of a known tool that asks for less, over all files of the change together."""
     before, after, places = _collect_settings(changeset)
@@ -93,13 +109,21 @@ def find_lowered_settings(changeset: Changeset) -> Iterator[Suspicion]:
     reformed = _reformatted_tools(changeset)
     for key in sorted({*before, *after}):
         tool = _tool_name(key)
+        if _NO_CHECKERS.match(key) and not _IGNORED_OUTCOME.search(key):
+            continue
         if tool in gone or (
             not any(_tool_name(other) == tool for other in before) and not _is_weak_by_itself(key)
         ):
             continue
         if key.endswith(("extends", "plugins")) and tool in reformed:
             continue
-        code = _setting_code(key, before.get(key), after.get(key), before, after)
+        code = _setting_code(key, before.get(key), _with_extension(key, after), before, after)
+        if (
+            code in ("tests_left_out", "rule_switched_off")
+            and (_SHRINKS.search(key) or _GROWS.search(key))
+            and _are_places_renamed(changeset, before.get(key), after.get(key))
+        ):
+            continue
         if (
             code == "tests_left_out"
             and _SHRINKS.search(key)
@@ -110,6 +134,16 @@ def find_lowered_settings(changeset: Changeset) -> Iterator[Suspicion]:
             path = places.get(key, "")
             found = f"`{key}`: {_value_text(before.get(key))} became {_value_text(after.get(key))}"
             yield suspicion(code, path, _setting_line(changeset, path, key), found)
+
+
+def _with_extension(key: str, after: ToolSettings) -> SettingValue | None:
+    """A setting of the head; a list of rules with what an `extend-…` beside it adds."""
+    value = after.get(key)
+    tool, _, name = key.rpartition(".")
+    extension = after.get(f"{tool}.extend_{name}")
+    if name not in ("select", "enable") or extension is None or (value is None and "select" not in name):
+        return value
+    return (*_value_items(value), *_value_items(extension))
 
 
 def _collect_settings(changeset: Changeset) -> tuple[ToolSettings, ToolSettings, dict[str, str]]:
@@ -187,6 +221,19 @@ def _are_places_empty(changeset: Changeset, old: SettingValue | None, new: Setti
     )
 
 
+def _are_places_renamed(changeset: Changeset, old: SettingValue | None, new: SettingValue | None) -> bool:
+    """True when a list names other places in place of as many that are gone."""
+    had, has = _value_items(old), _value_items(new)
+    lost, gained = [item for item in had if item not in has], [item for item in has if item not in had]
+    if not lost or len(lost) != len(gained) or not changeset.comparison.paths:
+        return False
+    places = [item.strip("./").partition("*")[0] for item in (*lost, *gained)]
+    is_there = [
+        any(_lies_in(path, place) for path in changeset.comparison.paths) for place in places if place
+    ]
+    return len(is_there) == 2 * len(lost) and is_there == [False] * len(lost) + [True] * len(lost)
+
+
 def _lies_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
@@ -198,7 +245,10 @@ def _setting_code(
     if old == new:
         return ""
     if key.endswith("addopts"):
-        return _options_code(_value_words(old), _value_words(new))
+        kept = _value_words(new) + (
+            " --strict-markers --strict-config" if after.get("pytest.strict") is True else ""
+        )
+        return _options_code(_value_words(old), kept)
     if ".rules." in key or "lints." in key or _REPORTS.search(key):
         return (
             "rule_switched_off"
@@ -208,6 +258,8 @@ def _setting_code(
         )
     if _PICKS.search(key) and new not in (None, "", False):
         return "tests_left_out"
+    if key.endswith("disable_all") and after.get(f"{key.rpartition('.')[0]}.default") == "none":
+        return ""
     if key.endswith("follow_imports"):
         return "rule_switched_off" if new in ("skip", "silent") else ""
     if isinstance(old, bool) or isinstance(new, bool):
@@ -230,7 +282,8 @@ def _is_implied_by_wider(key: str, after: ToolSettings) -> bool:
         if after.get(name) is True
     ]
     is_part = re.search(
-        r"(warn_\w+|disallow_\w+|check_untyped_defs|no_?implicit\w*|strict\w+|always_?strict)$", key
+        r"(warn_\w+|disallow_\w+|check_untyped_defs|no_?implicit\w*|strict\w+|always_?strict|xfail_strict)$",
+        key,
     )
     return bool(strict and is_part) or (wide != key and after.get(wide) is True)
 
@@ -238,7 +291,7 @@ def _is_implied_by_wider(key: str, after: ToolSettings) -> bool:
 def _number_code(key: str, old: SettingValue | None, new: SettingValue | None) -> str:
     if _RETRIES.search(key) and old is None and isinstance(new, float):
         return "test_retried" if new > 0 else ""
-    if not isinstance(old, float) or isinstance(old, bool):
+    if not isinstance(old, float) or isinstance(old, bool) or _VERSION.search(key) or isinstance(new, str):
         return ""
     is_number = isinstance(new, float)
     if _LEAST.search(key) and _THRESHOLDS.search(key):
@@ -320,6 +373,11 @@ def _is_moved(key: str, codes: tuple[str, ...], before: ToolSettings, after: Too
 
 
 def _unusual_codes(key: str, codes: list[str]) -> list[str]:
+    if re.search(
+        r"(^|[./*_])(docs?|examples?|bench\w*|typing|scripts?|tools|\w*_?examples?|typing_\w+)([/*_.]|$)",
+        key.partition("ignores.")[2],
+    ):
+        return []  # code that nobody is shipped
     if re.search(r"tests?[/*]|test_|conftest", key):
         return [code for code in codes if not _TEST_CODES.fullmatch(code)]
     return [code for code in codes if not (code == "F401" and "__init__" in key)]
@@ -357,7 +415,11 @@ def _shrink_code(key: str, old: SettingValue | None, new: SettingValue | None) -
         return ""
     if any(item.startswith("!") and item not in had and not _UNCOVERED.search(item) for item in has):
         return "rule_switched_off"
-    lost = [item for item in had if item not in has and not any(_covers_item(other, item) for other in has)]
+    lost = [
+        item
+        for item in had
+        if item not in has and item not in _RETIRED and not any(_covers_item(other, item) for other in has)
+    ]
     if not lost or (new is None and not _NEEDED.search(key)):
         return ""
     return "tests_left_out" if re.search(r"test|roots|spec|^jest\.", key) else "rule_switched_off"

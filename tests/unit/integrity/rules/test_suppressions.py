@@ -53,14 +53,15 @@ def test_a_new_suppression_is_found(path: str, text: str) -> None:
     [
         ("src/a.py", "k()  # noqa: S603 - the arguments are ours\n"),
         ("src/a.py", "k()  # type: ignore[no-untyped-call]  # the library has no types\n"),
-        ("src/a.py", 'if __name__ == "__main__":  # pragma: no cover\n    main()\n'),
         ("src/vendor/a.py", "# flake8: noqa\n"),
         ("src/a.ts", "// eslint-disable-next-line no-console -- a hint for developers\nf();\n"),
         ("src/a.ts", "// @ts-expect-error callers without types may pass anything\nf();\n"),
         ("src/a.go", "f() //nolint:errcheck // the error is told by the next call\n"),
     ],
 )
-def test_neither_a_reason_nor_a_place_excuses_a_new_suppression(path: str, text: str) -> None:
+def test_neither_a_reason_nor_a_place_excuses_the_suppression_of_what_a_gate_measures(
+    path: str, text: str
+) -> None:
     assert held(added(path, text)) == {"suppression_added"}
     assert held(added(path, text + "x = 1\n" * 400)) == {"suppression_added"}
 
