@@ -423,11 +423,17 @@ def _parse_test(code: BracketedCode, place: int, block: int, marks: list[int]) -
         skips=(*_marker_skips(code, marks), *_body_skips(code, block, stop)),
         words=code.words(block, stop),
         body=code.text_between(block, stop),
-        act=code.words(block, stop) - frozenset(word for item in assertions for word in item.literals),
+        act=code.words(block, stop) - _assertion_words(assertions),
         calls=code.calls(block, stop),
         literals=code.literals(block, stop),
         is_empty=stop == block + 1,
     )
+
+
+def _assertion_words(assertions: tuple[Assertion, ...]) -> frozenset[str]:
+    """The words and literals of assertions, which are no part of what a test does besides."""
+    words = frozenset(word for item in assertions for word in re.findall(r"\w+", item.text))
+    return words.union(*(item.literals for item in assertions))
 
 
 def _marker_skips(code: BracketedCode, marks: list[int]) -> Iterator[SkipMarker]:
@@ -454,7 +460,20 @@ def _is_nested(code: BracketedCode, start: int, at: int) -> bool:
     return any(code.text(place) == "{" and at < code.closing_place(place) for place in places)
 
 
+def _dropped_panics(code: BracketedCode, start: int, stop: int) -> list[range]:
+    """`let _ = catch_unwind(|| { … });` and `catch_unwind(…).ok()`: what fails inside fails nothing."""
+    found = []
+    for at in range(start, stop):
+        if code.text(at) == "catch_unwind" and code.text(at + 1) == "(":
+            end = code.closing_place(at + 1)
+            head = [code.text(place) for place in range(max(start, at - 8), at)]
+            if "_" in head[-8:] or code.text(end + 2) in ("ok", "unwrap_or_default"):
+                found.append(range(at, end))
+    return found
+
+
 def _assertions(code: BracketedCode, start: int, stop: int) -> Iterator[Assertion]:
+    dropped = _dropped_panics(code, start, stop)
     for at in range(start, stop):
         if code.kind(at) != NAME:
             continue
@@ -472,7 +491,7 @@ def _assertions(code: BracketedCode, start: int, stop: int) -> Iterator[Assertio
             code.line(at),
             code.text_between(at, end),
             subject,
-            _strength(code, at, arguments),
+            NOTHING if any(at in part for part in dropped) else _strength(code, at, arguments),
             code.literals(at, end),
         )
 

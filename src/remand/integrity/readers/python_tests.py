@@ -259,8 +259,11 @@ class _BodyReader:
             if found is not None:
                 self._add_assertion(found, times, is_conditional=is_conditional)
         self._read_body(node.body, times, is_conditional=is_conditional)
+        raising = sum(asserts.with_assertion(item) is not None for item in node.items)
         for item in node.items:
-            if _suppresses(item) and len(self.assertions) > start:
+            if (_expects_any_error(item) and len(self.assertions) > start + raising) or (
+                _suppresses(item) and len(self.assertions) > start
+            ):
                 self._void_assertions(start, node.lineno, f"with {node_source(item)}")
 
     def _read_try(self, node: ast.Try | ast.TryStar, times: int, *, is_conditional: bool) -> None:
@@ -307,6 +310,17 @@ def _swallows(handler: ast.ExceptHandler) -> bool:
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     is_broad = any(one is None or last_name(one) in _CATCH_ALL for one in types)
     return is_broad and not asserts.may_fail(handler.body)
+
+
+def _expects_any_error(item: ast.withitem) -> bool:
+    """`pytest.raises(Exception)`: an assertion inside fails, and that is what is expected."""
+    call = item.context_expr
+    is_raises = isinstance(call, ast.Call) and last_name(call.func) in ("raises", "assertRaises")
+    return (
+        is_raises
+        and isinstance(call, ast.Call)
+        and any(last_name(arg) in _CATCH_ALL for arg in call.args[:1])
+    )
 
 
 def _suppresses(item: ast.withitem) -> bool:

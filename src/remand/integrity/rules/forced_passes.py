@@ -179,6 +179,32 @@ def _forced_comparisons(source: SourceFile) -> Iterator[tuple[int, str]]:
             and call.args[1].value in _METHODS | _NEGATED
         ):
             yield call.lineno, f"`{node_source(call)}` replaces a comparison"
+        elif _makes_scalar_type(call):
+            yield call.lineno, f"`{node_source(call)}` makes a type of values with methods that it composes"
+    for loop in source.nodes_of(ast.For):
+        if _sets_all_methods(loop):
+            yield loop.lineno, f"`for … in {node_source(loop.iter)}` replaces methods by names it looks up"
+
+
+def _makes_scalar_type(call: ast.Call) -> bool:
+    """`type("Total", (int,), {"__%s__" % name: same})`: whose methods nobody can read."""
+    if called_name(call) != "type" or len(call.args) != 3:
+        return False
+    bases, body = call.args[1:]
+    is_scalar = any(last_name(part) in _SCALARS for part in ast.walk(bases))
+    keys = body.keys if isinstance(body, ast.Dict) else [body]
+    return is_scalar and any(
+        not isinstance(key, ast.Constant) or key.value in _METHODS | _NEGATED for key in keys
+    )
+
+
+def _sets_all_methods(loop: ast.For) -> bool:
+    """`for name in dir(int): setattr(Total, name, …)`"""
+    calls = [part for part in ast.walk(loop) if isinstance(part, ast.Call)]
+    looked_up = {
+        last_name(call.args[0]) for call in calls if called_name(call) in ("dir", "vars") and call.args
+    }
+    return bool(looked_up & (_SCALARS | {"object"})) and any(called_name(call) == "setattr" for call in calls)
 
 
 def _class_comparisons(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
@@ -250,6 +276,12 @@ def _has_state(owner: ast.ClassDef) -> bool:
 
 def _braced_comparisons(code: BracketedCode) -> Iterator[tuple[int, str]]:
     for place, token in enumerate(code.tokens):
+        if token.text == "macro_rules" and code.text(place + 2).startswith(("assert", "panic")):
+            yield token.line, f"`{code.text(place + 2)}!` is defined anew"
+        if token.text in ("DeepEqual", "Diff", "Equal") and code.text(place + 1) == "(":
+            sides = [code.text_between(*item) for item in code.arguments(place + 1)][-2:]
+            if len(sides) == 2 and sides[0] == sides[1]:
+                yield token.line, f"`{token.text}({sides[0]}, {sides[1]})` compares a value with itself"
         if token.text not in _NAMES or code.text(place + 1) != "(":
             continue
         block = code.closing_place(place + 1) + 1

@@ -31,6 +31,8 @@ _NAMED = re.compile(r"[a-z][\w.-]*|[A-Z][A-Z0-9_]*")
 _TYPES = word_set("Decimal Fraction date datetime time timedelta Path UUID frozenset int float")
 """Types whose values are written out by way of a call."""
 _FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
+_BRACED = frozenset(("go", "rust", "java", "kotlin", "csharp"))
+_FUNCTIONS = frozenset(("function", "func", "fn", "fun"))
 _WORK = frozenset(("for", "while", "*", "/", "%", "reduce", "map", "filter", "push", "+", "-"))
 
 
@@ -55,18 +57,20 @@ def constant_answers(source: SourceFile) -> tuple[ConstantAnswer, ...]:
         return tuple(
             answer for name, node in source.functions for answer in _function_answers(name, node)
         ) + tuple(_module_table_answers(source.tree))
-    return (
-        (*_script_answers(source.code), *_script_table_answers(source.code))
-        if source.language == "script"
-        else ()
-    )
+    if source.language == "script":
+        return (*_script_answers(source.code), *_script_table_answers(source.code))
+    return tuple(_script_answers(source.code)) if source.language in _BRACED else ()
 
 
 def _function_answers(name: str, node: Function) -> Iterator[ConstantAnswer]:
     works = has_computation(node)
+    returned = {
+        last_name(part.value) for part in ast.walk(node) if isinstance(part, ast.Return) and part.value
+    }
     for part in ast.walk(node):
-        if isinstance(part, ast.If) and part.body and isinstance(part.body[-1], ast.Return):
-            yield from _branch_answers(name, part.test, part.body[-1].value, works=works)
+        if isinstance(part, ast.If) and part.body:
+            test, value = _nested_answer(part, returned)
+            yield from _branch_answers(name, test, value, works=works)
         elif isinstance(part, ast.IfExp):
             yield from _branch_answers(name, part.test, part.body, works=works)
         elif isinstance(part, ast.match_case) and isinstance(part.pattern, ast.MatchValue) and part.body:
@@ -75,6 +79,28 @@ def _function_answers(name: str, node: Function) -> Iterator[ConstantAnswer]:
                 yield _build_answer(name, part.pattern.value, [part.pattern.value], last.value, works=works)
         elif isinstance(part, ast.Dict):
             yield from _dict_answers(name, part, works=works)
+
+
+def _nested_answer(branch: ast.If, returned: set[str]) -> tuple[ast.expr, ast.expr | None]:
+    """What a branch, and those that it holds and nothing else, ask, and what they answer at last."""
+    tests = [branch.test]
+    while len(branch.body) == 1 and isinstance(branch.body[0], ast.If) and len(tests) < MAX_LOOKAHEAD:
+        branch = branch.body[0]
+        tests.append(branch.test)
+    test = tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.And(), _flat(tests)), tests[0])
+    last = branch.body[-1]
+    if isinstance(last, ast.Return):
+        return test, last.value
+    is_kept = isinstance(last, ast.Assign) and last_name(last.targets[0]) in returned - {""}
+    return test, last.value if is_kept and isinstance(last, ast.Assign) else None
+
+
+def _flat(tests: list[ast.expr]) -> list[ast.expr]:
+    """The conditions that all have to hold, one by one."""
+    found: list[ast.expr] = []
+    for test in tests:
+        found += test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return found
 
 
 def _module_table_answers(tree: ast.Module) -> Iterator[ConstantAnswer]:
@@ -211,8 +237,12 @@ def _script_answers(code: BracketedCode) -> Iterator[ConstantAnswer]:
         if token.kind == NAME and _opens_function(code, place):
             name = token.text
             works = _computes_here(code, place)
-        if token.text == "if" and code.text(place + 1) == "(":
+        if token.text == "if":
             yield from _script_branch_answers(code, place, name, works=works)
+        elif token.text == "?" and code.text(place + 2) == ":":
+            yield from _ternary_answers(code, place, name, works=works)
+        elif token.text == "=>" and code.text(place - 1) == ")":
+            yield from _match_answers(code, place, name, works=works)
         elif (
             token.text == "case"
             and code.text(place + 3) == "return"
@@ -233,7 +263,21 @@ def computing_functions(code: BracketedCode) -> frozenset[str]:
 
 def _opens_function(code: BracketedCode, place: int) -> bool:
     before, after = code.text(place - 1), code.text(place + 1)
-    return (before == "function" and after == "(") or (before in ("const", "let", "var") and after == "=")
+    if before in ("const", "let", "var") and after == "=":
+        return True
+    if after not in ("(", "<") or code.text(place) in _KEYWORDS:
+        return False
+    is_method = before == ")" and code.text(code.openings.get(place - 1, 0) - 1) == "func"
+    if before in _FUNCTIONS or is_method:
+        return True
+    return (
+        after == "(" and code.text(code.closing_place(place + 1) + 1) == "{" and code.kind(place - 1) == NAME
+    )
+
+
+_KEYWORDS = frozenset(
+    ("if", "for", "while", "switch", "match", "catch", "return", "new", "function", "await")
+)
 
 
 def _computes_here(code: BracketedCode, place: int) -> bool:
@@ -245,18 +289,70 @@ def _computes_here(code: BracketedCode, place: int) -> bool:
 def _script_branch_answers(
     code: BracketedCode, place: int, name: str, *, works: bool
 ) -> Iterator[ConstantAnswer]:
-    closing = code.closing_place(place + 1)
-    signs = {code.text(at) for at in range(place + 2, closing)}
-    if not signs & {"===", "=="} or signs & {"||", "!==", ">", "<", "!"}:
+    start, closing = place + 2, code.closing_place(place + 1)
+    if code.text(place + 1) != "(":  # Go and Rust have no brackets around a condition
+        start = place + 1
+        stop = min(place + MAX_CONDITION, len(code.tokens))
+        closing = next((at for at in range(start, stop) if code.text(at) == "{"), 0) - 1
+    literals = _compared_places(code, start, closing + (start == place + 1))
+    after = closing + 2 if code.text(closing + 1) == "{" else closing + 1
+    if not literals or closing < start:
         return
-    literals = [
+    if code.text(after) == "return":
+        yield from _script_case_answers(code, place, literals, after + 1, (name, works))
+    elif code.text(after + 1) == "}" and code.text(after - 1) == "{":
+        yield from _script_case_answers(code, place, literals, after, (name, works))
+
+
+MAX_CONDITION = 60
+"""Tokens of a condition that are looked at."""
+
+
+def _compared_places(code: BracketedCode, start: int, stop: int) -> list[int]:
+    """Where the literals stand that a condition compares with, when it does nothing else."""
+    signs = {code.text(at) for at in range(start, stop)}
+    if not signs & {"===", "=="} or signs & {"||", "!==", "!=", ">", "<", "!", ">=", "<="}:
+        return []
+    return [
         at
-        for at in range(place + 2, closing)
+        for at in range(start, stop)
         if code.kind(at) in (STRING, NUMBER) and code.text(at - 1) in ("===", "==")
     ]
-    after = closing + 2 if code.text(closing + 1) == "{" else closing + 1
-    if literals and code.text(after) == "return":
-        yield from _script_case_answers(code, place, literals, after + 1, (name, works))
+
+
+def _ternary_answers(code: BracketedCode, place: int, name: str, *, works: bool) -> Iterator[ConstantAnswer]:
+    """`return a === 2 && b === 30 ? 60 : …`"""
+    start = place
+    while (
+        start > 0
+        and place - start < MAX_CONDITION
+        and code.text(start - 1) not in ("return", "=", ":", "(", ";", "{", "?")
+    ):
+        start -= 1
+    literals = _compared_places(code, start, place)
+    if len(literals) > 1 and code.kind(place + 1) in (STRING, NUMBER):
+        answer = _normalise_quotes(code.text(place + 1))
+        yield _literal_answer(code, start, literals, answer, (name, works))
+
+
+def _match_answers(code: BracketedCode, place: int, name: str, *, works: bool) -> Iterator[ConstantAnswer]:
+    """`(2, 30) => 60,` of a match in Rust."""
+    opening = code.openings.get(place - 1, place)
+    parts = [at for at in range(opening + 1, place - 1) if code.text(at) != ","]
+    is_plain = len(parts) > 1 and all(code.kind(at) in (STRING, NUMBER) for at in parts)
+    if is_plain and code.kind(place + 1) in (STRING, NUMBER) and code.text(place + 2) in (",", "}"):
+        yield _literal_answer(code, opening, parts, _normalise_quotes(code.text(place + 1)), (name, works))
+
+
+def _literal_answer(
+    code: BracketedCode, place: int, literals: list[int], answer: str, function: tuple[str, bool]
+) -> ConstantAnswer:
+    numbers = [at for at in literals if code.kind(at) == NUMBER and code.text(at) not in ("0", "1", "2")]
+    texts = frozenset(_normalise_quotes(code.text(at)) for at in literals)
+    is_whole = bool(numbers) or any(len(text) >= LONG_TEXT + 2 for text in texts)
+    shown = f"{code.text_between(place, literals[-1] + 1)} → {answer}"
+    name, works = function
+    return ConstantAnswer(name, code.line(place), shown, texts, answer, is_whole, bool(numbers), works)
 
 
 def _script_case_answers(
@@ -409,7 +505,7 @@ def _asserted_literals(sources: list[SourceFile]) -> list[frozenset[str]]:
     found: list[frozenset[str]] = []
     for case in (case for source in sources for case in source.tests):
         found += (item.literals for item in case.assertions if item.literals)
-        if any(item.times > 1 for item in case.assertions):
+        if any(item.times > 1 or item.text.startswith(("Error", "Fatal")) for item in case.assertions):
             found.append(case.literals)
     return found[:MAX_QUESTIONS]
 
