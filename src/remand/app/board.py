@@ -361,7 +361,7 @@ def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Boar
     return Board(
         at=around.now,
         counts={status.value: counts[status.value] for status in Status if counts.get(status.value)},
-        ready=len(view.queue.ready()),
+        ready=view.queue.count(),
         troubles=board_alerts(view, around, active, questions),
         questions=questions,
         at_work=at_work,

@@ -184,8 +184,8 @@ class ReadyQueue(Protocol):
     def ready(self) -> list[str]:
         """Every task that could be claimed, in the queue's order."""
 
-    def count(self, status: Status) -> int:
-        """How many tasks have a status; no task is read for it."""
+    def count(self, status: Status | None = None) -> int:
+        """How many tasks have a status, or could be claimed; no task is read for it."""
 
     def counts(self) -> Mapping[str, int]:
         """How many tasks there are of each status that any has."""

@@ -183,6 +183,7 @@ class PageContract:
                     (TaskFilter(text="%"), lambda _: False),
                 ):
                     assert _all_pages(tx, found, most) == ids_that_fit(fits), (found, most)
+            assert tx.queue.count() == len(tx.queue.ready()) == 8
             tx.tasks.put(a_task(task_id(12), title="Paint"))
             assert _all_pages(tx, TaskFilter(text="#12"), 2) == []
             assert _all_pages(tx, TaskFilter(text="paint"), 2) == [task_id(12)]

@@ -383,6 +383,7 @@ FIRST_OPENING = "SELECT rank FROM opening WHERE agent = ? AND line = ? ORDER BY 
 ADD_OPENING = "INSERT OR IGNORE INTO opening VALUES (?, ?, ?)"
 DROP_OPENING = "DELETE FROM opening WHERE agent = ? AND line = ? AND rank = ?"
 EVERY_OPENING = "SELECT rank, agent, line FROM opening"
+COUNT_READY = "SELECT count(*) FROM task WHERE rank IS NOT NULL"
 READY = "SELECT rank FROM task WHERE rank IS NOT NULL ORDER BY rank"
 DUE = "SELECT id FROM task WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at LIMIT 100"
 

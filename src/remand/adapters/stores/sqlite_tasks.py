@@ -223,8 +223,11 @@ class SqliteQueue(Table):
     def ready(self) -> list[str]:
         return [queue.task_of_rank(rank) for (rank,) in self._db.rows(sql.READY)]
 
-    def count(self, status: Status) -> int:
-        return int(self._db.value(sql.COUNT_STATUS, (status.value,)) or 0)
+    def count(self, status: Status | None = None) -> int:
+        found = (
+            self._db.value(sql.COUNT_STATUS, (status.value,)) if status else self._db.value(sql.COUNT_READY)
+        )
+        return int(found or 0)
 
     def counts(self) -> Mapping[str, int]:
         return dict(self._db.all(sql.COUNTS))
