@@ -78,6 +78,26 @@ def test_a_commit_that_goes_on_after_its_connection_was_cut_is_done_once(
         writer.store.close()
 
 
+def test_a_change_that_waited_when_its_connection_was_cut_is_done_once(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server goes on with what was sent, although whoever sent it has asked whether it was done, and repeats it."""
+    one = SharedFakeLedger(database)
+    one.add()
+    with psycopg.connect(database) as other:
+        other.execute("LOCK TABLE remand.signed_group IN SHARE MODE")
+        cuts = cut_next_commit(monkeypatch)
+        adding = threading.Thread(target=one.add)
+        adding.start()
+        time.sleep(1)
+    adding.join()
+
+    time.sleep(0.5)
+    assert cuts
+    assert len(require_sound_log(one.store)) == 2
+    one.store.close()
+
+
 def _connections(url: str) -> int:
     """How many connections to a database there are, once those that were closed are gone."""
     with psycopg.connect(url, autocommit=True) as connection:

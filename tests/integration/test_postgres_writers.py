@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from remand.adapters.stores.postgres import PostgresStore
+from remand.adapters.stores.postgres_statements import PostgresStatements
 from remand.app.errors import EnvironmentFault, StoreConflict
 from remand.app.group_commit import GroupCommit
 from remand.app.requests import Acceptance, Answer, Request
@@ -348,22 +349,77 @@ def test_a_commit_whose_answer_was_lost_is_done_once(
     (one,) = writers(1)
     one.add()
     cut: list[int] = []
-    execute = psycopg.Connection.execute
+    write = PostgresStatements.write_with
 
-    def fail(connection: psycopg.Connection, query: str, *rest: object, **more: object) -> object:
-        if not query.startswith("COMMIT") or cut:
-            return execute(connection, query, *rest, **more)  # type: ignore[arg-type]
+    def fail(statements: PostgresStatements, *last: str) -> None:
+        if not last or cut:
+            write(statements, *last)
+            return
         cut.append(1)
         if is_done:
-            execute(connection, "COMMIT")
-        connection.close()
+            write(statements, *last)
+        statements.connection.close()
         raise psycopg.OperationalError("the connection was cut")
 
-    monkeypatch.setattr(psycopg.Connection, "execute", fail)
+    monkeypatch.setattr(PostgresStatements, "write_with", fail)
     one.add(aliases=("#1",))
 
     assert cut
     assert len(require_sound_log(one.store)) == 2
+
+
+def test_a_group_that_could_not_be_committed_takes_back_only_those_that_go_on_from_it(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it fails the next one is decided already, on what it would have left."""
+    (one,) = writers(1)
+    one.add()
+    group, begun = GroupCommit(one.ledger), Counter[str]()
+    write = PostgresStatements.write_with
+
+    def fail_at_times(statements: PostgresStatements, *last: str) -> None:
+        begun["commits"] += bool(last)
+        if last and not begun["commits"] % 5:
+            statements.write_later("SELECT 1 / 0", ())
+        write(statements, *last)
+
+    monkeypatch.setattr(PostgresStatements, "write_with", fail_at_times)
+
+    def add(n: int) -> list[Answer]:
+        return [group.ask(Request(command=c.AddTask(title=f"{n}.{step}"), actor=USER)) for step in range(10)]
+
+    found = run_together(*(lambda n=n: add(n) for n in range(4)))
+
+    monkeypatch.undo()
+    assert all(isinstance(answer, Acceptance) for own in found for answer in own)
+    assert len(require_sound_log(one.store)) == 41
+    assert begun["commits"] < 100
+
+
+def test_many_claims_of_a_group_take_as_many_statements_as_one(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of tasks that this process has not seen yet, whose events it has to read and verify."""
+    one, two = writers(2)
+    for _ in range(20):
+        one.add()
+    asked: list[str] = []
+    execute = psycopg.RawCursor.execute
+
+    def note(cursor: psycopg.RawCursor, query: str, *rest: object, **more: object) -> object:
+        asked.append(query)
+        return execute(cursor, query, *rest, **more)  # type: ignore[arg-type]
+
+    def statements_of(count: int) -> list[str]:
+        asked.clear()
+        claims = [Request(command=c.ClaimTask(agent="Ada"), actor="Ada")] * count
+        assert all(isinstance(answer, Acceptance) for answer in two.ledger.ask_all(claims))
+        return asked.copy()
+
+    monkeypatch.setattr(psycopg.RawCursor, "execute", note)
+    found = [statements_of(count) for count in (1, 1, 2, 10)]
+    assert found[2] == found[3], "what is read seldom was read before"
+    assert len(found[3]) <= 14
 
 
 def test_a_group_is_answered_as_if_each_had_asked_alone(writers: Writers) -> None:

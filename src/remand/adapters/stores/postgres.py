@@ -9,21 +9,26 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
+from typing import Any
 
 import psycopg
 from psycopg import errors, pq
 from psycopg.types import array, numeric, string
 
 from remand.adapters.stores import postgres_schema as own
-from remand.adapters.stores.postgres_tables import (
-    NEW_HEAD,
+from remand.adapters.stores.postgres_statements import (
+    BEGIN_CHANGE,
     Connection,
     KnownRows,
     OpenChange,
     PostgresStatements,
+    TasksTaken,
+    register_arrays,
+)
+from remand.adapters.stores.postgres_tables import (
+    NEW_HEAD,
     PostgresTransaction,
     SessionTaken,
-    TasksTaken,
     number_of_name,
 )
 from remand.adapters.stores.shared_data import PostgresSharedData
@@ -72,6 +77,8 @@ class PostgresStore:
         """The connection whose lock keeps other processes from the session."""
         self._head: LedgerHead | None = None
         """How far the session has come with the last change, perhaps while that is being made; None when that is not known."""
+        self._failures = 0
+        """How many changes failed while they were committed: none that went on from one of them can be."""
         self._free: list[Connection] = []
         self._is_closed = False
         self._places = threading.BoundedSemaphore(_MOST_USED)
@@ -102,19 +109,20 @@ class PostgresStore:
         connection.adapters.register_dumper(str, string.StrBinaryDumper)
         connection.adapters.register_dumper(bytes, string.BytesBinaryDumper)
         connection.adapters.register_dumper(list, array.ListBinaryDumper)
+        register_arrays(connection)
         for loader in (string.TextLoader, string.TextBinaryLoader):
             connection.adapters.register_loader("json", loader)
         return connection
 
-    def _run_or_close(self, connection: Connection, statement: str) -> None:
+    def _run_or_close(self, connection: Connection, statement: str) -> psycopg.Cursor[Any]:
         try:
-            connection.execute(statement)
+            return connection.execute(statement)
         except psycopg.Error:
             connection.close()
             raise
 
-    def _take(self, begin: str = "") -> Connection:
-        """A connection for a while, with a transaction begun. One that was lost while nobody used it is replaced.
+    def _take(self, begin: str = "SELECT 1") -> psycopg.Cursor[Any]:
+        """What a connection answers to its first statement. One that was lost while nobody used it is replaced.
 
         Threads wait for one another when very many want one. Who has one already does not, so that no two wait for good.
         """
@@ -123,28 +131,24 @@ class PostgresStore:
             raise StoreAway(
                 f"All {_MOST_USED} connections of this process to PostgreSQL have been in use for {_PLACE_SECONDS:.0f} s. Repeat the command."
             )
-        connection: Connection | None = None
+        begun: psycopg.Cursor[Any] | None = None
         try:
-            connection = self._open(begin)
+            begun = self._open(begin)
         finally:
-            if connection is None and needs_place:
+            if begun is None and needs_place:
                 self._places.release()
         self._thread.count += 1
         if needs_place:
-            self._with_place.add(connection)
-        return connection
+            self._with_place.add(begun.connection)
+        return begun
 
-    def _open(self, begin: str) -> Connection:
+    def _open(self, begin: str) -> psycopg.Cursor[Any]:
         with self._pool_lock:
             connection = self._free.pop() if self._free else None
         if connection is not None:
             with suppress(psycopg.OperationalError, psycopg.InterfaceError):
-                self._run_or_close(connection, begin or "SELECT 1")
-                return connection
-        connection = self._connect()
-        if begin:
-            self._run_or_close(connection, begin)
-        return connection
+                return self._run_or_close(connection, begin)
+        return self._run_or_close(self._connect(), begin)
 
     def _give_back(self, connection: Connection) -> None:
         """Keeps a connection for the next that wants one, unless it was lost, or there are enough."""
@@ -165,7 +169,7 @@ class PostgresStore:
     @contextmanager
     def _connection(self, begin: str = "") -> Iterator[Connection]:
         try:
-            connection = self._take(begin)
+            connection = self._take(begin or "SELECT 1").connection
             try:
                 yield connection
             finally:
@@ -222,7 +226,7 @@ class PostgresStore:
                 # Before the change: whoever asks later whether it was committed waits for the session's row.
                 with self._connection() as keeper:
                     self._take_session(keeper)
-            connection = self._take(own.BEGIN_CHANGE)
+            begun = self._take(BEGIN_CHANGE)
             is_begun = True
         except psycopg.Error as error:
             raise self.fault(error) from error
@@ -230,9 +234,10 @@ class PostgresStore:
             if not is_begun:
                 self._write_lock.release()
         self.known.forget_old_names()
-        statements = PostgresStatements(connection, self.known)
+        statements = PostgresStatements(begun.connection, self.known)
+        statements.note_begun(begun)
         statements.change = OpenChange()
-        return PostgresTransaction(statements, self._session, self._head)
+        return PostgresTransaction(statements, self._session, self._head, self._failures)
 
     def _take_session(self, connection: Connection) -> None:
         """Goes on with a session of this key that no process writes to, or begins one."""
@@ -247,45 +252,49 @@ class PostgresStore:
                 return
 
     def commit(self, transaction: PostgresTransaction) -> None:
-        """Makes a change so. While it is made durable the next one may be decided."""
-        connection = transaction.statements.connection
-        is_written = False
+        """Makes a change so. While it is written and made durable the next one may be decided."""
+        is_decided = False
         try:
             transaction.write_rows()
             # The one before it may be on its way still, and whoever begins next goes on from this one's head.
             self._commit_lock.acquire()
             try:
+                if transaction.failures_before != self._failures:
+                    raise SessionTaken(transaction.first_session)
                 transaction.move_head()
                 self._head = transaction.head
                 self._session = self._head.session
-                is_written = True
+                is_decided = True
             finally:
-                if not is_written:
+                if not is_decided:
                     self._commit_lock.release()
         except _FAULTS as error:
             raise self.fault(error) from error
         finally:
-            if not is_written:
+            if not is_decided:
                 self.take_back(transaction)
         self._write_lock.release()
         try:
             try:
                 transaction.on_decided()
             finally:
-                self._finish(transaction, connection)
+                self._finish(transaction, transaction.statements.connection)
         finally:
             self._commit_lock.release()
         transaction.keep_numbers()
         transaction.undos.clear()
 
     def _finish(self, transaction: PostgresTransaction, connection: Connection) -> None:
-        """Commits what was written, and finds out whether it was when nobody says so."""
+        """Writes what is left, commits, and finds out whether that was done when nobody says so."""
+        last = ("COMMIT", own.NOTIFY) if transaction.has_events else ("COMMIT",)
         try:
-            connection.execute(own.COMMIT_AND_NOTIFY if transaction.has_events else "COMMIT")
-        except psycopg.Error as error:
+            transaction.statements.write_with(*last)
+        except _FAULTS as error:
+            is_taken_back = connection.info.transaction_status == pq.TransactionStatus.INERROR
             connection.close()
             self._give_back(connection)
-            if not (transaction.has_events and self._is_committed(transaction)):
+            if is_taken_back or not (transaction.has_events and self._is_committed(transaction)):
+                self._failures += 1
                 self._undo(transaction)
                 raise self.fault(error) from error
         else:
@@ -310,14 +319,16 @@ class PostgresStore:
     def _is_committed(self, transaction: PostgresTransaction) -> bool:
         """Whether a change was made whose end nobody was told: then the session has its last event.
 
-        The row of the session that it began with is locked as long as that is not settled.
+        The row of the session that it began with is locked as long as that is not settled. A server that has not come to
+        it yet goes on with what was sent to it: the row is changed, so that it cannot.
         """
         head, before = transaction.head, transaction.first_session
         for wait in _WAITS:
             try:
                 with self._connection() as connection:
-                    connection.execute("SELECT 1 FROM head WHERE session = %s FOR UPDATE", (before,))
+                    connection.execute(own.FENCE_HEAD, (before,))
                     found = connection.execute(own.LINE_OF, (head.seq, head.session)).fetchone()
+                    self._head = None
             except StoreAway:
                 time.sleep(wait)
             else:
@@ -423,6 +434,7 @@ _CONFLICTS = (
     errors.SerializationFailure,
     errors.UniqueViolation,
     errors.LockNotAvailable,
+    errors.DivisionByZero,  # as `MUST_MOVE_HEAD` says that another process goes on with the session
 )
 
 

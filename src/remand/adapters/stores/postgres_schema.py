@@ -168,8 +168,11 @@ MOVE_HEAD = f"""
 UPDATE head SET ({_HEAD_FIELDS}) = ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 WHERE session = $14 AND seq = $15 AND tip = $16 AND changed = $17
 """  # noqa: S608 - fixed text
+MUST_MOVE_HEAD = f"WITH moved AS ({MOVE_HEAD} RETURNING 1) SELECT 1 / count(*) FROM moved"  # noqa: S608 - fixed text
+"""Fails by a division by zero when the session is not where it must be: what follows, as the commit, is not run then."""
 LOCK_HEADS = "LOCK TABLE head IN EXCLUSIVE MODE"
 FENCE_HEADS = "UPDATE head SET changed = changed + 1"
+FENCE_HEAD = f"{FENCE_HEADS} WHERE session = %s"
 """No session goes on from where its process last saw it: it has to look at the ledger anew."""
 _OWN: dict[str, str] = {
     sql.ADD_MISSING: "INSERT INTO missing VALUES ($1, $2, $3, $4, $5, $6, false) "
@@ -259,8 +262,8 @@ HEADS_WITH_KEY = "SELECT session FROM head WHERE key = $1 ORDER BY clock DESC LI
 RESTART_NUMBERS = (
     "SELECT setval(pg_get_serial_sequence('task', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM task), false)"
 )
-COMMIT_AND_NOTIFY = "COMMIT; BEGIN; SET LOCAL synchronous_commit = off; NOTIFY remand; COMMIT"
-"""Says that there is news after the commit: a notice inside it would have all commits wait for each other's sync."""
+NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('remand', '')"
+"""Says that there is news, after the commit: a notice inside it would have all commits wait for each other's sync."""
 LINE_OF = """
 SELECT line FROM event WHERE n = (SELECT (number << 40) | %s::bigint FROM session WHERE name = %s AND fork = 0)
 """
@@ -292,6 +295,8 @@ LOCKS = frozenset(
         TRY_DUE,
         HEAD_OF_QUEUE,
         POOL_OF_TASK,
+        GROUPS_OF_TASKS,
+        GROUPS_AT,
     }
 )
 """The statements that new events make no difference to."""
@@ -303,12 +308,12 @@ FROM unnest(
 ) AS new(id, status, due_at, rank, line, barred, state, marks, at) WHERE task.id = new.id
 """
 AT_ONCE = {
-    sql.ADD_EVENT: "INSERT INTO event SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) ON CONFLICT DO NOTHING",
-    sql.ADD_HANDOFF: "INSERT INTO handoff SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
-    sql.ADD_NAME: "INSERT INTO name SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
-    ADD_GROUP_TASK: "INSERT INTO group_task SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT DO NOTHING",
+    sql.ADD_EVENT: ("nttb", "INSERT INTO event SELECT * FROM unnest($1, $2, $3, $4)"),
+    sql.ADD_HANDOFF: ("tt", "INSERT INTO handoff SELECT * FROM unnest($1, $2)"),
+    sql.ADD_NAME: ("tt", "INSERT INTO name SELECT * FROM unnest($1, $2)"),
+    ADD_GROUP_TASK: ("tn", "INSERT INTO group_task SELECT * FROM unnest($1, $2)"),
 }
-"""The statements that are run for many rows in one go, with a list of values for each column."""
+"""The statements that are run for many rows in one go, with the kinds of their columns: texts, numbers, bytes."""
 MISSING_CHANGES = frozenset({sql.ADD_MISSING, sql.DROP_MISSING, sql.DROP_MISSING_OF_SESSION})
 EVENT_CHANGES = frozenset({sql.CHANGE_EVENT, sql.DROP_EVENT, sql.DROP_LINE, DROP_GROUP, DROP_GROUP_TASKS})
 _READS_TASKS = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE) task\b|\btask\.")

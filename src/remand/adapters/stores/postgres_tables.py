@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
 import msgspec
-import psycopg
 from msgspec.structs import replace
-from psycopg import errors
 
 from remand.adapters.stores import postgres_schema as own
 from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.postgres_statements import OpenChange, PostgresStatements
 from remand.adapters.stores.sqlite import SqliteTransaction
 from remand.adapters.stores.sqlite_events import (
     SEQ_BITS,
@@ -35,203 +33,6 @@ from remand.ledger.event_tables import EventEntry, SignedGroup
 from remand.ledger.store import LedgerHead
 
 _HEAD = LedgerHead.__struct_fields__
-Connection = psycopg.Connection[tuple[Any, ...]]
-_NAMES_SECONDS = 5.0
-"""How long the names that others add may stay unseen."""
-_MISSING, _OUTDATED = " missing", " outdated"
-_VALUES = f"""
-SELECT key, value FROM ledger
-UNION ALL SELECT '{_MISSING}', (SELECT 1 FROM missing LIMIT 1)::text
-UNION ALL SELECT '{_OUTDATED}', (SELECT 1 FROM outdated LIMIT 1)::text
-"""  # noqa: S608 - fixed text
-_VALUE_CHANGES = own.MISSING_CHANGES | {sql.PUT_VALUE, sql.OUTDATE, sql.IN_STEP}
-_BESIDE_EVENTS = sql.BESIDE_EVENTS | own.LOCKS
-
-
-class KnownRows:
-    """What a process remembers between changes of what hardly changes."""
-
-    def __init__(self) -> None:
-        self.writer = ""
-        """The key that signs here, while the base does not trust it."""
-        self.sessions: dict[tuple[str, int], int] = {}
-        self.names: dict[str, list[str]] = {}
-        self._read_at = 0.0
-
-    def forget_old_names(self) -> None:
-        """Has names read again from time to time: other processes add some."""
-        if time.monotonic() - self._read_at > _NAMES_SECONDS:
-            self.names, self._read_at = {}, time.monotonic()
-
-
-class OpenChange:
-    """What a change has locked and read ahead, what it has not written yet, and how late its events are."""
-
-    def __init__(self) -> None:
-        self.locked: dict[str, str | None] = {}
-        """The tasks that are locked, with their states until these were read; empty for those that do not exist."""
-        self.highest = ""
-        """The last of them by id."""
-        self.clock: Instant = ""
-        """The time of the last event of anything that was read."""
-        self.latest: Instant = ""
-        """The time of the last event of the change itself."""
-        self.start = ("", 0)
-        """The session that its events are numbered in, and the number before its first."""
-        self.has_graph = False
-        self.claims = 1
-        """How many of its requests want any task that is ready."""
-        self.reserved: dict[str, queue.AgentPool] = {}
-        """Tasks that are ready, and locked for these, in the queue's order."""
-        self.rows: dict[str, Row] = {}
-        """The rows of tasks that are to be written, by id."""
-        self.new_handoffs: set[str] = set()
-        """The ids that were made up for handoffs."""
-        self.lines: dict[str, list[bytes]] = {}
-        """The events of tasks, read for all that are locked at once."""
-        self.groups: dict[str, list[Row]] = {}
-        self.group_rows: dict[int, list[Row]] = {}
-
-
-class PostgresStatements(Statements):
-    """A connection that is given the embedded ledger's statements, and runs them in PostgreSQL's dialect.
-
-    The rows of tasks that a change writes wait until something is asked that they make a difference to, or it ends.
-    """
-
-    def __init__(self, connection: Connection, known: KnownRows) -> None:
-        self.connection = connection
-        self._cursor = psycopg.RawCursor(connection)
-        self._execute_raw = self._cursor.execute
-        self.keep_waiting: Callable[[], None] | None = None
-        self.change: OpenChange | None = None
-        """What the open change has locked; None in a view, which locks nothing."""
-        self.known = known
-        self._values: dict[str, str] | None = None
-
-    def _execute(self, statement: str, values: Row) -> Any:
-        if self.keep_waiting is not None and statement not in _BESIDE_EVENTS:
-            self.settle()
-        if self.change is not None:
-            if statement == sql.CHANGE_TASK:
-                self._note_row(self.change, values)
-                return None
-            if self.change.rows and own.reads_tasks(statement):
-                self.write_tasks()
-            if statement == sql.ADD_TASK:
-                self.change.reserved.clear()
-                values = (*values, self.change.latest)
-        elif statement in (sql.ADD_TASK, sql.CHANGE_TASK):
-            values = (*values, "")
-        return self._execute_raw(own.translate(statement), values, binary=True)
-
-    def _note_row(self, change: OpenChange, values: Row) -> None:
-        """Has a task's row written later. A task that can be claimed may come before those that are reserved."""
-        change.rows[values[0]] = (*values, change.latest)
-        change.reserved.pop(values[0], None)
-        if values[3] is not None:
-            change.reserved.clear()
-
-    def write_tasks(self) -> None:
-        """Writes the rows of tasks that wait."""
-        if self.change is not None and self.change.rows:
-            rows, self.change.rows = self.change.rows, {}
-            self._execute_raw(own.CHANGE_TASKS, [list(column) for column in zip(*rows.values(), strict=True)])
-
-    def settle(self) -> None:
-        super().settle()
-        self.write_tasks()
-
-    def run_many(self, statement: str, rows: Iterable[Row]) -> None:
-        if self.keep_waiting is not None and statement not in _BESIDE_EVENTS:
-            self.settle()
-        self._forget(statement)
-        if statement not in own.AT_ONCE:
-            self._cursor.executemany(own.translate(statement), rows)
-            return
-        rows = list(rows)
-        is_new = self.change is not None and statement == sql.ADD_HANDOFF
-        if rows and self.insert(statement, rows) < len(rows) and is_new and self._has_old(rows):
-            raise TasksTaken(set())
-
-    def insert(self, statement: str, rows: Sequence[Row]) -> int:
-        """Adds rows in one go; how many were not there yet."""
-        values = [list(column) for column in zip(*rows, strict=True)]
-        return int(self._execute_raw(own.AT_ONCE[statement], values).rowcount)
-
-    def _has_old(self, handoffs: Sequence[Row]) -> bool:
-        """True when an id that was made up for a handoff here is another's."""
-        new = [row for row in handoffs if self.change and row[0] in self.change.new_handoffs]
-        kept: dict[str, str] = dict(self.all(own.TASKS_OF_HANDOFFS, ([row[0] for row in new],)))
-        return any(kept.get(name) != task for name, task in new)
-
-    def value(self, statement: str, values: Row = ()) -> Any:
-        """The first value. What the ledger remembers of itself is read at once."""
-        if statement not in (sql.GET_VALUE, sql.HAS_MISSING):
-            return super().value(statement, values)
-        return self._read_values().get(values[0] if values else _MISSING)
-
-    def _read_values(self) -> dict[str, str]:
-        if self._values is None:
-            self._values = dict(self._execute_raw(_VALUES).fetchall())
-        return self._values
-
-    def run(self, statement: str, values: Row = ()) -> None:
-        self._forget(statement)
-        super().run(statement, values)
-
-    def _forget(self, statement: str) -> None:
-        """Forgets what was read ahead and is changed now."""
-        if statement in _VALUE_CHANGES:
-            self._values = None
-        if self.change is not None and statement in own.EVENT_CHANGES:
-            self.change.lines, self.change.groups, self.change.group_rows = {}, {}, {}
-
-    def try_change(self, statement: str, values: Row = ()) -> bool:
-        return bool(self._execute(statement, values).rowcount)
-
-    def rows(self, statement: str, values: Row = ()) -> Iterator[Row]:
-        """The rows. They are all here, so that others can be asked for before the last."""
-        return iter(self._execute(statement, values).fetchall())
-
-    def column(self, statement: str, values: Row = ()) -> list[Any]:
-        if statement == sql.OUTDATED and self._read_values()[_OUTDATED] is None:
-            return []
-        return [row[0] for row in self._execute(statement, values).fetchall()]
-
-    # ------------------------------------------------------------------------------------------------ locks
-
-    def lock_task(self, change: OpenChange, task_id: str) -> None:
-        """Locks a task, if there is one.
-
-        Whoever holds tasks waits for none that comes before them by id, so that no two wait for each other: it gives
-        all back, and begins again with all of them.
-        """
-        is_in_order = task_id > change.highest
-        try:
-            found = self.row(own.LOCK_TASK if is_in_order else own.TRY_TASK, (task_id,))
-        except errors.LockNotAvailable as error:
-            raise TasksTaken({*change.locked, task_id}) from error
-        self.note_locked(change, (task_id, *(found or ("", ""))))
-
-    def note_locked(self, change: OpenChange, row: Row) -> None:
-        """Keeps the state of a task that was just locked, and lets the clock follow its last event."""
-        task_id, state, at = row
-        change.locked.setdefault(task_id, state)
-        change.highest = max(change.highest, task_id)
-        change.clock = max(change.clock, at)
-
-    def lock_graph(self) -> None:
-        """Keeps others from adding dependencies until the change ends."""
-        if self.change is not None and not self.change.has_graph:
-            self.change.has_graph = True
-            self.lock_names([own.LOCK_OF_GRAPH])
-
-    def lock_names(self, names: list[int]) -> None:
-        """Waits for those who write the same names, and goes on after the last event of theirs."""
-        self.run(own.LOCK_NAMES, (names,))
-        if self.change is not None:
-            self.change.clock = max(self.change.clock, self.value(own.LATEST_CLOCK) or "")
 
 
 class PostgresEvents(SqliteEvents):
@@ -250,6 +51,11 @@ class PostgresEvents(SqliteEvents):
                 change.lines.pop(entry.subject, None)
         super().add(entries)
 
+    def _keep_waiting(self) -> None:
+        if len(self._waiting) == 1:
+            self._waiting = self._add_new(self._waiting)
+        super()._keep_waiting()
+
     def _add_new(self, entries: Sequence[EventEntry]) -> list[EventEntry]:
         """Keeps in one go events that this change has numbered: nobody else has those numbers."""
         session, last = self.statements.change.start if self.statements.change else ("", 0)
@@ -257,22 +63,17 @@ class PostgresEvents(SqliteEvents):
             return super()._add_new(entries)
         start = self._number(session) << SEQ_BITS
         numbered = [(start | entry.event.meta.seq, entry) for entry in entries]
-        if self.statements.insert(sql.ADD_EVENT, [event_row(n, entry) for n, entry in numbered]) < len(
-            numbered
-        ):
-            raise SessionTaken(session)
+        self.statements.insert_new(sql.ADD_EVENT, [event_row(n, entry) for n, entry in numbered])
         self.follow(numbered)
         return []
 
     def of_task(self, task_id: str) -> list[bytes]:
         change = self.statements.change
-        if change is None or self.statements.keep_waiting is not None:
+        own_subjects = {entry.subject for entry in self._waiting}
+        if change is None or task_id in own_subjects:
             return super().of_task(task_id)
         if task_id not in change.lines:
-            names = [name for name in {task_id, VOIDS, *change.locked} if name not in change.lines]
-            change.lines |= {name: [] for name in names}
-            for subject, line in self._db.all(own.EVENTS_OF_TASKS, (names,)):
-                change.lines[subject].append(line)
+            self.statements.read_stories(change, {task_id, VOIDS, *change.locked} - own_subjects)
         return change.lines[task_id]
 
     def keep_numbers(self) -> None:
@@ -290,17 +91,14 @@ class PostgresGroups(SqliteGroups):
             change.groups.clear()
         for group, line, doubt in groups:
             row = (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
-            self._db.run(own.ADD_GROUP, (*row, list(named_tasks(group))))
+            self.statements.write_later(own.ADD_GROUP, (*row, list(named_tasks(group))))
 
     def rows_of_task(self, task_id: str) -> list[Row]:
         change = self.statements.change
         if change is None:
             return super().rows_of_task(task_id)
         if task_id not in change.groups:
-            names = [name for name in {task_id, VOIDS, *change.locked} if name not in change.groups]
-            change.groups |= {name: [] for name in names}
-            for name, *row in self._db.all(own.GROUPS_OF_TASKS, (names,)):
-                change.groups[name].append(tuple(row))
+            self.statements.read_groups(change, {task_id, VOIDS, *change.locked})
         return change.groups[task_id]
 
     def group_rows(self, n: int) -> list[Row]:
@@ -455,7 +253,7 @@ class PostgresQueue(SqliteQueue):
         change = self.statements.change
         if change is None:
             return super().due(now)
-        rows = self._db.all(own.TRY_DUE, (now,))
+        rows = self._db.all(own.TRY_DUE, (now,)) if self.statements.has_due(change, now) else []
         for row in rows:
             self.statements.note_locked(change, row)
         return [row[0] for row in rows]
@@ -468,9 +266,13 @@ class PostgresTransaction(SqliteTransaction):
     unconfirmed_kind = PostgresUnconfirmed
     tasks_kind, dependencies_kind, queue_kind = PostgresTasks, PostgresDependencies, PostgresQueue
 
-    def __init__(self, statements: PostgresStatements, session: str, head: LedgerHead | None = None) -> None:
+    def __init__(
+        self, statements: PostgresStatements, session: str, head: LedgerHead | None = None, failures: int = 0
+    ) -> None:
         super().__init__(statements)
         self.statements = statements
+        self.failures_before = failures
+        """How many changes of this process had failed by then while they were committed."""
         self._session = session
         self._head = self._before = head
         if head is not None:
@@ -514,6 +316,7 @@ class PostgresTransaction(SqliteTransaction):
         change = db.change = db.change or OpenChange()
         numbers = sorted(map(number_of_name, names))
         change.has_graph, change.claims = is_linking, max(1, claims)
+        change.is_first_look = not (numbers or is_linking or tasks or handoffs)
         if numbers or is_linking:
             db.lock_names([*([own.LOCK_OF_GRAPH] if is_linking else ()), *numbers])
         if tasks or handoffs:
@@ -551,13 +354,19 @@ class PostgresTransaction(SqliteTransaction):
         self.statements.settle()
 
     def move_head(self) -> None:
-        """Brings the session's head to where the change has come; raises SessionTaken when it is not where it began."""
+        """Brings the session's head to where the change has come, at the latest with the commit.
+
+        Raises SessionTaken when it is not where it began; the commit fails then.
+        """
         before, head = self._before, self._head
         if not self._changed or head is None or before is None:
             return
         values = msgspec.structs.astuple(head)
-        is_moved = self._db.try_change(own.MOVE_HEAD, (*values, *_guard(before)))
-        if not is_moved and (before.seq or not self._db.try_change(own.ADD_HEAD, values)):
+        if before.seq:
+            self.statements.write_later(own.MUST_MOVE_HEAD, (*values, *_guard(before)))
+        elif not self._db.try_change(own.MOVE_HEAD, (*values, *_guard(before))) and not self._db.try_change(
+            own.ADD_HEAD, values
+        ):
             raise SessionTaken(before.session)
         self._changed = False
 
@@ -572,14 +381,6 @@ def _guard(head: LedgerHead) -> tuple[str, int, str, int]:
 
 class SessionTaken(Exception):  # noqa: N818 - it is what has happened
     """Another process goes on with the session, or what came before in it was taken back."""
-
-
-class TasksTaken(Exception):  # noqa: N818 - it is what has happened
-    """A task is locked by somebody else while others are held that come after it."""
-
-    def __init__(self, tasks: set[str]) -> None:
-        super().__init__("a task is locked by another process")
-        self.tasks = tasks
 
 
 def number_of_name(name: str) -> int:

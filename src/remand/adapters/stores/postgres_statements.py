@@ -1,0 +1,377 @@
+"""A connection to PostgreSQL that is given the embedded ledger's statements: in few round trips, under the change's locks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from struct import Struct
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.adapt import Dumper
+
+from remand.adapters.stores import postgres_schema as own
+from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_schema import Row, Statements
+from remand.app.tasks import queue
+from remand.domain.instant import Instant
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+_NAMES_SECONDS = 5.0
+"""How long the names that others add may stay unseen."""
+_MISSING, _OUTDATED, _DUE = " missing", " outdated", " due"
+_VALUES = f"""
+SELECT key, value FROM ledger
+UNION ALL SELECT '{_MISSING}', (SELECT 1 FROM missing LIMIT 1)::text
+UNION ALL SELECT '{_OUTDATED}', (SELECT 1 FROM outdated LIMIT 1)::text
+UNION ALL SELECT '{_DUE}', (SELECT min(due_at) FROM task WHERE due_at IS NOT NULL)
+"""  # noqa: S608 - fixed text
+BEGIN_CHANGE = f"{own.BEGIN_CHANGE}; {_VALUES}"
+"""Begins a change and reads what it needs in any case, in one round trip."""
+_VALUE_CHANGES = own.MISSING_CHANGES | {sql.PUT_VALUE, sql.OUTDATE, sql.IN_STEP}
+_BESIDE_EVENTS = sql.BESIDE_EVENTS | own.LOCKS
+_ARRAY, _LENGTH, _NUMBER = Struct("!iiIii").pack, Struct("!i").pack, Struct("!iq").pack
+_NULL = _LENGTH(-1)
+
+Answer = TypeVar("Answer")
+
+
+class KnownRows:
+    """What a process remembers between changes of what hardly changes."""
+
+    def __init__(self) -> None:
+        self.writer = ""
+        """The key that signs here, while the base does not trust it."""
+        self.sessions: dict[tuple[str, int], int] = {}
+        self.names: dict[str, list[str]] = {}
+        self._read_at = 0.0
+
+    def forget_old_names(self) -> None:
+        """Has names read again from time to time: other processes add some."""
+        if time.monotonic() - self._read_at > _NAMES_SECONDS:
+            self.names, self._read_at = {}, time.monotonic()
+
+
+class OpenChange:
+    """What a change has locked and read ahead, what it has not written yet, and how late its events are."""
+
+    def __init__(self) -> None:
+        self.locked: dict[str, str | None] = {}
+        """The tasks that are locked, with their states until these were read; empty for those that do not exist."""
+        self.highest = ""
+        """The last of them by id."""
+        self.clock: Instant = ""
+        """The time of the last event of anything that was read."""
+        self.latest: Instant = ""
+        """The time of the last event of the change itself."""
+        self.start = ("", 0)
+        """The session that its events are numbered in, and the number before its first."""
+        self.has_graph = False
+        self.is_first_look = True
+        """True as long as the change has waited for nobody, written no task, and looked for nothing that is due."""
+        self.claims = 1
+        """How many of its requests want any task that is ready."""
+        self.reserved: dict[str, queue.AgentPool] = {}
+        """Tasks that are ready, and locked for these, in the queue's order."""
+        self.rows: dict[str, Row] = {}
+        """The rows of tasks that are to be written, by id."""
+        self.new_handoffs: set[str] = set()
+        """The ids that were made up for handoffs."""
+        self.lines: dict[str, list[bytes]] = {}
+        """The events of tasks, read for all that are locked at once."""
+        self.groups: dict[str, list[Row]] = {}
+        self.group_rows: dict[int, list[Row]] = {}
+
+
+class ColumnArray(bytes):
+    """A column of values for many rows, as PostgreSQL takes it in its binary format."""
+
+    oid = 0
+
+
+class TextArray(ColumnArray):
+    oid = 1009
+
+
+class NumberArray(ColumnArray):
+    oid = 1016
+
+
+class BytesArray(ColumnArray):
+    oid = 1001
+
+
+def _columns(kinds: str, rows: Sequence[Row]) -> list[ColumnArray]:
+    """The columns of rows. Psycopg does the same, and looks at each value for its type first."""
+    return [_MAKERS[kind](column) for kind, column in zip(kinds, zip(*rows, strict=True), strict=True)]
+
+
+def _texts(values: Sequence[str | None]) -> TextArray:
+    return TextArray(_elements(25, [None if value is None else value.encode() for value in values]))
+
+
+def _bytes(values: Sequence[bytes]) -> BytesArray:
+    return BytesArray(_elements(17, values))
+
+
+def _numbers(values: Sequence[int]) -> NumberArray:
+    return NumberArray(_ARRAY(1, 0, 20, len(values), 1) + b"".join([_NUMBER(8, value) for value in values]))
+
+
+def _elements(oid: int, values: Sequence[bytes | None]) -> bytes:
+    parts = [_ARRAY(1, int(None in values), oid, len(values), 1)]
+    for value in values:
+        parts += (_NULL,) if value is None else (_LENGTH(len(value)), value)
+    return b"".join(parts)
+
+
+_MAKERS: dict[str, Callable[[Any], ColumnArray]] = {"t": _texts, "n": _numbers, "b": _bytes}
+
+
+class _ArrayDumper(Dumper):
+    format = pq.Format.BINARY
+
+    def dump(self, obj: ColumnArray) -> bytes:
+        return obj
+
+
+def register_arrays(connection: Connection) -> None:
+    """Has a connection take arrays that are encoded already."""
+    for kind in (TextArray, NumberArray, BytesArray):
+        connection.adapters.register_dumper(kind, type(kind.__name__, (_ArrayDumper,), {"oid": kind.oid}))
+
+
+class PostgresStatements(Statements):
+    """A connection that is given the embedded ledger's statements, and runs them in PostgreSQL's dialect.
+
+    The rows of tasks that a change writes wait until something is asked that they make a difference to, or it ends.
+    What is written for many rows, and for the change's own events, goes out with the next statement that has an answer,
+    or with the commit: a statement that fails takes the change back, whenever that is found out.
+    """
+
+    def __init__(self, connection: Connection, known: KnownRows) -> None:
+        self.connection = connection
+        self._cursor = psycopg.RawCursor(connection)
+        self.keep_waiting: Callable[[], None] | None = None
+        self.change: OpenChange | None = None
+        """What the open change has locked; None in a view, which locks nothing."""
+        self.known = known
+        self._values: dict[str, str] | None = None
+        self._later: list[tuple[str, Sequence[Any]]] = []
+
+    def note_begun(self, cursor: psycopg.Cursor[Any]) -> None:
+        """Keeps what was read when the change was begun."""
+        while cursor.nextset():
+            pass
+        self._values = dict(cursor.fetchall())
+
+    def write_later(self, statement: str, values: Sequence[Any]) -> None:
+        """Runs a statement whose answer nobody wants, at the latest with the commit."""
+        self._later.append((statement, values))
+
+    def write_with(self, *last: str) -> None:
+        """Runs what is left to be written and statements that end the change, in one round trip."""
+        later, self._later = self._later, []
+        if not (later or last):
+            return
+        with self.connection.pipeline():
+            for statement, values in later:
+                psycopg.RawCursor(self.connection).execute(statement, values)
+            for statement in last:
+                psycopg.RawCursor(self.connection).execute(statement)
+
+    def _execute_raw(self, statement: str, values: Sequence[Any] = ()) -> psycopg.RawCursor[Any]:
+        if self._later:
+            later, self._later = self._later, []
+            with self.connection.pipeline():
+                for one, given in later:
+                    psycopg.RawCursor(self.connection).execute(one, given)
+                return self._cursor.execute(statement, values, binary=True)
+        return self._cursor.execute(statement, values, binary=True)
+
+    def all_of(self, *asked: tuple[str, Row]) -> list[list[Row]]:
+        """The rows of several statements, in one round trip."""
+        with self.connection.pipeline():
+            found = [
+                psycopg.RawCursor(self.connection).execute(statement, values, binary=True)
+                for statement, values in asked
+            ]
+        return [cursor.fetchall() for cursor in found]
+
+    def _execute(self, statement: str, values: Row) -> Any:
+        if self.keep_waiting is not None and statement not in _BESIDE_EVENTS:
+            self.settle()
+        if self.change is not None:
+            if statement == sql.CHANGE_TASK:
+                self._note_row(self.change, values)
+                return None
+            if self.change.rows and own.reads_tasks(statement):
+                self.write_tasks()
+            if statement == sql.ADD_TASK:
+                self._note_own_tasks()
+                self.change.reserved.clear()
+                values = (*values, self.change.latest)
+        elif statement in (sql.ADD_TASK, sql.CHANGE_TASK):
+            values = (*values, "")
+        return self._execute_raw(own.translate(statement), values)
+
+    def _note_row(self, change: OpenChange, values: Row) -> None:
+        """Has a task's row written later. A task that can be claimed may come before those that are reserved."""
+        change.is_first_look = False
+        change.rows[values[0]] = (*values, change.latest)
+        change.reserved.pop(values[0], None)
+        if values[3] is not None:
+            change.reserved.clear()
+
+    def _note_own_tasks(self) -> None:
+        """What was due when the change was begun need not be all: it writes tasks itself."""
+        if self.change is not None:
+            self.change.is_first_look = False
+
+    def write_tasks(self) -> None:
+        """Writes the rows of tasks that wait."""
+        if self.change is not None and self.change.rows:
+            rows, self.change.rows = self.change.rows, {}
+            self.write_later(own.CHANGE_TASKS, _columns("tttttttnt", list(rows.values())))
+
+    def settle(self) -> None:
+        super().settle()
+        self.write_tasks()
+
+    def run_many(self, statement: str, rows: Iterable[Row]) -> None:
+        if self.keep_waiting is not None and statement not in _BESIDE_EVENTS:
+            self.settle()
+        self._forget(statement)
+        if statement not in own.AT_ONCE:
+            self.write_with()
+            self._note_own_tasks()
+            self._cursor.executemany(own.translate(statement), rows)
+        elif rows := list(rows):
+            self._insert(statement, rows)
+
+    def _insert(self, statement: str, rows: Sequence[Row]) -> None:
+        """Adds rows in one go, unless they are there."""
+        kinds, text = own.AT_ONCE[statement]
+        made = self.change.new_handoffs if self.change and statement == sql.ADD_HANDOFF else set()
+        if made and all(row[0] in made for row in rows):
+            self.insert_new(statement, list(dict.fromkeys(rows)))
+            made.difference_update([row[0] for row in rows])
+            return
+        count = self._execute_raw(f"{text} ON CONFLICT DO NOTHING", _columns(kinds, rows)).rowcount
+        if made and count < len(rows) and self._has_old(made, rows):
+            raise TasksTaken(set())
+
+    def insert_new(self, statement: str, rows: Sequence[Row]) -> None:
+        """Adds rows that are not there; should one be, the change fails by the time that it is committed."""
+        kinds, text = own.AT_ONCE[statement]
+        self.write_later(text, _columns(kinds, rows))
+
+    def _has_old(self, made: set[str], handoffs: Sequence[Row]) -> bool:
+        """True when an id that was made up for a handoff here is another's."""
+        new = [row for row in handoffs if row[0] in made]
+        kept: dict[str, str] = dict(self.all(own.TASKS_OF_HANDOFFS, ([row[0] for row in new],)))
+        return any(kept.get(name) != task for name, task in new)
+
+    def value(self, statement: str, values: Row = ()) -> Any:
+        """The first value. What the ledger remembers of itself is read at once."""
+        if statement not in (sql.GET_VALUE, sql.HAS_MISSING):
+            return super().value(statement, values)
+        return self._read_values().get(values[0] if values else _MISSING)
+
+    def _read_values(self) -> dict[str, str]:
+        if self._values is None:
+            self._values = dict(self._execute_raw(_VALUES).fetchall())
+        return self._values
+
+    def has_due(self, change: OpenChange, now: Instant) -> bool:
+        """False when it is known that nothing is due: at the change's first look, by what it read when it was begun."""
+        is_first, change.is_first_look = change.is_first_look, False
+        if not is_first or self._values is None:
+            return True
+        first = self._values.get(_DUE)
+        return first is not None and first <= now
+
+    def run(self, statement: str, values: Row = ()) -> None:
+        self._forget(statement)
+        super().run(statement, values)
+
+    def _forget(self, statement: str) -> None:
+        """Forgets what was read ahead and is changed now."""
+        if statement in _VALUE_CHANGES:
+            self._values = None
+        if self.change is not None and statement in own.EVENT_CHANGES:
+            self.change.lines, self.change.groups, self.change.group_rows = {}, {}, {}
+
+    def try_change(self, statement: str, values: Row = ()) -> bool:
+        return bool(self._execute(statement, values).rowcount)
+
+    def rows(self, statement: str, values: Row = ()) -> Iterator[Row]:
+        """The rows. They are all here, so that others can be asked for before the last."""
+        return iter(self._execute(statement, values).fetchall())
+
+    def column(self, statement: str, values: Row = ()) -> list[Any]:
+        if statement == sql.OUTDATED and self._read_values()[_OUTDATED] is None:
+            return []
+        return [row[0] for row in self._execute(statement, values).fetchall()]
+
+    def read_stories(self, change: OpenChange, names: set[str]) -> None:
+        """Reads the events and the groups of tasks that are locked, of all at once. Events that wait are none of theirs."""
+        wanted, groups = list(names - change.lines.keys()), list(names - change.groups.keys())
+        change.lines |= {name: [] for name in wanted}
+        lines, rows = self.all_of((own.EVENTS_OF_TASKS, (wanted,)), (own.GROUPS_OF_TASKS, (groups,)))
+        for subject, line in lines:
+            change.lines[subject].append(line)
+        self._note_groups(change, groups, rows)
+
+    def read_groups(self, change: OpenChange, names: set[str]) -> None:
+        """Reads which groups name tasks that are locked, of all at once."""
+        wanted = list(names - change.groups.keys())
+        self._note_groups(change, wanted, self.all(own.GROUPS_OF_TASKS, (wanted,)))
+
+    def _note_groups(self, change: OpenChange, names: list[str], rows: list[Row]) -> None:
+        change.groups |= {name: [] for name in names}
+        for name, *row in rows:
+            change.groups[name].append(tuple(row))
+
+    # ------------------------------------------------------------------------------------------------ locks
+
+    def lock_task(self, change: OpenChange, task_id: str) -> None:
+        """Locks a task, if there is one.
+
+        Whoever holds tasks waits for none that comes before them by id, so that no two wait for each other: it gives
+        all back, and begins again with all of them.
+        """
+        is_in_order = task_id > change.highest
+        try:
+            found = self.row(own.LOCK_TASK if is_in_order else own.TRY_TASK, (task_id,))
+        except errors.LockNotAvailable as error:
+            raise TasksTaken({*change.locked, task_id}) from error
+        self.note_locked(change, (task_id, *(found or ("", ""))))
+
+    def note_locked(self, change: OpenChange, row: Row) -> None:
+        """Keeps the state of a task that was just locked, and lets the clock follow its last event."""
+        task_id, state, at = row
+        change.locked.setdefault(task_id, state)
+        change.highest = max(change.highest, task_id)
+        change.clock = max(change.clock, at)
+
+    def lock_graph(self) -> None:
+        """Keeps others from adding dependencies until the change ends."""
+        if self.change is not None and not self.change.has_graph:
+            self.change.has_graph = True
+            self.lock_names([own.LOCK_OF_GRAPH])
+
+    def lock_names(self, names: list[int]) -> None:
+        """Waits for those who write the same names, and goes on after the last event of theirs."""
+        self.run(own.LOCK_NAMES, (names,))
+        if self.change is not None:
+            self.change.clock = max(self.change.clock, self.value(own.LATEST_CLOCK) or "")
+
+
+class TasksTaken(Exception):  # noqa: N818 - it is what has happened
+    """A task is locked by somebody else while others are held that come after it."""
+
+    def __init__(self, tasks: set[str]) -> None:
+        super().__init__("a task is locked by another process")
+        self.tasks = tasks
