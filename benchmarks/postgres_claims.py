@@ -50,12 +50,12 @@ class OurClients:
     """Threads that share a ledger in PostgreSQL, as those of a server do."""
 
     def __init__(self, repo: str, url: str) -> None:
-        self._opened = open_at(find_place(repo), "", url)
-        self._group = GroupCommit(self._opened.ledger)
+        self.opened = open_at(find_place(repo), "", url)
+        self._group = GroupCommit(self.opened.ledger)
 
     def fill(self, count: int) -> None:
         """Adds tasks in batches."""
-        ask_all(self._opened.ledger, adding(count))
+        ask_all(self.opened.ledger, adding(count))
 
     def claims(self, seconds: float) -> q.Claimed:
         """Claims the next task, each thread for an agent of its own."""
@@ -69,7 +69,7 @@ class OurClients:
             thread.start()
         for thread in threads:
             thread.join()
-        return _merged(found)
+        return merged(found)
 
     def _claim(self, until: q.Until, claimed: q.Claimed, agent: str) -> None:
         request = Request(command=c.ClaimTask(agent=agent), actor=agent, branch="main")
@@ -79,7 +79,7 @@ class OurClients:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._opened.store.close()
+        self.opened.store.close()
 
 
 class PeerClients:
@@ -100,7 +100,7 @@ class PeerClients:
         async def all_of_them() -> list[q.Claimed]:
             return list(await asyncio.gather(*(queue.claim_until(until) for queue in self._queues)))
 
-        return _merged(self._loop.run_until_complete(all_of_them()))
+        return merged(self._loop.run_until_complete(all_of_them()))
 
     def close(self) -> None:
         """Closes the connections."""
@@ -109,7 +109,8 @@ class PeerClients:
         self._loop.close()
 
 
-def _merged(found: list[q.Claimed]) -> q.Claimed:
+def merged(found: list[q.Claimed]) -> q.Claimed:
+    """What several clients claimed, as one."""
     whole = q.Claimed()
     for one in found:
         whole.seconds += one.seconds
@@ -117,6 +118,17 @@ def _merged(found: list[q.Claimed]) -> q.Claimed:
         whole.in_time += one.in_time
         whole.failures += one.failures
     return whole
+
+
+def peer_places(conninfo: str) -> tuple[dict[str, str], str]:
+    """Makes a database for each queue: how the peers connect to theirs, and the address of ours."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for name in ("ours", "procrastinate", "pgqueuer"):
+            connection.execute(f"CREATE DATABASE {name}".encode())
+    places = {
+        name: conninfo.replace("dbname=postgres", f"dbname={name}") for name in ("procrastinate", "pgqueuer")
+    }
+    return places, f"postgresql://postgres@/ours?host={conninfo.split(maxsplit=1)[0].removeprefix('host=')}"
 
 
 def run(report: Report) -> None:
@@ -127,15 +139,8 @@ def run(report: Report) -> None:
         if not conninfo:
             print("No PostgreSQL is installed: nothing was measured.")
             return
-        with psycopg.connect(conninfo, autocommit=True) as connection:
-            for name in ("ours", "procrastinate", "pgqueuer"):
-                connection.execute(f"CREATE DATABASE {name}".encode())
-        places = {
-            name: conninfo.replace("dbname=postgres", f"dbname={name}")
-            for name in ("procrastinate", "pgqueuer")
-        }
+        places, url = peer_places(conninfo)
         repo = repository(os.path.join(report.folder, "postgres"))
-        url = f"postgresql://postgres@/ours?host={conninfo.split()[0].removeprefix('host=')}"
         clients: dict[str, Clients] = {
             OURS: OurClients(repo, url),
             q.PROCRASTINATE: PeerClients(lambda loop: q.ProcrastinateQueue(places["procrastinate"], loop)),

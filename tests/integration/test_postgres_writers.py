@@ -422,6 +422,18 @@ def test_many_claims_of_a_group_take_as_many_statements_as_one(
     assert len(found[3]) <= 14
 
 
+def test_a_process_knows_whether_there_are_objections_from_the_last_change_that_it_began(
+    writers: Writers, shared_database: str
+) -> None:
+    (one,) = writers(1)
+    one.add()
+    assert not one.store.may_have_objections
+    with psycopg.connect(shared_database, autocommit=True) as connection:
+        connection.execute("INSERT INTO remand.objection VALUES (1, 'T-1', 'key', 'work', 'at')")
+    one.add()
+    assert one.store.may_have_objections
+
+
 def test_a_group_is_answered_as_if_each_had_asked_alone(writers: Writers) -> None:
     (one,) = writers(1)
     group = GroupCommit(one.ledger)

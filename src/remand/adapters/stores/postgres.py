@@ -401,6 +401,11 @@ class PostgresStore:
         """What its processes share beside the events."""
         return PostgresSharedData(self._connection)
 
+    @property
+    def may_have_objections(self) -> bool:
+        """False when there was none to any task as this process began its last change."""
+        return self.known.may_have_objections
+
     def file_identity(self) -> str:
         """What tells this ledger from another in its place."""
         return self.url
@@ -422,8 +427,8 @@ class PostgresStore:
             self._listener.close()
 
 
-_MOST_FREE = 16
-"""How many connections are kept that nobody uses."""
+_MOST_FREE = 32
+"""How many connections are kept that nobody uses: as many as a server has threads."""
 _MOST_USED = 48
 """How many are used at once; PostgreSQL takes 100 by default, from all processes together."""
 _PLACE_SECONDS = 30.0

@@ -20,11 +20,12 @@ from remand.domain.instant import Instant
 Connection = psycopg.Connection[tuple[Any, ...]]
 _NAMES_SECONDS = 5.0
 """How long the names that others add may stay unseen."""
-_MISSING, _OUTDATED, _DUE = " missing", " outdated", " due"
+_MISSING, _OUTDATED, _DUE, _OBJECTION = " missing", " outdated", " due", " objection"
 _VALUES = f"""
 SELECT key, value FROM ledger
 UNION ALL SELECT '{_MISSING}', (SELECT 1 FROM missing LIMIT 1)::text
 UNION ALL SELECT '{_OUTDATED}', (SELECT 1 FROM outdated LIMIT 1)::text
+UNION ALL SELECT '{_OBJECTION}', (SELECT 1 FROM objection LIMIT 1)::text
 UNION ALL SELECT '{_DUE}', (SELECT min(due_at) FROM task WHERE due_at IS NOT NULL)
 """  # noqa: S608 - fixed text
 BEGIN_CHANGE = f"{own.BEGIN_CHANGE}; {_VALUES}"
@@ -43,6 +44,8 @@ class KnownRows:
     def __init__(self) -> None:
         self.writer = ""
         """The key that signs here, while the base does not trust it."""
+        self.may_have_objections = True
+        """False when there was none of any task as the last change was begun."""
         self.sessions: dict[tuple[str, int], int] = {}
         self.names: dict[str, list[str]] = {}
         self._read_at = 0.0
@@ -165,6 +168,7 @@ class PostgresStatements(Statements):
         while cursor.nextset():
             pass
         self._values = dict(cursor.fetchall())
+        self.known.may_have_objections = self._values[_OBJECTION] is not None
 
     def write_later(self, statement: str, values: Sequence[Any]) -> None:
         """Runs a statement whose answer nobody wants, at the latest with the commit."""

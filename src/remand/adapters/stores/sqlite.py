@@ -379,6 +379,9 @@ class SqliteStore:
             return ""
         return f"{status.st_dev}:{status.st_ino}"
 
+    may_have_objections = True
+    """Reading them costs next to nothing."""
+
     def require_same_file(self) -> None:
         """Refuses to go on with a file that is not the ledger any more."""
         if self.file_identity() != self._identity:

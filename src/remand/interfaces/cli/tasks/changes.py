@@ -227,6 +227,8 @@ def with_objections(
     found = None
     try:
         opened = context.gateway.opened_ledger
+        if not opened.store.may_have_objections:
+            return Result(data, show)
         with opened.store.read() as view:
             if view.objections.keys(task.id) and opened.settings.rules().policy.unconfirmed_no != IGNORE:
                 found = objections.task_objections(view, task, most=MOST_WARNED)
