@@ -19,6 +19,7 @@ from remand.interfaces.cli.tasks import gates
 from remand.interfaces.http.calls import LONG_THREADS, TRANSFERS, CallRunner
 from remand.interfaces.http.problems import HttpProblem
 from remand.interfaces.http.routes import HttpAnswer, make_route
+from tests.unit.interfaces.http.test_routes import OPEN
 
 SECONDS = 20.0
 
@@ -138,8 +139,8 @@ def test_what_waits_for_a_thread_is_dropped_when_its_client_leaves(waits: Waits)
         async def send(_: Any) -> None:
             pass
 
-        scope: Any = {"type": "http", "method": "POST"}
-        request = asyncio.ensure_future(make_route("/x", "POST", handle).fn(scope, messages.get, send))
+        scope: Any = {"type": "http", "method": "POST", "headers": []}
+        request = asyncio.ensure_future(make_route(OPEN, "/x", "POST", handle).fn(scope, messages.get, send))
         await asyncio.sleep(0.1)
         assert waits.runner.call_count == LONG_THREADS + 1
         messages.put_nowait({"type": "http.disconnect"})

@@ -41,9 +41,9 @@ def test_every_argument_is_given_by_its_name_or_left_out_on_purpose() -> None:
 
 PLAIN = """
     acknowledgment again agent alias all alt_task alternative attempted base blocker branch by category checked code commit
-    count created_tasks decision depends_on detail drop_depends_on dry_run evidence expires explain finding format fresh gate
-    guidance handoff holder id instructions label limit member message name observed option original_scope path pr priority
-    rationale reason reassign_to result review reviewer role scope scope_growth sessions since skill skills source starts status
+    count created_tasks decision depends_on detail drop_depends_on dry_run each evidence expires explain finding format fresh gate
+    guidance handoff head holder id instructions label limit member message must_pass name observed option original_scope path pr priority
+    range rationale reason reassign_to result review reviewer role scope scope_growth sessions since skill skills source starts status
     suggestion summary task text timeout title to token_id until
 """
 """Names of values that are no more than a value. `timeout` has an end on a server; `path` is one inside a commit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,14 @@ from tests.unit.interfaces.http.test_authentication import Access
 DETAIL = "Cannot open /home/ada/project/.got/ledger.sqlite (socket /run/remand/1.sock)"
 
 
+async def read_nothing(_look: Callable[[Any], None]) -> None:
+    """Stands where the ledger is read."""
+
+
+OPEN: Any = SimpleNamespace(authenticator=Authenticator(read_nothing))
+"""A server that answers under any name."""
+
+
 @pytest.fixture(autouse=True)
 def _log_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problems, "_log_lines", RateLimiter(0.1, 10.0))
@@ -29,11 +38,15 @@ def _log_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(route: Any, headers: dict[str, str] | None = None, path: str = "/x") -> tuple[int, bytes]:
     """The status and body of the answer to one request."""
     sent: list[Any] = []
+    asked: list[bool] = []
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     async def receive() -> Any:
+        if asked:  # the client waits for its answer
+            await asyncio.Event().wait()
+        asked.append(True)
         return {"type": "http.request", "body": b""}
 
     pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
@@ -58,7 +71,7 @@ def test_a_stranger_learns_nothing_of_the_machine_and_the_log_does(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "remand.http"):
-        status, body = ask(make_route("/x", "GET", failing(error)))
+        status, body = ask(make_route(OPEN, "/x", "GET", failing(error)))
 
     assert status in (409, 503)
     assert b"ledger.sqlite" not in body
@@ -71,10 +84,11 @@ def test_who_is_known_is_told_what_keeps_a_command_from_being_carried_out() -> N
     words = {"authorization": f"Bearer {access.create()}"}
 
     assert (
-        b"ledger.sqlite" in ask(make_route("/x", "GET", failing(EnvironmentFault(DETAIL), access)), words)[1]
+        b"ledger.sqlite"
+        in ask(make_route(OPEN, "/x", "GET", failing(EnvironmentFault(DETAIL), access)), words)[1]
     )
     # The next request is a stranger's again.
-    assert b"ledger.sqlite" not in ask(make_route("/x", "GET", failing(EnvironmentFault(DETAIL))))[1]
+    assert b"ledger.sqlite" not in ask(make_route(OPEN, "/x", "GET", failing(EnvironmentFault(DETAIL))))[1]
 
 
 def test_whether_the_ledger_can_be_read_is_said_without_what_keeps_it() -> None:
@@ -82,7 +96,9 @@ def test_whether_the_ledger_can_be_read_is_said_without_what_keeps_it() -> None:
         async def require_ready(self) -> None:
             raise EnvironmentFault(DETAIL)
 
-    context: Any = type("Context", (), {"runner": Away(), "metrics": None})()
+    context: Any = type(
+        "Context", (), {"runner": Away(), "metrics": None, "authenticator": OPEN.authenticator}
+    )()
     ready = next(route for route in own_routes(context) if "/readyz" in route.paths)
     status, body = ask(ready, path="/readyz")
 
@@ -98,13 +114,13 @@ def test_a_token_that_cannot_be_checked_is_refused_without_what_is_missing() -> 
         await Authenticator(read).caller(RequestFacts({"authorization": "Bearer rmd_x"}))
         raise AssertionError
 
-    status, body = ask(make_route("/x", "GET", handle))
+    status, body = ask(make_route(OPEN, "/x", "GET", handle))
     assert (status, b"ledger.sqlite" in body) == (503, False)
 
 
 def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "remand.http"):
         for _ in range(200):
-            ask(make_route("/x", "GET", failing(EnvironmentFault(DETAIL))))
+            ask(make_route(OPEN, "/x", "GET", failing(EnvironmentFault(DETAIL))))
 
     assert len(caplog.records) <= 20
