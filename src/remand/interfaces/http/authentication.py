@@ -6,7 +6,6 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import ContextVar
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from time import monotonic
 from typing import Any
@@ -314,12 +313,12 @@ def _bearer(headers: Mapping[str, str]) -> str:
 
 
 def read_cookie(headers: Mapping[str, str], name: str) -> str:
-    """The value of a cookie; empty when there is none."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    """The value of a cookie, the last where there are several; empty when there is none.
+
+    What other cookies hold does not matter: sites of the same domain may have set them, in whatever form.
+    """
+    pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+    return next((value for own, _, value in reversed([*pairs]) if own == name), "")
 
 
 def cookie_text(

@@ -145,11 +145,19 @@ class CallRunner:
         return await self.in_thread(run, is_long=is_long, group=group, caller=caller)
 
     async def read(
-        self, read: Callable[[OpenLedger, AskQuery], Answer], caller: Caller, *, is_long: bool = False
+        self,
+        read: Callable[[OpenLedger, AskQuery], Any],
+        caller: Caller,
+        show: Callable[[Any], Answer],
+        *,
+        is_long: bool = False,
     ) -> Answer:
-        """What somebody reads of the ledger by several queries, each a command in their name; in one thread."""
+        """What somebody reads of the ledger by several queries, each a command in their name, and what is made of it.
 
-        def run(opened: OpenLedger) -> Answer:
+        All of it in one thread; `show` is called when others may use the ledger again.
+        """
+
+        def run(opened: OpenLedger) -> Any:
             def ask(name: str, **values: Any) -> Any:
                 require_call(caller, name)
                 given, text = commands.remote_commands()[name].read_values(values)
@@ -158,11 +166,12 @@ class CallRunner:
 
             return read(opened, ask)
 
-        return await self.in_thread(run, is_long=is_long, caller=caller)
+        group = LONG_CALLS if is_long else SHORT_CALLS
+        return await self._in_queue(lambda: show(self._run(run, is_long)), group, caller)
 
     async def look(self, read: Callable[[OpenLedger], Answer]) -> Answer:
         """What is read of the ledger, in a thread."""
-        return await self._in_queue(read, READS, is_long=False)
+        return await self._in_queue(lambda: self._run(read, is_long=False), READS)
 
     async def require_ready(self) -> None:
         """Raises what keeps the ledger from being read now."""
@@ -180,13 +189,13 @@ class CallRunner:
 
         Raises `HttpProblem` when too much waits, of all or of the caller, or it takes too long.
         """
-        return await self._in_queue(run, group if is_long else SHORT_CALLS, is_long=is_long, caller=caller)
+        return await self._in_queue(
+            lambda: self._run(run, is_long), group if is_long else SHORT_CALLS, caller
+        )
 
-    async def _in_queue(
-        self, run: Callable[[OpenLedger], Answer], group: str, *, is_long: bool, caller: Caller | None = None
-    ) -> Answer:
+    async def _in_queue(self, run: Callable[[], Answer], group: str, caller: Caller | None = None) -> Answer:
         queue = self._queues[group]
-        job, future = queue.submit(lambda: self._run(run, is_long), caller)
+        job, future = queue.submit(run, caller)
         client = presence.get()
         if client is not None and caller is not None:
             client.add(job)

@@ -239,20 +239,21 @@ async def send_answer(send: Send, answer: HttpAnswer) -> None:
 
 
 def answer_of_error(error: HttpProblem | Refused | RemandError) -> HttpAnswer:
-    """The answer to a request that was not carried out. Until it is known whose it is, it says nothing of the machine."""
-    headers: Mapping[str, str] = {}
-    if isinstance(error, HttpProblem):
-        document, headers = problem_document(error.status, error.code, error.detail), error.headers
-    elif isinstance(error, UsageError):
-        document = problem_document(BAD_REQUEST, "bad_request", str(error))
-    else:
-        detail = error.message if isinstance(error, Refused) else str(error)
-        if not IS_KNOWN.get():
-            note_hidden(error)
-            detail = HIDDEN
-        document = (
-            refusal_document(error.code, detail)
-            if isinstance(error, Refused)
-            else problem_document(UNAVAILABLE, "unavailable", detail)
-        )
+    """The answer to a request that was not carried out."""
+    document, headers = problem_of_error(error), error.headers if isinstance(error, HttpProblem) else {}
     return HttpAnswer(document["status"], as_json(document).encode(), headers, MEDIA_TYPE)
+
+
+def problem_of_error(error: HttpProblem | Refused | RemandError) -> dict[str, Any]:
+    """Why a request was not carried out. Until it is known whose it is, it says nothing of the machine."""
+    if isinstance(error, HttpProblem):
+        return problem_document(error.status, error.code, error.detail)
+    if isinstance(error, UsageError):
+        return problem_document(BAD_REQUEST, "bad_request", str(error))
+    detail = error.message if isinstance(error, Refused) else str(error)
+    if not IS_KNOWN.get():
+        note_hidden(error)
+        detail = HIDDEN
+    if isinstance(error, Refused):
+        return refusal_document(error.code, detail)
+    return problem_document(UNAVAILABLE, "unavailable", detail)

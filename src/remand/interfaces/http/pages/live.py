@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from remand.app.errors import RemandError
-from remand.domain.refusals import Refused
 from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
 
 POLL_SECONDS = 0.15
@@ -16,11 +15,13 @@ POLL_SECONDS = 0.15
 BEAT_SECONDS = 15.0
 """How often a page hears that the server is there, and the server finds out who has left."""
 MAX_STREAMS = 1000
-MAX_STREAMS_EACH = 250
+MAX_STREAMS_EACH, MAX_PAGES_EACH = 250, 50
+"""How many streams a member has, and of how many different pages: each of these is rendered after every change."""
 
 NOTE = "note"
 """The fragment that says in words what the page is about now."""
 Fragments = Mapping[str, str]
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
 
 class LivePage:
@@ -50,8 +51,8 @@ class LiveUpdates:
 
     def require_room(self, owner: Callable[[Hashable], bool]) -> None:
         """Refuses another stream where there are too many, of all or of one member. Raises `HttpProblem`."""
-        own = sum(page.readers for key, page in self._pages.items() if owner(key))
-        if self.stream_count >= MAX_STREAMS or own >= MAX_STREAMS_EACH:
+        own = [page.readers for key, page in self._pages.items() if owner(key)]
+        if self.stream_count >= MAX_STREAMS or sum(own) >= MAX_STREAMS_EACH or len(own) >= MAX_PAGES_EACH:
             raise HttpProblem(UNAVAILABLE, "unavailable", "Too many pages are open.", {"retry-after": "30"})
 
     async def changes(
@@ -84,7 +85,9 @@ class LiveUpdates:
         mark = ""
         while self._pages and not self._is_ending():
             begun = asyncio.get_running_loop().time()
-            with suppress(HttpProblem, RemandError, Refused, OSError):
+            with suppress(
+                Exception
+            ):  # whatever it is: the others that have pages open are told of later changes
                 now = await self._read_mark()
                 if now != mark:
                     for page in list(self._pages.values()):
@@ -98,10 +101,11 @@ class LiveUpdates:
     async def _refresh(self, page: LivePage, mark: str) -> None:
         if page.mark == mark:
             return
-        try:
+        found: Fragments | None = None
+        with suppress(Exception):  # a page that cannot be shown says why when it is opened again
             found = await page.render()
-        except (HttpProblem, RemandError, Refused, OSError):
-            return  # the page says why when it is opened again
+        if found is None:
+            return
         page.mark = mark
         if found != page.fragments:
             page.fragments = found
@@ -110,8 +114,8 @@ class LiveUpdates:
 
 
 def event_text(name: str, text: str) -> bytes:
-    """A message of an event stream."""
-    lines = "".join(f"data: {line}\n" for line in text.split("\n"))
+    """A message of an event stream, in which each of three things ends a line."""
+    lines = "".join(f"data: {line}\n" for line in _LINE_ENDS.split(text))
     return f"event: {name}\n{lines}\n".encode()
 
 

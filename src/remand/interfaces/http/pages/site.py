@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 
 from litestar import asgi
@@ -19,7 +19,14 @@ from remand.app.errors import RemandError, UsageError
 from remand.domain.access.tokens import Caller, require_call
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
-from remand.interfaces.http.authentication import CSRF, RequestFacts, cookie_text, read_cookie, request_facts
+from remand.interfaces.http.authentication import (
+    CSRF,
+    IS_KNOWN,
+    RequestFacts,
+    cookie_text,
+    read_cookie,
+    request_facts,
+)
 from remand.interfaces.http.calls import AskQuery
 from remand.interfaces.http.commands import remote_commands
 from remand.interfaces.http.pages import board, inbox, task
@@ -47,6 +54,7 @@ from remand.interfaces.http.routes import (
     HttpAnswer,
     ServerContext,
     make_route,
+    problem_of_error,
     read_body,
     send_answer,
 )
@@ -67,9 +75,10 @@ POLICY = (
 MAX_FORM = 1 << 18
 COMPRESSED_FROM = 1000
 THEMES = ("light", "dark")
-_CSRF_MARK, _KEY_MARK = "~csrf~", "~key~"
-"""What stands in a rendered page for what every session, and every time it is sent, has of its own."""
+_CSRF_MARK, _KEY_MARK = (f"~{secrets.token_hex(16)}~" for _ in range(2))
+"""What stands in a rendered page for what every session, and every time it is sent, has of its own. No text of others has it."""
 _YEAR = 31_536_000
+Shown = TypeVar("Shown")
 
 
 class FormProblem(NamedTuple):
@@ -153,29 +162,41 @@ class Site:
     ) -> HttpAnswer:
         require_call(visit.caller, page.command)
         mark = await self._read_mark() if page.is_live else ""
-        view = await self._read(page, address, visit.caller)
-        if not page.template:
-            return _text_answer(view, address)
-        note = self._notes.take(read_cookie(visit.facts.headers, self._note_cookie)) or ""
-        values = self._values(page, address, visit.caller, view) | {
-            "theme": visit.theme,
-            "note": note,
-            "failed": failed,
-            "mark": mark,
-        }
-        text = render_page(page.template, values)
-        if failed is not None and f'id="{failed.form}"' not in text:
-            # What the form was about is no longer there: the page itself says why.
-            text = render_page(page.template, values | {"failed": failed._replace(form="")})
-        status = failed.problem["status"] if failed else 200
-        more = {"set-cookie": cookie_text(self._note_cookie, "", is_secure=False, seconds=0)} if note else {}
-        return html_answer(_personal(text, visit.csrf), status, more, visit.facts)
+        secret = read_cookie(visit.facts.headers, self._note_cookie)
+        note = self._notes.find(secret) or ""
 
-    async def _read(self, page: WebPage, address: PageAddress, caller: Caller) -> Any:
+        def show(view: Any) -> HttpAnswer:
+            if not page.template:
+                return _text_answer(view, address)
+            values = self._values(page, address, visit.caller, view) | {
+                "theme": visit.theme,
+                "note": note,
+                "failed": failed,
+                "mark": mark,
+            }
+            text = render_page(page.template, values)
+            if failed is not None and f'id="{failed.form}"' not in text:
+                # What the form was about is no longer there: the page itself says why.
+                text = render_page(page.template, values | {"failed": failed._replace(form="")})
+            status = failed.problem["status"] if failed else 200
+            gone = cookie_text(self._note_cookie, "", is_secure=False, seconds=0)
+            return html_answer(
+                _personal(text, visit.csrf), status, {"set-cookie": gone} if note else {}, visit.facts
+            )
+
+        answer = await self._read(page, address, visit.caller, show)
+        self._notes.take(secret)
+        return answer
+
+    async def _read(
+        self, page: WebPage, address: PageAddress, caller: Caller, show: Callable[[Any], Shown]
+    ) -> Shown:
+        """What is made of a page's record, in a thread: nobody else waits for a page that is long."""
+
         def read(opened: OpenLedger, ask: AskQuery) -> Any:
             return page.read(PageQuery(opened, ask, caller, address))
 
-        return await self._context.runner.read(read, caller, is_long=page.is_long)
+        return await self._context.runner.read(read, caller, show, is_long=page.is_long)
 
     def _values(self, page: WebPage, address: PageAddress, caller: Caller, view: Any) -> dict[str, Any]:
         """What a template is given, except what one visit alone has."""
@@ -286,12 +307,13 @@ class Site:
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What changes on a page while it is open, as server-sent events, until whoever looks at it leaves."""
+        IS_KNOWN.set(False)
         try:
             facts = request_facts(scope)
             self._access.require_own_host(facts.headers)
             visit = await self._visit(facts)
             query = parse_query(scope["query_string"].decode("latin-1"))
-            page, address = _return_page(query.get("page", ""))
+            page, address = _live_page(query.get("page", ""))
             require_call(visit.caller, page.command)
             self._live.require_room(lambda key: key[0] == visit.caller)  # type: ignore[index]
         except (HttpProblem, Refused, RemandError) as error:
@@ -310,10 +332,12 @@ class Site:
     ) -> AsyncIterator[bytes]:
         caller = visit.caller
 
-        async def render() -> Fragments:
-            view = await self._read(page, address, caller)
+        def show(view: Any) -> Fragments:
             found = render_fragments(page.template, self._values(page, address, caller, view))
             return found | {NOTE: str(show_text(getattr(view, "summary", "")))}
+
+        async def render() -> Fragments:
+            return await self._read(page, address, caller, show)
 
         async for news in self._live.changes((caller, page.path, address.text), render, since):
             try:
@@ -326,16 +350,9 @@ class Site:
 
     # --------------------------------------------------------------------------------------- problems
 
-    def _refuse(self, error: Exception, facts: RequestFacts) -> HttpAnswer:
+    def _refuse(self, error: HttpProblem | Refused | RemandError, facts: RequestFacts) -> HttpAnswer:
         """The page that says why there is none, or where to log in."""
-        if isinstance(error, HttpProblem):
-            problem, headers = problem_document(error.status, error.code, error.detail), dict(error.headers)
-        elif isinstance(error, Refused):
-            problem, headers = refusal_document(error.code, error.message), {}
-        elif isinstance(error, UsageError):
-            problem, headers = problem_document(BAD_REQUEST, "bad_request", str(error)), {}
-        else:
-            problem, headers = problem_document(503, "unavailable", str(error)), {}
+        problem, headers = problem_of_error(error), error.headers if isinstance(error, HttpProblem) else {}
         if problem["status"] == UNAUTHENTICATED:
             return self.log_in_page(facts, UNAUTHENTICATED)
         text = render_page("problem.html", {"problem": problem, "theme": self._theme(facts)})
@@ -390,6 +407,14 @@ def _find_page(target: str) -> tuple[WebPage, PageAddress] | None:
 def _return_page(target: str) -> tuple[WebPage, PageAddress]:
     """The page that a form stands on; the first one where it names none."""
     return _find_page(target) or (PAGES[0], PageAddress(PAGES[0].path))
+
+
+def _live_page(target: str) -> tuple[WebPage, PageAddress]:
+    """The same of a page that may change; refuses others, which may take long to read and have nothing to tell."""
+    page, address = _return_page(target)
+    if not page.is_live:
+        raise HttpProblem(NOT_FOUND, "not_found", "This page stays as it is while it is open.")
+    return page, address
 
 
 def _outcome(command: str, data: Any, code: int) -> str:
