@@ -9,7 +9,10 @@ from tests.integration.machine import Machine
 from tests.support.rejection_records import SCOPE, TITLE, a_rejection
 
 TEAM = """
-[gates]
+[gates.style]
+command = ["sh", "-c", "! grep -n ABOUT src/limits.py"]
+[gates.integrity]
+runs = []
 [policy]
 director = "human"
 [team]
@@ -50,6 +53,7 @@ class TeamAtWork:
         self._ask_the_user()
         self._reject_a_task(machine.folder)
         self._hand_in_for_review()
+        self._fail_the_gates()
         self._work_and_wait()
 
     def hand_in(self, task: str, agent: str, text: str) -> str:
@@ -101,6 +105,16 @@ class TeamAtWork:
         task = self.tasks["review"] = self.repository.add("Count refused requests", "--skills", "frontend")
         self.hand_in(task, "McManus", CODE.replace("LIMIT", "MOST"))
         self.repository.ok("review", "request", task, "--from", "owner")
+
+    def _fail_the_gates(self) -> None:
+        task = self.tasks["gates"] = self.repository.add("Say what each limit is about", "--skills", "api")
+        self.repository.ok("task", "claim", task, "--agent", "CoreDev")
+        self.repository.git("checkout", "-q", "-b", "about-limits")
+        self.repository.commit("src/limits.py", f"ABOUT = 1\n{CODE}")
+        self.repository.call("task", "submit", task, "--agent", "CoreDev", "--commit", "HEAD")
+        self.repository.git("checkout", "-q", "main")
+        events = self.repository.written().values()
+        self.tasks["verdict"] = next(one["meta"]["id"] for one in events if one["event"] == "gate.reject")
 
     def _work_and_wait(self) -> None:
         at_work = self.tasks["claimed"] = self.repository.add("Name the limits in the docs")

@@ -17,6 +17,7 @@ PATHS = (
     *("/", "/board", "/board?by=agent", "/board?by=skill", "/board?status=escalated&text=e"),
     *("/tasks/{deadlock}", "/tasks/{deadlock}/changes", "/tasks/{deadlock}/prompt"),
     *("/tasks/{hostile}", "/tasks/{hostile}/prompt", "/tasks/{decision}", "/tasks/{review}"),
+    *("/gates", "/gates?days=7", "/gates/{verdict}"),
 )
 
 
@@ -82,6 +83,19 @@ def test_a_user_finds_the_way_from_the_board_to_the_findings_in_a_submission(
     with page.expect_download() as found:
         page.locator(".tabs a", has_text="Whole as text").click()
     assert "Let clients retry" in found.value.path().read_text()
+
+
+def test_what_the_gates_said_is_found_with_its_full_output(place: Place, reader: Reader) -> None:
+    page = reader.open("/")
+    page.locator(".top nav a", has_text="Gates").click()
+    row = page.locator("tr", has_text="Say what each limit is about")
+    expect(row).to_contain_text("style")
+    expect(page.locator(".chart rect.c-bad")).to_have_count(2)
+    row.locator(".status").click()
+
+    expect(page.locator("h1")).to_contain_text("failed")
+    expect(page.locator("pre").last).to_contain_text("ABOUT = 1")
+    assert place.server.request("GET", "/gates/nothing", headers={"accept": "text/html"}).status in (401, 404)
 
 
 def test_a_rejection_of_ones_own_is_taken_back_and_its_events_say_how_the_actor_was_known(

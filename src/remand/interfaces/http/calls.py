@@ -158,7 +158,7 @@ class CallRunner:
         """
 
         def run(opened: OpenLedger) -> Any:
-            def ask(name: str, **values: Any) -> Any:
+            def ask(name: str, /, **values: Any) -> Any:
                 require_call(caller, name)
                 given, text = commands.remote_commands()[name].read_values(values)
                 call = CommandCall(name, [], is_json=True)

@@ -36,7 +36,7 @@ class PageQuery:
         self.address = address
         self._ask = ask
 
-    def ask(self, command: str, **values: Any) -> Any:
+    def ask(self, command: str, /, **values: Any) -> Any:
         """What a query of the command line prints with `--json`. Raises `HttpProblem` with its refusal."""
         data = self._ask(command, **values)
         data = json.loads(data) if isinstance(data, RawJson) else data
