@@ -54,8 +54,14 @@ class ImportResult(NamedTuple):
 def import_folder(ledger: Ledger, folder: str, actor: Actor) -> ImportResult:
     """Copies event files that are not here yet, as they are, and reads them in.
 
-    Events of ours keep their own signatures. Lines of GoT tools have none: whoever imports them answers for them.
+    Events of ours keep their own signatures. Lines of GoT tools have none: whoever imports them answers for them. Raises
+    `UsageError` where the ledger has no event files: none would be read in.
     """
+    if not ledger.has_event_files:
+        raise UsageError(
+            "Nothing was imported: this ledger is in a database and reads no event files. Import them into a ledger file, in a "
+            "clone without REMAND_STORE, and move that into an empty database with `remand log move --to`."
+        )
     source = next(
         (
             path
