@@ -225,15 +225,21 @@ def command_for_answer(question: Question, key: str, guidance: str) -> AnswerCom
         )
     offered = [option.key for option in question.options]
     require_option(key, offered, f", or say more: {question.answer}")
-    choice, _, name = key.partition(":")
-    is_override = choice in (REASSIGN, DecisionType.OVERRIDE.name)
+    decision, name = decision_for_answer(key)
+    is_override = decision == DecisionType.OVERRIDE.name
     return c.AnswerRejection(
         handoff_id=question.handoff_id,
-        decision=DecisionType.OVERRIDE.name if is_override else choice,
+        decision=decision,
         message=guidance if is_override else "",
         rationale="" if is_override else guidance,
         reassign_to=name,
     )
+
+
+def decision_for_answer(key: str) -> tuple[str, str]:
+    """The decision that an option stands for, and who gets the task by it."""
+    choice, _, name = key.partition(":")
+    return DecisionType.OVERRIDE.name if choice == REASSIGN else choice, name
 
 
 def rejection_grounds(found: RejectionView) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """What a task's page makes of a diff."""
 
-from remand.interfaces.http.pages.task import LineFinding, parse_diff
+from remand.domain import commands as c
+from remand.interfaces.http.pages.task import MAX_ENTRIES, LineFinding, _entries, parse_diff
+from tests.support.builders import FakeLedger
 
 DIFF = """diff --git a/src/limits.py b/src/limits.py
 index 111..222 100644
@@ -37,3 +39,9 @@ def test_findings_stand_beside_the_lines_that_they_name() -> None:
     assert code.findings == (of_file,)
     assert (gone.path, gone.added, gone.removed) == ("docs/gone.md", 0, 1)
     assert gone.lines[-1].text == "-- a line that looks like a header"
+
+
+def test_of_a_long_story_the_newest_is_shown() -> None:
+    (added,) = FakeLedger().ask(c.AddTask(title="x")).events
+
+    assert len(list(_entries("T-1", [added] * 3 * MAX_ENTRIES, ()))) == MAX_ENTRIES

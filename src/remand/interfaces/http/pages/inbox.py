@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from remand.app.inbox.decisions import DECISION_KIND
+from remand.app.inbox.decisions import DECISION_KIND, decision_for_answer
 from remand.app.inbox.held_findings import HELD_KIND
 from remand.app.inbox.objections import OBJECTION_KIND
 from remand.app.inbox.questions import ALERT_KIND
@@ -19,7 +19,10 @@ from remand.domain.text.words import format_count
 from remand.interfaces.http.pages.page import PageQuery, WebPage
 from remand.ledger.store import Transaction
 
-ACTIONS = ("inbox answer", "inbox ack", "review approve", "reject-task")
+ACTIONS = (
+    *("inbox answer", "inbox ack", "review approve", "reject-task"),
+    *("gate accept", "gate refuse", "handoff rejection-response"),
+)
 REVIEW_KIND = "review"
 MOST_SHOWN = 50
 """How many items stand on the page at once."""
@@ -54,6 +57,9 @@ class InboxOption(NamedTuple):
     key: str
     text: str
     number: int
+    command: str = ""
+    """For others than the user: the command of theirs that says the same, and what it is given."""
+    values: Mapping[str, str] = {}
 
 
 class InboxItem(NamedTuple):
@@ -67,6 +73,7 @@ class InboxItem(NamedTuple):
     title: str
     why: str
     since: Instant
+    agent: str = ""
     options: tuple[InboxOption, ...] = ()
     tried: tuple[str, ...] = ()
     grounds: tuple[str, ...] = ()
@@ -108,16 +115,19 @@ def read_inbox(query: PageQuery) -> InboxView:
     mine = [row for row in found if query.is_user or row["kind"] in _OF_ROLE.get(query.caller.role, ())]
     reviews = query.ask("review list") if query.caller.role in _REVIEWERS else []
     with query.opened.store.read() as view:  # after the queries: each of them opens a view of its own
-        items = [_question_item(row, _waiting_text(view, row)) for row in mine]
-        items += _review_items(query, view, reviews)
-    items.sort(key=lambda item: (item.rank, item.since or "9", item.id))
+        items = [
+            *(_question_item(row, is_user=query.is_user) for row in mine),
+            *_review_items(query, reviews),
+        ]
+        items.sort(key=lambda item: (item.rank, item.since or "9", item.id))
+        chosen = query.address.query.get("kind", "")
+        shown = [item for item in items if not chosen or item.label == chosen][:MOST_SHOWN]
+        shown = [item._replace(cost=_waiting_text(view, item)) for item in shown]
     counts: dict[str, list[InboxItem]] = {}
     for item in items:
         counts.setdefault(item.label, []).append(item)
-    chosen = query.address.query.get("kind", "")
-    shown = [item for item in items if not chosen or item.label == chosen]
     return InboxView(
-        items=tuple(shown[:MOST_SHOWN]),
+        items=tuple(shown),
         total=len(items),
         others=len(found) - len(mine),
         key=key_warning(query.opened.view.untrusted_writer()).removeprefix("remand: ")
@@ -130,13 +140,18 @@ def read_inbox(query: PageQuery) -> InboxView:
     )
 
 
-def _question_item(row: Mapping[str, Any], cost: str) -> InboxItem:
+def _question_item(row: Mapping[str, Any], *, is_user: bool) -> InboxItem:
     rank, label = KINDS.get(row["kind"], _OTHER)
     why, _, _ = row["question"].partition(" Options: ")
     # The task's title and id stand above it.
     why = why.replace(f"Task {row['task_id']}", "The task").replace(f"task {row['task_id']}", "the task")
     options = tuple(
-        InboxOption(option["key"], option["text"], option.get("number") or place)
+        InboxOption(
+            option["key"],
+            option["text"],
+            option.get("number") or place,
+            *(() if is_user else _role_command(row, option["key"])),
+        )
         for place, option in enumerate(row["options"], start=1)
     )
     path, line = row.get("path", ""), row.get("line", 0)
@@ -149,19 +164,28 @@ def _question_item(row: Mapping[str, Any], cost: str) -> InboxItem:
         title=row["title"],
         why=why,
         since=row["since"],
+        agent=row.get("agent", ""),
         options=options,
         tried=tuple(row["tried"]),
         grounds=tuple(row.get("grounds", ())),
-        cost=cost,
         acknowledged_by=row["acknowledged_by"],
         place=f"{path}:{line}" if line else path,
         trust=row.get("trust", ""),
     )
 
 
-def _waiting_text(view: Transaction, row: Mapping[str, Any]) -> str:
+def _role_command(row: Mapping[str, Any], key: str) -> tuple[str, Mapping[str, str]]:
+    """The command by which a reviewer or a director gives an answer: `inbox answer` is the user's."""
+    if row["kind"] == HELD_KIND:
+        return f"gate {key}", {"task": row["task_id"], "finding": row["finding"]}
+    decision, name = decision_for_answer(key)
+    values = {"handoff": row["handoff_id"], "decision": decision}
+    return "handoff rejection-response", values | ({"reassign_to": name} if name else {})
+
+
+def _waiting_text(view: Transaction, item: InboxItem) -> str:
     """What it costs to wait: what stands still meanwhile."""
-    kind, agent = row["kind"], row.get("agent", "")
+    agent = item.agent
     stays = {
         GATE_QUESTION: "No agent is started until the gate can be measured again.",
         DECISION_KIND: "The task stays blocked.",
@@ -169,8 +193,8 @@ def _waiting_text(view: Transaction, row: Mapping[str, Any]) -> str:
         OBJECTION_KIND: "An approval of the work it names waits.",
         REVIEW_KIND: "The work is not merged, and its author is free for other tasks.",
         ALERT_KIND: f"{agent} continues, at your cost.",
-    }.get(kind, "The task waits, and nobody works on it.")
-    task = view.tasks.get(row["task_id"])
+    }.get(item.kind, "The task waits, and nobody works on it.")
+    task = view.tasks.get(item.task_id)
     if task is None:
         return stays
     waiting = [one for one in view.dependencies.predecessors(task.id, MAX_WAITING) if not one.is_terminal]
@@ -190,9 +214,7 @@ def _own_names(query: PageQuery) -> set[str]:
     return {query.caller.member, USER, *users} if query.is_user else {query.caller.member}
 
 
-def _review_items(
-    query: PageQuery, view: Transaction, rows: Iterable[Mapping[str, Any]]
-) -> Iterator[InboxItem]:
+def _review_items(query: PageQuery, rows: Iterable[Mapping[str, Any]]) -> Iterator[InboxItem]:
     """The submissions that the caller was asked to review, or that nobody else reviews."""
     team, own = query.rules.team, _own_names(query)
     reviewers = {Role.LEAD, Role.TESTER}
@@ -212,7 +234,6 @@ def _review_items(
             title=row["title"],
             why=f"{row['author']} handed in {row['commit'][:12]}, attempt {row['attempt']}. {asked}",
             since=row["since"],
-            cost=_waiting_text(view, {"kind": REVIEW_KIND, "task_id": row["task_id"]}),
             commit=row["commit"],
         )
 

@@ -56,6 +56,8 @@ _KNOWN: dict[str, str] = {
 }
 """How it is known who acted."""
 MAX_DIFF_LINES = 5000
+MAX_ENTRIES = 500
+"""How much of a story is shown, the newest of it."""
 _FILE = re.compile(r'diff --git (?:"?a/.*?"? "?b/(?P<path>.*?)"?)')
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
@@ -96,6 +98,8 @@ class TaskView(NamedTuple):
     lockouts: tuple[LockoutRow, ...]
     may: frozenset[str]
     """What the caller's role may call of what the page offers."""
+    earlier: int = 0
+    """How many events are too old to be shown."""
     own_review: str = ""
     """The id of a rejection of the caller's own that can be retracted."""
     tab: str = "story"
@@ -120,6 +124,7 @@ def read_task_view(query: PageQuery) -> TaskView:
     return TaskView(
         data=data,
         entries=tuple(_entries(task.id, events, data["asserted"]))[::-1],
+        earlier=max(0, len(events) - MAX_ENTRIES),
         runs=tuple(_run_rows(events)),
         lockouts=lockouts,
         may=frozenset(name for name in ACTIONS if query.caller.role in CALLS[name]),
@@ -136,7 +141,7 @@ def _user_names(query: PageQuery) -> set[str]:
 def _entries(task_id: str, events: list[Event], asserted: Iterable[str]) -> Iterator[TimelineEntry]:
     """The story, each sentence with who acted and what belongs to it; a rejection with all that it rests on."""
     grounds = {one.rejection_id: rejection_grounds(one) for one in task_rejections(events)}
-    for event in events:
+    for event in events[-MAX_ENTRIES:]:
         for line in tell_story([event], tuple(asserted)):
             more = grounds.get(getattr(event, "rejection_id", "")) if _is_rejection(event) else None
             actor = event.meta.actor
