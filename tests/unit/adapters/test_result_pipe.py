@@ -75,6 +75,53 @@ def test_leaves():
     os._exit(0)
 """
 
+PATCHING = """
+import json, os
+
+def test_process(monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: 4)
+    assert os.getpid() == 4
+
+def test_output(monkeypatch):
+    monkeypatch.setattr(os, "write", None)
+    monkeypatch.setattr(json, "dumps", None)
+    assert json.dumps is None
+"""
+FORKING = """
+import os
+
+def test_forked():
+    assert os.getpid() != {pid}
+"""
+FORK_PLUGIN = """
+import os, pickle, pytest
+from _pytest.runner import runtestprotocol
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    ends = os.pipe()
+    if os.fork() == 0:
+        os.write(ends[1], pickle.dumps(runtestprotocol(item, log=False)))
+        os._exit(0)
+    os.wait()
+    for report in pickle.loads(os.read(ends[0], 65536)):
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+AGAIN_PLUGIN = """
+import pytest
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    for attempt in range(2):
+        for report in runtestprotocol(item, nextitem=nextitem, log=False):
+            if attempt == 0 and report.when == "setup":
+                report.outcome = "rerun"
+            if attempt == 1 or report.when != "call":
+                item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+
 
 def run(folder: Path, text: str, *options: str) -> Measurement:
     """What is measured of one test file, its records taken in."""
@@ -120,6 +167,41 @@ def test_an_honest_run_tells_which_assertions_held_and_nothing_is_irregular(tmp_
         "test_expected": [],
     }
     assert found.irregularities == ()
+
+
+def test_what_tests_and_plugins_do_to_their_process_makes_no_honest_run_irregular(tmp_path: Path) -> None:
+    runs = [
+        (PATCHING, "", ["-p", "no:legacypath"], [(6,), (11,)]),
+        (FORKING, FORK_PLUGIN, [], [None]),
+        (TESTS.partition("class")[0], AGAIN_PLUGIN, [], None),
+    ]
+    for number, (text, plugin, options, lines) in enumerate(runs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "conftest.py").write_text(plugin, encoding="utf-8")
+        found = run(folder, text.replace("{pid}", "0"), *options)
+        assert found.irregularities == (), number
+        assert {test.outcome for test in found.tests} == {"passed"}, number
+        assert lines is None or [test.held_lines for test in found.tests] == lines
+
+
+def test_the_plugin_is_code_of_no_file_and_leaves_no_rewritten_code_behind(tmp_path: Path) -> None:
+    looked = """
+import sys
+from _pytest.assertion import rewrite
+
+def test_files():
+    own = next(module for name, module in sys.modules.items() if name.startswith("remand_results_"))
+    assert own._tell.__code__.co_filename == "<results>"
+    assert rewrite._write_pyc(None, None, None, None) is False
+"""
+    assert [test.outcome for test in run(tmp_path, looked).tests] == ["passed"]
+
+
+def test_no_file_of_the_project_takes_the_place_of_the_plugin(tmp_path: Path) -> None:
+    for name in ("pytest_results", "remand_results"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(0)", encoding="utf-8")
+    assert run(tmp_path, TESTS).irregularities == ()
 
 
 def test_a_thread_that_rewrites_the_report_and_leaves_by_exec_is_found(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A plugin that Remand gives to pytest: it tells results and assertions as they happen, through a pipe.
 
-It is copied beside the pipe and loaded by name, in whatever Python the project has, so it imports nothing of ours.
+It is put beside the pipe and loaded by name, in whatever Python the project has, so it imports nothing of ours. Nothing
+that a test does to its process may make it fail: what it calls while tests run, it took before the first one began.
 """
 
 from __future__ import annotations
@@ -52,12 +53,20 @@ _NOTE = "_note_held"
 
 
 class _RunState:
-    """What is known of the run, and of the test that runs now."""
+    """What is known of the run, and of the test that runs now.
+
+    The functions are kept here, where those that tests put in their place do not reach them.
+    """
 
     def __init__(self) -> None:
+        self.write = os.write
+        self.process_id = os.getpid
+        self.encode = json.JSONEncoder().encode
         self.pipe = -1
         self.path = ""
         self.session: Any = None
+        self.is_called = False
+        """The test was called in this process: what another one notes of it is not known here."""
         self.held: set[int] = set()
         self.read: set[str] = set()
         """The files in which every assertion is noted."""
@@ -78,12 +87,12 @@ def _leave_no_trace() -> None:
 
 def _tell(**record: Any) -> None:
     """Sends one record; nobody who listens is no reason for a test to fail."""
-    if _state.pipe < 0 or os.getpid() != _PROCESS:
+    if _state.pipe < 0 or _state.process_id() != _PROCESS:
         return
-    line = json.dumps({"pid": _PROCESS, **record}).encode() + b"\n"
+    line = _state.encode({"pid": _PROCESS, **record}).encode() + b"\n"
     try:
         while line:
-            line = line[os.write(_state.pipe, line) :]
+            line = line[_state.write(_state.pipe, line) :]
     except OSError:
         _state.pipe = -1
 
@@ -119,8 +128,9 @@ def _watch_statements() -> None:
         _state.read.add(os.path.abspath(self.module_path or ""))
         run_original(self, mod)
 
-    # The rewritten code finds it under this name in that module.
+    # The rewritten code finds it under this name in that module, and a pytest that a test starts would not.
     setattr(rewrite, _NOTE, _note)
+    rewrite._write_pyc = lambda *args: False  # noqa: SLF001, ARG005 - as below
     rewrite.AssertionRewriter.visit_Assert = visit  # type: ignore[method-assign]  # pytest has no hook for it
     rewrite.AssertionRewriter.run = run  # type: ignore[method-assign]  # as above
 
@@ -160,10 +170,15 @@ if _PIPE:
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """Leaves out what does not stand in the files that are asked for."""
     wanted = {os.path.abspath(name) for name in _FILES}
-    others = [item for item in items if wanted and os.path.abspath(str(item.fspath)) not in wanted]
-    if others and len(others) < len(items):
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+    asked = [item for item in items if not wanted or _path_of(item) in wanted]
+    if asked and len(asked) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if _path_of(item) not in wanted])
+        items[:] = asked
+
+
+def _path_of(item: Any) -> str:
+    """The file of a test; pytest 6 has it under the older name alone."""
+    return os.path.abspath(str(getattr(item, "path", None) or item.fspath))
 
 
 def pytest_collection_finish(session: Any) -> None:
@@ -174,14 +189,20 @@ def pytest_collection_finish(session: Any) -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: Any) -> Iterator[None]:
-    _state.path = os.path.abspath(str(item.fspath))
+    _state.path = _path_of(item)
     _state.held = set()
+    _state.is_called = False
     yield
     _state.path = ""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    _state.is_called = True
+
+
 def pytest_runtest_logreport(report: Any) -> None:
-    is_read = _state.path in _state.read
+    is_read = _state.path in _state.read and _state.is_called
     _tell(
         kind="result",
         id=report.nodeid,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from secrets import token_hex
 
 import msgspec
 
 from remand.app.gates.ports import MIB, ResultWatch
 from remand.integrity.result_records import ResultRecord
 
-PLUGIN = "pytest_results"
+PLUGIN = os.path.join(os.path.dirname(__file__), "pytest_results.py")
+_LOADED = """with open(__file__ + ".txt", encoding="utf-8") as _file:
+    exec(compile(_file.read(), "<results>", "exec"))
+"""
+"""Code of no file is measured by no coverage tool."""
 VARIABLE, FILES_VARIABLE = "REMAND_RESULTS", "REMAND_TEST_FILES"
 MAX_RECORDS, MAX_LINE = 64 * MIB, MIB
 _ISOLATED = ("-I", "-E")
@@ -32,15 +37,26 @@ def watch_results(
     os.mkdir(place, 0o700)
     pipe = os.path.join(place, "pipe")
     os.mkfifo(pipe, 0o600)
-    shutil.copy(os.path.join(os.path.dirname(__file__), f"{PLUGIN}.py"), place)
+    # A name that no file of the project can take: its own folder comes before ours.
+    name = f"remand_results_{token_hex(8)}"
+    plugin = os.path.join(place, f"{name}.py")
+    for path, text in ((plugin, _LOADED), (f"{plugin}.txt", _plugin_text())):
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
     reader = _PipeReader(pipe)
-    environment = {VARIABLE: pipe, "PYTEST_PLUGINS": PLUGIN, "PYTHONPATH": place}
+    environment = {VARIABLE: pipe, "PYTEST_PLUGINS": name, "PYTHONPATH": place}
     if files:
         environment[FILES_VARIABLE] = "\n".join(files)
     try:
         yield ResultWatch(environment, reader.records)
     finally:
         reader.records()
+
+
+@cache
+def _plugin_text() -> str:
+    with open(PLUGIN, encoding="utf-8") as file:
+        return file.read()
 
 
 def is_watchable(command: Sequence[str]) -> bool:

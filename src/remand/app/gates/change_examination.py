@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from functools import cached_property
 from itertools import islice
+from math import ceil
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -152,7 +153,10 @@ class Examination:
             return None
         base = run.measure(gate, self._base_tree).found
         on_base = base.tests if base else ()
-        return _TestSides(gate, on_base, head.tests, head.irregularities, measured.seconds)
+        # What the base's own run shows as well is how the project's tools behave, and nothing that the change did.
+        usual = {one.code for one in base.irregularities} if base else ()
+        odd = tuple(one for one in head.irregularities if one.code not in usual)
+        return _TestSides(gate, on_base, head.tests, odd, measured.seconds)
 
     def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
         """What the tests of one side say to the code of the other, as far as the time for extra runs goes."""
@@ -162,11 +166,16 @@ class Examination:
         for side in sides:
             left = side.seconds_left
             for kind, judge, tree, files in self._crossed_trees(checks):
+                if kind is RunCheck.BASE_TESTS and not side.on_base:
+                    continue  # there is nothing to compare with
                 cost = side.seconds_of(files) if files and side.is_selective else side.seconds
                 if cost <= left:
                     left -= cost
-                    future = pool.submit(run.measure, side.gate, tree, files=files)
-                    asked.append((side, judge, tree, future))
+                    # New tests are expected to fail on the base: to run these again would show nothing.
+                    retries = side.gate.retries if kind is RunCheck.BASE_TESTS else 0
+                    short = side._replace(gate=side.short_gate(cost, retries))
+                    future = pool.submit(run.measure, short.gate, tree, files=files)
+                    asked.append((short, judge, tree, future))
                 else:
                     text = f"`{kind}` of the gate `{side.gate.name}` would take {cost:.0f} s more"
                     found.append(suspicion("run_left_out", "", 0, text, f"{kind} {side.gate.name}"))
@@ -186,9 +195,7 @@ class Examination:
         if 2 * cost > left:
             text = f"`{RunCheck.MUTANTS}` of the gate `{side.gate.name}` would take {2 * cost:.0f} s more"
             return [suspicion("run_left_out", "", 0, text, f"{RunCheck.MUTANTS} {side.gate.name}")]
-        gate = replace(
-            side.gate, timeout=min(side.gate.timeout, max(2 * cost, SHORT_RUNS_SECONDS)), retries=0
-        )
+        gate = side.short_gate(cost)
         runs = {"base": side.on_base, "head": side.on_head}
         for name, changed in (("crashing", broken.crashing), ("hollow", broken.hollow)):
             tree = self._mirror.with_files(self.judged_tree, changed)
@@ -322,6 +329,11 @@ class _TestSides(NamedTuple):
         return START_SHARE * self.seconds + sum(
             test.seconds for test in self.on_head if named.path_of(test.id)
         )
+
+    def short_gate(self, cost: float, retries: int = 0) -> Gate:
+        """The gate for an extra run of some length, which is given up when it takes far longer: code may hang there."""
+        timeout = min(self.gate.timeout, max(2.0 * ceil(cost), SHORT_RUNS_SECONDS))
+        return replace(self.gate, timeout=timeout, retries=retries)
 
     def runs(self, crossed: tuple[TestOutcome, ...]) -> TestRuns:
         return TestRuns(on_base=self.on_base, on_head=self.on_head, crossed=crossed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,14 @@ from msgspec.structs import replace
 
 from remand.app.gates.known_results import MeasurementTerms
 from remand.app.gates.measurement import CommitMeasurement, GateTrial, check_gates, try_gates
-from remand.app.gates.ports import GateEnvironment, Job, JobResult, RegistrySettings, ReportParser
+from remand.app.gates.ports import (
+    GateEnvironment,
+    Job,
+    JobResult,
+    RegistrySettings,
+    ReportParser,
+    ResultWatch,
+)
 from remand.app.gates.preparation import PreparationBase
 from remand.app.gates.runner import find_cause
 from remand.domain.gate.gate import (
@@ -26,6 +34,7 @@ from remand.domain.gate.gate import (
 )
 from remand.domain.gate.message import render_report
 from remand.domain.gate.verdict import GateStatus
+from remand.integrity.result_records import ResultRecord
 from remand.testing.gate_fakes import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_gate_environment
 
 LINT = Gate(name="lint", command=("lint",), parser="lines", require={"max_errors": 0.0})
@@ -615,11 +624,12 @@ def test_a_test_that_the_task_names_must_pass_although_it_failed_on_the_base() -
     assert measure(replace(terms, must_pass=("t::one",))).verdict.status is GateStatus.PASSED
 
 
-def crossing_jobs(seconds: float, **policy: object) -> tuple[int, list[str]]:
+def crossing_jobs(seconds: float, on_base: str = "pass t::one", **policy: object) -> tuple[int, list[str]]:
     """How many runs a change of product and tests takes at a gate of such a length, and what is said to be left out."""
 
     def script(command: str, side: str) -> JobResult:
-        return said("pass t::one\npass t::two")._replace(seconds=seconds)
+        output = on_base if side == "base" else "pass t::one\npass t::two"
+        return said(output)._replace(seconds=seconds)
 
     stage = Stage(script, **{"gates": (TESTS,), "integrity": True, **policy})
     test = b"def test_one():\n    assert f(1) == 2\n"
@@ -628,6 +638,7 @@ def crossing_jobs(seconds: float, **policy: object) -> tuple[int, list[str]]:
     files = {"a.py": b"def f(x):\n    return x + 1\n", "tests/test_a.py": more}
     stage.mirror.commit("head", files, parent="base")
     notes = stage.verdict().verdict.gates[-1].findings
+    assert all(job.limits.seconds <= max(2 * seconds, 20.0) for job in stage.jobs[2:]), "code may hang there"
     return len(stage.jobs), [one.severity for one in notes if one.code == "run_left_out"]
 
 
@@ -636,3 +647,38 @@ def test_extra_runs_stay_within_their_time_and_what_did_not_fit_is_said() -> Non
     assert crossing_jobs(100.0) == (3, ["note"])
     assert crossing_jobs(100.0, runs=(RunCheck.NEW_TESTS,)) == (3, []), "the other kind is switched off"
     assert crossing_jobs(1.0, runs=()) == (2, [])
+    assert crossing_jobs(1.0, on_base="nothing") == (3, []), "no test of the base ran that could be compared"
+
+
+class _FakeWatch:
+    """Has every run tell that it began; `spoilt` says on which sides it leaves no report then."""
+
+    def __init__(self, *spoilt: str) -> None:
+        self.spoilt = spoilt
+        self.is_on = False
+
+    @contextmanager
+    def __call__(
+        self, command: Sequence[str], folder: str, files: Sequence[str] = ()
+    ) -> Iterator[ResultWatch | None]:
+        self.is_on = True
+        yield ResultWatch({}, lambda: [ResultRecord(kind="start"), ResultRecord(kind="end")])
+
+    def script(self, command: str, side: str) -> JobResult:
+        is_on, self.is_on = self.is_on, False
+        return said("garbage") if is_on and side in self.spoilt else said("pass t::one")
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "held"),
+    [(("head", "base"), []), (("head",), ["harness_tampered"]), ((), [])],
+)
+def test_what_our_plugin_spoils_on_the_base_as_well_is_measured_without_it_and_held_against_nobody(
+    spoilt: tuple[str, ...], held: list[str]
+) -> None:
+    watch = _FakeWatch(*spoilt)
+    stage = Stage(watch.script, gates=(TESTS,), integrity=True)
+    stage.environment = stage.environment._replace(watch_results=watch)
+    verdict = stage.verdict().verdict
+    assert verdict.gates[0].status is GateStatus.PASSED
+    assert [one.code for one in verdict.gates[-1].findings] == held
