@@ -18,6 +18,7 @@ PATHS = (
     *("/tasks/{deadlock}", "/tasks/{deadlock}/changes", "/tasks/{deadlock}/prompt"),
     *("/tasks/{hostile}", "/tasks/{hostile}/prompt", "/tasks/{decision}", "/tasks/{review}"),
     *("/gates", "/gates?days=7", "/gates/{verdict}"),
+    *("/settings", "/settings/patch?change=member&name=Nora&role=lead", "/settings/patch?change=trust&key=x"),
 )
 
 
@@ -113,6 +114,33 @@ def test_a_rejection_of_ones_own_is_taken_back_and_its_events_say_how_the_actor_
     expect(page.locator("#retract")).to_have_count(0)
 
 
+def test_settings_change_by_a_patch_for_the_base_alone_and_a_token_is_shown_once(
+    place: Place, reader: Reader
+) -> None:
+    page, repository = reader.open("/settings"), place.team.repository
+    expect(page.locator("#policy tr:has(code:text-is('director'))")).to_contain_text("remand.toml")
+    expect(page.locator("#policy tr:has(code:text-is('lease'))")).to_contain_text("default")
+    page.locator("#set-policy summary").click()
+    page.select_option("#set-policy select", "lease")
+    page.fill("#set-policy input[type=text]", "45m")
+    page.locator("#set-policy button").click()
+    expect(page.locator(".d-add")).to_have_text('+lease = "45m"')
+    with page.expect_download() as found:
+        page.locator("a[download]").click()
+    assert '+lease = "45m"' in found.value.path().read_text()
+    assert "lease" not in repository.git("show", "HEAD:remand.toml")
+
+    page.goto(f"{place.origin}/settings")
+    page.locator("#create-token summary").click()
+    page.fill("#create-member", "Backend")
+    page.locator("#create button").click()
+    expect(page.locator(".secret")).to_contain_text("rmd_")
+    page.reload()
+    expect(page.locator(".secret")).to_have_count(0)
+    page.locator("#tokens tr", has_text="Backend").locator("button").click()
+    expect(page.locator("#tokens tr", has_text="Backend")).to_contain_text("revoked")
+
+
 def test_a_refusal_is_shown_in_its_form_with_what_to_do(place: Place, reader: Reader) -> None:
     page = reader.open("/")
     first = page.locator("form[action='/do/inbox/answer']").first
@@ -180,8 +208,10 @@ def test_a_form_counts_from_its_own_page_and_within_the_role_of_who_sends_it(pla
     status, text = send(own, csrf=csrf)
     assert (status, "user_only" in text) == (403, True)
     assert send(host)[0] == 401
-    refused = server.request("POST", "/do/token/create", urlencode({"csrf": csrf}).encode(), own)
-    assert refused.status == 404
+    for name, expected in (("task/claim", 404), ("token/create", 403)):
+        fields = {"csrf": csrf, "member": "Lead", "page": "/settings"}
+        refused = server.request("POST", f"/do/{name}", urlencode(fields).encode(), own)
+        assert refused.status == expected
     page = server.request("GET", "/", headers=own)
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "Let clients retry" not in page.body.decode()

@@ -13,11 +13,14 @@ from remand.app.ports import Commit
 from remand.app.requests import Rules
 from remand.config.project import missing_base_message, unknown_base_message
 from remand.domain.gate.gate import policy_digest
+from remand.domain.record import NamedTuple
 from remand.domain.task import Task
 
 DEFAULT_BASES = ("main", "master")
 """What a base is called where nothing else says it."""
 LOOK_AGAIN_SECONDS = 0.01
+WORKING_TREE = "working tree"
+"""The source of a configuration that no commit has."""
 
 
 class BranchReader(Protocol):
@@ -55,6 +58,15 @@ class RemoteReader(Protocol):
         """The commit behind a name; None when there is none."""
 
 
+class WrittenSettings(NamedTuple):
+    """The configuration that holds, as it is written."""
+
+    text: str
+    branch: str
+    """The branch that has it; empty when it stands in the working tree alone, or nowhere."""
+    commit: str
+
+
 class SettingsRepository(BranchReader, RemoteReader, Protocol):
     """What the configuration is read from."""
 
@@ -77,6 +89,15 @@ class SettingsSource:
         """The team and its policy."""
         self.settings()
         return self._rules
+
+    def written(self) -> WrittenSettings:
+        """The file that `settings` were read from."""
+        source = self.settings().source
+        if source in ("", WORKING_TREE):
+            return WrittenSettings(self._working_text() if source else "", "", "")
+        commit = self.tip(source)
+        content = self._repository.file(commit, config.NAME) or b""
+        return WrittenSettings(_decode_config(content), source, commit)
 
     def has_base_moved(self, task: Task) -> bool:
         """True when the base is at another commit than when a task was claimed; raises when it is gone."""
@@ -196,10 +217,13 @@ class SettingsSource:
     def _read_working_tree(self) -> config.Settings:
         """The main worktree's own configuration, without a source when there is none."""
         try:
-            with open(self._path, "rb") as file:
-                return config.parse(_decode_config(file.read()), source="working tree")
+            return config.parse(self._working_text(), source=WORKING_TREE)
         except FileNotFoundError:
             return config.Settings()
+
+    def _working_text(self) -> str:
+        with open(self._path, "rb") as file:
+            return _decode_config(file.read())
 
     def base_branch(self) -> str:
         """The name of the base branch: the configuration's, else the usual one."""

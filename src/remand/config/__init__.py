@@ -11,13 +11,11 @@ from remand.config.forge import ForgeSettings, parse_forge
 from remand.config.gates import parse_gate_policy
 from remand.config.policy import parse_policy
 from remand.config.project import (
-    hosts_line,
     parse_former_names,
     parse_members,
     parse_project_hosts,
     parse_project_id,
     parse_trusted_keys,
-    with_hosts,
 )
 from remand.config.values import NAME, ConfigError, require_known_keys, seconds, table, text, texts
 from remand.domain.access.keys import PublicKey
@@ -140,10 +138,8 @@ __all__ = [
     "RecordSettings",
     "RunSettings",
     "Settings",
-    "hosts_line",
     "inherited_environment",
     "parse",
-    "with_hosts",
 ]
 
 _TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox", "records", "run", "server")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,9 +14,6 @@ from remand.domain.hosts import HOSTS
 from remand.domain.ids import is_agent_name, is_branch
 from remand.startup import lazy_pattern
 
-_TABLE = lazy_pattern(r"^\[project\][^\S\n]*(?:#[^\n]*)?$", re.MULTILINE)
-_LIST = lazy_pattern(r"^hosts[^\S\n]*=[^\S\n]*\[[^\]\n]*\]", re.MULTILINE)
-
 
 def parse_project_hosts(project: dict[str, Any]) -> tuple[str, ...]:
     """The hosts that the project names."""
@@ -27,45 +22,6 @@ def parse_project_hosts(project: dict[str, Any]) -> tuple[str, ...]:
     if wrong is not None:
         raise ConfigError(f"{NAME}: `project.hosts` holds `{wrong}`; use any of {', '.join(HOSTS)}.")
     return tuple(dict.fromkeys(found))
-
-
-def hosts_line(hosts: Sequence[str]) -> str:
-    """The line that names hosts."""
-    return f"hosts = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in hosts)}]"
-
-
-def with_hosts(text: str, hosts: Sequence[str]) -> str | None:
-    """A configuration that names these hosts, too; None when it is written in a way that only a person can change."""
-    import tomllib
-
-    try:
-        before = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
-    project = before.get("project", {})
-    known = project.get("hosts", []) if isinstance(project, dict) else None
-    if not isinstance(known, list):
-        return None
-    wanted = [*known, *(name for name in hosts if name not in known)]
-    if wanted == known:
-        return text
-    changed = _with_hosts_line(text, hosts_line(wanted))
-    try:
-        after = tomllib.loads(changed)
-    except tomllib.TOMLDecodeError:
-        return None
-    return changed if after == {**before, "project": {**project, "hosts": wanted}} else None
-
-
-def _with_hosts_line(text: str, line: str) -> str:
-    table = _TABLE.search(text)
-    if table is None:
-        gap = "" if not text or text.endswith("\n") else "\n"
-        return f"{text}{gap}\n[project]\n{line}\n"
-    found = _LIST.search(text, table.end())
-    if found:
-        return text[: found.start()] + line + text[found.end() :]
-    return f"{text[: table.end()]}\n{line}{text[table.end() :]}"
 
 
 _PROJECT = lazy_pattern(r"[0-9a-f]{16}")

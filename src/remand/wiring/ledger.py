@@ -45,7 +45,14 @@ __all__ = [
     "open_ledger",
     "open_log_copy",
     "open_move_target",
+    "published_lines",
 ]
+
+
+def published_lines(opened: OpenLedger) -> Iterator[bytes]:
+    """Every line of the event files that the base has."""
+    tip = opened.settings.tip()
+    return event_publisher.GitPublisher(opened.place).lines_at(tip) if tip else iter(())
 
 
 def open_ledger(folder: str = ".") -> OpenLedger:

@@ -17,6 +17,7 @@ from remand.app.gates.measurement import GateTrial
 from remand.app.log.keys import missing_lines, request_for_trust
 from remand.app.ports import Installation
 from remand.app.settings import SettingsSource
+from remand.config import changes
 from remand.domain.access.coordinator_start import AGENT_VARIABLES
 from remand.domain.gate.gate import GatePolicy, GateProposals, gate_title, render_figures
 from remand.domain.hosts import DIRECTOR_COMMANDS, HOSTS
@@ -235,9 +236,9 @@ def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
     if not hosts:
         return ""
     text = setup.host_files.read_settings(path) or ""
-    changed = config.with_hosts(text, hosts)
+    changed = changes.with_hosts(text, hosts)
     if changed is None:
-        return f"`{config.hosts_line(hosts)}` to `[project]`"
+        return f"`{changes.hosts_line(hosts)}` to `[project]`"
     if changed != text:
         setup.host_files.write_settings(path, changed)
     return ""
@@ -261,7 +262,7 @@ class _Config:
         text = TEMPLATE.format(
             base=self._base or "main",
             project=self._project,
-            hosts=f"\n{config.hosts_line(self._hosts)}" if self._hosts else "",
+            hosts=f"\n{changes.hosts_line(self._hosts)}" if self._hosts else "",
             director=f"\n# {self._director:<36} # an agent decides on rejections" if self._director else "",
             key=machine_keys().ensure_key().entry,
             nothing="" if has_gates else " Empty: there are no gates.",
@@ -459,7 +460,7 @@ def _remove(context: Context) -> Result:
     shown += [f"  commit {path}" for path in done.shared]
     named = context.opened_ledger.settings.settings().hosts
     if named:
-        shown.append(f"  delete {config.hosts_line(named)} in remand.toml if no clone should have them")
+        shown.append(f"  delete {changes.hosts_line(named)} in remand.toml if no clone should have them")
     rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
     data = {"root": place.root, "hooks": done.hooks, "mcp": done.servers, "commit": done.shared}
     return Result(data, "\n".join(rows))

@@ -29,7 +29,7 @@ from remand.interfaces.http.authentication import (
 )
 from remand.interfaces.http.calls import AskQuery
 from remand.interfaces.http.commands import remote_commands
-from remand.interfaces.http.pages import board, gates, inbox, task
+from remand.interfaces.http.pages import board, gates, inbox, settings, task
 from remand.interfaces.http.pages.live import BEAT, NOTE, Fragments, LiveUpdates, event_text, send_stream
 from remand.interfaces.http.pages.markup import (
     MEDIA_TYPES,
@@ -62,9 +62,9 @@ from remand.interfaces.http.sessions import ExpiringSecrets
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.scheduler import make_watch
 
-PAGES: tuple[WebPage, ...] = (*inbox.PAGES, *board.PAGES, *task.PAGES, *gates.PAGES)
+PAGES: tuple[WebPage, ...] = (*inbox.PAGES, *board.PAGES, *task.PAGES, *gates.PAGES, *settings.PAGES)
 """Every page. A module that brings more of them is named here."""
-ACTIONS = frozenset({*inbox.ACTIONS, *board.ACTIONS, *task.ACTIONS})
+ACTIONS = frozenset({*inbox.ACTIONS, *board.ACTIONS, *task.ACTIONS, *settings.ACTIONS})
 """The commands that a form of a page may call; the rules and the caller's role say who may."""
 
 HTML = "text/html; charset=utf-8"
@@ -91,6 +91,14 @@ class FormProblem(NamedTuple):
     """What stood in its fields."""
 
 
+class FormNote(NamedTuple):
+    """What the last form did, for whoever sent it."""
+
+    text: str
+    secret: str = ""
+    """A token that it made, which is shown this once."""
+
+
 class Visit(NamedTuple):
     """A request for a page by somebody who is known."""
 
@@ -106,7 +114,7 @@ class Site:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._access = context.authenticator
-        self._notes: ExpiringSecrets[str] = ExpiringSecrets(60.0, 1000, most_each=20)
+        self._notes: ExpiringSecrets[FormNote] = ExpiringSecrets(60.0, 1000, most_each=20)
         """What was done by the last form, until its page has said so."""
         self._live = LiveUpdates(self._read_mark, context.is_ending)
 
@@ -163,7 +171,7 @@ class Site:
         require_call(visit.caller, page.command)
         mark = await self._read_mark() if page.is_live else ""
         secret = read_cookie(visit.facts.headers, self._note_cookie)
-        note = self._notes.find(secret) or ""
+        note = self._notes.find(secret)
 
         def show(view: Any) -> HttpAnswer:
             if not page.template:
@@ -209,7 +217,7 @@ class Site:
             "csrf": _CSRF_MARK,
             "key": _KEY_MARK,
             "theme": "",
-            "note": "",
+            "note": None,
             "failed": None,
             "mark": "",
         }
@@ -237,12 +245,12 @@ class Site:
             raise HttpProblem(NOT_FOUND, "not_found", "No form leads here.")
         given = dict(fields)
         page, address = _return_page(given.get("page", ""))
-        problem, text = await self._carry_out(name, fields, visit.caller)
+        problem, note = await self._carry_out(name, fields, visit.caller)
         if problem is not None:
             failed = FormProblem(given.get("form", ""), problem, given)
             return await self._show(page, address, visit, failed)
         cookie = cookie_text(
-            self._note_cookie, self._notes.add(text, visit.caller.member), is_secure=False, seconds=60
+            self._note_cookie, self._notes.add(note, visit.caller.member), is_secure=False, seconds=60
         )
         place = given.get("place", "")
         target = f"{address.text}#{quote(place)}" if place else address.text
@@ -250,7 +258,7 @@ class Site:
 
     async def _carry_out(
         self, name: str, fields: Iterable[tuple[str, str]], caller: Caller
-    ) -> tuple[Mapping[str, Any] | None, str]:
+    ) -> tuple[Mapping[str, Any] | None, FormNote]:
         """Runs a command with what stands in a form; why it was not done, or what was."""
         command, key = remote_commands()[name], dict(fields).get("key", "")
         try:
@@ -258,14 +266,14 @@ class Site:
             values, text = command.read_values(given)
             code, data = await self._context.runner.answer(command, values, text, caller, key)
         except Refused as refused:
-            return refusal_document(refused.code, refused.message), ""
+            return refusal_document(refused.code, refused.message), FormNote("")
         except UsageError as error:
-            return problem_document(BAD_REQUEST, "bad_request", str(error)), ""
+            return problem_document(BAD_REQUEST, "bad_request", str(error)), FormNote("")
         self._access.note_words(name.split(" "))
         problem = problem_of_answer(data, name)
         if problem is not None:
             self._context.metrics.refusals[problem["code"]] += 1
-            return problem, ""
+            return problem, FormNote("")
         return None, _outcome(command_text(name, given), data, code)
 
     async def _read_form(self, scope: Scope, receive: Receive) -> tuple[RequestFacts, list[tuple[str, str]]]:
@@ -417,14 +425,14 @@ def _live_page(target: str) -> tuple[WebPage, PageAddress]:
     return page, address
 
 
-def _outcome(command: str, data: Any, code: int) -> str:
+def _outcome(command: str, data: Any, code: int) -> FormNote:
     """What a form did, in a sentence."""
     found = data if isinstance(data, dict) else {}
     task_id, status = found.get("task_id"), found.get("status")
     what = f"{task_id} is {status}." if task_id and status else "Done."
     more = f" {found['reassigned_to']} takes over." if found.get("reassigned_to") else ""
     failed = f" It ended with exit code {code}." if code else ""
-    return f"{what}{more}{failed} As at a shell: {command}"
+    return FormNote(f"{what}{more}{failed} As at a shell: {command}", found.get("token") or "")
 
 
 async def _wait_until_left(receive: Receive) -> None:

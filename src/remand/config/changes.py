@@ -1,0 +1,134 @@
+"""Changes to `remand.toml` as text: what people wrote stays as it is, and whatever only a person can change is left to one."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_NEXT_TABLE = re.compile(r"^\[", re.MULTILINE)
+
+
+def toml_text(value: Any) -> str:
+    """A value as TOML has it, on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{name} = {toml_text(one)}" for name, one in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_text, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def parse_value(text: str) -> Any:
+    """What somebody wrote for a value: TOML where it is that, else the text itself."""
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return found["value"] if len(found) == 1 else text
+
+
+def with_value(text: str, path: Sequence[str], value: Any) -> str | None:
+    """A configuration with one value set, `path` being its tables and its name; None when only a person can change it so."""
+    try:
+        before = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+    section, line = _section(text, path[:-1]), f"{path[-1]} = {toml_text(value)}"
+    if section is None:
+        gap = "" if not text or text.endswith("\n") else "\n"
+        changed = f"{text}{gap}\n[{'.'.join(path[:-1])}]\n{line}\n"
+        return _checked(changed, _with_set(before, path, value))
+    start, end = section
+    found = re.compile(rf"^{re.escape(path[-1])}[^\S\n]*=[^\S\n]*([^\n]*)$", re.MULTILINE).search(
+        text, start, end
+    )
+    if found is None:
+        changed = f"{text[:start]}\n{line}{text[start:]}"
+    else:
+        kept = _comment(found[1])
+        changed = f"{text[: found.start()]}{line}{kept}{text[found.end() :]}"
+    return _checked(changed, _with_set(before, path, value))
+
+
+def with_member(text: str, member: Mapping[str, Any]) -> str | None:
+    """A configuration with one member more, behind the others; None when only a person can change it so."""
+    try:
+        before = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+    team = before.get("team", {})
+    members = team.get("members", []) if isinstance(team, dict) else None
+    if not isinstance(members, list):
+        return None
+    wanted = _with_set(before, ("team", "members"), [*members, dict(member)])
+    if not members:
+        return with_value(text, ("team", "members"), [member])
+    if section := _section(text, ("team",)):
+        for place in re.compile(r"\]").finditer(text, *section):
+            head, tail = text[: place.start()].rstrip(), text[place.start() :]
+            for comma in ("", ","):
+                changed = f"{head}{comma}\n  {toml_text(member)},\n{tail}"
+                if _checked(changed, wanted):
+                    return changed
+    rows = "".join(f"{name} = {toml_text(one)}\n" for name, one in member.items())
+    gap = "" if text.endswith("\n") else "\n"
+    return _checked(f"{text}{gap}\n[[team.members]]\n{rows}", wanted)
+
+
+def hosts_line(hosts: Sequence[str]) -> str:
+    """The line that names hosts."""
+    return f"hosts = {toml_text(hosts)}"
+
+
+def with_hosts(text: str, hosts: Sequence[str]) -> str | None:
+    """A configuration that names these hosts, too; None when it is written in a way that only a person can change."""
+    try:
+        project = tomllib.loads(text).get("project", {})
+    except tomllib.TOMLDecodeError:
+        return None
+    known = project.get("hosts", []) if isinstance(project, dict) else None
+    if not isinstance(known, list):
+        return None
+    wanted = [*known, *(name for name in hosts if name not in known)]
+    return text if wanted == known else with_value(text, ("project", "hosts"), wanted)
+
+
+def _section(text: str, tables: Sequence[str]) -> tuple[int, int] | None:
+    """Where a table's lines are, from behind its header to the next one's; None when it has none."""
+    name = re.escape(".".join(tables))
+    header = re.search(rf"^\[{name}\][^\S\n]*(?:#[^\n]*)?$", text, re.MULTILINE)
+    if header is None:
+        return None
+    following = _NEXT_TABLE.search(text, header.end())
+    return header.end(), following.start() if following else len(text)
+
+
+def _comment(written: str) -> str:
+    """The comment behind a value, with the space before it."""
+    for place in re.finditer(r"\s*#", written):
+        try:
+            tomllib.loads(f"value = {written[: place.start()]}")
+        except tomllib.TOMLDecodeError:
+            continue  # it stands in a text
+        return written[place.start() :]
+    return ""
+
+
+def _with_set(before: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    if len(path) == 1:
+        return {**before, path[0]: value}
+    inner = before.get(path[0], {})
+    return {**before, path[0]: _with_set(inner if isinstance(inner, dict) else {}, path[1:], value)}
+
+
+def _checked(changed: str, wanted: Mapping[str, Any]) -> str | None:
+    """A changed text, as long as it says what was wanted and nothing else."""
+    try:
+        return changed if tomllib.loads(changed) == wanted else None
+    except tomllib.TOMLDecodeError:
+        return None
