@@ -40,7 +40,7 @@ class PolicyRow(NamedTuple):
     is_default: bool
 
 
-class GateRow(NamedTuple):
+class ConfiguredGate(NamedTuple):
     gate: Gate
     thresholds: str
     is_required_by_default: bool
@@ -65,7 +65,7 @@ class SettingsView(NamedTuple):
     has_file: bool
     members: tuple[Member, ...]
     former: tuple[str, ...]
-    gates: tuple[GateRow, ...] | None
+    gates: tuple[ConfiguredGate, ...] | None
     policy: tuple[PolicyRow, ...]
     keys: KeysView | None
     """None for who may not ask."""
@@ -126,10 +126,10 @@ def _policy_rows(written: Mapping[str, Any]) -> Iterator[PolicyRow]:
         yield PolicyRow(name, value, row["description"], is_default)
 
 
-def _gate_rows(gates: tuple[Gate, ...] | None, written: Mapping[str, Any]) -> Iterator[GateRow]:
+def _gate_rows(gates: tuple[Gate, ...] | None, written: Mapping[str, Any]) -> Iterator[ConfiguredGate]:
     for gate in gates or ():
         thresholds = ", ".join(f"{name} = {value:g}" for name, value in gate.require.items())
-        yield GateRow(gate, thresholds, "required" not in written.get(gate.name, {}))
+        yield ConfiguredGate(gate, thresholds, "required" not in written.get(gate.name, {}))
 
 
 # -------------------------------------------------------------------------------------------------- patches
