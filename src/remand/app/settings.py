@@ -90,7 +90,7 @@ class SettingsSource:
         self.settings()
         return self._rules
 
-    def written(self) -> WrittenSettings:
+    def written_settings(self) -> WrittenSettings:
         """The file that `settings` were read from."""
         source = self.settings().source
         if source in ("", WORKING_TREE):

@@ -42,7 +42,7 @@ def with_value(text: str, path: Sequence[str], value: Any) -> str | None:
     if section is None:
         gap = "" if not text or text.endswith("\n") else "\n"
         changed = f"{text}{gap}\n[{'.'.join(path[:-1])}]\n{line}\n"
-        return _checked(changed, _with_set(before, path, value))
+        return _require_only(changed, _with_set(before, path, value))
     start, end = section
     found = re.compile(rf"^{re.escape(path[-1])}[^\S\n]*=[^\S\n]*([^\n]*)$", re.MULTILINE).search(
         text, start, end
@@ -52,7 +52,7 @@ def with_value(text: str, path: Sequence[str], value: Any) -> str | None:
     else:
         kept = _comment(found[1])
         changed = f"{text[: found.start()]}{line}{kept}{text[found.end() :]}"
-    return _checked(changed, _with_set(before, path, value))
+    return _require_only(changed, _with_set(before, path, value))
 
 
 def with_member(text: str, member: Mapping[str, Any]) -> str | None:
@@ -73,11 +73,11 @@ def with_member(text: str, member: Mapping[str, Any]) -> str | None:
             head, tail = text[: place.start()].rstrip(), text[place.start() :]
             for comma in ("", ","):
                 changed = f"{head}{comma}\n  {toml_text(member)},\n{tail}"
-                if _checked(changed, wanted):
+                if _require_only(changed, wanted):
                     return changed
     rows = "".join(f"{name} = {toml_text(one)}\n" for name, one in member.items())
     gap = "" if text.endswith("\n") else "\n"
-    return _checked(f"{text}{gap}\n[[team.members]]\n{rows}", wanted)
+    return _require_only(f"{text}{gap}\n[[team.members]]\n{rows}", wanted)
 
 
 def hosts_line(hosts: Sequence[str]) -> str:
@@ -126,7 +126,7 @@ def _with_set(before: Mapping[str, Any], path: Sequence[str], value: Any) -> dic
     return {**before, path[0]: _with_set(inner if isinstance(inner, dict) else {}, path[1:], value)}
 
 
-def _checked(changed: str, wanted: Mapping[str, Any]) -> str | None:
+def _require_only(changed: str, wanted: Mapping[str, Any]) -> str | None:
     """A changed text, as long as it says what was wanted and nothing else."""
     try:
         return changed if tomllib.loads(changed) == wanted else None

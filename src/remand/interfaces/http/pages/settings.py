@@ -82,7 +82,7 @@ class SettingsView(NamedTuple):
 def read_settings(query: PageQuery) -> SettingsView:
     """Everything that holds, each with where it comes from."""
     source = query.opened.settings
-    settings, written = source.settings(), source.written()
+    settings, written = source.settings(), source.written_settings()
     data = tomllib.loads(written.text)
     rows = tuple(_gate_rows(settings.gate_policy.gates, data.get("gates", {})))
     return SettingsView(
@@ -162,7 +162,7 @@ class SettingsChange(NamedTuple):
 
 def read_patch(query: PageQuery) -> PatchView:
     """The patch that an address asks for, or why there is none."""
-    written = query.opened.settings.written()
+    written = query.opened.settings.written_settings()
     view = PatchView("Change the settings", written.branch, written.commit)
     try:
         change = _change(query, written.text)
