@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import cached_property
 
 import msgspec
 
 from remand.domain.gate.gate import TestOutcome
-from remand.domain.gate.must_pass import pattern_path
+from remand.domain.gate.must_pass import is_file_of, is_named_by
 from remand.domain.record import Record
 from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison, FileDiff
@@ -125,13 +124,16 @@ class TestRuns(Record, kw_only=True):
     crossed: tuple[TestOutcome, ...] = ()
 
 
-def judge_base_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, ...]:
+def judge_base_tests(
+    comparison: Comparison, runs: TestRuns, must_pass: Sequence[str] = ()
+) -> tuple[Suspicion, ...]:
     """Tests of the base that fail on the head's code, where that is more than a change of behaviour.
 
     A test in an unchanged file that passes in the head's own run is kept green by other files of the tests. One in a
     changed file counts when the head's version of it is weaker, or is not there without a reason; a version that asks
     for something else as exactly is a change of behaviour, and honest. A test that failed on the base and still does,
-    while the head's version of it passes and expects something else, was made to fit the fault it showed.
+    while the head's version of it passes and expects something else, was made to fit the fault it showed; of a test that
+    the task must pass nothing else has to be shown.
     """
     judge = _BaseTestJudge(comparison)
     known = _outcomes_by_id(runs.on_base)
@@ -142,10 +144,16 @@ def judge_base_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion,
         for test in failing
         if known.get(test.id) == "passed"
     ]
+    proofs = {test.id for test in failing if any(is_named_by(test.id, one) for one in must_pass)}
     found += [
-        judge.judge_red(test.id)
+        judge.judge_red(test.id, is_proof=test.id in proofs)
         for test in failing
-        if test.id in green and test.outcome == known.get(test.id) == "failed"
+        # Before the work is done, a proof often cannot even be loaded.
+        if test.id in green
+        and (
+            test.outcome == known.get(test.id) == "failed"
+            or (test.id in proofs and known.get(test.id) != "passed")
+        )
     ]
     return tuple(item for item in found if item is not None)
 
@@ -181,10 +189,10 @@ class _BaseTestJudge:
         found = f"`{test_id}` passes only with the changed `{self._support.path}`"
         return suspicion(code, self._support.path, 0, found, test_id)
 
-    def judge_red(self, test_id: str) -> Suspicion | None:
+    def judge_red(self, test_id: str, *, is_proof: bool = False) -> Suspicion | None:
         """A test that fails on the base and on the head as the base has it, and passes as the head has it."""
         pair = self._pair_of(test_id)
-        if pair is not None and not _is_expectation_changed(*pair):
+        if pair is not None and not is_proof and not _is_expectation_changed(*pair):
             return None
         path = self._path_of(test_id) or (self._support.path if self._support else "")
         if path:
@@ -316,8 +324,16 @@ def is_new_or_changed(changeset: Changeset, test_id: str, known: Mapping[str, st
 
 def find_changed_proof(comparison: Comparison, must_pass: Sequence[str]) -> Iterator[Suspicion]:
     """Changes of the files that hold the tests a task must pass, where the base has them; lines may be added."""
+    pairs = Changeset(comparison).test_pairs if must_pass else None
+    placed = (*(before for before, _ in pairs.kept), *pairs.gone) if pairs else ()
     for change in comparison.changes:
-        patterns = [one for one in must_pass if fnmatchcase(change.base_path, pattern_path(one))]
+        place = change.base_path.rpartition(".")[0]
+        ids = [f"{place}::{one.case.name}" for one in placed if one.view.change is change]
+        patterns = [
+            one
+            for one in must_pass
+            if is_file_of(change.base_path, one) or any(is_named_by(name, one) for name in ids)
+        ]
         if change.status == "A" or not patterns:
             continue
         rest = iter((change.content or "").splitlines())

@@ -1,5 +1,7 @@
 """Tests of one side on the code of the other tell honest changes from weakened tests."""
 
+from itertools import product
+
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import CollectedTests, Comparison, FileDiff
 from remand.integrity.cross_runs import (
@@ -241,4 +243,19 @@ def test_the_text_of_the_tests_that_a_task_must_pass_is_protected() -> None:
     assert changed(TEST.replace("42", "44")) == ["control_changed"]
     assert changed(f"{TEST}\ndef test_c():\n    assert f(5) == 44\n") == []
     assert changed(TEST.replace("42", "44"), "tests/test_b.py::test_a") == []
-    assert changed(TEST.replace("42", "44"), "tests/*.py::test_a") == ["control_changed"]
+    for pattern in ("tests/*.py::test_a", "test_a.py::*", "tests.test_a::test_a", "test_a"):
+        assert changed(TEST.replace("42", "44"), pattern) == ["control_changed"], pattern
+    assert changed(TEST.replace("42", "44"), "test_other") == []
+
+
+def test_a_test_that_the_task_must_pass_has_to_pass_as_the_base_has_it() -> None:
+    returning = TEST.replace("    assert f(3) == 42", "    return\n    assert f(3) == 42")
+    shadowed = f"{TEST}\ndef test_a():\n    assert f(3) == 42 or f\n"
+    patched = f"{TEST}\nf = {{3: 42, 4: 43}}.get\n"
+    for after, on_base in product((returning, shadowed, patched), ({"a": "failed"}, {})):
+        found = judge_base_tests(
+            Comparison(changes=(PRODUCT, modified("tests/test_a.py", TEST, after))),
+            TestRuns(on_base=outcomes(**on_base), on_head=outcomes(a="passed"), crossed=outcomes(a="failed")),
+            must_pass=("tests/test_a.py::test_a",),
+        )
+        assert [item.code for item in found] == ["expectation_fits_fault"], after

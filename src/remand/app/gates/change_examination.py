@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from math import ceil
 from typing import NamedTuple
@@ -213,7 +213,7 @@ class Examination:
             tree = self._mirror.compose(self.judged_tree, self._base_tree, checks.from_base)
             tree = self._mirror.with_files(tree, checks.spliced) if checks.spliced else tree
             if tree != self.judged_tree:
-                yield RunCheck.BASE_TESTS, judge_base_tests, tree, ()
+                yield RunCheck.BASE_TESTS, partial(judge_base_tests, must_pass=self._must_pass), tree, ()
         if RunCheck.NEW_TESTS in self._policy.runs and checks.from_head:
             tree = self._mirror.compose(self._base_tree, self._tree, checks.from_head)
             yield RunCheck.NEW_TESTS, judge_new_tests, tree, checks.from_head
@@ -225,7 +225,7 @@ class Examination:
         if crossed.found is None:
             return ()
         found = judge(self._comparison, side.runs(crossed.found.tests))
-        if judge is not judge_base_tests or all(one.weight is not Weight.HELD for one in found):
+        if judge is judge_new_tests or all(one.weight is not Weight.HELD for one in found):
             return found
         again = run.measure(side.gate, tree, is_fresh=True).found
         if again is None:

@@ -21,6 +21,12 @@ def pattern_path(pattern: str) -> str:
     return path if marks or "/" in path or _ENDING.search(path) else ""
 
 
+def is_file_of(path: str, pattern: str) -> bool:
+    """True when a pattern names a file, of whose path the last parts are enough."""
+    wanted = _words(_ENDING.sub("", pattern_path(pattern)))
+    return _ends_with(_words(_ENDING.sub("", path)), wanted)
+
+
 def is_named_by(test_id: str, pattern: str) -> bool:
     """True when a pattern, written as the runner's user writes it, names a test as its report does.
 
