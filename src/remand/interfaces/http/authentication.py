@@ -164,7 +164,11 @@ class Authenticator:
         """Refuses a request that was sent to another name than the server's: a page led a browser here."""
         host = headers.get("host", "").casefold()
         if self.options.own_names and host not in self.options.own_names:
-            raise HttpProblem(MISDIRECTED, "wrong_host", "This server does not answer under that name.")
+            raise HttpProblem(
+                MISDIRECTED,
+                "wrong_host",
+                "This server does not answer under that name. Where it was started again, open the link that it printed.",
+            )
 
     def takes_sessions(self, headers: Mapping[str, str]) -> bool:
         """True when sessions count under the name that a request was sent to.

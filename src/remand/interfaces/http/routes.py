@@ -18,7 +18,13 @@ from remand.domain.access.tokens import require_call
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.output import as_json
-from remand.interfaces.http.authentication import IS_KNOWN, SAFE_METHODS, Authenticator, request_facts
+from remand.interfaces.http.authentication import (
+    IS_KNOWN,
+    SAFE_METHODS,
+    Authenticator,
+    RequestFacts,
+    request_facts,
+)
 from remand.interfaces.http.calls import CallRunner
 from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands, require_limit
 from remand.interfaces.http.metrics import Metrics
@@ -77,12 +83,23 @@ class HttpAnswer(NamedTuple):
 Handle = Callable[[Scope, Receive], Awaitable[HttpAnswer]]
 
 
+RequestError = HttpProblem | Refused | RemandError
+"""Why a request is not carried out."""
+Refuse = Callable[[RequestError, RequestFacts], HttpAnswer]
+
+
 def make_route(
-    context: ServerContext, path: str, method: str, handle: Handle, *, is_mount: bool = False
+    context: ServerContext,
+    path: str,
+    method: str,
+    handle: Handle,
+    *,
+    is_mount: bool = False,
+    refuse: Refuse | None = None,
 ) -> ASGIRouteHandler:
     """A route that answers under the server's own names alone, and whose refusals and faults are answered as problems.
 
-    As a mount it takes every path that begins so.
+    As a mount it takes every path that begins so; `refuse` answers what is refused otherwise.
     """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +112,7 @@ def make_route(
             _require_method(scope, method)
             answer = await handle(scope, client.receive)
         except (HttpProblem, Refused, RemandError) as error:
-            answer = answer_of_error(error)
+            answer = refuse(error, request_facts(scope)) if refuse else answer_of_error(error)
         finally:
             watch.cancel()
         await send_answer(send, answer)
@@ -238,13 +255,13 @@ async def send_answer(send: Send, answer: HttpAnswer) -> None:
     await send({"type": "http.response.body", "body": answer.body, "more_body": False})
 
 
-def answer_of_error(error: HttpProblem | Refused | RemandError) -> HttpAnswer:
+def answer_of_error(error: RequestError) -> HttpAnswer:
     """The answer to a request that was not carried out."""
     document, headers = problem_of_error(error), error.headers if isinstance(error, HttpProblem) else {}
     return HttpAnswer(document["status"], as_json(document).encode(), headers, MEDIA_TYPE)
 
 
-def problem_of_error(error: HttpProblem | Refused | RemandError) -> dict[str, Any]:
+def problem_of_error(error: RequestError) -> dict[str, Any]:
     """Why a request was not carried out. Until it is known whose it is, it says nothing of the machine."""
     if isinstance(error, HttpProblem):
         return problem_document(error.status, error.code, error.detail)

@@ -12,7 +12,12 @@ import pytest
 
 from remand.app.errors import EnvironmentFault
 from remand.domain.access.tokens import Caller, TokenRole
-from remand.interfaces.http.authentication import Authenticator, RequestFacts, read_cookie
+from remand.interfaces.http.authentication import (
+    AccessOptions,
+    Authenticator,
+    RequestFacts,
+    read_cookie,
+)
 from remand.interfaces.http.calls import CallRunner
 from remand.interfaces.http.pages import live
 from remand.interfaces.http.pages.live import LiveUpdates, event_text
@@ -136,3 +141,10 @@ def test_a_page_is_made_where_it_keeps_neither_requests_nor_the_ledger_waiting()
         assert made[1] != threading.get_ident()
 
     asyncio.run(run())
+
+
+def test_a_page_of_a_server_that_was_started_again_says_what_to_do() -> None:
+    access = Authenticator(ledger_is_away, AccessOptions(own_names=("remand-new.localhost:8787",)))
+    status, body = ask(routes(access)["/board"], {"host": "remand-old.localhost:8787"}, "/board")
+
+    assert (status, b"open the link" in body, b"<html" in body) == (421, True, True)

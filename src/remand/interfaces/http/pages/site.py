@@ -52,6 +52,7 @@ from remand.interfaces.http.problems import (
 )
 from remand.interfaces.http.routes import (
     HttpAnswer,
+    RequestError,
     ServerContext,
     make_route,
     problem_of_error,
@@ -139,14 +140,7 @@ class Site:
         self, path: str, method: str, handle: Callable[[Scope, Receive], Any], *, is_mount: bool = False
     ) -> ASGIRouteHandler:
         """A route whose refusals and faults are pages, too."""
-
-        async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
-            try:
-                return await handle(scope, receive)  # type: ignore[no-any-return]
-            except (HttpProblem, Refused, RemandError) as error:
-                return self._refuse(error, request_facts(scope))
-
-        return make_route(self._context, path, method, answer, is_mount=is_mount)
+        return make_route(self._context, path, method, handle, is_mount=is_mount, refuse=self._refuse)
 
     async def _open(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         """Shows the page at an address."""
@@ -358,7 +352,7 @@ class Site:
 
     # --------------------------------------------------------------------------------------- problems
 
-    def _refuse(self, error: HttpProblem | Refused | RemandError, facts: RequestFacts) -> HttpAnswer:
+    def _refuse(self, error: RequestError, facts: RequestFacts) -> HttpAnswer:
         """The page that says why there is none, or where to log in."""
         problem, headers = problem_of_error(error), error.headers if isinstance(error, HttpProblem) else {}
         if problem["status"] == UNAUTHENTICATED:
