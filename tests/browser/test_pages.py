@@ -19,6 +19,7 @@ PATHS = (
     *("/tasks/{hostile}", "/tasks/{hostile}/prompt", "/tasks/{decision}", "/tasks/{review}"),
     *("/gates", "/gates?days=7", "/gates/{verdict}"),
     *("/settings", "/settings/patch?change=member&name=Nora&role=lead", "/settings/patch?change=trust&key=x"),
+    *("/agents", "/agents/Backend", "/agents/Lead?days=7"),
 )
 
 
@@ -97,6 +98,19 @@ def test_what_the_gates_said_is_found_with_its_full_output(place: Place, reader:
     expect(page.locator("h1")).to_contain_text("failed")
     expect(page.locator("pre").last).to_contain_text("ABOUT = 1")
     assert place.server.request("GET", "/gates/nothing", headers={"accept": "text/html"}).status in (401, 404)
+
+
+def test_a_lockout_is_lifted_on_the_page_of_an_agent_with_its_record(place: Place, reader: Reader) -> None:
+    page = reader.open("/agents")
+    expect(page.locator("tr", has_text="Backend").first).to_contain_text("100 %")
+    page.locator("tr a", has_text="Backend").first.click()
+    expect(page.locator("h1")).to_have_text("Backend")
+    expect(page.locator(".tiles")).to_contain_text("Rejected, and it stands")
+    page.fill("#unlock-1-reason", "It was the documents that were wrong")
+    page.locator("#unlock-1 button").click()
+
+    expect(page.locator(".note")).to_contain_text("remand unlock")
+    expect(page.locator(".locked")).to_have_count(0)
 
 
 def test_a_rejection_of_ones_own_is_taken_back_and_its_events_say_how_the_actor_was_known(

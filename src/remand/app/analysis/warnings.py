@@ -59,7 +59,7 @@ class EarlierRejection(Record, kw_only=True):
 
 def handoff_warnings(view: Transaction, task: Task, agent: str) -> list[HandoffWarning]:
     """The warnings for a handoff of the task to the agent, those about this very task first."""
-    found = [*_task_warnings(view, task, agent), *_agent_warnings(view, agent)]
+    found = [*_task_warnings(view, task, agent), *agent_warnings(view, agent)]
     if len(found) < MAX_WARNINGS:
         found += _similar_task_warnings(view, task, MAX_WARNINGS - len(found))
     return found[:MAX_WARNINGS]
@@ -111,7 +111,7 @@ def _task_warnings(view: Transaction, task: Task, agent: str) -> Iterable[Handof
         yield _handoff_warning(kind, f"{no.agent} {who}: {no.gist}", task, no)
 
 
-def _agent_warnings(view: Transaction, agent: str) -> Iterable[HandoffWarning]:
+def agent_warnings(view: Transaction, agent: str) -> Iterable[HandoffWarning]:
     """Says when most of an agent's rejections were invalid, and that is hardly chance."""
     filed = view.traces.of_agent(agent, MAX_TRACES)
     invalid = sum(trace.event == INVALID for trace in filed)

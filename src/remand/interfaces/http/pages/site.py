@@ -29,7 +29,7 @@ from remand.interfaces.http.authentication import (
 )
 from remand.interfaces.http.calls import AskQuery
 from remand.interfaces.http.commands import remote_commands
-from remand.interfaces.http.pages import board, gates, inbox, settings, task
+from remand.interfaces.http.pages import agents, board, gates, inbox, settings, task
 from remand.interfaces.http.pages.live import BEAT, NOTE, Fragments, LiveUpdates, event_text, send_stream
 from remand.interfaces.http.pages.markup import (
     MEDIA_TYPES,
@@ -63,9 +63,16 @@ from remand.interfaces.http.sessions import ExpiringSecrets
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.scheduler import make_watch
 
-PAGES: tuple[WebPage, ...] = (*inbox.PAGES, *board.PAGES, *task.PAGES, *gates.PAGES, *settings.PAGES)
+PAGES: tuple[WebPage, ...] = (
+    *inbox.PAGES,
+    *board.PAGES,
+    *task.PAGES,
+    *gates.PAGES,
+    *agents.PAGES,
+    *settings.PAGES,
+)
 """Every page. A module that brings more of them is named here."""
-ACTIONS = frozenset({*inbox.ACTIONS, *board.ACTIONS, *task.ACTIONS, *settings.ACTIONS})
+ACTIONS = frozenset({*inbox.ACTIONS, *board.ACTIONS, *task.ACTIONS, *agents.ACTIONS, *settings.ACTIONS})
 """The commands that a form of a page may call; the rules and the caller's role say who may."""
 
 HTML = "text/html; charset=utf-8"

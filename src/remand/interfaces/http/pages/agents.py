@@ -1,0 +1,239 @@
+"""Agents and reviewers: the record of each, what each has in hand, who is locked out of what, and what to look at early."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from remand.app.analysis.rejection_analysis import RejectionRow, analyze, ledger_cases
+from remand.app.analysis.warnings import agent_warnings
+from remand.app.analysis.work_report import (
+    AGENT,
+    GATE,
+    RejectionEntry,
+    ReviewTally,
+    Rework,
+    RunCost,
+    WorkReport,
+    measure_rework,
+    read_work_report,
+)
+from remand.app.board import ActiveWork
+from remand.app.events.task_folds import task_events, without_garbage_collection
+from remand.app.history.lockouts import LockoutRow, active_lockouts
+from remand.domain.access.team import Team, instance_member
+from remand.domain.record import NamedTuple
+from remand.interfaces.http.pages.charts import bar_width, chosen_period
+from remand.interfaces.http.pages.page import PageQuery, WebPage
+from remand.interfaces.http.problems import NOT_FOUND, HttpProblem
+from remand.wiring.scheduler import make_watch
+
+ACTIONS = ("unlock",)
+MAX_ENTRIES = 50
+"""How many rejections a member's page lists."""
+FEWEST_REVIEWS = 5
+"""Reviews from which on a share says something of a reviewer."""
+MANY_FALSE, MANY_FAULTS, MANY_LOCKOUTS = 0.3, 0.5, 3
+
+
+class MemberRecord(NamedTuple):
+    """One member: what it did, and what was said of it."""
+
+    name: str
+    roles: tuple[str, ...]
+    skills: tuple[str, ...] = ()
+    is_on_team: bool = True
+    work: tuple[ActiveWork, ...] = ()
+    """What it does now."""
+    lockouts: tuple[LockoutRow, ...] = ()
+    bill: RunCost | None = None
+    cost_width: float = 0.0
+    author: ReviewTally | None = None
+    """How its work fared in review: rejections that stand are earned, retracted ones are not."""
+    reviewer: ReviewTally | None = None
+    """How its reviews fared: a rejection that was retracted was false."""
+    gate_rejections: int = 0
+    refused: RejectionRow | None = None
+    """The tasks that it rejected itself, and how that was answered."""
+    warnings: tuple[str, ...] = ()
+
+
+class AgentsView(NamedTuple):
+    days: str
+    agents: tuple[MemberRecord, ...]
+    reviewers: tuple[MemberRecord, ...]
+    lockouts: tuple[LockoutRow, ...]
+    warnings: tuple[tuple[str, str], ...]
+    """Who it is about, and the warning."""
+    total: RunCost
+    titles: Mapping[str, str]
+    """The titles of tasks by their ids."""
+
+
+class MemberView(NamedTuple):
+    days: str
+    member: MemberRecord
+    given: tuple[RejectionEntry, ...]
+    """What it said no to."""
+    received: tuple[RejectionEntry, ...]
+    """What was said no to of its work."""
+    titles: Mapping[str, str]
+
+
+class TeamFigures(NamedTuple):
+    """What is known of everybody's work since a time."""
+
+    report: WorkReport
+    rework: Rework
+    refusals: tuple[RejectionRow, ...]
+    lockouts: tuple[LockoutRow, ...]
+    at_work: tuple[ActiveWork, ...]
+    invalid: tuple[tuple[str, str], ...]
+
+
+def read_agents(query: PageQuery) -> AgentsView:
+    """Every member, and whoever worked or reviewed without being one."""
+    days, since = chosen_period(query)
+    figures = _read_figures(query, since)
+    members = tuple(member_records(query.rules.team, figures))
+    return AgentsView(
+        days=days,
+        agents=tuple(one for one in members if _is_agent(one)),
+        reviewers=tuple(one for one in members if one.reviewer or {"lead", "tester"} & set(one.roles)),
+        lockouts=figures.lockouts,
+        warnings=tuple((one.name, text) for one in members for text in one.warnings),
+        total=figures.report.total,
+        titles=_titles(figures),
+    )
+
+
+def _titles(figures: TeamFigures) -> dict[str, str]:
+    return {one.task_id: one.title for one in figures.report.tasks}
+
+
+def read_member(query: PageQuery) -> MemberView:
+    """One member with what was said no to. Raises `HttpProblem` for a name that nobody has."""
+    days, since = chosen_period(query)
+    figures, name = _read_figures(query, since), query.address.names["member"]
+    found = next((one for one in member_records(query.rules.team, figures) if one.name == name), None)
+    if found is None:
+        raise HttpProblem(NOT_FOUND, "not_found", "Nobody of this name has worked or reviewed here.")
+    team = query.rules.team
+    entries = [entry for entry in figures.report.noes[::-1] if entry.at >= since]
+    given = [one for one in entries if one.kind != GATE and _member_name(team, one.by) == name]
+    received = [one for one in entries if one.kind != AGENT and _member_name(team, one.of) == name]
+    return MemberView(
+        days, found, tuple(given[:MAX_ENTRIES]), tuple(received[:MAX_ENTRIES]), _titles(figures)
+    )
+
+
+def _read_figures(query: PageQuery, since: str) -> TeamFigures:
+    at_work = make_watch(query.opened).board().at_work
+    names = [one.name for one in query.rules.team.members]
+    with without_garbage_collection(), query.opened.store.read() as view:
+        return TeamFigures(
+            report=read_work_report(view, since),
+            rework=measure_rework(
+                (task_events(view, task.id) for task in view.tasks.every()), query.now, since
+            ),
+            refusals=tuple(analyze(ledger_cases(view, since), since).agents),
+            lockouts=tuple(active_lockouts(view)),
+            at_work=at_work,
+            invalid=tuple((name, one.message) for name in names for one in agent_warnings(view, name)),
+        )
+
+
+def _member_name(team: Team, name: str) -> str:
+    """The member that a recorded name stands for, as an instance or by another spelling; else the name itself."""
+    known = {one.name for one in team.members}
+    found = team.actor(name).name
+    return found if found in known else instance_member(name) or name
+
+
+def member_records(team: Team, figures: TeamFigures) -> Iterable[MemberRecord]:
+    """Everybody, the members of the team first, in the order of the configuration."""
+    on_team = {one.name: one for one in team.members}
+    bills = _bills(team, figures.report.agents)
+    authors = {_member_name(team, one.name): one for one in figures.rework.by_agent if one.name}
+    reviewers = {_member_name(team, one.name): one for one in figures.rework.by_reviewer if one.name}
+    refusals = {_member_name(team, one.key): one for one in figures.refusals}
+    by_gates = Counter(_member_name(team, one.of) for one in figures.report.noes if one.kind == GATE)
+    names = dict.fromkeys([*on_team, *sorted({*bills, *authors, *reviewers, *refusals, *by_gates})])
+    most = max((bill.cost or bill.seconds for bill in bills.values()), default=0.0)
+    for name in filter(None, names):
+        member, bill = on_team.get(name), bills.get(name)
+        found = MemberRecord(
+            name=name,
+            roles=tuple(sorted(role.value for role in team.actor(name).roles)) if member else (),
+            skills=tuple(member.skills) if member else (),
+            is_on_team=member is not None,
+            work=tuple(one for one in figures.at_work if _member_name(team, one.agent) == name),
+            lockouts=tuple(one for one in figures.lockouts if _member_name(team, one.agent) == name),
+            bill=bill,
+            cost_width=bar_width(bill.cost or bill.seconds, most) if bill else 0.0,
+            author=authors.get(name),
+            reviewer=reviewers.get(name),
+            gate_rejections=by_gates[name],
+            refused=refusals.get(name),
+        )
+        yield found._replace(
+            warnings=(*_signs(found), *(text for who, text in figures.invalid if who == name))
+        )
+
+
+def _bills(team: Team, costs: Iterable[RunCost]) -> dict[str, RunCost]:
+    """What the runs of each member cost, its instances together."""
+    found: dict[str, RunCost] = {}
+    for one in costs:
+        name = _member_name(team, one.name)
+        known = found.get(name, RunCost(name=name))
+        found[name] = RunCost(
+            name=name,
+            runs=known.runs + one.runs,
+            faults=known.faults + one.faults,
+            seconds=known.seconds + one.seconds,
+            turns=known.turns + one.turns,
+            tokens=known.tokens + one.tokens,
+            cost=known.cost + one.cost,
+        )
+    return found
+
+
+def _is_agent(one: MemberRecord) -> bool:
+    return "agent" in one.roles or bool(one.bill or one.author or one.refused or one.gate_rejections)
+
+
+def _signs(one: MemberRecord) -> Iterable[str]:
+    """What is worth a look before it becomes trouble."""
+    if one.reviewer and one.reviewer.reviewed >= FEWEST_REVIEWS:
+        given = one.reviewer.rejected + one.reviewer.retracted
+        if given and one.reviewer.retracted / given >= MANY_FALSE:
+            yield f"{one.reviewer.retracted} of {given} rejections by {one.name} were retracted."
+    if one.bill and one.bill.runs >= FEWEST_REVIEWS and one.bill.faults / one.bill.runs >= MANY_FAULTS:
+        yield f"{one.bill.faults} of {one.bill.runs} runs of {one.name} failed."
+    if len(one.lockouts) >= MANY_LOCKOUTS:
+        yield f"{one.name} is locked out of {len(one.lockouts)} tasks."
+
+
+PAGES = (
+    WebPage(
+        "/agents",
+        "agents.html",
+        "Agents",
+        "analyze rework",
+        read_agents,
+        nav="Agents",
+        key="a",
+        is_long=True,
+        is_live=False,
+    ),
+    WebPage(
+        "/agents/{member:str}",
+        "agent.html",
+        "Member",
+        "analyze rework",
+        read_member,
+        is_long=True,
+        is_live=False,
+    ),
+)
