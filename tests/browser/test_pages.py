@@ -19,7 +19,7 @@ PATHS = (
     *("/tasks/{hostile}", "/tasks/{hostile}/prompt", "/tasks/{decision}", "/tasks/{review}"),
     *("/gates", "/gates?days=7", "/gates/{verdict}"),
     *("/settings", "/settings/patch?change=member&name=Nora&role=lead", "/settings/patch?change=trust&key=x"),
-    *("/agents", "/agents/Backend", "/agents/Lead?days=7"),
+    *("/agents", "/agents/Backend", "/agents/Lead?days=7", "/patterns"),
 )
 
 
@@ -100,19 +100,6 @@ def test_what_the_gates_said_is_found_with_its_full_output(place: Place, reader:
     assert place.server.request("GET", "/gates/nothing", headers={"accept": "text/html"}).status in (401, 404)
 
 
-def test_a_lockout_is_lifted_on_the_page_of_an_agent_with_its_record(place: Place, reader: Reader) -> None:
-    page = reader.open("/agents")
-    expect(page.locator("tr", has_text="Backend").first).to_contain_text("100 %")
-    page.locator("tr a", has_text="Backend").first.click()
-    expect(page.locator("h1")).to_have_text("Backend")
-    expect(page.locator(".tiles")).to_contain_text("Rejected, and it stands")
-    page.fill("#unlock-1-reason", "It was the documents that were wrong")
-    page.locator("#unlock-1 button").click()
-
-    expect(page.locator(".note")).to_contain_text("remand unlock")
-    expect(page.locator(".locked")).to_have_count(0)
-
-
 def test_a_rejection_of_ones_own_is_taken_back_and_its_events_say_how_the_actor_was_known(
     place: Place, reader: Reader
 ) -> None:
@@ -174,7 +161,10 @@ def test_every_page_can_be_used_by_everybody(browser: Browser, place: Place, sch
         pytest.skip("needs axe-core: scripts/axe-core")
     for width in (1280, 390):
         context = browser.new_context(
-            storage_state=place.state, color_scheme=scheme, viewport={"width": width, "height": 800}
+            storage_state=place.state,
+            color_scheme=scheme,
+            viewport={"width": width, "height": 800},
+            reduced_motion="reduce",  # what fades in has less contrast on its way
         )
         reader = Reader(place, context)
         for path in PATHS:
@@ -230,3 +220,16 @@ def test_a_form_counts_from_its_own_page_and_within_the_role_of_who_sends_it(pla
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "Let clients retry" not in page.body.decode()
     assert all(word in opened.headers["set-cookie"] for word in ("HttpOnly", "SameSite=Strict"))
+
+
+def test_a_lockout_is_lifted_on_the_page_of_an_agent_with_its_record(place: Place, reader: Reader) -> None:
+    page = reader.open("/agents")
+    expect(page.locator("tr", has_text="Backend").first).to_contain_text("100 %")
+    page.locator("tr a", has_text="Backend").first.click()
+    expect(page.locator("h1")).to_have_text("Backend")
+    expect(page.locator(".tiles")).to_contain_text("Rejected, and it stands")
+    page.fill("#unlock-1-reason", "It was the documents that were wrong")
+    page.locator("#unlock-1 button").click()
+
+    expect(page.locator(".note")).to_contain_text("remand unlock")
+    expect(page.locator(".locked")).to_have_count(0)
