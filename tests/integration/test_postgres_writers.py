@@ -25,6 +25,7 @@ from remand.domain import commands as c
 from remand.domain.access.team import USER
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
+from remand.ledger.store import TaskFilter
 from tests.support.postgres import empty_ledger
 from tests.support.shared_ledgers import SharedFakeLedger, require_sound_log, run_together
 
@@ -497,3 +498,22 @@ def test_the_tables_are_made_once_and_newer_ones_are_left_alone(database: str) -
         PostgresStore(database, "s")
     for store in stores:
         store.close()
+
+
+def test_tables_of_the_first_version_are_brought_up_to_date_and_their_tasks_found(database: str) -> None:
+    old = SharedFakeLedger(database)
+    old.add(title="Mend the bridge")
+    old.store.close()
+    with psycopg.connect(database) as connection:
+        connection.execute("SET search_path TO remand")
+        connection.execute("DROP TABLE task_text, shared; DROP INDEX task_status, task_waiting")
+        connection.execute("UPDATE task SET marks = 0")
+        connection.execute("UPDATE ledger SET value = '1' WHERE key = 'version'")
+
+    new = SharedFakeLedger(database)
+    new.add(title="Paint it")
+    with new.store.read() as view:
+        found = view.task_lists.pages.page(TaskFilter(text="bridge"), 9)
+        assert [task.title for task in found] == ["Mend the bridge"]
+    require_sound_log(new.store)
+    new.store.close()

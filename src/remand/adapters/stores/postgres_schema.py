@@ -67,9 +67,8 @@ CREATE TABLE task(
     at TEXT NOT NULL DEFAULT ''
 ) WITH (fillfactor = 70);
 CREATE INDEX task_due ON task(due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX task_status ON task(status, id);
-CREATE INDEX task_waiting ON task(id) WHERE marks & 32;
-CREATE TABLE task_text(task TEXT PRIMARY KEY, text TEXT NOT NULL, skills TEXT NOT NULL);
+CREATE INDEX task_escalated ON task(id) WHERE status = 'escalated';
+CREATE INDEX task_active ON task(status, id) WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected');
 CREATE INDEX task_running ON task(id) WHERE marks & 1;
 CREATE INDEX task_sent_back ON task(id) WHERE marks & 2;
 CREATE INDEX task_outages ON task(id) WHERE marks & 4;
@@ -238,7 +237,15 @@ def _schema(tables: str) -> str:
     return re.sub(r"marks & (\d+)", r"(marks & \1) != 0", text)
 
 
-MIGRATIONS: tuple[str, ...] = (_schema(_TABLES), _schema(shared_data.TABLE))
+_LIST_TABLES = """
+DROP INDEX IF EXISTS task_escalated, task_active;
+CREATE INDEX IF NOT EXISTS task_status ON task(status, id);
+CREATE INDEX IF NOT EXISTS task_waiting ON task(id) WHERE marks & 32;
+CREATE TABLE IF NOT EXISTS task_text(task TEXT PRIMARY KEY, text TEXT NOT NULL, skills TEXT NOT NULL);
+UPDATE ledger SET value = '' WHERE key = 'trust';
+"""
+"""What pages of tasks are read by. Without a trust that it was judged by, the ledger folds every task when it is next used."""
+MIGRATIONS: tuple[str, ...] = (_schema(_TABLES), _schema(shared_data.TABLE), _schema(_LIST_TABLES))
 """The steps from each version to the next, from none to the first on. A released step is never changed."""
 VERSION = len(MIGRATIONS)
 
