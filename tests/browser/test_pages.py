@@ -18,6 +18,7 @@ PATHS = (
     *("/tasks/{deadlock}", "/tasks/{deadlock}/changes", "/tasks/{deadlock}/prompt"),
     *("/tasks/{hostile}", "/tasks/{hostile}/prompt", "/tasks/{decision}", "/tasks/{review}"),
     *("/gates", "/gates?days=7", "/gates/{verdict}"),
+    *("/activity", "/activity?kind=review&actor=Lead"),
     *("/settings", "/settings/patch?change=member&name=Nora&role=lead", "/settings/patch?change=trust&key=x"),
     *("/agents", "/agents/Backend", "/agents/Lead?days=7", "/patterns"),
 )
@@ -113,6 +114,15 @@ def test_a_rejection_of_ones_own_is_taken_back_and_its_events_say_how_the_actor_
     page.locator("#retract button").click()
     expect(page.locator(".side .status")).to_have_text("provisional")
     expect(page.locator("#retract")).to_have_count(0)
+
+
+def test_what_happens_is_told_while_the_activity_is_open(place: Place, reader: Reader) -> None:
+    page = reader.open("/activity?kind=task&actor=owner")
+    task = place.team.repository.add("Name the new limit")
+
+    expect(page.locator(".timeline li").first).to_contain_text("The task was added: Name the new limit")
+    page.locator(".timeline a").first.click()
+    expect(page).to_have_url(f"{place.origin}/tasks/{task}")
 
 
 def test_settings_change_by_a_patch_for_the_base_alone_and_a_token_is_shown_once(

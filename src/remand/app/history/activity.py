@@ -218,9 +218,13 @@ def activity_entry(event: Event, label: str = "", *, is_unconfirmed: bool = Fals
 
 def latest_activity(view: Transaction, most: int) -> tuple[ActivityEntry, ...]:
     """What has happened last, the newest first, without what says nothing new."""
-    found = _read_events(view.event_rows.tail(MAX_READ))
-    told = [pair for pair in reversed(found) if type(pair[0]) not in QUIET_EVENTS]
-    return _activity_entries(view, told[:most])
+    return _activity_entries(view, recent_events(view, MAX_READ)[:most])
+
+
+def recent_events(view: Transaction, most: int) -> list[tuple[Event, bytes]]:
+    """So many of the latest events with their lines, the newest first, without what says nothing new."""
+    found = _read_events(view.event_rows.tail(most))[-most:]
+    return [pair for pair in reversed(found) if type(pair[0]) not in QUIET_EVENTS]
 
 
 class ActivityFollower:
@@ -271,7 +275,7 @@ def _read_events(lines: Iterable[bytes]) -> list[_EventLine]:
 
 def _activity_entries(view: Transaction, pairs: Sequence[_EventLine]) -> tuple[ActivityEntry, ...]:
     return tuple(
-        activity_entry(event, _task_label(view, event), is_unconfirmed=_is_unconfirmed(view, event, written))
+        activity_entry(event, _task_label(view, event), is_unconfirmed=is_unconfirmed(view, event, written))
         for event, written in pairs
     )
 
@@ -282,5 +286,6 @@ def _task_label(view: Transaction, event: Event) -> str:
     return task.label if task else ""
 
 
-def _is_unconfirmed(view: Transaction, event: Event, written: bytes) -> bool:
+def is_unconfirmed(view: Transaction, event: Event, written: bytes) -> bool:
+    """True for an event that has no effect here: nobody who is trusted signed it."""
     return bool(view.unconfirmed.verdict(EventEntry(event, written, event_task_id(event))))

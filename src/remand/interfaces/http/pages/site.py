@@ -29,7 +29,7 @@ from remand.interfaces.http.authentication import (
 )
 from remand.interfaces.http.calls import AskQuery
 from remand.interfaces.http.commands import remote_commands
-from remand.interfaces.http.pages import agents, board, gates, inbox, patterns, settings, task
+from remand.interfaces.http.pages import activity, agents, board, gates, inbox, patterns, settings, task
 from remand.interfaces.http.pages.live import BEAT, NOTE, Fragments, LiveUpdates, event_text, send_stream
 from remand.interfaces.http.pages.markup import (
     MEDIA_TYPES,
@@ -70,6 +70,7 @@ PAGES: tuple[WebPage, ...] = (
     *gates.PAGES,
     *agents.PAGES,
     *patterns.PAGES,
+    *activity.PAGES,
     *settings.PAGES,
 )
 """Every page. A module that brings more of them is named here."""

@@ -11,7 +11,7 @@ import msgspec
 from remand.app.errors import RemandError
 from remand.app.history.lockouts import LockoutRow, active_lockouts
 from remand.app.history.rejections import task_rejections
-from remand.app.history.story import tell_story
+from remand.app.history.story import StoryLine, tell_story
 from remand.app.inbox.decisions import rejection_grounds
 from remand.app.prompts import read_rejection_context, render_prompt
 from remand.domain.access.team import COORDINATOR
@@ -144,17 +144,26 @@ def _entries(task_id: str, events: list[Event], asserted: Iterable[str]) -> Iter
     for event in events[-MAX_ENTRIES:]:
         for line in tell_story([event], tuple(asserted)):
             more = grounds.get(getattr(event, "rejection_id", "")) if _is_rejection(event) else None
-            actor = event.meta.actor
-            yield TimelineEntry(
-                id=event.meta.id[:12],
-                at=line.at,
+            entry = timeline_entry(event, line)
+            yield entry._replace(
                 sentence=line.sentence.replace(f"task {task_id}", "the task"),
                 details=tuple(more or line.details),
-                tone=_TONES.get(event.name, "plain"),
-                actor="" if actor == COORDINATOR else actor,
-                known="" if actor in ("", COORDINATOR) else _KNOWN.get(event.meta.known_by, ""),
-                commit=_commit_of(event),
             )
+
+
+def timeline_entry(event: Event, line: StoryLine) -> TimelineEntry:
+    """One thing that happened, with who acted and how that is known."""
+    actor = event.meta.actor
+    return TimelineEntry(
+        id=event.meta.id[:12],
+        at=line.at,
+        sentence=line.sentence,
+        details=line.details,
+        tone=_TONES.get(event.name, "plain"),
+        actor="" if actor == COORDINATOR else actor,
+        known="" if actor in ("", COORDINATOR) else _KNOWN.get(event.meta.known_by, ""),
+        commit=_commit_of(event),
+    )
 
 
 def _is_rejection(event: Event) -> bool:
