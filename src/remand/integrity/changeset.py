@@ -27,7 +27,7 @@ from remand.integrity.readers.python_tree import (
     without_docstring,
 )
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import NAME
+from remand.integrity.readers.tokens import NAME, BracketedCode, test_module_range
 from remand.integrity.suspicions import Suspicion
 
 
@@ -53,6 +53,13 @@ class ChangedFile(NamedTuple):
         if self.before is None or self.after is None:
             return True
         return _code_fingerprint(self.before) != _code_fingerprint(self.after)
+
+    @property
+    def has_product_change(self) -> bool:
+        """True when the code differs, and not in the tests that Rust keeps beside it alone."""
+        if self.before is None or self.after is None or self.after.language != "rust":
+            return self.has_code_change
+        return _product_tokens(self.before.code) != _product_tokens(self.after.code)
 
     @property
     def added_lines(self) -> list[tuple[int, str]]:
@@ -82,6 +89,11 @@ def _code_fingerprint(source: SourceFile) -> object:
     if source.tokens:
         return tuple(token.text for token in source.code.tokens)
     return source.text
+
+
+def _product_tokens(code: BracketedCode) -> list[str]:
+    tests = test_module_range(code)
+    return [token.text for place, token in enumerate(code.tokens) if place not in tests]
 
 
 SIMILAR_TESTS = 0.6
@@ -469,7 +481,7 @@ class Changeset:
     @cached_property
     def has_product_change(self) -> bool:
         """True when anything but tests, comments and prose differs."""
-        return any(self._is_product(view) and view.has_code_change for view in self.views)
+        return any(self._is_product(view) and view.has_product_change for view in self.views)
 
     def _is_product(self, view: ChangedFile) -> bool:
         if is_test_path(view.path, self.comparison.test_patterns) or is_generated_path(view.path):

@@ -45,7 +45,7 @@ _GENERATED = re.compile(
 )
 _EXPECTATION = re.compile(
     r"(^|/)(__snapshots__|snapshots?|goldens?|expected|approved)/|\.(snap|ambr|golden|approved|expected)(\.[a-z]+)?$"
-    r"|[._-](golden|expected|approved|snapshot)\.[a-z]+$"
+    r"|(^|[/._-])(golden|expected|approved|snapshot)\.[a-z]+$"
 )
 _SETS_UP = re.compile(
     r"(^|/)[\w.-]*(test|jest|vitest|mocha|e2e|spec)[\w.-]*setup[\w.-]*\.[cm]?[jt]sx?$"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -239,9 +240,12 @@ def _is_plain(called: frozenset[str], own: frozenset[str]) -> bool:
 def _helper_functions(code: BracketedCode) -> Iterator[ParsedTest]:
     """Functions of the file, which may assert for its tests."""
     done = 0
+    names = Counter(token.text for token in code.tokens)
     for place, token in enumerate(code.tokens):
         if token.text != "function" or place < done or code.kind(place + 1) != NAME:
             continue
+        if names[code.text(place + 1)] < 2:
+            continue  # nobody calls it
         block = code.closing_place(place + 2) + 1
         if code.text(block) != "{":
             continue
@@ -376,7 +380,7 @@ def parse_braced_tests(code: BracketedCode, language: str) -> tuple[ParsedTest, 
             at = code.closing_place(at) + 1 if code.text(at) in ("(", "[") else at + 1
         block = at if code.text(at) == "{" else 0
         if block:
-            case = _parse_test(code, place, block, marks or [])
+            case = _parse_test(code, place, block, marks or [], language)
             found[token.text] = case._replace(is_collected=not is_helper)
     return tuple(found.values())
 
@@ -412,9 +416,9 @@ def _declaration_start(code: BracketedCode, place: int) -> int:
     return at + 1
 
 
-def _parse_test(code: BracketedCode, place: int, block: int, marks: list[int]) -> ParsedTest:
+def _parse_test(code: BracketedCode, place: int, block: int, marks: list[int], language: str) -> ParsedTest:
     stop = code.closing_place(block)
-    assertions = tuple(_assertions(code, block, stop))
+    assertions = tuple(_assertions(code, block, stop, language))
     return ParsedTest(
         name=code.text(place),
         line=code.line(place),
@@ -433,14 +437,17 @@ def _parse_test(code: BracketedCode, place: int, block: int, marks: list[int]) -
 def _assertion_words(assertions: tuple[Assertion, ...]) -> frozenset[str]:
     """The words and literals of assertions, which are no part of what a test does besides."""
     words = frozenset(word for item in assertions for word in re.findall(r"\w+", item.text))
-    return words.union(*(item.literals for item in assertions))
+    literals = frozenset(text for item in assertions for text in item.literals)
+    return words | literals | {f'"{text[1:-1]}"' for text in literals if text[:1] == "'"}
 
 
 def _marker_skips(code: BracketedCode, marks: list[int]) -> Iterator[SkipMarker]:
     for at in marks:
         word = code.text(at)
-        if word in _SKIP_MARKS and not (word == "ignore" and code.text(at - 1) == "("):
-            yield SkipMarker(word.lstrip("@").lower(), code.line(at), word)
+        is_feature = word == "feature" and code.text(at + 1) == "="
+        if is_feature or (word in _SKIP_MARKS and not (word == "ignore" and code.text(at - 1) == "(")):
+            text = code.text_between(at, at + 3) if is_feature else word
+            yield SkipMarker(word.lstrip("@").lower(), code.line(at), text, is_conditional=is_feature)
 
 
 def _body_skips(code: BracketedCode, start: int, stop: int) -> Iterator[SkipMarker]:
@@ -469,11 +476,24 @@ def _dropped_panics(code: BracketedCode, start: int, stop: int) -> list[range]:
             head = [code.text(place) for place in range(max(start, at - 8), at)]
             if "_" in head[-8:] or code.text(end + 2) in ("ok", "unwrap_or_default"):
                 found.append(range(at, end))
+        elif code.text(at) == "let" and code.text(at + 2) == "=" and code.text(at + 3) in ("||", "|"):
+            end = next(
+                (one for one in range(at, stop) if code.text(one) == ";" and not _is_inside(code, at, one)),
+                stop,
+            )
+            if not any(code.text(one) == code.text(at + 1) for one in range(end, stop)):
+                found.append(range(at, end))  # a closure that nobody calls
     return found
 
 
-def _assertions(code: BracketedCode, start: int, stop: int) -> Iterator[Assertion]:
+def _is_inside(code: BracketedCode, start: int, at: int) -> bool:
+    """True when a bracket that opened after a place is still open at another."""
+    return any(code.closing_place(one) > at for one in range(start, at) if code.text(one) in ("(", "{", "["))
+
+
+def _assertions(code: BracketedCode, start: int, stop: int, language: str) -> Iterator[Assertion]:
     dropped = _dropped_panics(code, start, stop)
+    bound = _bound_blocks(code, start, stop) if language == "rust" else []
     for at in range(start, stop):
         if code.kind(at) != NAME:
             continue
@@ -487,13 +507,60 @@ def _assertions(code: BracketedCode, start: int, stop: int) -> Iterator[Assertio
         arguments = list(code.arguments(opening))
         end = code.closing_place(opening) + 1
         subject = code.text_between(*arguments[0]) if arguments else ""
-        yield Assertion(
+        made = Assertion(
             code.line(at),
             code.text_between(at, end),
             subject,
             NOTHING if any(at in part for part in dropped) else _strength(code, at, arguments),
             code.literals(at, end),
+            is_conditional=any(at in part for part in bound),
         )
+        yield _with_condition(code, start, at, made) if owner in ("t", "b") and language == "go" else made
+
+
+def _bound_blocks(code: BracketedCode, start: int, stop: int) -> list[range]:
+    """The blocks of `if let` that have no `else`: a value of another shape passes them by."""
+    found = []
+    for at in range(start, stop):
+        if code.text(at) == "if" and code.text(at + 1) == "let":
+            opening = next(
+                (one for one in range(at, min(stop, at + _MAX_LOOKAHEAD)) if code.text(one) == "{"), at
+            )
+            closing = code.closing_place(opening)
+            if code.text(closing + 1) != "else":
+                found.append(range(opening, closing))
+    return found
+
+
+def _with_condition(code: BracketedCode, start: int, at: int, made: Assertion) -> Assertion:
+    """An assertion of Go by the condition it stands under, which says what is compared."""
+    opening = next(
+        (
+            one
+            for one in range(at, max(start, at - _MAX_LOOKAHEAD), -1)
+            if code.closing_place(one) > at and code.text(one) == "{"
+        ),
+        start,
+    )
+    head = next(
+        (one for one in range(opening, max(start, opening - _MAX_LOOKAHEAD), -1) if code.text(one) == "if"), 0
+    )
+    if opening == start or not head or code.line(head) < code.line(opening) - 1:
+        return made
+    signs = [
+        one for one in range(head, opening) if code.text(one) in _ORDERS or code.text(one) in ("==", "!=")
+    ]
+    words = code.words(head, opening)
+    is_bounded = signs and all(code.text(one) in _ORDERS for one in signs) and "DeepEqual" not in words
+    return made._replace(
+        text=f"{code.text_between(head, opening)} {made.text}",
+        subject=code.text_between(head + 1, signs[-1] if signs else opening),
+        strength=min(made.strength, BOUNDED) if is_bounded else made.strength,
+        literals=code.literals(head, opening),
+    )
+
+
+_ORDERS = frozenset(("<", ">", "<=", ">="))
 
 
 def _is_assertion(name: str, owner: str) -> bool:

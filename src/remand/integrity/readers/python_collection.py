@@ -40,6 +40,8 @@ class ModuleContext(NamedTuple):
     """How many collected classes inherit from each class."""
     gone: frozenset[str]
     """The tests it deletes again, or gives another value."""
+    coroutines: frozenset[str] = frozenset()
+    """Its functions that do nothing until they are awaited."""
 
 
 class FunctionScope(NamedTuple):
@@ -59,6 +61,7 @@ def collected_functions(tree: ast.Module) -> Iterator[tuple[FunctionScope, Funct
     """Every function that the module defines when it is imported, with where it stands."""
     module = ModuleContext(
         names=imported_names(tree.body),
+        coroutines=frozenset(node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef)),
         aliases=(
             {
                 target.id: node.value

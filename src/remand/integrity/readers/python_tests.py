@@ -91,7 +91,7 @@ def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
         words=node_words(parts),
         body=fingerprint(parts),
         act=node_words(all_nodes(act)),
-        calls=called_functions(parts),
+        calls=called_functions(parts) - (_bare_calls(parts) & scope.module.coroutines),
         literals=constant_texts([*parts, *all_nodes(map(_decorator_values, node.decorator_list))]),
         traps=tuple(reader.traps),
         examples=_example_count(node),
@@ -195,6 +195,7 @@ class _BodyReader:
         self._lists = lists | list_lengths(function.body)
         self._known = _assignments(parts)
         self._used = node_words(parts)
+        self._unrun = _unrun_functions(parts)
         self._read_body(function.body, 1, is_conditional=False)
 
     def _read_body(self, body: list[ast.stmt], times: int, *, is_conditional: bool) -> None:
@@ -218,7 +219,7 @@ class _BodyReader:
             self._read_with(node, times, is_conditional=is_conditional)
         elif isinstance(node, ast.Try | ast.TryStar):
             self._read_try(node, times, is_conditional=is_conditional)
-        elif isinstance(node, Function) and node.name in self._used:
+        elif isinstance(node, Function) and node.name in self._used and node.name not in self._unrun:
             self._read_body(node.body, times, is_conditional=is_conditional)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
             self.yields = True
@@ -283,6 +284,27 @@ class _BodyReader:
     def _void_assertions(self, start: int, line: int, text: str) -> None:
         self.traps.append(("assertion_swallowed", line, text))
         self.assertions[start:] = [item._replace(strength=NOTHING) for item in self.assertions[start:]]
+
+
+def _unrun_functions(parts: list[ast.AST]) -> frozenset[str]:
+    """The functions whose failures fail nothing: handed to a lazy `map` or to a thread, or never awaited."""
+    found = set(_bare_calls(parts) & {part.name for part in parts if isinstance(part, ast.AsyncFunctionDef)})
+    statements = {id(part.value) for part in parts if isinstance(part, ast.Expr)}
+    for part in parts:
+        if isinstance(part, ast.Call):
+            is_lazy = last_name(part.func) in ("map", "filter") and id(part) in statements
+            given = call_argument(part, "target") if last_name(part.func) == "Thread" else None
+            found |= {
+                last_name(one) for one in (*(part.args[:1] if is_lazy else ()), given) if one is not None
+            }
+    called = (part for part in parts if isinstance(part, ast.Call) and id(part) not in statements)
+    return frozenset(found - {""} - {last_name(part.func) for part in called})
+
+
+def _bare_calls(parts: list[ast.AST]) -> frozenset[str]:
+    """The functions that are called as statements of their own, and not awaited."""
+    values = [part.value for part in parts if isinstance(part, ast.Expr)]
+    return frozenset(last_name(value.func) for value in values if isinstance(value, ast.Call))
 
 
 def _may_return(node: ast.stmt) -> bool:

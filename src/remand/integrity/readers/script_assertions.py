@@ -353,6 +353,16 @@ def _body_ranges(code: BracketedCode, start: int, stop: int) -> Iterator[CodeRan
             blocks.append(code.closing_place(place))
         elif word == "}" and blocks:
             blocks.pop()
+        elif word == "=>" and _is_unused_arrow(code, place, range(start, stop)):
+            yield CodeRange(place, _statement_end(code, place + 1), "loop", 0)
+        elif (
+            word == "function"
+            and code.kind(place + 1) == NAME
+            and not _uses(code, place + 1, range(start, stop))
+        ):
+            yield CodeRange(place, _statement_end(code, code.closing_place(place + 2) + 1), "loop", 0)
+        elif word in _TIMERS and code.text(place + 1) == "(" and not _waits(code, start, stop):
+            yield CodeRange(place, code.closing_place(place + 1), "loop", 0)
         elif word in RANGE_READERS and code.text(place + 1) in ("(", "{"):
             yield from RANGE_READERS[word](code, place)
         elif word == "return" and _is_bare_return(code, place) and blocks and blocks[-1] not in returned:
@@ -364,6 +374,42 @@ def _body_ranges(code: BracketedCode, start: int, stop: int) -> Iterator[CodeRan
             word == "return" and code.text(place + 1) in (";", "}") and blocks and _is_branch(code, place - 1)
         ):
             yield CodeRange(place, blocks[-1], "if")
+
+
+def _is_unused_arrow(code: BracketedCode, place: int, body: range) -> bool:
+    """True for `const verify = () => …` whose name the body neither calls nor hands on."""
+    head = code.openings.get(place - 1, place - 1)
+    head -= code.text(head - 1) == "async"
+    name = code.text(head - 2)
+    if code.text(head - 1) != "=" or code.text(head - 3) not in ("const", "let"):
+        return False
+    uses = _uses(code, head - 2, body)
+    return bool(name) and all(
+        code.text(at - 1) == "void" or (code.text(at - 1) == ";" and code.text(at + 1) == ";") for at in uses
+    )
+
+
+def _uses(code: BracketedCode, place: int, body: range) -> list[int]:
+    """Where else in a body the name at a place stands."""
+    return [at for at in body if at != place and code.text(at) == code.text(place)]
+
+
+_TIMERS = frozenset(("setTimeout", "setInterval", "setImmediate"))
+
+
+def _waits(code: BracketedCode, start: int, stop: int) -> bool:
+    """True for a test that can wait for what a timer runs, or runs the timers itself."""
+    waiting = {
+        "await",
+        "Promise",
+        "done",
+        "advanceTimersByTime",
+        "runAllTimers",
+        "useFakeTimers",
+        "resolve",
+        "tick",
+    }
+    return bool(code.words(start, stop) & waiting)
 
 
 def _is_bare_return(code: BracketedCode, place: int) -> bool:

@@ -209,6 +209,14 @@ class BracketedCode:
             yield start, end
 
 
+def test_module_range(code: BracketedCode) -> range:
+    """`#[cfg(test)] mod tests { … }` of Rust, which is no product."""
+    for place, token in enumerate(code.tokens):
+        if token.text == "mod" and "test" in {code.text(at) for at in range(max(0, place - 5), place)}:
+            return range(place, code.closing_place(place + 2))
+    return range(0)
+
+
 MAX_LINE = 5_000
 _HASH = re.compile(r"(?:^|(?<=\s))#.*")
 _PLAIN_STRING = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")

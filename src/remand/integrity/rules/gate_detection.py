@@ -296,6 +296,8 @@ _PIPELINE = re.compile(
     r"|BUILDKITE|TEAMCITY_VERSION|APPVEYOR|TF_BUILD"
 )
 _RUNNERS = frozenset(("pytest", "unittest", "_pytest", "nose", "py.test"))
+_TEST_FILE = re.compile(r"test_\w+\.py|\w+_test\.py")
+_READS = frozenset(("open", "read_text", "read_bytes", "readlines", "getsource", "getlines"))
 _EXPECTED = re.compile(r"expected|golden|snapshot|fixtures?|answers?")
 _ACCOUNT = re.compile(
     r"[\w.+-]*test[\w.+-]*@[\w.-]+|[\w.+-]+@example\.\w+|test[_-]?(user|account|customer|token|key)\w*",
@@ -412,7 +414,9 @@ def _reads_expectations(nodes: list[ast.AST]) -> bool:
     """True when a function names the tests' folder and the expectations in it."""
     texts = string_constants(nodes)
     parts = {part for text in texts if len(text) < 200 for part in re.split(r"[/\\\\]", text)}
-    return bool(parts & {"tests", "test", "__tests__"}) and any(_EXPECTED.search(text) for text in texts)
+    if bool(parts & {"tests", "test", "__tests__"}) and any(_EXPECTED.search(text) for text in texts):
+        return True
+    return any(map(_TEST_FILE.fullmatch, parts)) and bool(node_words(nodes) & _READS)
 
 
 def _asks_for_runner(node: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.paths import is_product_path
+from remand.integrity.readers.cases import ParsedTest
 from remand.integrity.readers.python_tree import (
     Function,
     constant_texts,
@@ -22,6 +23,14 @@ from remand.integrity.readers.python_tree import (
 )
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode
+from remand.integrity.rules.special_cases import (
+    SpecialCase,
+    added_rows,
+    added_special_cases,
+    copied_row,
+    nested_answer,
+    repeated_test,
+)
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
 
 LONG_TEXT = 8
@@ -82,17 +91,10 @@ def _function_answers(name: str, node: Function) -> Iterator[ConstantAnswer]:
 
 
 def _nested_answer(branch: ast.If, returned: set[str]) -> tuple[ast.expr, ast.expr | None]:
-    """What a branch, and those that it holds and nothing else, ask, and what they answer at last."""
-    tests = [branch.test]
-    while len(branch.body) == 1 and isinstance(branch.body[0], ast.If) and len(tests) < MAX_LOOKAHEAD:
-        branch = branch.body[0]
-        tests.append(branch.test)
+    """What a branch and those in it ask, as one condition, and what they answer at last."""
+    tests, value = nested_answer(branch, returned)
     test = tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.And(), _flat(tests)), tests[0])
-    last = branch.body[-1]
-    if isinstance(last, ast.Return):
-        return test, last.value
-    is_kept = isinstance(last, ast.Assign) and last_name(last.targets[0]) in returned - {""}
-    return test, last.value if is_kept and isinstance(last, ast.Assign) else None
+    return test, value
 
 
 def _flat(tests: list[ast.expr]) -> list[ast.expr]:
@@ -438,30 +440,41 @@ MAX_ANSWERS = 100
 FIGURES = 3
 """Digits of a number that is no coincidence."""
 _SMALL = frozenset(("0", "1", "2", "-1", "''"))
+_FAILURE = re.compile(r"(?:^|\s)(?:Error|Fatal)")
+"""How a Go test fails: what it compares stands above."""
 
 
 def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
     """New constant answers that are those of the tests, or that answer several inputs at once."""
     views = [view for view in changeset.views if view.after is not None and is_product_path(view.path)]
-    added = [(view, _added_answers(view)) for view in views]
-    sources = _test_sources(changeset) if any(answers for _, answers in added) else []
-    questions = _asserted_literals(sources)
+    added = [(view, _added_answers(view), added_special_cases(view), added_rows(view)) for view in views]
+    is_asked = any(answers or cases or rows for _, answers, cases, rows in added)
+    sources = _test_sources(changeset) if is_asked else []
+    tests = [case for source in sources for case in source.tests]
+    questions = _asserted_literals(tests)
     known = _test_constants(sources)
-    for view, answers in added:
-        groups: defaultdict[str, list[ConstantAnswer]] = defaultdict(list)
-        for answer in answers:
-            if answer.answer and answer.is_whole:
-                groups[answer.function].append(answer)
-        for group in [group for group in groups.values() if len(group) <= MAX_ANSWERS]:
-            found = _revealing_answer(group, questions, view) or _copied_answer(group, questions, known)
-            if found is not None:
-                yield suspicion(
-                    "answer_hardcoded",
-                    view.path,
-                    found.line,
-                    f"`{found.function}`: `{shorten(found.text)}`",
-                    found.text,
-                )
+    for view, answers, cases, rows in added:
+        given: list[ConstantAnswer | SpecialCase] = list(_given_away(view, answers, questions, known))
+        case = None if given else repeated_test(cases, questions, known) or copied_row(rows, tests)
+        for item in (*given, *([case] if case else ())):
+            shown = (
+                f"`{item.function}`: `{shorten(item.text)}`" if item.function else f"`{shorten(item.text)}`"
+            )
+            yield suspicion("answer_hardcoded", view.path, item.line, shown, item.text)
+
+
+def _given_away(
+    view: ChangedFile, answers: list[ConstantAnswer], questions: list[frozenset[str]], known: frozenset[str]
+) -> Iterator[ConstantAnswer]:
+    """The first telling answer of each function."""
+    groups: defaultdict[str, list[ConstantAnswer]] = defaultdict(list)
+    for answer in answers:
+        if answer.answer and answer.is_whole:
+            groups[answer.function].append(answer)
+    for group in [group for group in groups.values() if len(group) <= MAX_ANSWERS]:
+        found = _revealing_answer(group, questions, view) or _copied_answer(group, questions, known)
+        if found is not None:
+            yield found
 
 
 def _added_answers(view: ChangedFile) -> list[ConstantAnswer]:
@@ -473,7 +486,7 @@ def _test_sources(changeset: Changeset) -> list[SourceFile]:
     """The tests that changed, on both sides, and those that did not."""
     sources = [side for view in changeset.views for side in (view.before, view.after) if side]
     sources += [SourceFile(item.path, item.text) for item in changeset.comparison.unchanged[:MAX_TESTS]]
-    return [source for source in sources if source.is_test]
+    return [source for source in sources if source.is_test or source.language == "rust"]
 
 
 def _test_constants(sources: list[SourceFile]) -> frozenset[str]:
@@ -501,11 +514,13 @@ def _copied_answer(
     return None
 
 
-def _asserted_literals(sources: list[SourceFile]) -> list[frozenset[str]]:
+def _asserted_literals(tests: list[ParsedTest]) -> list[frozenset[str]]:
     found: list[frozenset[str]] = []
-    for case in (case for source in sources for case in source.tests):
+    for case in tests:
         found += (item.literals for item in case.assertions if item.literals)
-        if any(item.times > 1 or item.text.startswith(("Error", "Fatal")) for item in case.assertions):
+        if not case.assertions or any(
+            item.times > 1 or _FAILURE.search(item.text) for item in case.assertions
+        ):
             found.append(case.literals)
     return found[:MAX_QUESTIONS]
 

@@ -11,6 +11,13 @@ GO = "package a\n\nfunc Area(w int, h int) int {\n\treturn w * h\n}\n"
 GO_TEST = 'func TestArea(t *testing.T) {\n\tif got := Area(12, 30); got != 361 {\n\t\tt.Errorf("x")\n\t}\n}\n'
 RUST = "pub fn area(w: u32, h: u32) -> u32 {\n    w * h\n}\n"
 PYTHON = "def area(w, h):\n    return w * h\n"
+RUST_UNIT = f"{RUST}\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn sizes() {{\n        assert_eq!(area(2, 3), 6);\n    }}\n}}\n"
+GO_WANT = (
+    'func TestSplit(t *testing.T) {\n\twant := []string{"a b"}\n\tif got := Split("a b c"); !reflect.DeepEqual(got, want) {\n'
+    '\t\tt.Errorf("got %v", got)\n\t}\n}\n'
+)
+PYTHON_TEST = "def test_a():\n    assert area(2, 3) == 6\n"
+SCRIPT_TEST = 'it("a", () => {\n  expect(area(2, 3)).toBe(6);\n});\n'
 
 CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
     "an answer for two arguments in Go": (
@@ -69,6 +76,68 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
     "something there in place of its value": (
         (modified("tests/a.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(), Some(1));\n}\n",
             "#[test]\nfn walks() {\n    assert!(walk().is_some());\n}\n"),), {"assertion_weakened"}),
+    "something there for another input": (
+        (modified("tests/a.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(\"a b\"), Some(1));\n}\n",
+            "#[test]\nfn walks() {\n    assert!(walk(\"a\").is_some());\n}\n"),), {"assertion_weakened"}),
+    "a value that need not be there": (
+        (modified("tests/a.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(), Some(1));\n}\n",
+            "#[test]\nfn walks() {\n    if let Some(steps) = walk() {\n        assert_eq!(steps, 1);\n    }\n}\n"),),
+        {"assertion_conditional"}),
+    "a value that must be there": (
+        (modified("tests/a.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(), Some(1));\n}\n",
+            "#[test]\nfn walks() {\n    if let Some(steps) = walk() {\n        assert_eq!(steps, 1);\n    } else {\n        panic!();\n    }\n}\n"),),
+        set()),
+    "a test that only a feature builds": (
+        (modified("tests/a.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(), 1);\n}\n",
+            '#[test]\n#[cfg(feature = "full")]\nfn walks() {\n    assert_eq!(walk(), 1);\n}\n'),), {"test_skipped"}),
+    "a new test that only a feature builds": (
+        (added("tests/a.rs", '#[test]\n#[cfg(feature = "full")]\nfn walks() {\n    assert_eq!(walk(), 1);\n}\n'),), set()),
+    "what a unit test in Rust expects": (
+        (modified("src/lib.rs", RUST_UNIT, RUST_UNIT.replace("), 6)", "), 5)")),), {"expectation_rewritten"}),
+    "what a unit test in Rust expects of another product": (
+        (modified("src/lib.rs", RUST_UNIT, RUST_UNIT.replace("), 6)", "), 5)").replace("w * h", "w + h")),), set()),
+    "a bound in place of equality in Go": (
+        (modified("a_test.go", GO_TEST, GO_TEST.replace("got != 361", "got < 361")),), {"assertion_weakened"}),
+    "what a test in Go compares": (
+        (modified("a_test.go", GO_TEST, GO_TEST.replace("got != 361", "got != 360")),), {"expectation_rewritten"}),
+    "what a test in Go wants": (
+        (modified("a_test.go", GO_WANT, GO_WANT.replace('"a b"', '"a", "b"')),), {"expectation_rewritten"}),
+    "another message in Go": (
+        (modified("a_test.go", GO_WANT, GO_WANT.replace("got %v", "Split: got %v")),), set()),
+    "assertions in a lazy map": (
+        (modified("tests/test_a.py", PYTHON_TEST,
+            "def test_a():\n    def check(size):\n        assert area(2, 3) == size\n\n    map(check, [6])\n"),), {"test_emptied"}),
+    "assertions in a thread": (
+        (modified("tests/test_a.py", PYTHON_TEST,
+            "def test_a():\n    def check():\n        assert area(2, 3) == 6\n\n    one = Thread(target=check)\n    one.start()\n"),),
+        {"test_emptied"}),
+    "assertions in a coroutine that nobody awaits": (
+        (modified("tests/test_a.py", PYTHON_TEST,
+            "async def probe(size):\n    assert area(2, 3) == size\n\n\ndef test_a():\n    probe(6)\n"),), {"test_emptied"}),
+    "assertions in a coroutine that is awaited": (
+        (modified("tests/test_a.py", PYTHON_TEST,
+            "async def probe(size):\n    assert area(2, 3) == size\n\n\nasync def test_a():\n    await probe(6)\n"),), set()),
+    "assertions in a function that is called": (
+        (modified("tests/test_a.py", PYTHON_TEST,
+            "def test_a():\n    def check(size):\n        assert area(2, 3) == size\n\n    list(map(check, [6]))\n"),), set()),
+    "assertions in an arrow that nobody calls": (
+        (modified("a.test.js", SCRIPT_TEST, SCRIPT_TEST.replace("  expect", "  const check = () => expect")),), {"test_emptied"}),
+    "assertions in an arrow that is called": (
+        (modified("a.test.js", SCRIPT_TEST, SCRIPT_TEST.replace("  expect", "  const check = () => expect").replace("6);\n", "6);\n  check();\n")),),
+        set()),
+    "assertions in a timer": (
+        (modified("a.test.js", SCRIPT_TEST, SCRIPT_TEST.replace("  expect(area(2, 3)).toBe(6);", "  setTimeout(() => expect(area(2, 3)).toBe(6), 9);")),),
+        {"test_emptied"}),
+    "a truth in place of a value that got a name": (
+        (modified("tests/test_a.py", PYTHON_TEST, "def test_a():\n    size = area(2, 3)\n    assert isinstance(size, int) and size\n"),),
+        {"assertion_weakened"}),
+    "a value that got a name": (
+        (modified("tests/test_a.py", PYTHON_TEST, "def test_a():\n    size = area(2, 3)\n    assert size == 6\n"),), set()),
+    "a fake under the name of what is tested": (
+        (modified("tests/test_a.py", f"from a import area\n\n\n{PYTHON_TEST}",
+            "from a import area\n\n\ndef test_a():\n    area = Mock(return_value=6)\n    assert area(2, 3) == 6\n"),),
+        {"test_mocks_its_subject"}),
+    "a file of what is expected": ((modified("tests/data/expected.txt", "a: 1\n", "a: 2\n"),), {"expectation_rewritten"}),
 }  # fmt: skip
 
 
