@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope
 
+from remand.app.errors import RemandError
 from remand.app.tokens import IdentityProvider, LogInAttempt
 from remand.domain.access.tokens import parse_token_role, unauthenticated_refusal
 from remand.interfaces.cli.output import as_json
@@ -28,7 +29,13 @@ from remand.interfaces.http.problems import (
     HttpProblem,
     refusal_problem,
 )
-from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route, read_body
+from remand.interfaces.http.routes import (
+    HttpAnswer,
+    ServerContext,
+    make_route,
+    problem_of_error,
+    read_body,
+)
 
 CALLBACK = "/login/oidc/callback"
 _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
@@ -68,9 +75,10 @@ def log_in_routes(context: ServerContext, page: LogInPage) -> list[ASGIRouteHand
         try:
             access.require_session_name(facts.headers)
             caller = await access.token_caller(shown)
-        except HttpProblem as problem:
-            return page(facts, problem.status, problem.detail)
-        cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
+            cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
+        except (HttpProblem, RemandError) as error:
+            problem = problem_of_error(error)
+            return page(facts, problem["status"], problem["detail"])
         return HttpAnswer(303, b"", {"location": "/", "set-cookie": cookie, **_PRIVATE})
 
     async def log_in(scope: Scope, _receive: Receive) -> HttpAnswer:

@@ -111,8 +111,9 @@ class ApiServer:
 def _with_own_names(access: AccessOptions, host: str, port: int, *, is_behind_proxy: bool) -> AccessOptions:
     """How a server at an address is called: on loopback by the names of this machine, or of the proxy before it.
 
-    Its cookies have its port, or that of the address which all servers of a ledger have: browsers do not tell the servers of one machine apart. So on loopback sessions have a name
-    of their own, which nobody guesses; browsers take every name below `localhost` for this machine.
+    Its cookies have its port, or that of the address which all servers of a ledger have: browsers do not tell the servers of
+    one machine apart, and behind a proxy they see none of the servers' own ports. So on loopback sessions have a name of
+    their own, which nobody guesses; browsers take every name below `localhost` for this machine.
     """
     names = ("localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host)
     own = [f"{name}:{port}" for name in names] if ip_address(host).is_loopback else []
@@ -122,8 +123,8 @@ def _with_own_names(access: AccessOptions, host: str, port: int, *, is_behind_pr
     elif own:
         session_name = f"remand-{secrets.token_hex(12)}.localhost:{port}"
         own.append(session_name)
-    seen = urlsplit(access.url)
-    seen_port = (seen.port or _PORTS.get(seen.scheme, port)) if behind and not session_name else port
+    seen = urlsplit(access.url or ("https://" if is_behind_proxy else ""))
+    seen_port = port if session_name else seen.port or _PORTS.get(seen.scheme, port)
     return access._replace(own_names=tuple(own), session_name=session_name, name=f"remand_{seen_port}")
 
 

@@ -259,3 +259,16 @@ def test_sessions_have_another_name_at_each_start() -> None:
 @pytest.mark.parametrize(("host", "is_behind_proxy"), [("192.0.2.1", False), ("127.0.0.1", True)])
 def test_a_server_that_others_reach_goes_by_any_name(host: str, is_behind_proxy: bool) -> None:
     assert _with_own_names(AccessOptions(), host, 7, is_behind_proxy=is_behind_proxy).own_names == ()
+
+
+def test_servers_behind_one_proxy_know_a_browser_by_the_same_cookie() -> None:
+    ports = (8001, 8002)
+
+    def names(url: str) -> set[str]:
+        found = (
+            _with_own_names(AccessOptions(url=url), "127.0.0.1", port, is_behind_proxy=True) for port in ports
+        )
+        return {one.name for one in found}
+
+    assert names("") == names("https://remand.example") == {"remand_443"}
+    assert names("https://remand.example:8443") == {"remand_8443"}

@@ -35,7 +35,9 @@ def _log_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problems, "_log_lines", RateLimiter(0.1, 10.0))
 
 
-def ask(route: Any, headers: dict[str, str] | None = None, path: str = "/x") -> tuple[int, bytes]:
+def ask(
+    route: Any, headers: dict[str, str] | None = None, path: str = "/x", body: bytes = b""
+) -> tuple[int, bytes]:
     """The status and body of the answer to one request."""
     sent: list[Any] = []
     asked: list[bool] = []
@@ -47,10 +49,11 @@ def ask(route: Any, headers: dict[str, str] | None = None, path: str = "/x") -> 
         if asked:  # the client waits for its answer
             await asyncio.Event().wait()
         asked.append(True)
-        return {"type": "http.request", "body": b""}
+        return {"type": "http.request", "body": body}
 
     pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-    scope = {"type": "http", "method": "GET", "path": path, "headers": pairs, "query_string": b""}
+    method = "POST" if body else "GET"
+    scope = {"type": "http", "method": method, "path": path, "headers": pairs, "query_string": b""}
     asyncio.run(route.fn(scope, receive, send))
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
 

@@ -19,6 +19,7 @@ from remand.interfaces.http.authentication import (
     read_cookie,
 )
 from remand.interfaces.http.calls import CallRunner
+from remand.interfaces.http.log_in import log_in_routes
 from remand.interfaces.http.pages import live
 from remand.interfaces.http.pages.live import LiveUpdates, event_text
 from remand.interfaces.http.pages.site import Site, _personal
@@ -148,3 +149,12 @@ def test_a_page_of_a_server_that_was_started_again_says_what_to_do() -> None:
     status, body = ask(routes(access)["/board"], {"host": "remand-old.localhost:8787"}, "/board")
 
     assert (status, b"open the link" in body, b"<html" in body) == (421, True, True)
+
+
+def test_who_logs_in_while_the_ledger_is_away_gets_a_page() -> None:
+    context: Any = SimpleNamespace(authenticator=Authenticator(ledger_is_away), is_ending=lambda: True)
+    site = Site(context)
+    found = {path: route for route in log_in_routes(context, site.log_in_page) for path in route.paths}
+    status, body = ask(found["/login/token"], {"host": "remand.example"}, "/login/token", b"token=rmd_x")
+
+    assert (status, b"<form" in body, b"ledger.sqlite" in body) == (503, True, False)
