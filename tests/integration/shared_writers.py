@@ -36,6 +36,8 @@ AGENTS = ("Alice", "Bob", "Carol", "Dave")
 REASONS = ("BLOCKER", "SCOPE_CREEP", "INFEASIBLE", "UNCLEAR_REQUIREMENTS")
 DECISIONS = ("OVERRIDE", "ACCEPT_AND_DEFER", "ACCEPT_AND_CANCEL", "REASSIGN")
 ALIASES = tuple(f"#{number}" for number in range(1, 30))
+COMMITS = tuple(f"work-{number}" for number in range(200))
+"""Branches with a commit each: no two tasks may have the same work approved."""
 FIRST = 3
 """How many tasks each adds before anything else."""
 Ask = tuple[c.Command, str]
@@ -110,14 +112,15 @@ class Writer:
 
     def _submit(self) -> Ask:
         task, agent, _ = self._held()
-        return c.SubmitTask(task_id=task, agent=agent, commit="HEAD"), agent
+        return c.SubmitTask(task_id=task, agent=agent, commit=self._chance.choice(COMMITS)), agent
 
     def _review(self) -> Ask:
-        task, by = self._name(Status.PROVISIONAL), self._chance.choice(("Lea", "Tess", "user"))
+        task, by = self._task(Status.PROVISIONAL), self._chance.choice(("Lea", "Tess", "user", "user"))
+        name, commit = (task.id, task.submission and task.submission.commit) if task else ("T-none", "")
         if self._chance.random() < 0.6:
-            return c.ApproveReview(task_id=task, commit="HEAD"), by
+            return c.ApproveReview(task_id=name, commit=commit or "HEAD"), by
         finding = Finding(text="It leaks.", path="work.txt", line=1)
-        return c.RejectReview(task_id=task, commit="HEAD", findings=(finding,)), by
+        return c.RejectReview(task_id=name, commit=commit or "HEAD", findings=(finding,)), by
 
     def _give_back(self) -> Ask:
         task, agent, _ = self._held()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,7 +20,8 @@ from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import order_key
 from remand.ledger.signatures import is_group
-from tests.integration.machine import HERE, Machine, Repository, wait_for
+from tests.integration.machine import HERE, PATIENCE, Machine, Repository, wait_for
+from tests.integration.shared_writers import COMMITS
 from tests.support.log_check import log_faults
 from tests.support.postgres_faults import CrashableServer, CuttingProxy, crashable_server
 
@@ -46,8 +48,22 @@ class Office:
         self.machine = machine
         self.repository: Repository = machine.repository(config=CONFIG)
         self.database = database
+        self._make_commits()
         self.journals = machine.folder / "journals"
         self.journals.mkdir()
+
+    def _make_commits(self) -> None:
+        """Makes what the writers submit: a branch with a commit of its own each."""
+        parent = self.repository.head()
+        stream = "".join(
+            f"commit refs/heads/{name}\ncommitter A <a@example.org> 0 +0000\ndata 0\nfrom {parent}\n"
+            f"M 100644 inline work.txt\ndata {len(name)}\n{name}\n"
+            for name in COMMITS
+        )
+        command = ["git", "-C", str(self.repository.path), "fast-import", "--quiet"]
+        subprocess.run(
+            command, input=stream.encode(), env=self.machine.environment, timeout=PATIENCE, check=True
+        )
 
     def arguments(self, database: str, commands: int) -> list[str]:
         words = (self.repository.path, database, self.journals, "seed", WRITERS, commands)
@@ -94,6 +110,7 @@ class Office:
         assert self.repository.ok("log", "digest", env=there) == before
         asked = Counter(str(row["ask"]) for row in answers if "events" in row)
         refused = Counter(str(row["refused"]) for row in answers if "refused" in row)
+        assert asked["ApproveReview"] or len(answers) < 1000, "work was approved"
         print(f"{len(written)} events; accepted {dict(asked)}; refused {dict(refused)}")
 
 
