@@ -50,6 +50,7 @@ def test_an_escalation_is_answered_by_keyboard_alone_and_another_appears_by_itse
 
     expect(page.locator("article", has_text="Rotate the signing key")).to_have_count(1)
     expect(page.locator("#live-note")).to_contain_text("for you")
+    expect(page.locator("nav .badge")).to_have_text(str(page.locator("article").count()))
     expect(page.locator("textarea").first).to_have_value("half a sentence")
 
 
@@ -98,7 +99,14 @@ def test_what_the_gates_said_is_found_with_its_full_output(place: Place, reader:
 
     expect(page.locator("h1")).to_contain_text("failed")
     expect(page.locator("pre").last).to_contain_text("ABOUT = 1")
-    assert place.server.request("GET", "/gates/nothing", headers={"accept": "text/html"}).status in (401, 404)
+    for address in ("/gates/nothing", "/nothing/here"):
+        reader.open(address)
+        expect(page.locator("p.brand")).to_have_text("Remand")
+        expect(page.locator("p", has_text="404")).to_contain_text("not_found")
+    page.locator("a", has_text="Go to the inbox").click()
+    number = page.locator("nav .badge").text_content()
+    expect(reader.open("/board").locator("nav .badge")).to_have_text(number or "")
+    assert place.server.get("/nothing/here").data["code"] == "not_found"
 
 
 def test_a_rejection_of_ones_own_is_taken_back_and_its_events_say_how_the_actor_was_known(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import RejectionView, rejection_facts, task_rejections, value_text
-from remand.app.inbox.held_findings import HeldQuestion, held_questions, settlement_command
-from remand.app.inbox.objections import ObjectionQuestion, dismissal_command, objection_questions
+from remand.app.inbox.held_findings import HELD_KIND, HeldQuestion, held_questions, settlement_command
+from remand.app.inbox.objections import (
+    OBJECTION_KIND,
+    ObjectionQuestion,
+    dismissal_command,
+    objection_questions,
+)
 from remand.app.inbox.questions import (
+    ALERT_KIND,
     NOBODY,
     WAIT,
     EventsOf,
@@ -30,7 +37,7 @@ from remand.domain.decisions.escalations import (
     number_options,
     startable_options,
 )
-from remand.domain.decisions.findings import open_findings
+from remand.domain.decisions.findings import acceptable_findings, open_findings
 from remand.domain.decisions.notices import open_alert
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
 from remand.domain.record import Record
@@ -137,6 +144,22 @@ def read_inbox_page(
     )
 
 
+def count_questions(view: Transaction, rules: Rules, who: Actor) -> Counter[str]:
+    """How many questions there are of each kind, those of escalations under the empty one; no history is read for it.
+
+    Held findings are those that `who` may settle.
+    """
+    counts: Counter[str] = Counter()
+    for task in view.task_lists.pages.waiting_tasks():
+        counts[""] += task.status is Status.ESCALATED
+        counts[DECISION_KIND] += pending_rejection(task) is not None and _awaits_person(task, rules)
+        if task.open_escalation is None:
+            counts[HELD_KIND] += len(acceptable_findings(task, open_findings(task), who))
+        counts[ALERT_KIND] += open_alert(task) is not None
+    counts[OBJECTION_KIND] = len(objection_questions(view, rules.policy))
+    return counts
+
+
 def _asks(task: Task) -> bool:
     is_asking = task.open_escalation or pending_rejection(task) or open_findings(task) or open_alert(task)
     return bool(is_asking)
@@ -169,9 +192,13 @@ def decision_questions(
     """Of the tasks that are blocked, those whose rejection no agent of the team will decide on."""
     for task in blocked:
         filed = pending_rejection(task)
-        has_agents = not rules.policy.has_director_command and able_directors(task, rules.team)
-        if filed is not None and not has_agents:
+        if filed is not None and _awaits_person(task, rules):
             yield decision_question(view, rules, task, filed, events_of, unable=unable)
+
+
+def _awaits_person(task: Task, rules: Rules) -> bool:
+    """True when no agent of the team will decide on a task's rejection."""
+    return bool(rules.policy.has_director_command or not able_directors(task, rules.team))
 
 
 def pending_rejection(task: Task) -> LastRejection | None:

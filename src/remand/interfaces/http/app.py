@@ -54,7 +54,7 @@ def make_app(context: ServerContext) -> Litestar:
     ]
     return Litestar(
         route_handlers=routes,
-        exception_handlers={Exception: _answer_error},
+        exception_handlers={Exception: partial(_answer_error, site)},
         openapi_config=None,
         logging_config=None,
         debug=False,
@@ -145,8 +145,8 @@ async def _run_for_a2a(context: ServerContext, caller: Caller, words: list[str])
     return done.code, json.loads(done.output) if done.output else {}
 
 
-def _answer_error(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """What is answered where no route is, and where one fails."""
+def _answer_error(site: Site, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """What is answered where no route is, and where one fails; a page for browsers."""
     if isinstance(error, HttpProblem | Refused | RemandError):
         answer = answer_of_error(error)
     else:
@@ -161,9 +161,12 @@ def _answer_error(_request: Request[Any, Any, Any], error: Exception) -> Respons
             else "See the server's log."
         )
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-        answer = HttpAnswer(
-            status, as_json(problem_document(status, code, detail)).encode(), headers, MEDIA_TYPE
-        )
+        problem, facts = problem_document(status, code, detail), request_facts(request.scope)
+        if "text/html" in facts.headers.get("accept", ""):
+            page = site.problem_page(problem, facts)
+            answer = page._replace(headers={**headers, **page.headers})
+        else:
+            answer = HttpAnswer(status, as_json(problem).encode(), headers, MEDIA_TYPE)
     return Response(
         answer.body, status_code=answer.status, media_type=answer.media_type, headers=dict(answer.headers)
     )

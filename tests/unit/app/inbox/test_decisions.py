@@ -9,6 +9,7 @@ from remand.app.inbox import decisions
 from remand.app.inbox.decisions import (
     DecisionQuestion,
     command_for_answer,
+    count_questions,
     open_questions,
     read_inbox_page,
     rejection_grounds,
@@ -211,6 +212,9 @@ def test_pages_of_the_inbox_have_every_question_once_and_read_the_history_of_the
         else:
             world.ask(c.EscalateTask(task_id=world.add(), reason=f"Stuck {number}"), "owner")
     whole = questions(world)
+    with world.store.read() as view:
+        counts = count_questions(view, world.rules, world.rules.team.actor("owner"))
+    assert (counts[""], counts[decisions.DECISION_KIND], counts.total()) == (3, 2, len(whole))
     read: list[str] = []
     monkeypatch.setattr(
         decisions, "task_events", lambda view, name: read.append(name) or task_events(view, name)

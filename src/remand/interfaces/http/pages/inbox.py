@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from remand.app.inbox.decisions import DECISION_KIND, decision_for_answer
+from remand.app.history.task_history import submissions_under_review
+from remand.app.inbox.decisions import DECISION_KIND, count_questions, decision_for_answer
 from remand.app.inbox.held_findings import HELD_KIND
 from remand.app.inbox.objections import OBJECTION_KIND
 from remand.app.inbox.questions import ALERT_KIND
@@ -214,16 +215,33 @@ def _own_names(query: PageQuery) -> set[str]:
     return {query.caller.member, USER, *users} if query.is_user else {query.caller.member}
 
 
-def _review_items(query: PageQuery, rows: Iterable[Mapping[str, Any]]) -> Iterator[InboxItem]:
-    """The submissions that the caller was asked to review, or that nobody else reviews."""
+def count_waiting(query: PageQuery) -> int:
+    """How many things wait for the caller, counted without reading what each of them asks."""
+    who = query.rules.team.actor(USER if query.is_user else query.caller.member)
+    with query.opened.store.read() as view:
+        counts = count_questions(view, query.rules, who)
+        found = submissions_under_review(view) if query.caller.role in _REVIEWERS else []
+    kinds = tuple(counts) if query.is_user else _OF_ROLE.get(query.caller.role, ())
+    rows = [{"requested": one.requested, "author": one.author, "held": ()} for one in found]
+    return sum(counts[kind] for kind in kinds) + len(list(_own_reviews(query, rows)))
+
+
+def _own_reviews(
+    query: PageQuery, rows: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """The submissions that the caller was asked to review, or that nobody else reviews; and whether it was asked."""
     team, own = query.rules.team, _own_names(query)
     reviewers = {Role.LEAD, Role.TESTER}
     others = {one.name for one in team.members if reviewers & team.actor(one.name).roles} - own
     for row in rows:
         is_asked = bool(own.intersection(row["requested"]))
         is_free = not row["requested"] and (query.caller.role is TokenRole.REVIEWER or not others)
-        if row["held"] or row["author"] in own or not (is_asked or is_free):
-            continue
+        if not row["held"] and row["author"] not in own and (is_asked or is_free):
+            yield row, is_asked
+
+
+def _review_items(query: PageQuery, rows: Iterable[Mapping[str, Any]]) -> Iterator[InboxItem]:
+    for row, is_asked in _own_reviews(query, rows):
         asked = "You were asked for a review." if is_asked else "It awaits a review, and anybody may give it."
         yield InboxItem(
             id=f"review-{row['task_id']}",

@@ -20,6 +20,8 @@ MAX_STREAMS_EACH, MAX_PAGES_EACH = 250, 50
 
 NOTE = "note"
 """The fragment that says in words what the page is about now."""
+WAITING = "live_waiting"
+"""The fragment with the number of things that wait, which every page has."""
 Fragments = Mapping[str, str]
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
@@ -72,7 +74,7 @@ class LiveUpdates:
                 news = {name: text for name, text in page.fragments.items() if sent.get(name) != text}
                 sent = page.fragments
                 # What is said of a change is said again at each, also in the same words.
-                yield news | {NOTE: sent[NOTE]} if news else news
+                yield news | {NOTE: sent[NOTE]} if news.keys() - {WAITING} else news
                 with suppress(TimeoutError):
                     await asyncio.wait_for(event.wait(), BEAT_SECONDS)
         finally:

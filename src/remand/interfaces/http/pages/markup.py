@@ -81,6 +81,12 @@ def may_call(caller: Caller, command: str) -> bool:
     return caller.role in CALLS[command]
 
 
+def waiting_text(number: int) -> str:
+    """The number of things that wait, as it stands beside the inbox in the navigation; nothing when none does."""
+    ui: Any = environment().globals["ui"]
+    return str(ui.waiting(number))
+
+
 def indented_json(value: Any) -> str:
     """Data as people read it."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -30,7 +30,15 @@ from remand.interfaces.http.authentication import (
 from remand.interfaces.http.calls import AskQuery
 from remand.interfaces.http.commands import remote_commands
 from remand.interfaces.http.pages import activity, agents, board, gates, inbox, patterns, settings, task
-from remand.interfaces.http.pages.live import BEAT, NOTE, Fragments, LiveUpdates, event_text, send_stream
+from remand.interfaces.http.pages.live import (
+    BEAT,
+    NOTE,
+    WAITING,
+    Fragments,
+    LiveUpdates,
+    event_text,
+    send_stream,
+)
 from remand.interfaces.http.pages.markup import (
     MEDIA_TYPES,
     command_text,
@@ -39,6 +47,7 @@ from remand.interfaces.http.pages.markup import (
     render_page,
     show_text,
     static_files,
+    waiting_text,
 )
 from remand.interfaces.http.pages.page import PageAddress, PageQuery, WebPage, parse_address, parse_query
 from remand.interfaces.http.problems import (
@@ -176,10 +185,11 @@ class Site:
         secret = read_cookie(visit.facts.headers, self._note_cookie)
         note = self._notes.find(secret)
 
-        def show(view: Any) -> HttpAnswer:
+        def show(view: Any, waiting: int) -> HttpAnswer:
             if not page.template:
                 return _text_answer(view, address)
             values = self._values(page, address, visit.caller, view) | {
+                "waiting": waiting,
                 "theme": visit.theme,
                 "note": note,
                 "failed": failed,
@@ -200,14 +210,22 @@ class Site:
         return answer
 
     async def _read(
-        self, page: WebPage, address: PageAddress, caller: Caller, show: Callable[[Any], Shown]
+        self, page: WebPage, address: PageAddress, caller: Caller, show: Callable[[Any, int], Shown]
     ) -> Shown:
-        """What is made of a page's record, in a thread: nobody else waits for a page that is long."""
+        """What is made of a page's record and of how much waits, in a thread: nobody else waits for a page that is long."""
 
-        def read(opened: OpenLedger, ask: AskQuery) -> Any:
-            return page.read(PageQuery(opened, ask, caller, address))
+        def read(opened: OpenLedger, ask: AskQuery) -> tuple[Any, int]:
+            query = PageQuery(opened, ask, caller, address)
+            view = page.read(query)
+            is_counted = bool(page.template) and may_call(caller, "inbox")
+            if isinstance(view, inbox.InboxView):
+                return view, view.total
+            return view, inbox.count_waiting(query) if is_counted else 0
 
-        return await self._context.runner.read(read, caller, show, is_long=page.is_long)
+        def show_both(found: tuple[Any, int]) -> Shown:
+            return show(*found)
+
+        return await self._context.runner.read(read, caller, show_both, is_long=page.is_long)
 
     def _values(self, page: WebPage, address: PageAddress, caller: Caller, view: Any) -> dict[str, Any]:
         """What a template is given, except what one visit alone has."""
@@ -223,6 +241,7 @@ class Site:
             "note": None,
             "failed": None,
             "mark": "",
+            "waiting": 0,
         }
 
     async def _read_mark(self) -> str:
@@ -343,9 +362,10 @@ class Site:
     ) -> AsyncIterator[bytes]:
         caller = visit.caller
 
-        def show(view: Any) -> Fragments:
+        def show(view: Any, waiting: int) -> Fragments:
             found = render_fragments(page.template, self._values(page, address, caller, view))
-            return found | {NOTE: str(show_text(getattr(view, "summary", "")))}
+            note = str(show_text(getattr(view, "summary", "")))
+            return found | {NOTE: note, WAITING: waiting_text(waiting)}
 
         async def render() -> Fragments:
             return await self._read(page, address, caller, show)
@@ -361,13 +381,18 @@ class Site:
 
     # --------------------------------------------------------------------------------------- problems
 
+    def problem_page(self, problem: Mapping[str, Any], facts: RequestFacts) -> HttpAnswer:
+        """The page that says why there is none."""
+        text = render_page("problem.html", {"problem": problem, "theme": self._theme(facts)})
+        return html_answer(text, problem["status"], {}, facts)
+
     def _refuse(self, error: RequestError, facts: RequestFacts) -> HttpAnswer:
         """The page that says why there is none, or where to log in."""
         problem, headers = problem_of_error(error), error.headers if isinstance(error, HttpProblem) else {}
         if problem["status"] == UNAUTHENTICATED:
             return self.log_in_page(facts, UNAUTHENTICATED)
-        text = render_page("problem.html", {"problem": problem, "theme": self._theme(facts)})
-        return html_answer(text, problem["status"], headers, facts)
+        answer = self.problem_page(problem, facts)
+        return answer._replace(headers={**answer.headers, **headers})
 
     def log_in_page(self, facts: RequestFacts, status: int = 200, problem: str = "") -> HttpAnswer:
         """Where people log in."""
