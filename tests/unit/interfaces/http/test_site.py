@@ -20,8 +20,9 @@ from remand.interfaces.http.authentication import (
 )
 from remand.interfaces.http.calls import CallRunner
 from remand.interfaces.http.log_in import log_in_routes
-from remand.interfaces.http.pages import live
+from remand.interfaces.http.pages import live, site
 from remand.interfaces.http.pages.live import LiveUpdates, event_text
+from remand.interfaces.http.pages.page import PageAddress
 from remand.interfaces.http.pages.site import Site, _personal
 from remand.interfaces.http.problems import HttpProblem
 from tests.unit.interfaces.http.test_calls import NoLedger
@@ -158,3 +159,32 @@ def test_who_logs_in_while_the_ledger_is_away_gets_a_page() -> None:
     status, body = ask(found["/login/token"], {"host": "remand.example"}, "/login/token", b"token=rmd_x")
 
     assert (status, b"<form" in body, b"ledger.sqlite" in body) == (503, True, False)
+
+
+def test_what_a_stream_says_of_a_page_is_text_whoever_wrote_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "render_fragments", lambda *_: {"live_x": "x"})
+    view = SimpleNamespace(summary="Task <p hx-post='/do/unlock' hx-trigger='load'> was added")
+
+    class Runner:
+        async def read(
+            self, _read: Any, _caller: Caller, show: Callable[[Any], Any], *, is_long: bool
+        ) -> Any:
+            return show((view, 0))
+
+        async def look(self, _read: Any) -> str:
+            return "mark"
+
+    async def run() -> bytes:
+        context: Any = SimpleNamespace(
+            authenticator=_Users(ledger_is_away), is_ending=lambda: False, runner=Runner()
+        )
+        visit = site.Visit(USER, "", RequestFacts({}), "")
+        parts = Site(context)._stream_parts(site.PAGES[0], PageAddress("/"), visit, "")
+        found = await anext(parts)
+        await parts.aclose()  # type: ignore[attr-defined]
+        return found
+
+    said = asyncio.run(run())
+    assert b"event: note" in said
+    assert b"&lt;p hx-post" in said
+    assert b"<p" not in said

@@ -46,6 +46,11 @@ def show_text(value: Any) -> Any:
     return "\n".join([*lines, *([f"[cut: {cut:,} more characters]"] if cut > 0 else [])])
 
 
+def escaped_text(text: str) -> str:
+    """The same as HTML, for what no template shows."""
+    return str(Markup.escape(show_text(text)))
+
+
 def _visible(char: str) -> str:
     """A character, or its number where nobody would see it: such characters reorder or hide others."""
     if char in _KEPT or unicodedata.category(char) not in _HIDDEN:

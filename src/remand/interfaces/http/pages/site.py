@@ -42,10 +42,10 @@ from remand.interfaces.http.pages.live import (
 from remand.interfaces.http.pages.markup import (
     MEDIA_TYPES,
     command_text,
+    escaped_text,
     may_call,
     render_fragments,
     render_page,
-    show_text,
     static_files,
     waiting_text,
 )
@@ -364,7 +364,7 @@ class Site:
 
         def show(view: Any, waiting: int) -> Fragments:
             found = render_fragments(page.template, self._values(page, address, caller, view))
-            note = str(show_text(getattr(view, "summary", "")))
+            note = escaped_text(getattr(view, "summary", ""))
             return found | {NOTE: note, WAITING: waiting_text(waiting)}
 
         async def render() -> Fragments:
