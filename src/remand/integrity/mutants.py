@@ -29,6 +29,8 @@ class BrokenFiles(Record, kw_only=True):
     """They raise: tests that execute one of them fail."""
     hollow: dict[str, bytes] = msgspec.field(default_factory=dict)
     """They do nothing and return nothing: tests that look at what one does fail."""
+    are_old: bool = False
+    """True when the base has all of them, so that a test which fails there sees the difference."""
 
 
 def break_changed_functions(comparison: Comparison) -> BrokenFiles:
@@ -36,15 +38,18 @@ def break_changed_functions(comparison: Comparison) -> BrokenFiles:
     names: list[str] = []
     crashing: dict[str, bytes] = {}
     hollow: dict[str, bytes] = {}
+    are_old = True
     for view in Changeset(comparison).views:
         functions = list(_changed_functions(view))
         if functions and view.after is not None:
             names += (function.name for function in functions)
+            old = _functions(view.before.tree) if view.before and view.before.tree else ()
+            are_old &= {function.name for function in functions} <= {function.name for function in old}
             crashing[view.path] = _with_first_statements(view.after.text, functions, _CRASH)
             hollow[view.path] = _with_first_statements(view.after.text, functions, _HOLLOW)
     if len(names) > MAX_FUNCTIONS:
         return BrokenFiles()
-    return BrokenFiles(names=tuple(names), crashing=crashing, hollow=hollow)
+    return BrokenFiles(names=tuple(names), crashing=crashing, hollow=hollow, are_old=are_old)
 
 
 def _changed_functions(view: ChangedFile) -> Iterator[Function]:
@@ -102,7 +107,8 @@ def judge_broken_runs(
     """New and changed tests that execute what changed, assert something, and pass although it does nothing.
 
     `runs` has the results on the base, on the head, and on the head with the functions crashing and hollow. One test
-    that notices is enough; tests that say that they only run something through are asked for nothing.
+    that notices is enough, and so is one that fails on the base's code, in `crossed`, where that has the functions: what
+    does right may well be to return nothing. Tests that say that they only run something through are asked for nothing.
     """
     changeset = Changeset(comparison)
     known = {test.id: test.outcome for test in runs["base"]}
@@ -110,6 +116,7 @@ def judge_broken_runs(
     crashed = {test.id for test in runs["crashing"] if test.outcome in BAD_OUTCOMES}
     executing = [name for name in passed if name in crashed and is_new_or_changed(changeset, name, known)]
     outcomes = {test.id: test.outcome for test in runs["hollow"]}
+    outcomes |= {test.id: test.outcome for test in runs.get("crossed", ()) if test.outcome == "failed"}
     if not executing or any(outcomes.get(name) != "passed" for name in executing):
         return ()
     if any(not _asserts(changeset, name) for name in executing):

@@ -14,7 +14,9 @@ PRODUCT = modified("src/a.py", BEFORE, AFTER)
 
 def test_changed_functions_alone_are_broken_and_stay_readable() -> None:
     broken = break_changed_functions(Comparison(changes=(PRODUCT,)))
-    assert broken.names == ("f",)
+    assert (broken.names, broken.are_old) == (("f",), True)
+    more = modified("src/a.py", BEFORE, f"{AFTER}\n\ndef new(x):\n    return x\n")
+    assert not break_changed_functions(Comparison(changes=(more,))).are_old
     assert broken.hollow["src/a.py"].decode() == AFTER.replace(
         "        y = x", "        return None\n        y = x"
     )
@@ -33,11 +35,14 @@ def test_what_cannot_be_broken_or_is_too_much_is_left() -> None:
     assert names("".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(9))) == ()
 
 
-def noticed(test: FileDiff, *, crashing: str = "failed", hollow: str = "passed") -> list[str]:
+def noticed(
+    test: FileDiff, *, crashing: str = "failed", hollow: str = "passed", crossed: str = "passed"
+) -> list[str]:
     def ran(outcome: str) -> list[TestOutcome]:
         return [TestOutcome(id="tests.test_a::test_f", outcome=outcome)]
 
     runs = {"base": [], "head": ran("passed"), "crashing": ran(crashing), "hollow": ran(hollow)}
+    runs["crossed"] = ran(crossed)
     return [item.code for item in judge_broken_runs(Comparison(changes=(PRODUCT, test)), ["f"], runs)]
 
 
@@ -46,6 +51,8 @@ def test_new_tests_that_execute_a_function_and_do_not_notice_that_it_does_nothin
     assert noticed(blind) == ["new_tests_prove_nothing"]
     assert noticed(blind, hollow="failed") == [], "one that notices"
     assert noticed(blind, crashing="passed") == [], "it is about something else"
+    assert noticed(blind, crossed="failed") == [], "it fails on the base's code"
+    assert noticed(blind, crossed="error") == noticed(blind, crossed="passed") == noticed(blind)
 
 
 def test_tests_that_only_run_something_through_are_asked_for_nothing() -> None:

@@ -180,15 +180,28 @@ class Examination:
                     text = f"`{kind}` of the gate `{side.gate.name}` would take {cost:.0f} s more"
                     found.append(suspicion("run_left_out", "", 0, text, f"{kind} {side.gate.name}"))
             if side.is_selective and RunCheck.MUTANTS in self._policy.runs and checks.from_head:
-                found += self._judge_mutants(run, side, checks.from_head, left)
+                crossed = next(
+                    (
+                        future
+                        for one, judge, _, future in asked
+                        if one.gate.name == side.gate.name and judge is judge_new_tests
+                    ),
+                    None,
+                )
+                found += self._judge_mutants(run, side, checks.from_head, left, crossed)
         for side, judge, tree, future in asked:
             found += self._judge_crossed(run, side, judge, tree, future.result())
         return found
 
     def _judge_mutants(
-        self, run: GateRun, side: _TestSides, files: tuple[str, ...], left: float
+        self,
+        run: GateRun,
+        side: _TestSides,
+        files: tuple[str, ...],
+        left: float,
+        crossed: Future[GateMeasurement] | None,
     ) -> Sequence[Suspicion]:
-        """What new and changed tests say to functions that were broken on purpose."""
+        """What new and changed tests say to functions that were broken on purpose; `crossed` is their run on the base."""
         broken, cost = break_changed_functions(self._comparison), side.seconds_of(files)
         if not broken.names:
             return ()
@@ -203,6 +216,8 @@ class Examination:
             if measured is None:
                 return ()
             runs[name] = measured.tests
+        on_base = crossed.result().found if crossed and broken.are_old else None
+        runs["crossed"] = on_base.tests if on_base else ()
         return judge_broken_runs(self._comparison, broken.names, runs)
 
     def _crossed_trees(
