@@ -10,7 +10,7 @@ LOCKS := requirements/bench.txt requirements/build.txt requirements/test.txt req
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-server docs test test-more check lock bench clean
+.PHONY: help setup demo demo-server docs screenshots test test-more check lock bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 13
@@ -35,6 +35,10 @@ demo-server: $(STAMP)  ## tell the story of a team on several hosts, with a Post
 docs: $(STAMP)  ## build the documentation site into build/site; a warning is an error
 	@$(PYTHON) scripts/render_docs.py
 	@$(VENV)/bin/zensical build --strict
+
+screenshots: $(STAMP)  ## make the pictures of the pages in docs/images anew, in a real browser
+	@scripts/debian-packages chromium
+	@REMAND_SCREENSHOTS=docs/images $(PYTHON) -m pytest -q -n 0 tests/browser/test_screenshots.py
 
 # A file's tests stay together: what a module makes for all of its tests is made once in a run. They come in the order of
 # their names, so that unit tests, which are short, are the last.

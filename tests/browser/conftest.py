@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -44,11 +45,18 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def place(browser: Browser) -> Iterator[Place]:
+    with open_place(browser) as made:
+        yield made
+
+
+@contextmanager
+def open_place(browser: Browser, *, is_harmless: bool = False) -> Iterator[Place]:
+    """A team's server for as long as it is used."""
     machine = Machine(is_near=True)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in machine.environment.items():
             patch.setenv(name, value)
-        team = TeamAtWork(machine)
+        team = TeamAtWork(machine, is_harmless=is_harmless)
         server = RunningServer(team.repository)
         link, state = server.address["login_url"], str(machine.folder / "cookies.json")
         parts = urlsplit(link)

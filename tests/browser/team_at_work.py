@@ -46,11 +46,16 @@ FIXED = CODE.replace("return count < LIMIT", "return count <= LIMIT")
 class TeamAtWork:
     """The repository, and the tasks by what they are there for."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, *, is_harmless: bool = False) -> None:
+        """With `is_harmless`, as pictures of the pages show it: nothing hostile, and more work."""
         self.repository = machine.repository(config=TEAM)
         self.tasks: dict[str, str] = {}
+        if is_harmless:
+            self._finish_tasks()
         self._reject_twice()
         self._ask_the_user()
+        if not is_harmless:
+            self._write_hostile_texts()
         self._reject_a_task(machine.folder)
         self._hand_in_for_review()
         self._fail_the_gates()
@@ -68,6 +73,13 @@ class TeamAtWork:
         repository.ok("task", "submit", task, "--agent", agent, "--commit", "HEAD")
         repository.git("checkout", "-q", "main")
         return commit
+
+    def _finish_tasks(self) -> None:
+        titles = ("Read limits from the settings", "Log what is refused", "Answer refused requests with 429")
+        for number, (title, agent) in enumerate(zip(titles, ("Backend", "CoreDev", "McManus"), strict=True)):
+            task = self.repository.add(title)
+            commit = self.hand_in(task, agent, f"{CODE}\n\n# {number}\n")
+            self.repository.ok("review", "approve", task, "--reviewer", "Lead", "--commit", commit)
 
     def _reject_twice(self) -> None:
         task = self.tasks["deadlock"] = self.repository.add(
@@ -89,6 +101,8 @@ class TeamAtWork:
     def _ask_the_user(self) -> None:
         task = self.tasks["asked"] = self.repository.add("Move the sessions to the new store")
         self.repository.ok("escalate", task, "--reason", "Both stores are in use. Which one is to stay?")
+
+    def _write_hostile_texts(self) -> None:
         other = self.tasks["hostile"] = self.repository.add(
             HOSTILE, "--scope", f"{HOSTILE} {SECRET} {'x' * 5000}"
         )
