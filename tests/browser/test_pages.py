@@ -18,7 +18,7 @@ PATHS = (
     *("/tasks/{deadlock}", "/tasks/{deadlock}/changes", "/tasks/{deadlock}/prompt"),
     *("/tasks/{hostile}", "/tasks/{hostile}/prompt", "/tasks/{decision}", "/tasks/{review}"),
     *("/gates", "/gates?days=7", "/gates/{verdict}"),
-    *("/activity", "/activity?kind=review&actor=Lead"),
+    *("/graph", "/graph?task={decision}&steps=1", "/activity", "/activity?kind=review&actor=Lead"),
     *("/settings", "/settings/patch?change=member&name=Nora&role=lead", "/settings/patch?change=trust&key=x"),
     *("/agents", "/agents/Backend", "/agents/Lead?days=7", "/patterns"),
 )

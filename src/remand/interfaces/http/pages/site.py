@@ -29,7 +29,17 @@ from remand.interfaces.http.authentication import (
 )
 from remand.interfaces.http.calls import AskQuery
 from remand.interfaces.http.commands import remote_commands
-from remand.interfaces.http.pages import activity, agents, board, gates, inbox, patterns, settings, task
+from remand.interfaces.http.pages import (
+    activity,
+    agents,
+    board,
+    gates,
+    graph,
+    inbox,
+    patterns,
+    settings,
+    task,
+)
 from remand.interfaces.http.pages.live import (
     BEAT,
     NOTE,
@@ -79,6 +89,7 @@ PAGES: tuple[WebPage, ...] = (
     *gates.PAGES,
     *agents.PAGES,
     *patterns.PAGES,
+    *graph.PAGES,
     *activity.PAGES,
     *settings.PAGES,
 )

@@ -1,0 +1,359 @@
+"""Graph: tasks and the decisions about them, drawn in layers by the server, with the same as a table."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from remand.app.board import read_task_page
+from remand.app.history.rejections import task_rejections
+from remand.domain.record import NamedTuple
+from remand.domain.task import TERMINAL, Status, Task
+from remand.interfaces.cli.tasks.views import read_task
+from remand.interfaces.http.pages.markup import show_text
+from remand.interfaces.http.pages.page import PageQuery, WebPage
+from remand.ledger.store import TaskFilter, Transaction
+
+MAX_DRAWN = 60
+"""How many tasks and decisions a drawing has."""
+MAX_OPEN = 300
+"""How many open tasks are looked at."""
+STEPS = (1, 2, 3)
+BOX_WIDTH, BOX_HEIGHT, GUTTER, GAP, LANE, MARGIN = 216, 62, 72, 16, 14, 8
+_LINE = 26
+_SWEEPS = 6
+_OPEN = tuple(status.value for status in Status if status not in TERMINAL)
+WAITS, PART, DECIDED = "waits", "part", "decided"
+"""The kinds of lines: what must end first, what was split from what, and what a decision is about or led to."""
+
+
+class GraphLine(NamedTuple):
+    """A line from what comes first to what follows from it."""
+
+    source: str
+    target: str
+    kind: str
+
+
+class GraphBox(NamedTuple):
+    """A task or a decision."""
+
+    id: str
+    title: str
+    label: str
+    """What stands below its title, small."""
+    status: str
+    task_id: str
+    """The task whose page it leads to."""
+    is_decision: bool = False
+
+
+class DrawnBox(NamedTuple):
+    box: GraphBox
+    x: int
+    y: int
+    lines: tuple[str, ...]
+    """The title in as many lines as there is room for."""
+
+
+class DrawnLine(NamedTuple):
+    path: str
+    """As SVG has it."""
+    kind: str
+
+
+class Drawing(NamedTuple):
+    boxes: tuple[DrawnBox, ...]
+    lines: tuple[DrawnLine, ...]
+    width: int
+    height: int
+
+
+class GraphRow(NamedTuple):
+    """A task or decision in the table, with the titles and tasks of what it is linked with."""
+
+    box: GraphBox
+    waits_for: tuple[GraphBox, ...]
+    part_of: tuple[GraphBox, ...]
+    decisions: tuple[GraphBox, ...]
+
+
+class GraphPage(NamedTuple):
+    drawing: Drawing
+    rows: tuple[GraphRow, ...]
+    centre: GraphBox | None
+    """The task whose surroundings are shown; None: open tasks."""
+    steps: int
+    alone: int
+    """How many of the tasks in the table are linked with no other, and so are not drawn."""
+    left_out: int
+    """How many tasks are neither drawn nor in the table, as far as that is known."""
+    size: tuple[int, int] = (BOX_WIDTH, BOX_HEIGHT)
+    all_steps: tuple[int, ...] = STEPS
+
+    @property
+    def summary(self) -> str:
+        return "The graph has changed."
+
+
+def read_graph(query: PageQuery) -> GraphPage:
+    """The surroundings of the task that the address names, or the open tasks."""
+    asked = query.address.query
+    steps = int(asked["steps"]) if asked.get("steps", "") in map(str, STEPS) else 2
+    with query.opened.store.read() as view:
+        found = _open_tasks(view)
+        total = sum(view.queue.counts().get(name, 0) for name in _OPEN)
+        centre = read_task(view, asked["task"])[0] if asked.get("task") else None
+        tasks, left_out = (
+            _surroundings(view, centre, found, steps)
+            if centre
+            else (found[:MAX_DRAWN], max(0, total - MAX_DRAWN))
+        )
+        boxes, lines = _boxes_and_lines(view, tasks)
+    linked = {end for line in lines for end in (line.source, line.target)}
+    drawn = [box for box in boxes.values() if box.id in linked or (centre and box.id == centre.id)]
+    return GraphPage(
+        drawing=draw(drawn, lines),
+        rows=tuple(_table_rows(boxes, lines)),
+        centre=boxes[centre.id] if centre else None,
+        steps=steps,
+        alone=sum(box.id not in linked for box in boxes.values()),
+        left_out=left_out,
+    )
+
+
+def _open_tasks(view: Transaction) -> list[Task]:
+    """The first open tasks, those that are linked with others before those that are not."""
+    page = read_task_page(view, TaskFilter(statuses=_OPEN), limit=MAX_OPEN)
+    found = [task for row in page.rows if (task := view.tasks.get(row.task_id))]
+    ends = {end for task in found for end in _linked(task)}
+    return sorted(found, key=lambda task: not (_linked(task) or task.id in ends))
+
+
+def _linked(task: Task) -> tuple[str, ...]:
+    """The tasks that a task names."""
+    parent = (task.links.parent,) if task.links.parent else ()
+    return tuple(dict.fromkeys((*task.blockers, *parent)))
+
+
+def _surroundings(
+    view: Transaction, centre: Task, open_tasks: Iterable[Task], steps: int
+) -> tuple[list[Task], int]:
+    """The tasks within so many steps of one, the nearest first, and how many are too many to be shown."""
+    known = {task.id: task for task in (centre, *open_tasks)}
+    following: dict[str, list[str]] = defaultdict(list)
+    for task in known.values():
+        for name in _linked(task):
+            following[name].append(task.id)
+    found, edge = {centre.id: centre}, [centre.id]
+    left_out: set[str] = set()
+    for _ in range(steps):
+        ahead: list[str] = []
+        for name in edge:
+            for other in dict.fromkeys((*_linked(found[name]), *following[name])):
+                task = known.get(other) or view.tasks.get(other)
+                if task is None or other in found:
+                    continue
+                if len(found) >= MAX_DRAWN:
+                    left_out.add(other)
+                    continue
+                found[other] = task
+                ahead.append(other)
+        edge = ahead
+    return list(found.values()), len(left_out - found.keys())
+
+
+def _boxes_and_lines(view: Transaction, tasks: Sequence[Task]) -> tuple[dict[str, GraphBox], list[GraphLine]]:
+    boxes = {task.id: _task_box(task) for task in tasks}
+    lines: list[GraphLine] = []
+    for task in tasks:
+        before = dict.fromkeys((*task.links.depends_on, *task.links.waits_for))
+        lines += [GraphLine(name, task.id, WAITS) for name in before if name in boxes]
+        decided: set[str] = set()
+        if task.rejections.last_rejection is not None and len(boxes) < MAX_DRAWN + len(tasks):
+            for box, created in _decisions(view, task):
+                boxes[box.id] = box
+                lines.append(GraphLine(task.id, box.id, DECIDED))
+                lines += [GraphLine(box.id, name, DECIDED) for name in created if name in boxes]
+                decided |= {*created}
+        children = dict.fromkeys(task.links.children)
+        lines += [
+            GraphLine(task.id, name, PART) for name in children if name in boxes and name not in decided
+        ]
+    return boxes, [line for line in dict.fromkeys(lines) if line.source != line.target]
+
+
+def _task_box(task: Task) -> GraphBox:
+    label = f"{task.id[-8:]} · {task.status.value.replace('_', ' ')}"
+    return GraphBox(task.id, str(show_text(task.title)) or task.id, label, task.status.value, task.id)
+
+
+def _decisions(view: Transaction, task: Task) -> Iterator[tuple[GraphBox, tuple[str, ...]]]:
+    """What was decided about rejections of a task, each with the tasks that it made."""
+    _, events = read_task(view, task.id)
+    for one in task_rejections(events):
+        if one.decision is None:
+            continue
+        kind = one.decision.decision_type.replace("_", " ").lower()
+        title = str(show_text(f"Decided: {kind}. {one.decision.rationale}".strip()))
+        yield (
+            GraphBox(one.rejection_id, title, f"by {one.decided_by}", "", task.id, is_decision=True),
+            one.decision.created_tasks,
+        )
+
+
+def _table_rows(boxes: Mapping[str, GraphBox], lines: Iterable[GraphLine]) -> Iterator[GraphRow]:
+    to: dict[tuple[str, str], list[GraphBox]] = defaultdict(list)
+    made_by: dict[str, list[GraphBox]] = defaultdict(list)
+    for line in lines:
+        source, target = boxes[line.source], boxes[line.target]
+        if line.kind == DECIDED and target.is_decision:
+            made_by[source.id].append(target)
+        to[line.target, line.kind].append(source)
+    for box in boxes.values():
+        if not box.is_decision:
+            yield GraphRow(
+                box,
+                tuple(to[box.id, WAITS]),
+                (*to[box.id, PART], *to[box.id, DECIDED]),
+                tuple(made_by[box.id]),
+            )
+
+
+# --------------------------------------------------------------------------------------------------- drawing
+
+
+class _Place(NamedTuple):
+    """A place in a layer: a box, or a lane for a line that goes on to a later layer."""
+
+    name: str
+    is_box: bool
+
+
+def draw(boxes: Sequence[GraphBox], lines: Sequence[GraphLine]) -> Drawing:
+    """Boxes in columns, each right of what it follows from; lines run between columns, and in lanes of their own past boxes."""
+    layers = _layers([box.id for box in boxes], lines)
+    columns, chains = _columns(layers, lines)
+    _order(columns, chains)
+    heights = [sum(_height(one) + GAP for one in column) - GAP for column in columns]
+    tallest = max(heights, default=0)
+    spots: dict[str, tuple[int, int]] = {}
+    for number, column in enumerate(columns):
+        y = MARGIN + (tallest - heights[number]) // 2
+        for one in column:
+            spots[one.name] = (MARGIN + number * (BOX_WIDTH + GUTTER), y + _height(one) // 2)
+            y += _height(one) + GAP
+    drawn = tuple(
+        DrawnBox(box, spots[box.id][0], spots[box.id][1] - BOX_HEIGHT // 2, wrap_title(box.title))
+        for box in boxes
+    )
+    width = 2 * MARGIN + max(0, len(columns) * (BOX_WIDTH + GUTTER) - GUTTER)
+    paths = tuple(DrawnLine(_path([spots[name] for name in chain]), line.kind) for line, chain in chains)
+    return Drawing(drawn, paths, width, tallest + 2 * MARGIN)
+
+
+def wrap_title(title: str) -> tuple[str, ...]:
+    """A title in two lines at most; what is left out is marked."""
+    return tuple(textwrap.wrap(title, _LINE, max_lines=2, placeholder=" …")) or ("",)
+
+
+def _height(place: _Place) -> int:
+    return BOX_HEIGHT if place.is_box else LANE
+
+
+def _layers(names: Sequence[str], lines: Iterable[GraphLine]) -> dict[str, int]:
+    """The column of each box: behind everything that it follows from. What goes round in a circle is cut once."""
+    after: dict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        after[line.source].append(line.target)
+    done: dict[str, int] = {}
+    order: list[str] = []
+    ahead: dict[str, list[str]] = defaultdict(list)
+    for start in names:
+        stack = [] if start in done else [(start, iter(after[start]))]
+        done.setdefault(start, 1)
+        while stack:
+            name, rest = stack[-1]
+            other = next(rest, None)
+            if other is None:
+                done[name] = 2
+                order.append(name)
+                stack.pop()
+            elif done.get(other) != 1:
+                ahead[name].append(other)
+                if other not in done:
+                    done[other] = 1
+                    stack.append((other, iter(after[other])))
+    layers = dict.fromkeys(names, 0)
+    for name in reversed(order):
+        for other in ahead[name]:
+            layers[other] = max(layers[other], layers[name] + 1)
+    return layers
+
+
+_Chain = tuple[GraphLine, list[str]]
+
+
+def _columns(
+    layers: Mapping[str, int], lines: Iterable[GraphLine]
+) -> tuple[list[list[_Place]], list[_Chain]]:
+    """The places of each column, and each line as the places that it goes through."""
+    columns: list[list[_Place]] = [[] for _ in range(max(layers.values(), default=-1) + 1)]
+    for name, layer in layers.items():
+        columns[layer].append(_Place(name, is_box=True))
+    chains: list[_Chain] = []
+    for number, line in enumerate(lines):
+        first, last = layers[line.source], layers[line.target]
+        step = 1 if last >= first else -1
+        chain = [line.source]
+        for layer in range(first + step, last, step):
+            columns[layer].append(_Place(f"{number}~{layer}", is_box=False))
+            chain.append(f"{number}~{layer}")
+        chains.append((line, [*chain, line.target]))
+    return columns, chains
+
+
+def _order(columns: list[list[_Place]], chains: Iterable[_Chain]) -> None:
+    """Orders each column by where its neighbours are, so that few lines cross."""
+    near: dict[str, list[str]] = defaultdict(list)
+    for _, chain in chains:
+        for one, other in pairwise(chain):
+            near[one].append(other)
+            near[other].append(one)
+    for sweep in range(_SWEEPS):
+        place = {one.name: index / len(column) for column in columns for index, one in enumerate(column)}
+        for column in columns if sweep % 2 == 0 else reversed(columns):
+            ranked = sorted(
+                (_mean_place(one.name, near, place), index, one) for index, one in enumerate(column)
+            )
+            column[:] = [one for _, _, one in ranked]
+            place |= {one.name: index / len(column) for index, one in enumerate(column)}
+
+
+def _mean_place(name: str, near: Mapping[str, Sequence[str]], place: Mapping[str, float]) -> float:
+    """Where the neighbours of a place are, on average; its own place where it has none."""
+    others = near.get(name, ())
+    return sum(place[other] for other in others) / len(others) if others else place[name]
+
+
+def _path(spots: Sequence[tuple[int, int]]) -> str:
+    """A line through places: across a column at the height of its lane, and a curve from column to column."""
+    (x, y), parts = spots[0], []
+    is_back = len(spots) > 1 and spots[-1][0] <= x
+    start = x if is_back else x + BOX_WIDTH
+    parts.append(f"M{start} {y}")
+    for number, (next_x, next_y) in enumerate(spots[1:], 1):
+        enter, leave = (next_x + BOX_WIDTH, next_x) if is_back else (next_x, next_x + BOX_WIDTH)
+        middle = (start + enter) // 2
+        parts.append(f"C{middle} {y} {middle} {next_y} {enter} {next_y}")
+        if number < len(spots) - 1:
+            parts.append(f"H{leave}")
+        start, y = leave, next_y
+    return "".join(parts)
+
+
+PAGES = (
+    WebPage("/graph", "graph.html", "Graph", "graph export", read_graph, nav="Graph", key="h", is_long=True),
+)
