@@ -153,13 +153,13 @@ def _surroundings(
         ahead: list[str] = []
         for name in edge:
             for other in dict.fromkeys((*_linked(found[name]), *following[name])):
-                task = known.get(other) or view.tasks.get(other)
-                if task is None or other in found:
+                near = known.get(other) or view.tasks.get(other)
+                if near is None or other in found:
                     continue
                 if len(found) >= MAX_DRAWN:
                     left_out.add(other)
                     continue
-                found[other] = task
+                found[other] = near
                 ahead.append(other)
         edge = ahead
     return list(found.values()), len(left_out - found.keys())
