@@ -64,7 +64,7 @@ class DrawnLine(NamedTuple):
     kind: str
 
 
-class Drawing(NamedTuple):
+class GraphDrawing(NamedTuple):
     boxes: tuple[DrawnBox, ...]
     lines: tuple[DrawnLine, ...]
     width: int
@@ -81,7 +81,7 @@ class GraphRow(NamedTuple):
 
 
 class GraphPage(NamedTuple):
-    drawing: Drawing
+    drawing: GraphDrawing
     rows: tuple[GraphRow, ...]
     centre: GraphBox | None
     """The task whose surroundings are shown; None: open tasks."""
@@ -107,7 +107,7 @@ def read_graph(query: PageQuery) -> GraphPage:
         total = sum(view.queue.counts().get(name, 0) for name in _OPEN)
         centre = read_task(view, asked["task"])[0] if asked.get("task") else None
         tasks, left_out = (
-            _surroundings(view, centre, found, steps)
+            _neighbourhood(view, centre, found, steps)
             if centre
             else (found[:MAX_DRAWN], max(0, total - MAX_DRAWN))
         )
@@ -128,31 +128,31 @@ def _open_tasks(view: Transaction) -> list[Task]:
     """The first open tasks, those that are linked with others before those that are not."""
     page = read_task_page(view, TaskFilter(statuses=_OPEN), limit=MAX_OPEN)
     found = [task for row in page.rows if (task := view.tasks.get(row.task_id))]
-    ends = {end for task in found for end in _linked(task)}
-    return sorted(found, key=lambda task: not (_linked(task) or task.id in ends))
+    ends = {end for task in found for end in _neighbour_ids(task)}
+    return sorted(found, key=lambda task: not (_neighbour_ids(task) or task.id in ends))
 
 
-def _linked(task: Task) -> tuple[str, ...]:
+def _neighbour_ids(task: Task) -> tuple[str, ...]:
     """The tasks that a task names."""
     parent = (task.links.parent,) if task.links.parent else ()
     return tuple(dict.fromkeys((*task.blockers, *parent)))
 
 
-def _surroundings(
+def _neighbourhood(
     view: Transaction, centre: Task, open_tasks: Iterable[Task], steps: int
 ) -> tuple[list[Task], int]:
     """The tasks within so many steps of one, the nearest first, and how many are too many to be shown."""
     known = {task.id: task for task in (centre, *open_tasks)}
     following: dict[str, list[str]] = defaultdict(list)
     for task in known.values():
-        for name in _linked(task):
+        for name in _neighbour_ids(task):
             following[name].append(task.id)
     found, edge = {centre.id: centre}, [centre.id]
     left_out: set[str] = set()
     for _ in range(steps):
         ahead: list[str] = []
         for name in edge:
-            for other in dict.fromkeys((*_linked(found[name]), *following[name])):
+            for other in dict.fromkeys((*_neighbour_ids(found[name]), *following[name])):
                 near = known.get(other) or view.tasks.get(other)
                 if near is None or other in found:
                     continue
@@ -232,7 +232,7 @@ class _Place(NamedTuple):
     is_box: bool
 
 
-def draw(boxes: Sequence[GraphBox], lines: Sequence[GraphLine]) -> Drawing:
+def draw(boxes: Sequence[GraphBox], lines: Sequence[GraphLine]) -> GraphDrawing:
     """Boxes in columns, each right of what it follows from; lines run between columns, and in lanes of their own past boxes."""
     layers = _layers([box.id for box in boxes], lines)
     columns, chains = _columns(layers, lines)
@@ -251,7 +251,7 @@ def draw(boxes: Sequence[GraphBox], lines: Sequence[GraphLine]) -> Drawing:
     )
     width = 2 * MARGIN + max(0, len(columns) * (BOX_WIDTH + GUTTER) - GUTTER)
     paths = tuple(DrawnLine(_path([spots[name] for name in chain]), line.kind) for line, chain in chains)
-    return Drawing(drawn, paths, width, tallest + 2 * MARGIN)
+    return GraphDrawing(drawn, paths, width, tallest + 2 * MARGIN)
 
 
 def wrap_title(title: str) -> tuple[str, ...]:
