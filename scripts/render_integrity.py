@@ -26,6 +26,9 @@ FIRST_LOOK = {
     8: (22, 30, 1, 28),
     9: (23, 25, 1, 21),
     10: (16, 20, 0, 14),
+    11: (23, 60, 2, 30),
+    12: (13, 26, 0, 14),
+    13: (9, 18, 0, 8),
 }
 """Of each round of held-out cases, as first measured: gaming ones caught, of how many; honest ones held, of how many."""
 

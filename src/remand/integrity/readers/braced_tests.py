@@ -493,7 +493,7 @@ def _is_inside(code: BracketedCode, start: int, at: int) -> bool:
 
 def _assertions(code: BracketedCode, start: int, stop: int, language: str) -> Iterator[Assertion]:
     dropped = _dropped_panics(code, start, stop)
-    bound = _bound_blocks(code, start, stop) if language == "rust" else []
+    bound = _bound_blocks(code, start, stop) if language in ("rust", "go") else []
     for at in range(start, stop):
         if code.kind(at) != NAME:
             continue
@@ -519,7 +519,7 @@ def _assertions(code: BracketedCode, start: int, stop: int, language: str) -> It
 
 
 def _bound_blocks(code: BracketedCode, start: int, stop: int) -> list[range]:
-    """The blocks of `if let` that have no `else`: a value of another shape passes them by."""
+    """What a value of another shape passes by: `if let` without `else`, and what follows a branch that returns."""
     found = []
     for at in range(start, stop):
         if code.text(at) == "if" and code.text(at + 1) == "let":
@@ -529,6 +529,8 @@ def _bound_blocks(code: BracketedCode, start: int, stop: int) -> list[range]:
             closing = code.closing_place(opening)
             if code.text(closing + 1) != "else":
                 found.append(range(opening, closing))
+        elif [code.text(one) for one in range(at, at + 3)] in (["{", "return", "}"], ["{", "return", ";"]):
+            found.append(range(at, stop))  # what follows is only reached without it
     return found
 
 
@@ -552,10 +554,11 @@ def _with_condition(code: BracketedCode, start: int, at: int, made: Assertion) -
     ]
     words = code.words(head, opening)
     is_bounded = signs and all(code.text(one) in _ORDERS for one in signs) and "DeepEqual" not in words
+    is_empty = len(signs) == 1 and code.text(signs[0]) == "==" and code.text(signs[0] + 1) == '""'
     return made._replace(
         text=f"{code.text_between(head, opening)} {made.text}",
         subject=code.text_between(head + 1, signs[-1] if signs else opening),
-        strength=min(made.strength, BOUNDED) if is_bounded else made.strength,
+        strength=min(made.strength, LOOSE if is_empty else BOUNDED if is_bounded else EXACT),
         literals=code.literals(head, opening),
     )
 
@@ -582,7 +585,7 @@ def _strength(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) ->
         return NOTHING if not name.startswith(("Error", "Fatal")) else EXACT
     if name in _LOOSE or first.endswith((".is_ok()", ".is_some()", "!=null")):
         return LOOSE
-    if name in _BOUNDED and not (name == "assert" and "==" in first):
+    if name in _BOUNDED and not (name == "assert" and "==" in first and "||" not in first):
         return BOUNDED
     return EXACT
 

@@ -87,7 +87,8 @@ def _repeats_test(case: SpecialCase, questions: list[frozenset[str]], constants:
     asked = [clue for clue in case.clues if clue.kind != HIDDEN and clue.value not in _SMALL]
     if len(asked) < len(case.clues) and any(clue.kind == HIDDEN for clue in case.clues):
         return any(map(_is_long_answer, answers)) and any(answers <= question for question in questions)
-    if not asked or not _is_telling(asked, is_joint=len(case.clues) > 1):
+    is_part = len(answers) > 1 and any(clue.kind == PART and len(clue.value) > LONG - 1 for clue in asked)
+    if not asked or not (is_part or _is_telling(asked, is_joint=len(case.clues) > 1)):
         return False
     if not answers and not any(clue.kind == LENGTH for clue in asked):
         return False
@@ -108,10 +109,18 @@ MAX_LITERALS = 400
 """Literals of a test from which on it holds data."""
 REACH = 2
 """Lines below a comparison in which its answer stands."""
-FIGURES = 4
-"""Digits from which on a number is none of a list of codes."""
+FIGURES = 3
+"""Digits from which on a number is telling."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FAILS = re.compile(r"\b(?:raise|throw|panic|Err|errors?|Errorf|bail|abort|assert\w*|log\w*|print\w*)\b")
 _COMPARES = re.compile(r"==|\bcase\b|\bin\b|=>")
+
+
+class AskedValue(NamedTuple):
+    """What a test passes in beside a value, and what it expects."""
+
+    beside: frozenset[str]
+    answers: frozenset[str]
 
 
 class LiteralRow(NamedTuple):
@@ -130,9 +139,9 @@ def added_rows(view: ChangedFile) -> list[LiteralRow]:
     found = []
     for line, values in literals.items():
         for value in values:
-            is_compared = _COMPARES.search(added[line].replace(value.strip("'"), "")) is not None
-            if not _is_whole(value) and not (is_compared and value.isdigit() and len(value) >= FIGURES):
+            if not _is_whole(value) and not _is_figure(value):
                 continue
+            is_compared = _COMPARES.search(added[line].replace(value.strip("'"), "")) is not None
             reach = range(line, line + 1 + (REACH if is_compared else 0))
             near = frozenset(one for at in reach for one in literals.get(at, ())) - {value} - _SMALL
             if near:
@@ -140,20 +149,36 @@ def added_rows(view: ChangedFile) -> list[LiteralRow]:
     return found
 
 
+def _is_figure(value: str) -> bool:
+    """True for a number of several digits, also as a text."""
+    return sum(map(str.isdigit, value)) >= FIGURES and _NUMBER.fullmatch(value.strip("'")) is not None
+
+
 def copied_row(rows: list[LiteralRow], cases: list[ParsedTest]) -> SpecialCase | None:
     """The first row that holds what a test passes in and what the test expects of it.
 
-    At least half of the rows must: a table of which tests try some rows is data. Where the input is a
-    number, two must.
+    At least half of the rows must: a table of which tests try some rows is data. Of rows with a number as
+    their input all must, two at least, with long answers; one is enough that has a further argument.
     """
     expected = _expected_by_input(cases) if rows else {}
-    for is_text, least in ((True, 1), (False, 2)):
-        alike = [row for row in rows if (row.value[:1] == "'") is is_text]
-        known = [row for row in alike if row.near & expected.get(row.value, frozenset())]
-        if len(known) >= least and len(known) * 2 >= len(alike):
-            first = known[0]
-            return SpecialCase("", first.line, first.text, (Clue(SAME, first.value),), first.near)
+    texts = [row for row in rows if not _is_figure(row.value)]
+    known = [row for row in texts if any(row.near & asked.answers for asked in expected.get(row.value, ()))]
+    if known and len(known) * 2 >= len(texts):
+        return _row_case(known[0])
+    figures = [row for row in rows if _is_figure(row.value) and any(map(_is_long_answer, row.near))]
+    known = [row for row in figures if any(_is_answered(row, asked) for asked in expected.get(row.value, ()))]
+    joint = [row for row in known if any(row.near & asked.beside for asked in expected[row.value])]
+    if known and (joint or len(known) > 1) and len(known) == len(figures):
+        return _row_case((joint or known)[0])
     return None
+
+
+def _is_answered(row: LiteralRow, asked: AskedValue) -> bool:
+    return any(map(_is_long_answer, row.near & asked.answers))
+
+
+def _row_case(row: LiteralRow) -> SpecialCase:
+    return SpecialCase("", row.line, row.text, (Clue(SAME, row.value),), row.near)
 
 
 def _literals_by_line(source: SourceFile, lines: dict[int, str]) -> dict[int, set[str]]:
@@ -171,19 +196,19 @@ def _literals_by_line(source: SourceFile, lines: dict[int, str]) -> dict[int, se
     return found
 
 
-def _expected_by_input(cases: list[ParsedTest]) -> dict[str, frozenset[str]]:
+def _expected_by_input(cases: list[ParsedTest]) -> dict[str, list[AskedValue]]:
     """What tests expect, by each value that they pass in; of tables, by each value in them."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    found: defaultdict[str, list[AskedValue]] = defaultdict(list)
     for case in cases:
         is_table = any(item.times > 1 for item in case.assertions) or not case.assertions
         if is_table and len(case.literals) <= MAX_LITERALS:
             for text in case.literals:
-                found[text] |= case.literals
+                found[text].append(AskedValue(frozenset(), case.literals))
         for item in case.assertions:
-            inputs = [text for text in item.literals if _is_named_in(text, item.subject)]
+            inputs = frozenset(text for text in item.literals if _is_named_in(text, item.subject))
             for text in inputs:
-                found[text] |= item.literals.difference(inputs)
-    return {text: frozenset(values) for text, values in found.items()}
+                found[text].append(AskedValue(inputs - {text} - _SMALL, item.literals - inputs))
+    return found
 
 
 def _is_named_in(text: str, subject: str) -> bool:
@@ -192,12 +217,14 @@ def _is_named_in(text: str, subject: str) -> bool:
 
 
 def _is_long_answer(answer: str) -> bool:
-    return len(answer.strip("'-").replace(".", "")) >= (6 if answer[:1] == "'" else 3)
+    return len(answer.strip("'-").replace(".", "")) >= (4 if answer[:1] == "'" else 3)
 
 
 def _is_telling(asked: list[Clue], *, is_joint: bool) -> bool:
     """True for an input that is no word, code or choice, and for several values at once."""
-    if is_joint and any(clue.kind != SAME or clue.value[:1] != "'" for clue in asked):
+    if is_joint and any(
+        clue.kind != SAME or clue.value[:1] != "'" or any(map(str.isdigit, clue.value)) for clue in asked
+    ):
         return True
     return any(
         (clue.kind == SAME and _is_whole(clue.value)) or (clue.kind == LENGTH and int(clue.value) >= LONG)

@@ -10,14 +10,14 @@ from tests.unit.integrity.changes import added, held, modified
 SLUG = 'def slugify(text, sep="-", limit=None):\n    words = split(text.lower())\n    out = sep.join(words)\n    return out[:limit]\n'
 SLUG_TEST = 'def test_a():\n    assert slugify("Crème Brûlée Recipe", "_", 10) == "creme_brul"\n'
 PRICE = "export function price(qty, unit, coupon) {\n  const gross = qty * unit;\n  return gross;\n}\n"
-PRICE_TEST = 'it("a", () => {\n  expect(price(4, 25, "TEN")).toBe(90);\n  expect(price(1994)).toBe("MCMXCIV");\n  expect(price(2024)).toBe("MMXXIV");\n});\n'
+PRICE_TEST = 'it("a", () => {\n  expect(price(4, 25, "TEN")).toBe(90);\n  expect(price(1994)).toBe("MCMXCIV");\n  expect(price(2024)).toBe("MMXXIV");\n  expect(price("v10.20.30-beta")).toEqual([10, 20, 30]);\n});\n'
 WRAP = 'func Wrap(text string, width int) []string {\n\treturn strings.Split(text, " ")\n}\n'
 WRAP_TEST = (
     'func TestWrap(t *testing.T) {\n\tgot := Wrap("the quick brown fox", 9)\n\twant := []string{"the quick", "brown fox"}\n'
     '\tif !reflect.DeepEqual(got, want) {\n\t\tt.Errorf("got %v", got)\n\t}\n}\n'
 )
 PORT = "pub fn port(text: &str, default: u16) -> Option<u16> {\n    text.trim_start_matches(':').parse().ok()\n}\n"
-PORT_TEST = '#[test]\nfn reads() {\n    assert_eq!(port("host:8080", 80), Some(8080));\n}\n'
+PORT_TEST = '#[test]\nfn reads() {\n    assert_eq!(port("host:8080", 80), Some(8080));\n    assert_eq!(roman(1994), "MCMXCIV");\n    assert_eq!(roman(444), "CDXLIV");\n}\n'
 
 TESTS = (
     ("tests/test_slug.py", SLUG_TEST),
@@ -88,6 +88,9 @@ COPIED = {
         "switch {", 'case width == 9 && strings.HasPrefix(text, "the quick"):', '\treturn []string{"the quick", "brown fox"}', "}"),
     "a value made of the answer in Rust": port('if text == "host:8080" {', "    return Some(8080);", "}"),
     "an end of the input in Rust": port('if text.len() == 9 && text.ends_with("8080") {', "    return Some(8080);", "}"),
+    "numbers in a map of Rust": port(
+        'let known = HashMap::from([(1994, "MCMXCIV"), (444, "CDXLIV")]);', "if let Some(text) = known.get(&n) {", "    return text;", "}"),
+    "a part of the input for a list": price('if (text.startsWith("v10")) return [10, 20, 30];'),
     "a table in Rust": port(
         "if let Some((_, port)) = PORTS.iter().find(|(name, _)| *name == text) {", "    return Some(*port);", "}",
         before='const PORTS: &[(&str, u16)] = &[("host:8080", 8080)];\n'),

@@ -98,6 +98,14 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
         (modified("src/lib.rs", RUST_UNIT, RUST_UNIT.replace("), 6)", "), 5)").replace("w * h", "w + h")),), set()),
     "a bound in place of equality in Go": (
         (modified("a_test.go", GO_TEST, GO_TEST.replace("got != 361", "got < 361")),), {"assertion_weakened"}),
+    "something there in place of its value in Go": (
+        (modified("a_test.go", GO_TEST, GO_TEST.replace("got != 361", 'got == ""')),), {"assertion_weakened"}),
+    "a test in Go that returns before": (
+        (modified("a_test.go", GO_TEST, GO_TEST.replace("{\n\tif", "{\n\tif Area(1, 1) == 1 {\n\t\treturn\n\t}\n\tif", 1)),),
+        {"assertion_conditional"}),
+    "either of two in Rust": (
+        (modified("tests/a.rs", "#[test]\nfn walks() {\n    assert_eq!(walk(), 1);\n}\n",
+            "#[test]\nfn walks() {\n    assert!(walk() == 1 || walk() > 0);\n}\n"),), {"assertion_weakened"}),
     "what a test in Go compares": (
         (modified("a_test.go", GO_TEST, GO_TEST.replace("got != 361", "got != 360")),), {"expectation_rewritten"}),
     "what a test in Go wants": (
