@@ -1,7 +1,14 @@
 """What a task's page makes of a diff."""
 
+from typing import Any
+
+import pytest
+
 from remand.domain import commands as c
-from remand.interfaces.http.pages.task import MAX_ENTRIES, LineFinding, _entries, parse_diff
+from remand.domain.access.tokens import Caller, TokenRole
+from remand.interfaces.http.pages.page import PageAddress, PageQuery
+from remand.interfaces.http.pages.task import MAX_ENTRIES, LineFinding, _entries, parse_diff, read_prompt
+from remand.interfaces.http.problems import HttpProblem
 from tests.support.builders import FakeLedger
 
 DIFF = """diff --git a/src/limits.py b/src/limits.py
@@ -45,3 +52,10 @@ def test_of_a_long_story_the_newest_is_shown() -> None:
     (added,) = FakeLedger().ask(c.AddTask(title="x")).events
 
     assert len(list(_entries("T-1", [added] * 3 * MAX_ENTRIES, ()))) == MAX_ENTRIES
+
+
+def test_no_agent_reads_a_prompt_where_no_receipt_is_recorded() -> None:
+    nothing: Any = None
+    for role in (TokenRole.AGENT, TokenRole.HOST):
+        with pytest.raises(HttpProblem, match="remand task prompt"):
+            read_prompt(PageQuery(nothing, nothing, Caller(member="x", role=role), PageAddress("/")))

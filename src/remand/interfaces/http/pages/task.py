@@ -25,6 +25,7 @@ from remand.domain.text.redaction import redact
 from remand.interfaces.cli.tasks.views import read_task
 from remand.interfaces.http.pages.markup import indented_json
 from remand.interfaces.http.pages.page import PageQuery, WebPage
+from remand.interfaces.http.problems import FORBIDDEN, HttpProblem
 from remand.wiring.scheduler import submitted_changes
 
 ACTIONS = (
@@ -375,7 +376,10 @@ class PromptView(NamedTuple):
 
 
 def read_prompt(query: PageQuery) -> PromptView:
-    """The prompt that the task's next agent gets. Reading it here records no receipt."""
+    """The prompt that the task's next agent gets, for the user: reading it here records no receipt. Raises `HttpProblem`."""
+    if not query.is_user:
+        detail = "Call `remand task prompt`: it records that you were told, and who is locked out is not."
+        raise HttpProblem(FORBIDDEN, "user_only", detail)
     data = query.ask("task show", id=query.address.names["task"])
     with query.opened.store.read() as view:
         task, events = read_task(view, data["task_id"])
