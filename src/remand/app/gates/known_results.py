@@ -85,7 +85,7 @@ class KnownVerdicts:
         prepare_tree = self._tree(terms.prepare_base) if terms.prepare_base else ""
         commands = [gate.command for gate in self._policy.gates or ()]
         tools = self._tools.digest(commands, self._path)
-        kind = "session" if terms.is_base_lazy else "verdict 4"
+        kind = "session" if terms.is_base_lazy else "verdict 5"
         parts = (kind, tree, base_tree, prepare_tree, policy_digest(self._policy), tools, *terms.must_pass)
         return VerdictQuery(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools, prepare_tree)
 

@@ -361,7 +361,8 @@ class CommitMeasurement:
                 for gate, result in zip(self._gates, results, strict=True)
             ]
             if terms.must_pass:
-                gates.append(judge_must_pass(terms.must_pass, run.found.values()))
+                is_complete = all(gate.name in run.found for gate in touched)
+                gates.append(judge_must_pass(terms.must_pass, run.found.values(), is_complete=is_complete))
             return (*gates, integrity.result()) if integrity else tuple(gates)
 
 

@@ -12,6 +12,7 @@ from remand.domain.gate.verdict import GateResult, GateStatus
 MAX_NAMED = 100
 _WORDS = re.compile(r"[^\w*?]+")
 _ENDING = re.compile(r"\.(?:py|[cm]?[jt]sx?|go|rs|java|kt|rb)(?=::|$| )")
+_NOT_RUN = "no test of this name ran; the task must pass it"
 _PARAMETERS = re.compile(r"\[.*\]$|#\d+$")
 
 
@@ -46,18 +47,23 @@ def _ends_with(words: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
     return bool(end) and len(end) == len(wanted) and all(map(fnmatchcase, end, wanted))
 
 
-def judge_must_pass(patterns: Sequence[str], found: Iterable[Measurement]) -> GateResult:
+def judge_must_pass(
+    patterns: Sequence[str], found: Iterable[Measurement], *, is_complete: bool = True
+) -> GateResult:
     """The result for the tests that a task names: each pattern must name one that ran, and all of these must pass.
 
-    The base has no part in it: that they failed there is why they are named.
+    The base has no part in it: that they failed there is why they are named. Where a gate could not be measured, it may
+    have the tests that are missing, and that is nobody's failure.
     """
     tests = [test for measured in found for test in measured.tests]
     problems = [finding for pattern in patterns for finding in _problems(pattern, tests)]
     unique = list({finding.code + finding.text: finding for finding in problems}.values())
     count = len(unique)
+    is_missing = not is_complete and all(finding.text == _NOT_RUN for finding in unique)
+    failed = GateStatus.ERRORED if is_missing else GateStatus.FAILED
     return GateResult(
         name="must-pass",
-        status=GateStatus.FAILED if unique else GateStatus.PASSED,
+        status=failed if unique else GateStatus.PASSED,
         measured={"failures": float(count)},
         required={"max_failures": 0.0},
         line=f"- Must-pass: {count} {'failure' if count == 1 else 'failures'} (requires 100% pass)",
@@ -72,8 +78,7 @@ def judge_must_pass(patterns: Sequence[str], found: Iterable[Measurement]) -> Ga
 def _problems(pattern: str, tests: Sequence[TestOutcome]) -> Iterable[GateFinding]:
     named = [test for test in tests if is_named_by(test.id, pattern)]
     if not named:
-        text = "no test of this name ran; the task must pass it"
-        yield GateFinding(path=pattern_path(pattern), code=pattern, text=text)
+        yield GateFinding(path=pattern_path(pattern), code=pattern, text=_NOT_RUN)
     for test in named:
         if test.outcome != "passed":
             text = f"{test.outcome}; the task must pass it"

@@ -622,6 +622,11 @@ def test_a_test_that_the_task_names_must_pass_although_it_failed_on_the_base() -
     assert named.status is GateStatus.FAILED
     assert named.gates[-1].line == "- Must-pass: 1 failure (requires 100% pass)"
     assert measure(replace(terms, must_pass=("t::one",))).verdict.status is GateStatus.PASSED
+    away = Stage(lambda command, side: JobResult("timed_out", 0), gates=(TESTS,))
+    unmeasured = CommitMeasurement(away.environment, away.policy).verdict(
+        replace(terms, must_pass=("t::one",))
+    )
+    assert unmeasured.verdict.status is not GateStatus.FAILED, "it may be among what could not be measured"
 
 
 def crossing_jobs(seconds: float, on_base: str = "pass t::one", **policy: object) -> tuple[int, list[str]]:
