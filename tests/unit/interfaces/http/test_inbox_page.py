@@ -44,16 +44,20 @@ class Tasks:
         self.asked += 1
 
 
-def read(role: TokenRole, rows: list[dict[str, Any]], tasks: Tasks) -> tuple[PageQuery, inbox.InboxView]:
+def read(
+    role: TokenRole, rows: list[dict[str, Any]], tasks: Tasks, *, is_whole: bool = True
+) -> tuple[PageQuery, inbox.InboxView]:
     view = SimpleNamespace(tasks=tasks)
     opened: Any = SimpleNamespace(
         store=SimpleNamespace(read=lambda: nullcontext(view)),
         settings=SimpleNamespace(rules=lambda: Rules(gates=())),
         view=SimpleNamespace(untrusted_writer=lambda: None),
     )
-    answers: dict[str, Any] = {"inbox": rows, "review list": []}
-    query = PageQuery(opened, lambda name: answers[name], Caller(member="x", role=role), PageAddress("/"))
-    return query, inbox.read_inbox(query)
+    query = PageQuery(opened, lambda _: [], Caller(member="x", role=role), PageAddress("/"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inbox, "read_questions", lambda _: (rows, is_whole))
+        patch.setattr(inbox, "count_waiting", lambda _: 1234)
+        return query, inbox.read_inbox(query)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +91,9 @@ def test_what_waiting_costs_is_looked_up_for_what_is_shown() -> None:
     assert (view.total, len(view.items)) == (500, inbox.MOST_SHOWN)
     assert tasks.asked <= inbox.MOST_SHOWN
     assert all(item.cost for item in view.items)
+
+
+def test_what_is_not_read_is_counted() -> None:
+    _, view = read(TokenRole.USER, [HELD], Tasks(), is_whole=False)
+
+    assert (view.total, len(view.items)) == (1234, 1)

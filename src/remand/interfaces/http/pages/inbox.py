@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from remand.app.history.task_history import submissions_under_review
-from remand.app.inbox.decisions import DECISION_KIND, count_questions, decision_for_answer
+from remand.app.inbox.decisions import (
+    DECISION_KIND,
+    count_questions,
+    decision_for_answer,
+    read_inbox_page,
+)
 from remand.app.inbox.held_findings import HELD_KIND
 from remand.app.inbox.objections import OBJECTION_KIND
 from remand.app.inbox.questions import ALERT_KIND
 from remand.app.reminders import key_warning
-from remand.domain.access.team import USER, Role
+from remand.domain.access.team import USER, Actor, Role
 from remand.domain.access.tokens import TokenRole
 from remand.domain.gate.state import GATE_QUESTION
 from remand.domain.instant import Instant
@@ -19,6 +26,7 @@ from remand.domain.record import NamedTuple
 from remand.domain.text.words import format_count
 from remand.interfaces.http.pages.page import PageQuery, WebPage
 from remand.ledger.store import Transaction
+from remand.wiring.after_call import scheduler_files
 
 ACTIONS = (
     *("inbox answer", "inbox ack", "review approve", "reject-task"),
@@ -28,6 +36,8 @@ REVIEW_KIND = "review"
 MOST_SHOWN = 50
 """How many items stand on the page at once."""
 MAX_WAITING = 100
+MAX_TASKS = 200
+"""Of how many tasks it is read what they ask."""
 
 KINDS: Mapping[str, tuple[int, str]] = {
     GATE_QUESTION: (0, "Broken gate"),
@@ -111,8 +121,8 @@ class InboxView(NamedTuple):
 
 
 def read_inbox(query: PageQuery) -> InboxView:
-    """What waits for the caller."""
-    found = query.ask("inbox")
+    """What waits for the caller; of very many tasks that wait, the oldest."""
+    found, is_whole = read_questions(query)
     mine = [row for row in found if query.is_user or row["kind"] in _OF_ROLE.get(query.caller.role, ())]
     reviews = query.ask("review list") if query.caller.role in _REVIEWERS else []
     with query.opened.store.read() as view:  # after the queries: each of them opens a view of its own
@@ -129,7 +139,7 @@ def read_inbox(query: PageQuery) -> InboxView:
         counts.setdefault(item.label, []).append(item)
     return InboxView(
         items=tuple(shown),
-        total=len(items),
+        total=len(items) if is_whole else count_waiting(query),
         others=len(found) - len(mine),
         key=key_warning(query.opened.view.untrusted_writer()).removeprefix("remand: ")
         if query.is_user
@@ -215,11 +225,27 @@ def _own_names(query: PageQuery) -> set[str]:
     return {query.caller.member, USER, *users} if query.is_user else {query.caller.member}
 
 
+def read_questions(query: PageQuery) -> tuple[list[dict[str, Any]], bool]:
+    """The questions of the oldest tasks that wait, as the inbox command prints them; and whether these are all."""
+    opened, rules = query.opened, query.rules
+    unable = scheduler_files.unstartable(opened.folders.status, rules.team.members, opened.place.root)
+    with opened.store.read() as view:
+        page = read_inbox_page(view, rules, limit=MAX_TASKS, who=_acting_member(query), unable=unable)
+    return msgspec.to_builtins(list(page.questions)), not page.after
+
+
+def _acting_member(query: PageQuery) -> Actor:
+    """Who looks, with no more roles than its session has."""
+    caller = query.caller
+    actor = query.rules.team.actor(caller.acting_name(), confined=caller.is_confined)
+    roles = caller.roles_as(actor.name)
+    return actor if roles is None else actor.limit(roles)
+
+
 def count_waiting(query: PageQuery) -> int:
     """How many things wait for the caller, counted without reading what each of them asks."""
-    who = query.rules.team.actor(USER if query.is_user else query.caller.member)
     with query.opened.store.read() as view:
-        counts = count_questions(view, query.rules, who)
+        counts = count_questions(view, query.rules, _acting_member(query))
         found = submissions_under_review(view) if query.caller.role in _REVIEWERS else []
     kinds = tuple(counts) if query.is_user else _OF_ROLE.get(query.caller.role, ())
     rows = [{"requested": one.requested, "author": one.author, "held": ()} for one in found]
