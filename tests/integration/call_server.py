@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -220,7 +221,7 @@ def _run_call(request: dict[str, Any], streams: list[int]) -> NoReturn:
 def _end_call(ended: int, number: int, connection: socket.socket) -> None:
     os.close(ended)
     code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
-    with connection:
+    with connection, suppress(OSError):  # whoever gave up waiting is gone
         connection.sendall(code.to_bytes(NUMBER_BYTES, "big", signed=True))
 
 
