@@ -33,8 +33,9 @@ class Place(NamedTuple):
     """The file with the browser's cookies."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Ends with the tests that use it: Playwright keeps an event loop running in its thread, in which no other can run."""
     if not CHROMIUM.exists():
         pytest.skip("needs Debian's chromium")
     with sync_playwright() as playwright:
@@ -43,7 +44,7 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def place(browser: Browser) -> Iterator[Place]:
     with open_place(browser) as made:
         yield made

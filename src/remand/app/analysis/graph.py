@@ -283,7 +283,9 @@ def _description_of(event: Event) -> _Description | None:
 
 
 def _description(name: str, kind: str, stated: Mapping[str, Any], content_key: str) -> _Description:
-    description = {key: value for key, value in stated.items() if value not in (None, "", (), [], {})}
+    description = {
+        key: value for key, value in stated.items() if value not in (None, msgspec.UNSET, "", (), [], {})
+    }
     content = _text(description.pop(content_key, None))
     known = NodeType.__members__.get(kind, kind)
     node = GraphNode(id=name, node_type=known, content=content, properties=description)
