@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.team_at_work import TeamAtWork
 from tests.integration.http_client import RunningServer
@@ -38,6 +38,7 @@ def browser() -> Iterator[Browser]:
     """Ends with the tests that use it: Playwright keeps an event loop running in its thread, in which no other can run."""
     if not CHROMIUM.exists():
         pytest.skip("needs Debian's chromium")
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield made

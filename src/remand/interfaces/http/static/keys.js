@@ -42,7 +42,7 @@
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     let done = true;
-    if (event.timeStamp - waitsForGo < 1500) { waitsForGo = 0; go(event.key); }
+    if (event.timeStamp - waitsForGo < 10000) { waitsForGo = 0; go(event.key); }
     else if (event.key === "g") waitsForGo = event.timeStamp;
     else if (actions[event.key]) actions[event.key]();
     else if (/^[1-9]$/.test(event.key)) current()?.querySelector(`[data-key="${event.key}"]`)?.focus();
