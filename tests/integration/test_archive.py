@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime, timedelta
 
 from tests.integration.machine import REMAND, Machine, Repository
 
@@ -22,7 +23,8 @@ members = [{name = "Fenster"}, {name = "Hockney"}, {name = "Lead", role = "lead"
 
 def now(repository: Repository) -> str:
     """The time after everything that the log has."""
-    return str(repository.ok("log", "tail", "-n", "1")[-1]["ts"])[:-2] + "9Z"
+    last = datetime.fromisoformat(repository.ok("log", "tail", "-n", "1")[-1]["ts"])
+    return (last + timedelta(milliseconds=1)).isoformat().replace("+00:00", "Z")
 
 
 def a_log(repository: Repository) -> tuple[str, str]:
