@@ -212,12 +212,10 @@ def _mark_states(connection: apsw.Connection) -> None:
 
 def _list_pages(connection: apsw.Connection) -> None:
     """Version 20 reads pages of tasks, and those that wait for a person, from indexes, and searches their texts."""
-    for name in (
-        "task_active",
-        "task_escalated",
-        "task_status",
-    ):  # early versions had another one of the last name
+    # Early versions had other indexes of these names.
+    for name in ("task_active", "task_escalated", "task_status", "task_waiting"):
         connection.execute(f"DROP INDEX IF EXISTS {name}").fetchall()
+    connection.execute("DROP TABLE IF EXISTS task_text").fetchall()
     statements = Statements(connection)
     tasks = [(n, _decode(state)) for n, state in statements.all(sql.NUMBERED_TASKS)]
     statements.run_many(
