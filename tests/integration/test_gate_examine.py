@@ -38,4 +38,7 @@ def test_a_change_is_examined_by_its_texts_and_past_commits_are_counted_by_kind(
     assert (audit["commits"], audit["held"], audit["held_commits"]) == (2, 1, [gamed])
     assert [(row["kind"], row["language"]) for row in audit["kinds"]] == [("assertion_weakened", "python")]
     assert "1 of 2 commits would be held" in repository.people("audit", f"{first}..{gamed}").out
-    assert repository.call("gate", "examine", "--each", f"{first} --all").code == 3
+    for names in (f"{first} --all", "nowhere", " ", "a\\..b", "\udc9c"):
+        refused = repository.call("gate", "examine", "--each", names)
+        assert refused.code == 2, names
+        assert "is not a range of commits" in refused.data["message"]

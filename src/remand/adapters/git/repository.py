@@ -20,7 +20,7 @@ from remand.adapters.git.command import (
 )
 from remand.adapters.git.location import LedgerLocation, current_branch, read_ref
 from remand.adapters.system.files import read_start
-from remand.app.errors import EnvironmentFault
+from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.ports import Commit, CommitDifference
 from remand.domain.gate.control_files import is_control_name
 from remand.domain.hosts import SetupFiles
@@ -230,10 +230,12 @@ class GitRepository:
 
     def commits_with_parents(self, names: str, *, since: str = "", limit: int = 0) -> list[tuple[str, str]]:
         """The commits of a range, oldest first, each with its first parent; merges and commits without a parent left out."""
-        if "\x00" in names or any(name.startswith("-") for name in names.split()):
-            raise EnvironmentFault(f"{names[:40]!r} is not a range of commits.")
+        parts = names.split()
+        is_wrong = not parts or "\x00" in names or any(part.startswith("-") for part in parts)
+        if is_wrong or run_git(self.place.worktree, "rev-parse", *parts, "--").returncode:
+            raise UsageError(f"{names[:80]!r} is not a range of commits here. Name one such as main..HEAD.")
         options = [f"--since={since}"] * bool(since) + [f"--max-count={limit}"] * bool(limit)
-        asked = ("rev-list", "--no-merges", "--reverse", "--parents", *options, *names.split(), "--")
+        asked = ("rev-list", "--no-merges", "--reverse", "--parents", *options, *parts, "--")
         failure = f"git cannot list the commits of {names[:80]}"
         rows = query_git(self.place.worktree, *asked, failure=failure).decode("ascii", "replace").splitlines()
         pairs = [row.split() for row in rows]
