@@ -29,8 +29,7 @@ from remand.adapters.stores.sqlite_events import SEQ_BITS
 from remand.adapters.stores.sqlite_schema import Statements
 from remand.app.board import BOARD_ORDER, BoardContext, read_board, read_task_page
 from remand.app.events.task_folds import task_events
-from remand.app.history.story import tell_story
-from remand.app.history.task_history import event_rows
+from remand.app.history.task_history import event_rows, tell_story
 from remand.app.inbox.decisions import read_inbox_page
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, Meta

@@ -25,8 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.task import Status
-from remand.interfaces.a2a.endpoint import CALLER, CARD_PATH, PATH, agent_card, make_endpoint
-from remand.interfaces.a2a.task_states import FINAL, STATES
+from remand.interfaces.a2a.endpoint import CALLER, CARD_PATH, FINAL, PATH, STATES, agent_card, make_endpoint
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import run
 from remand.wiring.ledger import open_ledger

@@ -24,7 +24,7 @@ from remand.app.scheduler.status import BreachStatus, SchedulerStatus, encode_st
 from remand.domain.task import Status
 from remand.interfaces.cli.context import CallOrigin, Context
 from remand.interfaces.cli.registry import CommandCall
-from remand.interfaces.cli.top import follow_events
+from remand.interfaces.cli.run import follow_events
 from remand.interfaces.terminal.screen import render_screen
 from remand.interfaces.terminal.state import initial_state
 from remand.testing.builders import LATER, NOW, a_claim, a_submission, a_task, task_id

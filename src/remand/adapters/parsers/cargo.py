@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from remand.adapters.parsers import tool_output
+from remand.adapters.parsers import results
 from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
@@ -73,7 +73,7 @@ class _Build:
 def parse_build(ran: ToolOutput) -> Measurement:
     """Counts what the compiler complains of in `cargo build`, `check` or `clippy` with `--message-format json`."""
     build = _Build(ran.root)
-    for line in tool_output.objects(tool_output.standard_output(ran), _Message):
+    for line in results.objects(results.standard_output(ran), _Message):
         if isinstance(line, _Message):
             build.read(line)
         elif line.startswith(_TESTED):
@@ -82,7 +82,7 @@ def parse_build(ran: ToolOutput) -> Measurement:
         raise UnreadableReport(
             "cargo did not say that the build finished; does it run with --message-format json?"
         )
-    tool_output.require_complaint(ran, "cargo", build.found.errors)
+    results.require_complaint(ran, "cargo", build.found.errors)
     return build.found.measurement("errors", "warnings")
 
 
@@ -150,8 +150,8 @@ class _Suite:
 def parse_test(ran: ToolOutput) -> Measurement:
     """Counts the tests of `cargo test`; when the code does not compile, no tests and the compiler's errors."""
     build = _Build(ran.root)
-    suites = list(_suites(tool_output.standard_output(ran), build))
-    stderr = list(tool_output.lines(tool_output.error_output(ran)))
+    suites = list(_suites(results.standard_output(ran), build))
+    stderr = list(results.lines(results.error_output(ran)))
     found = Findings(ran.root)
     outcomes = RunOutcomes()
     targets = [name for name in map(_target, stderr) if name]
@@ -160,7 +160,7 @@ def parse_test(ran: ToolOutput) -> Measurement:
         _add(suite, name, outcomes, found, ran.root)
     if not suites:
         found = _compile_errors(build, stderr, ran.root)
-    tool_output.require_complaint(ran, "cargo test", outcomes.failures + found.errors)
+    results.require_complaint(ran, "cargo test", outcomes.failures + found.errors)
     errors = 0 if suites else found.errors
     figures = {**outcomes.figures, "errors": float(errors)}
     return Measurement(figures=figures, findings=found.kept_findings, tests=outcomes.tests)
@@ -168,7 +168,7 @@ def parse_test(ran: ToolOutput) -> Measurement:
 
 def _suites(content: bytes, build: _Build) -> Iterator[_Suite]:
     suite: _Suite | None = None
-    for line in tool_output.objects(content, _Message):
+    for line in results.objects(content, _Message):
         if isinstance(line, _Message):
             build.read(line)
         elif suite is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from remand.adapters.parsers import tool_output
+from remand.adapters.parsers import results
 from remand.adapters.parsers.results import Coverage
 from remand.adapters.parsers.xml_output import walk_elements
 from remand.app.gates.ports import ToolOutput
@@ -29,7 +29,7 @@ def parse_cobertura(ran: ToolOutput) -> Measurement:
     covered = Coverage(ran.root)
     sources: list[str] = []
     depth = 0
-    for event, element in walk_elements(tool_output.report(ran), "class"):
+    for event, element in walk_elements(results.report(ran), "class"):
         if event == "start":
             if not depth:
                 _count(element, covered)
@@ -113,7 +113,7 @@ class _CoverageReport(msgspec.Struct):
 
 def parse_coverage_json(ran: ToolOutput) -> Measurement:
     """The share of lines, and of branches where they were measured. The exit status says nothing about it."""
-    found = tool_output.document(tool_output.report_or_output(ran), _CoverageReport, "coverage.py")
+    found = results.document(results.report_or_output(ran), _CoverageReport, "coverage.py")
     covered = Coverage(ran.root)
     counted = [0, 0, 0, 0]
     for path, file in found.files.items():
@@ -192,7 +192,7 @@ class _Tracefile:
 def parse_lcov(ran: ToolOutput) -> Measurement:
     """The share of lines, and of branches where there are any. The exit status says nothing about it."""
     trace = _Tracefile()
-    for line in tool_output.lines(tool_output.report_or_output(ran)):
+    for line in results.lines(results.report_or_output(ran)):
         trace.read(line)
     trace.close()
     covered = Coverage(ran.root)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from remand.adapters.parsers import tool_output
+from remand.adapters.parsers import results
 from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
@@ -165,7 +165,7 @@ class _Complaints:
 
 def parse(ran: ToolOutput) -> Measurement:
     """Counts tests when there are any events of tests, else what vet or the compiler complains of."""
-    rows = list(tool_output.objects(tool_output.standard_output(ran), GoTestEvent))
+    rows = list(results.objects(results.standard_output(ran), GoTestEvent))
     broken = [match[1] for row in rows if isinstance(row, str) and (match := _BROKEN.match(row))]
     events = [row for row in rows if isinstance(row, GoTestEvent)]
     if events or broken:
@@ -187,7 +187,7 @@ def _measure_tests(ran: ToolOutput, events: list[GoTestEvent], broken: list[str]
             complaints.add(package, "could not be built")
         errors = complaints.found.errors
     tested.settle(outcomes, complaints.found, ran.root)
-    tool_output.require_complaint(ran, "go test", outcomes.failures + errors)
+    results.require_complaint(ran, "go test", outcomes.failures + errors)
     figures = {**outcomes.figures, "errors": float(errors)}
     return Measurement(figures=figures, findings=complaints.found.kept_findings, tests=outcomes.tests)
 
@@ -197,21 +197,21 @@ def _compiler_lines(ran: ToolOutput, events: list[GoTestEvent]) -> Iterator[str]
     for event in events:
         if event.action == "build-output":
             yield event.output.rstrip("\n")
-    yield from tool_output.lines(tool_output.error_output(ran))
+    yield from results.lines(results.error_output(ran))
 
 
 def _measure_vet(ran: ToolOutput, stdout: list[str]) -> Measurement:
     complaints = _Complaints(ran.root)
-    every = (*stdout, *tool_output.lines(tool_output.error_output(ran)))
+    every = (*stdout, *results.lines(results.error_output(ran)))
     rest = [line for line in every if not line.startswith(_NOISE) and not complaints.read(line)]
     has_complained = bool(complaints.found.errors)
     try:
-        for value in tool_output.values("\n".join(rest)):
+        for value in results.values("\n".join(rest)):
             _add_vet_report(msgspec.convert(value, _VetReport), complaints)
     except ValueError:
         if not (ran.status and has_complained):
             raise UnreadableReport("this is not the output of go vet, go build or go test -json") from None
-    tool_output.require_complaint(ran, "go", complaints.found.errors)
+    results.require_complaint(ran, "go", complaints.found.errors)
     figures = {"errors": float(complaints.found.errors), "failures": 0.0}
     return Measurement(figures=figures, findings=complaints.found.kept_findings)
 

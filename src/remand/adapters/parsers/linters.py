@@ -8,8 +8,19 @@ from urllib.parse import unquote, urljoin
 
 import msgspec
 
-from remand.adapters.parsers import tool_output
-from remand.adapters.parsers.results import Findings, last_text, strip_colours
+from remand.adapters.parsers.results import (
+    Findings,
+    document,
+    error_output,
+    last_text,
+    lines,
+    objects,
+    report_or_output,
+    require_complaint,
+    require_known_status,
+    standard_output,
+    strip_colours,
+)
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import GateFinding, Measurement, UnreadableReport
 
@@ -32,9 +43,9 @@ class _RuffViolation(msgspec.Struct):
 
 def parse_ruff(ran: ToolOutput) -> Measurement:
     """Counts violations; those that ruff gives no severity are errors."""
-    tool_output.require_known_status(ran, "ruff", range(2))
+    require_known_status(ran, "ruff", range(2))
     found = Findings(ran.root)
-    for violation in _ruff_violations(tool_output.report_or_output(ran)):
+    for violation in _ruff_violations(report_or_output(ran)):
         found.add(
             path=violation.filename,
             line=violation.location.row if violation.location else 0,
@@ -42,7 +53,7 @@ def parse_ruff(ran: ToolOutput) -> Measurement:
             text=violation.message,
             severity=_RUFF_SEVERITIES.get(violation.severity or "", "error"),
         )
-    tool_output.require_complaint(ran, "ruff", found.errors + found.warnings)
+    require_complaint(ran, "ruff", found.errors + found.warnings)
     return found.measurement("errors", "warnings")
 
 
@@ -53,9 +64,9 @@ def _ruff_violations(content: bytes) -> Iterator[_RuffViolation]:
             "ruff printed nothing; `--output-format json` prints a list even when all is well"
         )
     if content.startswith(b"["):
-        yield from tool_output.document(content, list[_RuffViolation], "ruff")
+        yield from document(content, list[_RuffViolation], "ruff")
         return
-    for row in tool_output.objects(content, _RuffViolation):
+    for row in objects(content, _RuffViolation):
         if isinstance(row, str):
             raise UnreadableReport("this is not a report of ruff; use `--output-format json`")
         yield row
@@ -83,9 +94,9 @@ class _EslintFile(msgspec.Struct, rename="camel"):
 
 def parse_eslint(ran: ToolOutput) -> Measurement:
     """Counts messages by their severity; those that a directive suppresses are not among them."""
-    tool_output.require_known_status(ran, "eslint", range(2))
+    require_known_status(ran, "eslint", range(2))
     found = Findings(ran.root)
-    for file in tool_output.document(tool_output.report_or_output(ran), list[_EslintFile], "eslint"):
+    for file in document(report_or_output(ran), list[_EslintFile], "eslint"):
         for message in file.messages:
             found.add(
                 path=file.file_path,
@@ -94,7 +105,7 @@ def parse_eslint(ran: ToolOutput) -> Measurement:
                 text=message.message,
                 severity="error" if message.severity >= _ESLINT_ERROR else "warning",
             )
-    tool_output.require_complaint(ran, "eslint", found.errors + found.warnings)
+    require_complaint(ran, "eslint", found.errors + found.warnings)
     return found.measurement("errors", "warnings")
 
 
@@ -148,17 +159,17 @@ class _MypyReader:
 
 def parse_mypy(ran: ToolOutput) -> Measurement:
     """Counts errors; status 2 counts too when mypy says which errors kept it from going on."""
-    tool_output.require_known_status(ran, "mypy", range(3))
-    content = tool_output.standard_output(ran)
+    require_known_status(ran, "mypy", range(3))
+    content = standard_output(ran)
     reader = _MypyReader(ran.root)
-    for line in tool_output.objects(content, _MypyMessage):
+    for line in objects(content, _MypyMessage):
         reader.read(line)
     found = reader.found
     if reader.declared not in (None, found.errors):
         raise UnreadableReport(
             f"mypy speaks of {reader.declared} errors, of which {found.errors} can be read"
         )
-    tool_output.require_complaint(ran, "mypy", found.errors)
+    require_complaint(ran, "mypy", found.errors)
     # With `--output json` an empty line is all that mypy says when it has nothing to complain of.
     if not (found.errors or reader.is_success or content in (b"\n", b"\r\n")):
         raise UnreadableReport("mypy reported neither issues nor success")
@@ -180,13 +191,13 @@ _TSC_SET_UP = ("TS5", "TS6", "TS18")
 
 def parse_tsc(ran: ToolOutput) -> Measurement:
     """Counts diagnostics. Silence with status 0 is how tsc says that all is well."""
-    content = tool_output.standard_output(ran)
+    content = standard_output(ran)
     found = Findings(ran.root)
-    for line in tool_output.lines(content):
+    for line in lines(content):
         _read_tsc_line(strip_colours(line), found)
     complaints = found.errors + found.warnings
-    tool_output.require_complaint(ran, "tsc", complaints)
-    if not complaints and (content.strip() or tool_output.error_output(ran).strip()):
+    require_complaint(ran, "tsc", complaints)
+    if not complaints and (content.strip() or error_output(ran).strip()):
         raise UnreadableReport("this is not the output of tsc, which says nothing when all is well")
     return found.measurement("errors", "warnings")
 
@@ -300,7 +311,7 @@ class _Log(_Camel):
 
 def parse_sarif(ran: ToolOutput) -> Measurement:
     """Counts results by level; suppressed ones do not count."""
-    log = tool_output.document(tool_output.report_or_output(ran), _Log, "a SARIF tool")
+    log = document(report_or_output(ran), _Log, "a SARIF tool")
     if log.version != _SARIF_VERSION or not log.runs:
         raise UnreadableReport(f"this is not a SARIF {_SARIF_VERSION} log of a run")
     found = Findings(ran.root)
@@ -311,9 +322,7 @@ def parse_sarif(ran: ToolOutput) -> Measurement:
         for result in run.results:
             if result.is_counted:
                 _add_sarif_result(result, run, levels, found)
-    tool_output.require_complaint(
-        ran, log.runs[0].tool.driver.name[:40], found.errors + found.warnings + found.notes
-    )
+    require_complaint(ran, log.runs[0].tool.driver.name[:40], found.errors + found.warnings + found.notes)
     return found.measurement("errors", "warnings", "notes")
 
 

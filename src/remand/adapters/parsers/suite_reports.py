@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, Skipped, TestCase
 from junitparser.junitparser import FinalResult
 
-from remand.adapters.parsers import tool_output
-from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
+from remand.adapters.parsers.results import (
+    Findings,
+    RunOutcomes,
+    find_places,
+    lines,
+    report,
+    report_or_output,
+    require_complaint,
+)
 from remand.adapters.parsers.xml_output import walk_elements
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
@@ -128,7 +135,7 @@ class _ReportReader:
 def parse_junit(ran: ToolOutput) -> Measurement:
     """Counts the test cases of the report, which must agree with the exit status."""
     read = _ReportReader(ran.root)
-    for event, element in walk_elements(tool_output.report(ran), "testcase"):
+    for event, element in walk_elements(report(ran), "testcase"):
         if event == "start":
             read.open(element)
         else:
@@ -143,7 +150,7 @@ def parse_junit(ran: ToolOutput) -> Measurement:
     if read.is_pytest:
         _require_measured(ran, len(read.outcomes.tests))
     if not (ran.status == _PYTEST_EMPTY and read.is_pytest):
-        tool_output.require_complaint(ran, "the test run", failures)
+        require_complaint(ran, "the test run", failures)
     return Measurement(
         figures=read.outcomes.figures, findings=read.found.kept_findings, tests=read.outcomes.tests
     )
@@ -341,7 +348,7 @@ class _Document:
 def parse_tap(ran: ToolOutput) -> Measurement:
     """Counts the points that hold no others, once the plan is kept."""
     document = _Document()
-    for line in tool_output.lines(tool_output.report_or_output(ran)):
+    for line in lines(report_or_output(ran)):
         document.read(line)
     outcomes = RunOutcomes()
     found = Findings(ran.root)
@@ -352,7 +359,7 @@ def parse_tap(ran: ToolOutput) -> Measurement:
             path, number = next(iter(find_places(where, ran.root)), ("", 0))
             text = point.said.get("error") or point.said.get("message") or point.names[-1]
             found.add(path=path, line=number, code=test_id, text=text)
-    tool_output.require_complaint(ran, "the test run", outcomes.failures)
+    require_complaint(ran, "the test run", outcomes.failures)
     return Measurement(figures=outcomes.figures, findings=found.kept_findings, tests=outcomes.tests)
 
 

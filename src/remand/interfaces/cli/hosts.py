@@ -1,30 +1,35 @@
-"""Commands that agent hosts call (hook, mcp), and the user's pause of their sessions."""
+"""Commands that agent hosts call (hook, mcp), the user's pause of their sessions, and `remand solo` for those without a task."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from remand import config
 from remand.app import hook_calls
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.config import inherited_environment
-from remand.domain.access.agent_calls import require_commit_id
+from remand.domain.access.agent_calls import require_commit_id, require_outside_agent
+from remand.domain.access.coordinator_start import AGENT_VARIABLES
 from remand.domain.access.tokens import Caller, TokenRole, own_session_claims
 from remand.domain.events.log import PauseBegun, PauseEnded
 from remand.domain.hosts import HOSTS
-from remand.domain.instant import add_seconds
+from remand.domain.instant import Instant, add_seconds
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json
+from remand.interfaces.cli.tasks import sessions
 from remand.interfaces.hook import activity
 from remand.interfaces.hook.answers import answer_session
 from remand.interfaces.hook.session import SessionCall, find_recent_claim, resolve_session_task
 from remand.interfaces.mcp import command_runner, http, server
-from remand.wiring.startup import SessionTask, locate, socket_folder
+from remand.wiring.startup import SessionTask, folders_of, locate, socket_folder
+from remand.wiring.startup import solo_sessions as notes
 
 MIN_TOKEN_LENGTH = 16
 
@@ -213,3 +218,76 @@ def parse_duration(text: str) -> float:
             f"--for {text[:20]!r} is not a duration of at most 7 days; write it as 90s, 30m, 2h or 1d."
         )
     return float(int(number) * _UNITS[unit])
+
+
+SHOWN = 5
+
+
+def solo_state(context: Context) -> tuple[str, float]:
+    """`on` or `off`, and until when it is off."""
+    word, until = _sessions(context).switch()
+    if word:
+        return word, until
+    return (notes.ON if notes.asks_for_all(os.path.join(context.place.root, config.NAME)) else notes.OFF), 0.0
+
+
+@command("solo on")
+def _on(context: Context) -> Result:
+    require_user(context, "solo")
+    _sessions(context).set_switch(notes.ON)
+    return Result({"sessions": "on", "until": None}, "Every session here is measured when it stops.")
+
+
+@command(
+    "solo off",
+    argument(
+        "--for", dest="lasts", default="", metavar="2h", help="for how long; without it, until `solo on`"
+    ),
+)
+def _off(context: Context) -> Result:
+    require_user(context, "solo")
+    own = _sessions(context)
+    until = own.now() + parse_duration(context.arguments.lasts) if context.arguments.lasts else 0.0
+    own.set_switch(notes.OFF, until)
+    when = _instant(until) if until else None
+    ends = f" until {when[:19]}Z" if when else ""
+    return Result(
+        {"sessions": "off", "until": when},
+        f"Sessions without a task are left alone{ends}. `remand solo on` measures them again.",
+    )
+
+
+@command("solo status")
+def _status(context: Context) -> Result:
+    word, until = solo_state(context)
+    when = _instant(until) if until else None
+    settings = context.opened_ledger.settings.settings()
+    gates = list(settings.gates or ())
+    rows = sessions.session_rows(context)
+    text = (
+        f"Sessions are measured when they stop. Gates: {', '.join(gates) or 'none'}."
+        if word == notes.ON
+        else f"Sessions without a task are left alone{f' until {when[:19]}Z' if when else ''}. `remand solo on` measures them."
+    )
+    data = {"sessions": word, "until": when, "gates": gates, "last": rows[-SHOWN:]}
+
+    def show(out: Any) -> None:
+        out.print(text, highlight=False)
+        sessions.session_table(rows[-SHOWN:])(out)
+
+    return Result(data, show)
+
+
+def require_user(context: Context, what: str) -> None:
+    """Refuses a command that is the user's where an agent's shell calls it."""
+    environment = config.inherited_environment()
+    is_agent = context.is_confined or any(environment.get(name) for name in AGENT_VARIABLES)
+    require_outside_agent(what, is_confined=is_agent)
+
+
+def _instant(seconds: float) -> Instant:
+    return add_seconds("1970-01-01T00:00:00.000000Z", seconds)
+
+
+def _sessions(context: Context) -> notes.SoloSessions:
+    return notes.SoloSessions(folders_of(context.place).solo)

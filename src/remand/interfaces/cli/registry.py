@@ -63,7 +63,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "tasks.gates", "check that a trusted key signed a passing verdict on a commit's code", False
     ),
     "gate examine": CommandEntry(
-        "tasks.examinations", "show what the integrity gate says of a change, without running anything", False
+        "tasks.gates", "show what the integrity gate says of a change, without running anything", False
     ),
     "gate history": CommandEntry("tasks.gates", "show gate results and the decisions on them", False),
     "gate report": CommandEntry("tasks.gates", "show the full report of a verdict", False),
@@ -114,12 +114,12 @@ COMMANDS: dict[str, CommandEntry] = {
         "hosts", "handle a hook call from an agent host: --host HOST EVENT, its JSON on stdin", False
     ),
     "hook relay": CommandEntry("hosts", "handle a forwarded hook call"),
-    "top": CommandEntry("top", "show a live view of the team, and answer questions with one key", False),
+    "top": CommandEntry("run", "show a live view of the team, and answer questions with one key", False),
     "pause": CommandEntry("hosts", "let sessions stop without gates for a while, as the user", False),
     "resume": CommandEntry("hosts", "end the pause, as the user", False),
-    "solo on": CommandEntry("solo", "measure every session in this repository, as the user", False),
-    "solo off": CommandEntry("solo", "leave sessions without a task alone, as the user", False),
-    "solo status": CommandEntry("solo", "show whether sessions are measured, and the last ones", False),
+    "solo on": CommandEntry("hosts", "measure every session in this repository, as the user", False),
+    "solo off": CommandEntry("hosts", "leave sessions without a task alone, as the user", False),
+    "solo status": CommandEntry("hosts", "show whether sessions are measured, and the last ones", False),
     "log tail": CommandEntry("log", "show the latest events", False),
     "log verify": CommandEntry("log", "check every line, chain and signature of the log", False),
     "log rebuild": CommandEntry("log", "rebuild every table from the events", False),
@@ -145,10 +145,10 @@ COMMANDS: dict[str, CommandEntry] = {
         "analysis", "show rejections, the cost of runs, and the status of every task", False
     ),
     "analyze integrity": CommandEntry(
-        "tasks.examinations", "show how often reviewers accepted each kind of integrity finding", False
+        "tasks.gates", "show how often reviewers accepted each kind of integrity finding", False
     ),
     "audit": CommandEntry(
-        "tasks.examinations", "examine past commits, and count the integrity gate's findings by kind", False
+        "tasks.gates", "examine past commits, and count the integrity gate's findings by kind", False
     ),
     "simulate": CommandEntry("analysis", "show what another policy would have decided", False),
     "journal": CommandEntry(

@@ -22,8 +22,8 @@ from remand.domain.access.coordinator_start import AGENT_VARIABLES
 from remand.domain.gate.gate import GatePolicy, GateProposals, gate_title, render_figures
 from remand.domain.hosts import DIRECTOR_COMMANDS, HOSTS
 from remand.interfaces.cli.context import Context, argument, command, split_commas
+from remand.interfaces.cli.hosts import require_user, solo_state
 from remand.interfaces.cli.output import Result, one_line
-from remand.interfaces.cli.solo import require_user, solo_state
 from remand.wiring import setup
 from remand.wiring.ledger import machine_keys
 from remand.wiring.startup import LedgerLocation, folders_of

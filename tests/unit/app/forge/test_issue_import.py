@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.forge.issue_import import IssueImport, IssueImporter, read_labels
 from remand.app.forge.ports import ForgeFault, ForgeFaultKind, ForgeIssue
+from remand.app.forge.sync import IssueImport, IssueImporter, read_labels
 from remand.app.requests import Rules
 from remand.config import ForgeSettings
 from remand.domain import commands as c

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.decisions.decomposition import SubtaskNeeds, resolve_dependencies
+from remand.domain.decisions.director import SubtaskNeeds, resolve_dependencies
 from tests.support.strategies import json_values
 
 ID = "T-20251220-153045-a1b2"

@@ -10,7 +10,7 @@ import msgspec
 from remand.app.board import BY_ID, OPEN_FIRST, read_task_page, task_list_row
 from remand.app.events.task_folds import task_events
 from remand.app.history import task_history
-from remand.app.history.story import tell_story
+from remand.app.history.task_history import tell_story
 from remand.app.inbox.held_findings import HeldWork
 from remand.app.inbox.objections import task_objections
 from remand.app.prompts import read_rejection_context, render_prompt

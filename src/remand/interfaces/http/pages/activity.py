@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remand.app.history.activity import is_unconfirmed, recent_events
-from remand.app.history.story import tell_story
+from remand.app.history.task_history import tell_story
 from remand.domain.access.team import COORDINATOR
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
