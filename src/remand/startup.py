@@ -47,7 +47,7 @@ LAZY_MODULES = frozenset(
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "sessions verdicts",
         "interfaces.hook": "activity answers dispatch entry remote session solo solo_notes tool_guard",
-        "interfaces.http": "server",
+        "interfaces.http": "commits server",
         "interfaces.mcp": "command_runner http server",
         "wiring": "after_call forges gates",
     }.items()

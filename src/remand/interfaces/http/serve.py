@@ -16,9 +16,9 @@ from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import RawJson, Result, as_json
 from remand.interfaces.cli.serve import run_forwarded_call, serve_coordinator, serve_webhooks
 from remand.interfaces.cli.stores import require_no_password
+from remand.interfaces.http import commits
 from remand.interfaces.http import server as http_server
 from remand.interfaces.http.authentication import AccessOptions
-from remand.interfaces.http.commits import base_refresh
 from remand.interfaces.http.ledgers import EmbeddedLedger, TeamLedger
 from remand.wiring.coordinator import make_coordinator, make_identity_provider
 
@@ -82,7 +82,9 @@ def _serve_http(context: Context) -> Result:
         ),
         ledger,
         access_options(ledger),
-        base_refresh(context.place) if url or options.tls_cert or options.behind_proxy else _keep_base,
+        commits.base_refresh(context.place)
+        if url or options.tls_cert or options.behind_proxy
+        else _keep_base,
     )
     with nullcontext() if url else _coordinator_beside(context):
         login_url = server.login_url or None
