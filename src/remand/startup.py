@@ -31,7 +31,7 @@ LAZY_MODULES = frozenset(
         "adapters.system": "scheduler_files web_pages",
         "app": "errors group_commit notices prompts rejection_facts",
         "app.events": "intake",
-        "app.gates": "change_examination measurement queued_claims queued_probes runner",
+        "app.gates": "change_examination measurement queued_work runner",
         "app.inbox": "objections questions",
         "app.log": "move",
         "app.scheduler": "ports",

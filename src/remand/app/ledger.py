@@ -18,6 +18,7 @@ from remand.app.events.event_files import (
     do_nothing,
     head_after_continuation,
     head_for_key,
+    is_base_read,
     read_continuation,
     session_lines,
 )
@@ -31,7 +32,6 @@ from remand.app.events.intake import (
     store_events,
 )
 from remand.app.events.missing_lines import note_missing
-from remand.app.events.rewritten_lines import is_base_read
 from remand.app.events.signatures import Signer, Verifier, Voucher, confirm
 from remand.app.events.task_folds import SignedTasks, TaskSource, assign_imported, signed_moves
 from remand.app.facts import NO_EXTERNAL_FACTS, UNKNOWN_TERMS, ExternalFacts, GateTerms, is_on_branch

@@ -9,10 +9,10 @@ from typing import Any
 from remand.config import server
 from remand.config.forge import ForgeSettings, parse_forge
 from remand.config.gates import parse_gate_policy
-from remand.config.policy import parse_policy
 from remand.config.project import (
     parse_former_names,
     parse_members,
+    parse_policy,
     parse_project_hosts,
     parse_project_id,
     parse_trusted_keys,

@@ -21,7 +21,7 @@ from remand.adapters.system import web_pages
 from remand.adapters.system.clock import RandomIds
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.app import rejection_facts
-from remand.app.gates import queued_probes, runner
+from remand.app.gates import queued_work, runner
 from remand.app.gates.gates import Gates
 from remand.app.gates.jobs import DEAD_SECONDS, JOB_KINDS, JobQueue
 from remand.app.gates.ports import GateEnvironment
@@ -71,8 +71,8 @@ def evidence_lookup(opened: OpenLedger) -> rejection_facts.EvidenceLookup:
     )
 
 
-def _queued_probes(opened: OpenLedger) -> queued_probes.QueuedProbes:
-    return queued_probes.QueuedProbes(
+def _queued_probes(opened: OpenLedger) -> queued_work.QueuedProbes:
+    return queued_work.QueuedProbes(
         opened.ledger,
         job_queue(opened),
         opened.shared_data,

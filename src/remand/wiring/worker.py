@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from remand.adapters.forges.table import stored_token
-from remand.adapters.git.submissions import PACKS, BaseFetcher, SubmissionStore
+from remand.adapters.git.submissions import PACKS, BaseFetcher
 from remand.adapters.notices import addresses
 from remand.adapters.server import client
+from remand.adapters.server.scheduler_ledger import fetch_commit
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.web_pages import HostPages
-from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import EVIDENCE_CHECK, GATE_RUN, Chore, JobHandler, JobQueue
-from remand.app.gates.queued_claims import GateWorker
-from remand.app.gates.queued_probes import ProbeWorker
+from remand.app.gates.queued_work import GateWorker, ProbeWorker
 from remand.app.scheduler.chores import DUE_SECONDS
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.config import inherited_environment
@@ -23,7 +23,6 @@ from remand.wiring.gates import job_queue, make_gates, make_probes
 from remand.wiring.ledger import open_at
 from remand.wiring.open_ledger import OpenLedger
 
-FETCH_SECONDS = 300.0
 PACK_SECONDS = 60.0
 __all__ = ["job_queue", "make_handlers", "open_at", "worker_chores"]
 
@@ -36,11 +35,10 @@ def make_handlers(
     base = BaseFetcher(opened.place, settings.base_branch, environment)
     commits = opened.submissions
 
+    connect = partial(client.ServerClient, environment) if environment.get(client.SERVER) else None
+
     def fetch(task_id: str, commit: str) -> str:
-        why = commits.fetch(task_id, commit)
-        if not why or not environment.get(client.SERVER):
-            return why
-        return _take_from_server(commits, environment, task_id, commit, settings.rules().base)
+        return fetch_commit(connect, commits, task_id, commit, settings.rules().base)
 
     worker = GateWorker(
         opened.ledger,
@@ -63,19 +61,6 @@ def make_handlers(
         pages=lambda: HostPages(settings.settings().gate_policy.hosts),
     )
     return {GATE_RUN: worker.run, EVIDENCE_CHECK: probes.run}
-
-
-def _take_from_server(
-    commits: SubmissionStore, environment: Mapping[str, str], task_id: str, commit: str, base: str
-) -> str:
-    """Takes a commit that a host could not push from the server that has it; returns why that cannot be."""
-    path = f"/api/commits/fetch?task={task_id}&commit={commit}" + (f"&known={base}" if base else "")
-    try:
-        pack = client.ServerClient(environment).request("GET", path, patience=FETCH_SECONDS).body
-        commits.receive(task_id, commit, pack, [base] if base else [])
-    except (client.ServerUnavailable, client.UnusableServer, client.CallDenied, EnvironmentFault) as fault:
-        return str(fault)
-    return ""
 
 
 def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:

@@ -14,6 +14,7 @@ from remand.adapters.server.client import (
     CallDenied,
     ServerClient,
     ServerUnavailable,
+    UnusableServer,
     retry_while_away,
 )
 from remand.app.errors import EnvironmentFault
@@ -256,10 +257,24 @@ class CommitStore(Protocol):
 
 def take_commit(server: ServerClient, store: CommitStore, commit: str) -> None:
     """Has a host's clone have a commit: by the project's remote, or else from the server. Raises EnvironmentFault."""
-    if not commit or not store.fetch("", commit):
-        return
+    if commit and (reason := fetch_commit(lambda: server, store, "", commit, "")):
+        raise EnvironmentFault(f"Commit {commit[:12]} is not to be had: {reason.removesuffix('.')}.")
+
+
+def fetch_commit(
+    connect: Callable[[], ServerClient] | None, store: CommitStore, task_id: str, commit: str, base: str
+) -> str:
+    """Has a clone have a commit: by the project's remote, or else from a server, if any; returns why it has not then.
+
+    `base` is a commit that the clone has, and the server need not send.
+    """
+    reason = store.fetch(task_id, commit)
+    if not reason or connect is None:
+        return reason
+    query = f"task={task_id}&" * bool(task_id) + f"commit={commit}" + f"&known={base}" * bool(base)
     try:
-        pack = server.request("GET", f"{COMMITS}/fetch?commit={commit}", patience=UPLOAD_SECONDS).body
-    except (ServerUnavailable, CallDenied) as error:
-        raise EnvironmentFault(f"Commit {commit[:12]} is not to be had: {error}.") from None
-    store.receive("", commit, pack, ())
+        pack = connect().request("GET", f"{COMMITS}/fetch?{query}", patience=UPLOAD_SECONDS).body
+        store.receive(task_id, commit, pack, [base] if base else [])
+    except (ServerUnavailable, UnusableServer, CallDenied, EnvironmentFault) as fault:
+        return str(fault)
+    return ""

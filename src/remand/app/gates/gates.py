@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
-from remand.app.gates import change_examination, measurement, queued_claims
+from remand.app.gates import change_examination, measurement, queued_work
 from remand.app.gates.done_claims import ClaimOutcome, DoneClaims
 from remand.app.gates.known_results import (
     KnownVerdicts,
@@ -286,7 +286,7 @@ class Gates:
             if claimed is None:
                 raise AssertionError("a done claim that may be measured was not")
             return claimed
-        claimed = self._queued_claims.claim(request, ask, queued_claims.CLAIM_SECONDS)
+        claimed = self._queued_claims.claim(request, ask, queued_work.CLAIM_SECONDS)
         if claimed is None:
             raise EnvironmentFault(
                 "The gates are still running. Wait for them with `remand gate wait`, or call the MCP tool `submit` again."
@@ -323,16 +323,16 @@ class Gates:
 
         def verdict(terms: MeasurementTerms) -> VerdictResult:
             judged = self.verdict(terms)
-            queued_claims.require_current(is_current)
+            queued_work.require_current(is_current)
             return judged
 
         return self._claims(verdict)
 
     @cached_property
-    def _queued_claims(self) -> queued_claims.QueuedClaims | None:
+    def _queued_claims(self) -> queued_work.QueuedClaims | None:
         if self._make_queue is None:
             return None
-        return queued_claims.QueuedClaims(
+        return queued_work.QueuedClaims(
             self._ledger,
             self._make_queue(),
             self._claims(lambda terms: None if terms.policy.gates else self._empty_verdict(terms)),

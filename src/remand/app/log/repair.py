@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
-from remand.app.events.event_files import head_of_new_session
+from remand.app.events.event_files import describe_rewritten, head_of_new_session
 from remand.app.events.intake import held_entries, judge_events
 from remand.app.events.missing_lines import (
     MAX_GIVEN_UP,
@@ -19,7 +19,6 @@ from remand.app.events.missing_lines import (
     as_given_up,
     note_missing,
 )
-from remand.app.events.rewritten_lines import describe_rewritten
 from remand.app.events.signatures import Signer, confirmed_events
 from remand.app.events.task_folds import rebuild_tables
 from remand.app.handler import RequestHandler

@@ -9,6 +9,7 @@ from itertools import chain, islice
 
 import msgspec
 
+from remand.app.events.event_files import rewritten_problems
 from remand.app.events.intake import file_events, file_problems, is_stored_as, signed_voids
 from remand.app.events.missing_lines import (
     Repair,
@@ -17,7 +18,6 @@ from remand.app.events.missing_lines import (
     given_up_repairs,
     is_fault,
 )
-from remand.app.events.rewritten_lines import rewritten_problems
 from remand.app.events.signatures import GroupsInMemory, ReadEvent, Verifier, active_voids, judge
 from remand.app.events.task_folds import Fold, without_garbage_collection
 from remand.app.ports import Clock, Exchange, SessionMarks

@@ -13,7 +13,7 @@ import apsw
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import read_broken_gates
 from remand.app.gates.ports import SandboxReport
-from remand.app.gates.queued_claims import worker_options
+from remand.app.gates.queued_work import worker_options
 from remand.app.log.archive import ARCHIVE_FROM, event_bytes
 from remand.app.log.repair import find_events_ahead, verify_ledger
 from remand.app.tasks.lookup import lost_names

@@ -92,24 +92,18 @@ COMMANDS: dict[str, CommandEntry] = {
     "notify": CommandEntry(
         "tasks.inbox", "send notices about open questions through the user's channels", False
     ),
-    "keys": CommandEntry(
-        "access.keys", "show this machine's key, the trusted keys, and unconfirmed events", False
-    ),
-    "keys trust": CommandEntry(
-        "access.keys", "show how to trust a key: the line to add to remand.toml", False
-    ),
-    "keys revoke": CommandEntry("access.keys", "show how to stop trusting a key", False),
-    "keys request": CommandEntry(
-        "access.keys", "print the text that `keys trust` takes on another machine", False
-    ),
+    "keys": CommandEntry("keys", "show this machine's key, the trusted keys, and unconfirmed events", False),
+    "keys trust": CommandEntry("keys", "show how to trust a key: the line to add to remand.toml", False),
+    "keys revoke": CommandEntry("keys", "show how to stop trusting a key", False),
+    "keys request": CommandEntry("keys", "print the text that `keys trust` takes on another machine", False),
     "keys adopt": CommandEntry(
-        "access.keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
+        "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
     ),
     "token create": CommandEntry(
-        "access.tokens", "give out a token for a member, a worker or a host; it is shown once", False
+        "tokens", "give out a token for a member, a worker or a host; it is shown once", False
     ),
-    "token list": CommandEntry("access.tokens", "list the tokens that were given out", False),
-    "token revoke": CommandEntry("access.tokens", "revoke a token for good", False),
+    "token list": CommandEntry("tokens", "list the tokens that were given out", False),
+    "token revoke": CommandEntry("tokens", "revoke a token for good", False),
     "hook": CommandEntry(
         "hosts", "handle a hook call from an agent host: --host HOST EVENT, its JSON on stdin", False
     ),

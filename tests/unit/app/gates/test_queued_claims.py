@@ -14,7 +14,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.gates.done_claims import VERDICT_EVENTS, ClaimOutcome, DoneClaims
 from remand.app.gates.jobs import GATE_RUN, JobState, JobTaken, QueuedJob, WorkerTerms
 from remand.app.gates.known_results import VerdictResult
-from remand.app.gates.queued_claims import MAX_FETCHES, GateWorker, QueuedClaims, require_current
+from remand.app.gates.queued_work import MAX_FETCHES, GateWorker, QueuedClaims, require_current
 from remand.app.requests import Acceptance, Request, Rules
 from remand.domain import commands as c
 from remand.domain.events.tasks import TaskSubmitted

@@ -9,7 +9,7 @@ from remand.adapters.jobs.embedded_jobs import EmbeddedJobs
 from remand.adapters.stores.shared_data import EmbeddedSharedData
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.jobs import EVIDENCE_CHECK, WorkerTerms
-from remand.app.gates.queued_probes import SECONDS, ProbeWorker, QueuedProbes
+from remand.app.gates.queued_work import PROBE_SECONDS, ProbeWorker, QueuedProbes
 from remand.app.ports import CommandOutcome
 from remand.app.requests import Rules
 from remand.testing.fakes import FakeKeys
@@ -98,8 +98,8 @@ def test_without_a_worker_the_evidence_stays_unchecked_and_what_nobody_waits_for
 
     with pytest.raises(EnvironmentFault, match="remand worker"):
         world.probes.run(("make", "test"), SHA)
-    assert world.now < SECONDS
-    world.made.clock.advance(2 * SECONDS)
+    assert world.now < PROBE_SECONDS
+    world.made.clock.advance(2 * PROBE_SECONDS)
     world.work_once()
     assert world.ran == []
 
