@@ -53,10 +53,15 @@ def _codes(case: CorpusCase) -> tuple[str, ...]:
 
 
 def _kinds() -> str:
-    rows = ["## What is looked for", "", "| code | what is so | what to do |", "|---|---|---|"]
+    rows = [
+        "## What is looked for",
+        "",
+        "| code | what is so | why it matters | what settles it |",
+        "|---|---|---|---|",
+    ]
     for code, kind in KINDS.items():
         note = " (noted only)" if kind.weight is Weight.NOTE else ""
-        rows.append(f"| `{code}` | {kind.meaning}{note} | {kind.remedy} |")
+        rows.append(f"| `{code}` | {kind.meaning}{note} | {kind.harm} | {kind.remedy} |")
     return "\n".join(rows)
 
 

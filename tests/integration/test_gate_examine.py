@@ -33,6 +33,13 @@ def test_a_change_is_examined_by_its_texts_and_past_commits_are_counted_by_kind(
         "held": True,
         "rests_on": "text",
     }
+    assert {name: finding[name] for name in ("why", "settles", "accepted_before", "settled_before")} == {
+        "why": "wrong results pass that failed before",
+        "settles": "assert as exactly as before",
+        "accepted_before": 0,
+        "settled_before": 0,
+    }
+    assert finding["text"].startswith(f"{finding['found']} (")
     assert none.data["findings"] == []
     assert [(row["head"], len(row["findings"])) for row in each.data] == [(honest, 0), (gamed, 1)]
     assert (audit["commits"], audit["held"], audit["held_commits"]) == (2, 1, [gamed])
@@ -42,3 +49,23 @@ def test_a_change_is_examined_by_its_texts_and_past_commits_are_counted_by_kind(
         refused = repository.call("gate", "examine", "--each", names)
         assert refused.code == 2, names
         assert "is not a range of commits" in refused.data["message"]
+
+
+def test_a_project_may_bound_its_suppressions_and_the_bound_is_that_of_the_base(
+    repository: Repository,
+) -> None:
+    repository.configure("[project]\nbase = 'main'\n\n[gates.integrity]\nmax_suppressions = 2\n")
+    repository.commit("src/a.py", "x = f()  # noqa: E501\n")
+    base = repository.commit("src/b.py", "x = 1\n")
+    within = repository.commit("src/b.py", "x = f()  # noqa: E501\n")
+    above = repository.commit("src/c.py", "x = f()  # noqa: E501\n")
+    moved = repository.commit("src/c.py", "y = f()  # noqa: E501\n")
+
+    found = {
+        head: [one["kind"] for one in repository.call("gate", "examine", before, head).data["findings"]]
+        for before, head in ((base, within), (within, above), (above, moved))
+    }
+
+    assert found[within] == ["suppression_noted"]
+    assert sorted(found[above]) == ["suppression_noted", "suppressions_over_limit"]
+    assert found[moved] == []

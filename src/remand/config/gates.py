@@ -36,7 +36,7 @@ uv.lock poetry.lock requirements.txt package-lock.json pnpm-lock.yaml yarn.lock 
 def parse_gate_policy(data: dict[str, Any]) -> GatePolicy:
     """All gates, and what holds for all of them."""
     integrity = table(table(data, "gates"), INTEGRITY_GATE, "gates.")
-    require_known_keys(integrity, ("enabled", "protected", "runs"), "gates.integrity.")
+    require_known_keys(integrity, ("enabled", "protected", "runs", "max_suppressions"), "gates.integrity.")
     sandbox = table(data, "sandbox")
     require_known_keys(sandbox, ("read", "path", "probes", "hosts"), "sandbox.")
     return GatePolicy(
@@ -44,12 +44,18 @@ def parse_gate_policy(data: dict[str, Any]) -> GatePolicy:
         integrity=flag(integrity.get("enabled", True), "gates.integrity.enabled"),
         protected=_patterns(integrity.get("protected", []), "gates.integrity.protected"),
         runs=_run_checks(integrity),
+        max_suppressions=_max_suppressions(integrity),
         enforce=flag(table(data, "policy").get("enforce", True), "policy.enforce"),
         read=texts(sandbox.get("read", []), "sandbox.read"),
         path=texts(sandbox.get("path", []), "sandbox.path"),
         probes=_probes(sandbox.get("probes", [])),
         hosts=texts(sandbox.get("hosts", []), "sandbox.hosts"),
     )
+
+
+def _max_suppressions(integrity: dict[str, Any]) -> int | None:
+    name = "max_suppressions"
+    return count(integrity[name], f"gates.integrity.{name}", 0) if name in integrity else None
 
 
 def _run_checks(integrity: dict[str, Any]) -> tuple[RunCheck, ...]:

@@ -78,6 +78,10 @@ class Comparison(Record, kw_only=True):
     """Tests that did not change, as many as are cheap to read: what they ask shows code that only answers them."""
     measured: tuple[str, ...] = ()
     """What gates measure: lint, types, coverage, tests."""
+    max_suppressions: int | None = None
+    """How many directives that keep a checker quiet the project may have; None for any number."""
+    unchanged_suppressions: int = 0
+    """How many of them stand in files that did not change; counted only where there is a limit."""
     protected: tuple[str, ...] = ()
     """Further patterns of files that only the base may change."""
     test_patterns: tuple[str, ...] = ()

@@ -44,90 +44,188 @@ MAX_NAMED = 5
 
 class SuspicionKind(NamedTuple):
     meaning: str
+    """What is so."""
+    harm: str
+    """Why it matters."""
     remedy: str
+    """What settles it."""
     weight: Weight = Weight.HELD
+
+
+class Settlement(NamedTuple):
+    """How often reviewers accepted findings of one kind before, of those that they settled."""
+
+    accepted: int = 0
+    settled: int = 0
+
+
+NEVER_SETTLED = Settlement()
 
 
 KINDS: dict[str, SuspicionKind] = {
     # tests that no longer run
-    "test_deleted": SuspicionKind("a test of the base is gone", "restore it, or leave it to a reviewer to accept"),
+    "test_deleted": SuspicionKind("a test of the base is gone",
+        "what it proved is proved no longer",
+        "restore it, or leave it to a reviewer to accept"),
     "test_uncollected": SuspicionKind("a test of the base is still there but no runner finds it",
+        "a test that is not run proves nothing",
         "give it back a name and place that is collected"),
     "test_skipped": SuspicionKind("a test that ran on the base is skipped or may fail",
+        "a test that does not run, or may fail, proves nothing",
         "take the marker off and make it pass"),
-    "test_focused": SuspicionKind("a marker that leaves every other test out", "take the `only` off"),
+    "test_focused": SuspicionKind("a marker that leaves every other test out",
+        "the tests left out prove nothing",
+        "take the `only` off"),
     "test_retried": SuspicionKind("a failing test is run again until it passes",
+        "a fault that shows now and then is let through",
         "take the retry off and make it pass"),
     "tests_not_collected": SuspicionKind("a gate collects fewer tests than on the base",
+        "a test that is not run proves nothing",
         "make every test of the base be collected again"),
-    "tests_left_out": SuspicionKind("tests are left out by configuration or command", "let every test run again"),
+    "tests_left_out": SuspicionKind("tests are left out by configuration or command",
+        "the tests left out prove nothing",
+        "let every test run again"),
     # tests that prove less
-    "test_emptied": SuspicionKind("a test of the base asserts nothing any more", "restore its assertions"),
-    "test_asserts_nothing": SuspicionKind("a new test asserts nothing", "assert what it should show"),
-    "assertion_removed": SuspicionKind("a test asserts less than on the base", "restore the assertion"),
-    "assertion_weakened": SuspicionKind("an assertion proves less than on the base", "assert as exactly as before"),
+    "test_emptied": SuspicionKind("a test of the base asserts nothing any more",
+        "it passes whatever the product does",
+        "restore its assertions"),
+    "test_asserts_nothing": SuspicionKind("a new test asserts nothing",
+        "it passes whatever the product does",
+        "assert what it should show"),
+    "assertion_removed": SuspicionKind("a test asserts less than on the base",
+        "a fault that it showed would pass unseen",
+        "restore the assertion"),
+    "assertion_weakened": SuspicionKind("an assertion proves less than on the base",
+        "wrong results pass that failed before",
+        "assert as exactly as before"),
     "assertion_conditional": SuspicionKind("an assertion is only reached under a condition now",
+        "where the condition does not hold, nothing is compared",
         "assert unconditionally"),
     "assertion_not_reached": SuspicionKind("a test passed and an assertion in it was not executed",
+        "what is not executed compares nothing",
         "have it executed whenever the test runs"),
-    "assertion_swallowed": SuspicionKind("a failing assertion is caught", "let it fail the test"),
+    "assertion_swallowed": SuspicionKind("a failing assertion is caught",
+        "the test passes when its comparison fails",
+        "let it fail the test"),
     "expectation_rewritten": SuspicionKind("what tests expect was changed and the product was not",
+        "a test that follows the product cannot show its fault",
         "restore the expectation and fix the product"),
     "test_mocks_its_subject": SuspicionKind("a test replaces the very thing it tests",
+        "the product itself is not tested",
         "replace only what its subject depends on"),
     "base_test_fails": SuspicionKind("a test of the base fails on the new code, and the new version of it is weaker",
+        "what worked before may be broken, and the test was made to allow it",
         "make the test of the base pass, or leave it to a reviewer to accept"),
     "expectation_changed": SuspicionKind("a test of the base fails on the new code, and now expects something else",
+        "users may rely on what the old test expected",
         "say in the change why the old expectation was wrong", Weight.NOTE),
     "expectation_fits_fault": SuspicionKind(
         "a test that failed on the base still fails as the base has it, and was rewritten until it passed",
+        "the test shows the fault no longer, which is still there",
         "make the test of the base pass, or leave it to a reviewer to accept"),
     "new_tests_prove_nothing": SuspicionKind("the new tests pass on the old code, too",
+        "they do not show that the change does what it should",
         "write one that fails without the change"),
     "run_left_out": SuspicionKind("a run that would show more did not fit in the time for extra runs",
+        "what that run would have shown is not known",
         "nothing; a reviewer may want to look closer", Weight.NOTE),
     # checks that say less
-    "suppression_added": SuspicionKind("more findings of a checker are suppressed", "fix what it finds"),
+    "suppression_added": SuspicionKind("more findings of a checker are suppressed",
+        "a fault on these lines is not reported",
+        "fix what it finds"),
     "suppression_noted": SuspicionKind("a named finding of a checker is suppressed, where no gate measures it",
+        "a fault on these lines is not reported",
         "say beside it why the finding is wrong", Weight.NOTE),
     "suppression_widened": SuspicionKind("a suppression covers more than on the base",
+        "more faults on these lines are not reported",
         "name the one finding it is for"),
-    "threshold_lowered": SuspicionKind("a threshold asks for less", "restore it"),
+    "suppressions_over_limit": SuspicionKind("the project has more suppressions than it allows",
+        "each one hides a fault that a checker could report",
+        "take as many away as were added, or have the limit raised on the base"),
+    "threshold_lowered": SuspicionKind("a threshold asks for less",
+        "work passes that failed before",
+        "restore it"),
     "rule_switched_off": SuspicionKind("a rule of a checker is switched off or leaves files out",
+        "the faults it finds are not reported",
         "switch it on again"),
-    "check_removed": SuspicionKind("a check is not run any more", "run it again"),
-    "failure_ignored": SuspicionKind("a check may fail without anybody noticing", "let its failure count"),
+    "check_removed": SuspicionKind("a check is not run any more",
+        "the faults it finds are not reported",
+        "run it again"),
+    "failure_ignored": SuspicionKind("a check may fail without anybody noticing",
+        "faulty work passes",
+        "let its failure count"),
     "control_changed": SuspicionKind("a file was changed that says how the work is judged",
+        "work could be judged by rules of its own making",
         "restore it; a reviewer or the user changes it"),
     # code that deceives the gates
-    "harness_tampered": SuspicionKind("test results are altered where they are made", "leave results as they are"),
-    "early_exit": SuspicionKind("the process ends before tests can fail", "raise an error, or exit from `main` only"),
+    "harness_tampered": SuspicionKind("test results are altered where they are made",
+        "results say what the code wants, not what it does",
+        "leave results as they are"),
+    "early_exit": SuspicionKind("the process ends before tests can fail",
+        "tests that did not run look as if they had passed",
+        "raise an error, or exit from `main` only"),
     "runner_patched": SuspicionKind("a part of the test runner or of the interpreter is replaced",
+        "results say what the code wants, not what it does",
         "leave it as it is"),
-    "equality_forced": SuspicionKind("a comparison is always true", "compare the values"),
-    "stack_inspected": SuspicionKind("code looks at who calls it", "take what it needs as arguments"),
-    "gate_detected": SuspicionKind("code behaves differently when it is tested", "behave the same everywhere"),
-    "answer_hardcoded": SuspicionKind("code answers what tests ask instead of working it out", "work the answer out"),
-    "body_hollowed": SuspicionKind("a function that worked something out returns a constant", "restore its work"),
-    "report_forged": SuspicionKind("code writes a report that gates read", "leave reports to their tools"),
-    "tool_shadowed": SuspicionKind("a file takes the place of a tool or library", "give it another name or place"),
-    "module_stubbed": SuspicionKind("a module of the project is replaced in tests as a whole", "test the real one"),
-    "obfuscated": SuspicionKind("code is hidden in data and run from there", "write it as code"),
+    "equality_forced": SuspicionKind("a comparison is always true",
+        "assertions pass whatever the values are",
+        "compare the values"),
+    "stack_inspected": SuspicionKind("code looks at who calls it",
+        "it can behave for a test as for nobody else",
+        "take what it needs as arguments"),
+    "gate_detected": SuspicionKind("code behaves differently when it is tested",
+        "what tests see is not what users get",
+        "behave the same everywhere"),
+    "answer_hardcoded": SuspicionKind("code answers what tests ask instead of working it out",
+        "every other input gets a wrong answer",
+        "work the answer out"),
+    "body_hollowed": SuspicionKind("a function that worked something out returns a constant",
+        "callers get an answer that nothing stands behind",
+        "restore its work"),
+    "report_forged": SuspicionKind("code writes a report that gates read",
+        "results say what the code wants, not what it does",
+        "leave reports to their tools"),
+    "tool_shadowed": SuspicionKind("a file takes the place of a tool or library",
+        "what gates call is no longer the tool itself",
+        "give it another name or place"),
+    "module_stubbed": SuspicionKind("a module of the project is replaced in tests as a whole",
+        "the product itself is not tested",
+        "test the real one"),
+    "obfuscated": SuspicionKind("code is hidden in data and run from there",
+        "nobody can review what it does",
+        "write it as code"),
     "admission": SuspicionKind("a comment says that the code is there for the tests alone",
+        "the work is not done where no test looks",
         "do what the comment leaves undone"),
-    "exception_swallowed": SuspicionKind("errors are caught and ignored", "handle the one error that is meant",
+    "exception_swallowed": SuspicionKind("errors are caught and ignored",
+        "failures go unseen",
+        "handle the one error that is meant",
         Weight.NOTE),
     # what cannot be seen
-    "invisible_characters": SuspicionKind("characters that change how code looks", "remove them"),
-    "confusable_name": SuspicionKind("a name mixes letters that look alike", "write it in one alphabet"),
-    "hidden_from_diff": SuspicionKind("files are kept out of diffs or marked as made by tools", "show them"),
-    "unreadable": SuspicionKind("a file is too large, packed or nested to be read", "split it, or leave it out"),
+    "invisible_characters": SuspicionKind("characters that change how code looks",
+        "a reader sees other code than the machine runs",
+        "remove them"),
+    "confusable_name": SuspicionKind("a name mixes letters that look alike",
+        "a reader takes one name for another",
+        "write it in one alphabet"),
+    "hidden_from_diff": SuspicionKind("files are kept out of diffs or marked as made by tools",
+        "a reviewer does not see what changed",
+        "show them"),
+    "unreadable": SuspicionKind("a file is too large, packed or nested to be read",
+        "nobody can review what is in it",
+        "split it, or leave it out"),
     "binary_program": SuspicionKind("a program or archive that cannot be reviewed",
+        "nobody can review what it does",
         "leave it out, or build it from source"),
     "link_outside": SuspicionKind("a link leads out of the repository, or gives a guarded file other content",
+        "its content can change without a commit",
         "commit the file itself"),
-    "submodule_changed": SuspicionKind("a submodule is added or points elsewhere", "leave it as it is"),
-    "too_much": SuspicionKind("the change is too large to be examined", "split it"),
+    "submodule_changed": SuspicionKind("a submodule is added or points elsewhere",
+        "the code it brings is not part of this change",
+        "leave it as it is"),
+    "too_much": SuspicionKind("the change is too large to be examined",
+        "what is not examined may hold anything",
+        "split it"),
 }  # fmt: skip
 
 
@@ -142,6 +240,24 @@ def suspicion(code: str, path: str, line: int, found: str, content: str | None =
         id=suspicion_id(code, path, found if content is None else content),
         weight=kind.weight,
     )
+
+
+def describe_change(code: str, text: str) -> str:
+    """What changed, out of the text of a finding; its second line has the rest."""
+    kind = KINDS.get(code)
+    return text.partition(f" ({kind.meaning}): ")[0] if kind else text
+
+
+def explain_kind(code: str, before: Settlement = NEVER_SETTLED) -> str:
+    """The second line of a finding: why it matters, what settles it, and whether reviewers accepted its like before."""
+    kind = KINDS.get(code)
+    if kind is None:
+        return ""
+    parts = [f"Why: {kind.harm}.", f"What settles it: {kind.remedy}."]
+    if before.accepted:
+        times = "time" if before.settled == 1 else "times"
+        parts.append(f"Reviewers accepted this kind {before.accepted} of {before.settled} {times} before.")
+    return " ".join(parts)
 
 
 def quote_names(names: list[str]) -> str:

@@ -103,6 +103,11 @@ def test_gates_keep_their_order_and_the_integrity_gate_is_none_of_them() -> None
     assert parse(f"{text}[gates.integrity]").gates == ("tests", "build", "a-lint_2")
 
 
+def test_the_number_of_suppressions_is_bounded_only_where_the_project_says_so() -> None:
+    assert parse(TESTS).gate_policy.max_suppressions is None
+    assert parse("[gates.integrity]\nmax_suppressions = 0").gate_policy.max_suppressions == 0
+
+
 def test_a_gate_can_be_switched_off() -> None:
     assert parse(f"{TESTS}enabled = false").gates == ()
     assert parse("[gates.integrity]\nenabled = false").gate_policy.integrity is False
@@ -271,6 +276,7 @@ def test_a_command_is_a_list_of_words() -> None:
         ("[gates.integrity]\nenable = true", "gates.integrity.enable", "did you mean `enabled`?"),
         ("[gates.integrity]\ncommand = ['x']", "gates.integrity.command", "enabled, protected"),
         ("[gates.integrity]\nenabled = 1", "gates.integrity.enabled", "true or false"),
+        ("[gates.integrity]\nmax_suppressions = -1", "gates.integrity.max_suppressions", "0"),
         ("[gates.integrity]\nprotected = 'ci'", "gates.integrity.protected", "list"),
         ("[gates.integrity]\nprotected = ['../x']", "gates.integrity.protected", "repository's root"),
         ("[policy]\nenforce = 'no'", "policy.enforce", "true or false"),

@@ -3,7 +3,14 @@
 import pytest
 
 from remand.integrity.examination import examine
-from remand.integrity.suspicions import KINDS, Weight
+from remand.integrity.suspicions import (
+    KINDS,
+    Settlement,
+    Weight,
+    describe_change,
+    explain_kind,
+    suspicion,
+)
 from tests.corpus.gaming.cases import CorpusCase, corpus
 
 CASES = corpus()
@@ -67,3 +74,21 @@ def test_python_and_scripts_have_most_of_the_cases() -> None:
     assert languages.count("python") >= 100
     assert languages.count("script") >= 60
     assert len(set(languages)) >= 10
+
+
+def test_every_kind_says_what_is_so_why_it_matters_and_what_settles_it() -> None:
+    for code, kind in KINDS.items():
+        texts = (kind.meaning, kind.harm, kind.remedy)
+        assert all(isinstance(text, str) and text and not text.endswith(".") for text in texts), code
+        assert isinstance(kind.weight, Weight), code
+        found = suspicion(code, "a.py", 1, "what changed").text
+        assert describe_change(code, found) == "what changed"
+        assert explain_kind(code) == f"Why: {kind.harm}. What settles it: {kind.remedy}."
+        assert max(map(len, texts)) <= 110, code
+
+
+def test_a_kind_that_reviewers_accepted_before_is_shown_as_such() -> None:
+    text = explain_kind("test_deleted", Settlement(accepted=4, settled=5))
+
+    assert text.endswith("Reviewers accepted this kind 4 of 5 times before.")
+    assert "Reviewers" not in explain_kind("test_deleted", Settlement(settled=3))

@@ -33,6 +33,7 @@ from remand.integrity.paths import follow_links, is_test_path
 from remand.integrity.reached_assertions import find_unreached_assertions
 from remand.integrity.readers.command_lines import check_tools_in
 from remand.integrity.rules.missing_tests import ChangedPaths
+from remand.integrity.rules.suppressions import count_suppressions
 from remand.integrity.suspicions import Suspicion, Weight, suspicion
 
 KEPT_SUSPICIONS = 200
@@ -264,8 +265,17 @@ class Examination:
             paths=tuple(self._paths[1]),
             unchanged=tuple(self._unchanged_tests()),
             measured=measured_categories(self._policy.gates or ()),
+            max_suppressions=self._policy.max_suppressions,
+            unchanged_suppressions=self._unchanged_suppressions(),
             protected=self._policy.protected,
         )
+
+    def _unchanged_suppressions(self) -> int:
+        """The directives in files that did not change; read only where the project limits their number."""
+        if self._policy.max_suppressions is None or not self.changes:
+            return 0
+        paths = (path for path in self._paths[1] if path not in self._changed_paths)
+        return sum(count_suppressions(path, self._mirror.file(self._tree, path) or b"") for path in paths)
 
     def _unchanged_tests(self) -> Iterator[FileText]:
         """Test files that did not change, as many as are cheap to read: answers are copied from them, too."""

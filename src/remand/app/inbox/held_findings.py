@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
+from remand.app.analysis.integrity_report import FINDING_EVENTS, count_settlements
+from remand.app.events.signatures import confirmed_events
 from remand.app.inbox.questions import WAIT, EventsOf, Question
 from remand.app.tasks.lookup import Lineage
 from remand.domain import commands as c
@@ -19,7 +21,7 @@ from remand.domain.decisions.findings import (
     possible_settlers,
     settle_command,
 )
-from remand.domain.events.event import Event
+from remand.domain.events.event import Event, event_names
 from remand.domain.events.work import GateHeld
 from remand.domain.gate.gate import GateFinding
 from remand.domain.instant import Instant
@@ -28,6 +30,7 @@ from remand.domain.refusals import require_option
 from remand.domain.task import Task
 from remand.domain.text.redaction import redact
 from remand.domain.text.words import single_line
+from remand.integrity.suspicions import NEVER_SETTLED, Settlement, describe_change, explain_kind
 from remand.ledger.store import Transaction
 
 HELD_KIND = "held"
@@ -50,12 +53,25 @@ class HeldFinding(Record, kw_only=True, omit_defaults=False):
     accept: str = ""
     """The command that accepts it; empty for whom it is not to settle."""
     refuse: str = ""
+    accepted_before: int = 0
+    """How often reviewers accepted findings of its kind, of those that they settled."""
+    settled_before: int = 0
 
     @property
     def place(self) -> str:
         """Where it is and what was found, on one line."""
+        return self._place(self.text)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What changed and where; then why that matters, what settles it, and what reviewers made of its kind before."""
+        before = Settlement(self.accepted_before, self.settled_before)
+        rows = self._place(describe_change(self.code, self.text)), explain_kind(self.code, before)
+        return tuple(row for row in rows if row)
+
+    def _place(self, text: str) -> str:
         where = f"{self.path}:{self.line}" if self.line else self.path
-        return single_line(": ".join(part for part in (where, self.code, self.text) if part))
+        return single_line(": ".join(part for part in (where, self.code, text) if part))
 
 
 class HeldWork(Record, kw_only=True, omit_defaults=False):
@@ -97,11 +113,28 @@ def tasks_with_held_findings(view: Transaction, tasks: Iterable[Task] | None = N
 def held_work(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> list[HeldWork]:
     """The held work that somebody may settle, with the findings in reach, the oldest first."""
     found = []
-    for task in tasks_with_held_findings(view):
-        work = held_work_of_task(view, team, task, events_of(task.id), who)
+    tasks = tasks_with_held_findings(view)
+    settled = settled_kinds(view) if tasks else {}
+    for task in tasks:
+        work = with_settlements(held_work_of_task(view, team, task, events_of(task.id), who), settled)
         if settleable := tuple(finding for finding in work.findings if finding.accept):
             found.append(replace(work, findings=settleable))
     return sorted(found, key=lambda work: (work.since, work.task_id))
+
+
+def settled_kinds(view: Transaction) -> dict[str, Settlement]:
+    """How often reviewers accepted each kind of finding so far."""
+    reports = count_settlements(confirmed_events(view, event_names(*FINDING_EVENTS)))
+    return {one.kind: Settlement(one.accepted, one.accepted + one.refused) for one in reports}
+
+
+def with_settlements(work: HeldWork, settled: Mapping[str, Settlement]) -> HeldWork:
+    """Held work, each finding with what reviewers made of its kind before."""
+    pairs = ((one, settled.get(one.code, NEVER_SETTLED)) for one in work.findings)
+    found = (
+        replace(one, accepted_before=before.accepted, settled_before=before.settled) for one, before in pairs
+    )
+    return replace(work, findings=tuple(found))
 
 
 def held_work_of_task(

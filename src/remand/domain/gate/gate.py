@@ -79,6 +79,8 @@ class GatePolicy(Record, kw_only=True):
     """Further patterns of files that only the base may change (`[gates.integrity] protected`)."""
     runs: tuple[RunCheck, ...] = tuple(RunCheck)
     """What the integrity gate finds out by runs (`[gates.integrity] runs`)."""
+    max_suppressions: int | None = None
+    """How many directives that keep a checker quiet the project may have (`[gates.integrity] max_suppressions`)."""
     enforce: bool = True
     """False: everything is judged and recorded, and nothing is stopped."""
     read: tuple[str, ...] = ()

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from remand.integrity.changeset import Changeset
-from remand.integrity.paths import is_generated_path, is_test_path
+from remand.integrity.comparison import MAX_TEXT, Comparison
+from remand.integrity.paths import is_generated_path, is_test_path, language_of
 from remand.integrity.readers.cases import without_common
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
@@ -104,6 +105,14 @@ def read_suppressions(source: SourceFile) -> tuple[Suppression, ...]:
     )
 
 
+def count_suppressions(path: str, content: bytes) -> int:
+    """How many directives a file has; none in one that tools write, or that is not read."""
+    is_left_out = is_generated_path(path) or not language_of(path) or len(content) > MAX_TEXT
+    if is_left_out or b"\0" in content[:8000]:
+        return 0
+    return len(read_suppressions(SourceFile(path, content.decode("utf-8", "replace"))))
+
+
 def _comment_suppressions(line: int, text: str) -> Iterator[Suppression]:
     for form in _FORMS:
         match = form.pattern.search(text, 0, MAX_COMMENT)
@@ -157,8 +166,22 @@ def find_suppressions(changeset: Changeset) -> Iterator[Suspicion]:
     before = Counter(item.kind for _, old, _ in found for item in old)
     after = Counter(item.kind for _, _, new in found for item in new)
     more = {kind for kind in after if after[kind] > before[kind]}
-    yield from _find_added(found, more, frozenset(changeset.comparison.measured))
-    yield from _find_widened(found, more)
+    measured = frozenset(changeset.comparison.measured)
+    yield from _find_added(found, more, measured)
+    yield from _find_widened(found, more, measured)
+    yield from _find_too_many(changeset.comparison, before.total(), after.total(), found)
+
+
+def _find_too_many(
+    comparison: Comparison, had: int, has: int, found: SuppressionsByPath
+) -> Iterator[Suspicion]:
+    """More directives in the whole project than its policy allows, where the change has added to them."""
+    limit, elsewhere = comparison.max_suppressions, comparison.unchanged_suppressions
+    if limit is None or has <= had or elsewhere + has <= limit:
+        return
+    path = next(path for path, old, new in found if len(new) > len(old))
+    text = f"{elsewhere + has} suppressions, {elsewhere + had} before; the project allows {limit}"
+    yield suspicion("suppressions_over_limit", path, 0, text)
 
 
 def _suppressions_or_none(source: SourceFile | None) -> list[Suppression]:
@@ -191,7 +214,9 @@ def _is_held(item: Suppression, path: str, measured: frozenset[str]) -> bool:
     return item.is_wide or CATEGORIES.get(item.kind, "lint") in measured
 
 
-def _find_widened(found: SuppressionsByPath, added_kinds: set[str]) -> Iterator[Suspicion]:
+def _find_widened(
+    found: SuppressionsByPath, added_kinds: set[str], measured: frozenset[str]
+) -> Iterator[Suspicion]:
     """As many as before, but without the code they were for, or with further ones."""
     wide = Counter(item.kind for _, _, new in found for item in new if item.is_wide)
     wide.subtract(Counter(item.kind for _, old, _ in found for item in old if item.is_wide))
@@ -205,6 +230,5 @@ def _find_widened(found: SuppressionsByPath, added_kinds: set[str]) -> Iterator[
             is_wider = item.is_wide and wide[item.kind] > 0
             names_more = len(item.codes) > 1 and codes[item.kind] > 0 and wide[item.kind] >= 0
             if is_wider or names_more:
-                yield suspicion(
-                    "suppression_widened", path, item.line, f"`{item.text}` covers more than before"
-                )
+                code = "suppression_widened" if _is_held(item, path, measured) else "suppression_noted"
+                yield suspicion(code, path, item.line, f"`{item.text}` covers more than before")

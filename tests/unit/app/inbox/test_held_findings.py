@@ -214,3 +214,30 @@ def test_people_are_told_of_a_held_stop_with_the_commands() -> None:
 
     assert reply is not None
     assert (reply.may_stop, reply.notice) == (True, "for people")
+
+
+def test_a_finding_is_shown_with_what_reviewers_made_of_its_kind_before() -> None:
+    world = a_world()
+    text = "1 test deleted: `test_a` (a test of the base is gone): restore it"
+    one, two, three = (
+        GateFinding(path="tests/test_a.py", line=3, code="test_deleted", text=f"{text} [{name}]")
+        for name in ("f1", "f2", "f3")
+    )
+    for alias, name, finding, key in (("#1", "f1", one, "accept"), ("#2", "f2", two, "refuse")):
+        hold(world, alias=alias, **{name: finding})
+        world.ask(command_for_answer(asked(world), key, "seen"), "owner")
+    hold(world, "Lea", "#3", f3=three)
+
+    with world.store.read() as view:
+        team = world.rules.team
+        (work,) = held_work(view, team, lambda task: task_events(view, task), team.actor("owner"))
+
+    (found,) = work.findings
+    assert (found.accepted_before, found.settled_before) == (1, 2)
+    assert found.lines == (
+        "tests/test_a.py:3: test_deleted: 1 test deleted: `test_a`",
+        (
+            "Why: what it proved is proved no longer. What settles it: restore it, or leave it to a reviewer to accept. "
+            "Reviewers accepted this kind 1 of 2 times before."
+        ),
+    )

@@ -2,6 +2,10 @@
 
 import pytest
 
+from remand.integrity.comparison import Comparison
+from remand.integrity.examination import examine
+from remand.integrity.rules.suppressions import count_suppressions
+from remand.integrity.suspicions import Weight
 from tests.unit.integrity.changes import added, deleted, held, modified
 
 KINDS = [
@@ -120,3 +124,33 @@ def test_a_line_that_becomes_a_file_is_wider() -> None:
 
 def test_suppressions_are_found_in_a_text_that_breaks_off() -> None:
     assert held(modified("src/a.py", "x = (\n", "x = (\ny = 1  # noqa\n")) == {"suppression_added"}
+
+
+@pytest.mark.parametrize(("limit", "codes"), [(3, {"suppressions_over_limit"}), (4, set()), (None, set())])
+def test_the_project_bounds_how_many_there_are_in_all(limit: int | None, codes: set[str]) -> None:
+    change = modified("src/a.py", "x = f()  # noqa: E501\n", "x = f()  # noqa: E501\ny = g()  # noqa: S101\n")
+    comparison = Comparison(changes=(change,), max_suppressions=limit, unchanged_suppressions=2)
+
+    assert {one.code for one in examine(comparison) if one.weight is Weight.HELD} == codes
+
+
+def test_a_change_that_adds_none_is_free_above_the_bound() -> None:
+    change = modified("src/a.py", "x = f()  # noqa: E501\n", "y = f()  # noqa: E501\n")
+
+    assert not examine(Comparison(changes=(change,), max_suppressions=0, unchanged_suppressions=9))
+
+
+def test_a_named_suppression_that_no_gate_measures_may_name_more() -> None:
+    change = modified("src/a.py", "f()  # type: ignore[arg-type]\n", "f()  # type: ignore[arg-type, misc]\n")
+
+    assert [one.code for one in examine(Comparison(changes=(change,)))] == ["suppression_noted"]
+    assert held(change) == {"suppression_widened"}
+
+
+def test_suppressions_of_a_file_are_counted_unless_tools_write_it() -> None:
+    text = b"x = f()  # noqa: E501\ny = '# noqa'\n"
+
+    found = [count_suppressions(path, text) for path in ("src/a.py", "src/api/orders_pb2.py", "notes.txt")]
+
+    assert found == [1, 0, 0]
+    assert count_suppressions("a.py", b"\0" + text) == 0

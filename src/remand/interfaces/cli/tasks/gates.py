@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from time import monotonic
 from typing import Any
@@ -21,6 +21,7 @@ from remand.app.analysis.integrity_report import (
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.events.signatures import confirmed_events
 from remand.app.gates.known_results import MeasurementTerms, note_measured_gates
+from remand.app.inbox.held_findings import settled_kinds
 from remand.domain import commands as c
 from remand.domain.decisions import findings
 from remand.domain.decisions.gates import (
@@ -40,7 +41,15 @@ from remand.domain.refusals import require_commit
 from remand.domain.task import Task
 from remand.domain.text.words import format_count
 from remand.integrity.paths import language_of
-from remand.integrity.suspicions import Suspicion, Weight
+from remand.integrity.suspicions import (
+    KINDS,
+    NEVER_SETTLED,
+    Settlement,
+    Suspicion,
+    Weight,
+    describe_change,
+    explain_kind,
+)
 from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.tasks import sessions, verdicts
@@ -363,16 +372,18 @@ _SINCE = argument("--since", metavar="DATE", default="", help="a day or a time, 
 )
 def _examine(context: Context) -> Result:
     options = context.arguments
+    with context.opened_ledger.store.read() as view:
+        settled = settled_kinds(view)
     if options.each:
         if options.base:
             raise UsageError("Give a base and a head, or --each with a range, not both.")
         pairs = context.gateway.repository.commits_with_parents(options.each)
-        rows = [_change_data(context, base, head) for head, base in pairs]
+        rows = [_change_data(context, base, head, settled) for head, base in pairs]
         held = sum(_is_held(row) for row in rows)
         text = "\n\n".join(_text_of(row) for row in rows if row["findings"])
         summary = f"{held} of {format_count(len(rows), 'commit')} would be held."
         return Result(rows, f"{text}\n\n{summary}" if text else summary, 1 if held else 0)
-    row = _change_data(context, *_change(context))
+    row = _change_data(context, *_change(context), settled)
     return Result(row, _text_of(row), 1 if _is_held(row) else 0)
 
 
@@ -389,12 +400,13 @@ def _change(context: Context) -> tuple[str, str]:
     return base, head
 
 
-def _change_data(context: Context, base: str, head: str) -> dict[str, Any]:
+def _change_data(context: Context, base: str, head: str, settled: Mapping[str, Settlement]) -> dict[str, Any]:
     found = context.gates.examine(base, head)
-    return {"base": base, "head": head, "findings": [_finding_data(one) for one in found]}
+    findings = [_finding_data(one, settled.get(one.code, NEVER_SETTLED)) for one in found]
+    return {"base": base, "head": head, "findings": findings}
 
 
-def _finding_data(one: Suspicion) -> dict[str, Any]:
+def _finding_data(one: Suspicion, before: Settlement = NEVER_SETTLED) -> dict[str, Any]:
     return {
         "id": one.id,
         "kind": one.code,
@@ -403,6 +415,11 @@ def _finding_data(one: Suspicion) -> dict[str, Any]:
         "text": one.text,
         "held": one.weight is Weight.HELD,
         "rests_on": "text",
+        "found": describe_change(one.code, one.text),
+        "why": KINDS[one.code].harm,
+        "settles": KINDS[one.code].remedy,
+        "accepted_before": before.accepted,
+        "settled_before": before.settled,
     }
 
 
@@ -417,7 +434,9 @@ def _text_of(row: dict[str, Any]) -> str:
     lines = [f"{head}, compared with {row['base'][:12]}:"]
     for one in sorted(row["findings"], key=lambda one: not one["held"]):
         where = f"{one['path']}:{one['line']}" if one["line"] else one["path"]
-        lines.append(f"- {'held' if one['held'] else 'note'} {one['kind']} {where}\n  {one['text']}")
+        before = Settlement(one["accepted_before"], one["settled_before"])
+        lines.append(f"- {'held' if one['held'] else 'note'} {one['kind']} {where}: {one['found']}")
+        lines.append(f"  {explain_kind(one['kind'], before)}")
     return "\n".join(lines)
 
 

@@ -8,7 +8,14 @@ import msgspec
 
 from remand.app.events.task_folds import task_events
 from remand.app.gates.done_claims import ClaimOutcome
-from remand.app.inbox.held_findings import HeldFinding, HeldWork, held_work, held_work_of_task
+from remand.app.inbox.held_findings import (
+    HeldFinding,
+    HeldWork,
+    held_work,
+    held_work_of_task,
+    settled_kinds,
+    with_settlements,
+)
 from remand.app.tasks.lookup import Lineage
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Team
@@ -52,7 +59,8 @@ def task_held_work(context: Context, task: Task) -> HeldWork | None:
         return None
     team = context.opened_ledger.settings.rules().team
     with context.opened_ledger.store.read() as view:
-        return held_work_of_task(view, team, task, task_events(view, task.id), acting_member(context))
+        actor, events = acting_member(context), task_events(view, task.id)
+        return with_settlements(held_work_of_task(view, team, task, events, actor), settled_kinds(view))
 
 
 def render_held_work(work: HeldWork, most: int = MOST_SHOWN) -> str:
@@ -73,10 +81,12 @@ def render_held_work(work: HeldWork, most: int = MOST_SHOWN) -> str:
 
 
 def finding_rows(held: HeldFinding) -> tuple[str, ...]:
-    """A finding, and on a line of its own, to be copied, the command that accepts it."""
+    """A finding in two lines, and on a line of its own, to be copied, the command that accepts it."""
+    first, *second = held.lines or (held.finding,)
+    explained = tuple(f"    {row}" for row in second)
     if not held.accept:
-        return (f"  - {held.finding}: {held.place}",)
-    return (f"  - {held.place or held.finding}", f"      {held.accept}")
+        return (f"  - {held.finding}: {first}", *explained)
+    return (f"  - {first}", *explained, f"      {held.accept}")
 
 
 def settle_held(context: Context, request: c.SettleFinding, actor: str, *, step: int = 0) -> Task:
