@@ -18,6 +18,10 @@ PATHS = [
     "src/a.rs",
     "a_test.go",
     "src/test/java/ATest.java",
+    "src/a.tsx",
+    "src/A.vue",
+    "src/test/kotlin/ATest.kt",
+    "tests/ATests.cs",
     "spec/a_spec.rb",
     "pyproject.toml",
     "package.json",
@@ -76,6 +80,22 @@ PIECES = st.sampled_from(
             ",",
         ),
         *("class A:\n", "    pass\n", "@pytest.mark.skip\n", "if ", "try {", "} catch (e) {", "return;"),
+        *(
+            "func TestA(t *testing.T) {",
+            "if a != b {",
+            "t.Errorf(",
+            "#[test]\nfn a() {",
+            "assert_eq!(",
+            "proptest! {",
+        ),
+        *(
+            "class A { @Test void a() {",
+            "assertEquals(",
+            "[Fact] public void A() {",
+            "<script>",
+            "<T>",
+            "let _ = ||",
+        ),
         *("run: pytest || true\n", "[tool.ruff]\n", "describe.skip(", "forEach(", "for (x of ["),
     )
 )
@@ -85,6 +105,38 @@ PIECES = st.sampled_from(
 @given(before=st.lists(PIECES, max_size=30), after=st.lists(PIECES, max_size=30))
 def test_any_mixture_of_code_is_examined(path: str, before: list[str], after: list[str]) -> None:
     codes(path, "".join(before).encode(), "".join(after).encode())
+
+
+SOURCES = {
+    "test/a.test.ts": "describe('a', () => { it.each([[1, `x${2}`]])('b', async (n) => { try { await expect(f(n))"
+    ".resolves.toBe(/x/g) } catch (e) { return; } if (n) [1].forEach(() => g().then(() => assert.ok(n))) }) })",
+    "a_test.go": "package a\nfunc TestA(t *testing.T) { for _, c := range []row{{1, `b`}} { t.Run(c.n, func(t *testing.T)"
+    ' { if got := f(c.n); got != "x" { t.Fatalf("%v", got) } else { t.Skip() } }) } }',
+    "src/a.rs": "#[cfg(test)] mod tests { proptest! { #[test] fn a(n in 0..9) { prop_assert!(n > 1); } }"
+    ' #[tokio::test] #[should_panic] fn b() { if let Some(x) = f(r#"a"#) { assert_eq!(x, 1); } let _ = catch_unwind(|| 1); } }',
+    "src/test/java/ATest.java": '@Nested class ATest { @Test @Disabled("x") void a() { assertEquals(1, f("b")); } }',
+}
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_a_source_that_breaks_off_anywhere_is_examined(path: str) -> None:
+    whole = SOURCES[path].encode()
+    for length in range(0, len(whole), 7):
+        codes(path, whole, whole[:length])
+        codes(path, whole[length:], whole)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/a.test.ts", "expect(" + "a".join([").b("] * 5_000)),
+        ("src/a.test.ts", "it('a', () => { " + "expect(1).toBe(2) + " * 2_000),
+        ("a_test.go", "package a\nfunc TestA(t *testing.T) { " + 't.Error("a")\n' * 2_000),
+        ("src/a.rs", "#[test] fn a() { " + "if let Some(x) = y { return } " * 2_000),
+    ],
+)
+def test_long_chains_and_sums_are_no_trouble(path: str, text: str) -> None:
+    codes(path, b"", text.encode())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 from remand.integrity.paths import CODE, is_test_path, language_of
-from remand.integrity.readers import braced_tests, python_tests
+from remand.integrity.readers import braced_tests, python_tests, script_tests
 from remand.integrity.readers.cases import ParsedTest
 from remand.integrity.readers.python_tree import (
     MAX_DEPTH,
@@ -19,15 +19,16 @@ from remand.integrity.readers.python_tree import (
     parse_python,
 )
 from remand.integrity.readers.tokens import (
+    COMMENT,
     BracketedCode,
     CodeComment,
     CodeToken,
     bracket_depth,
     hash_comments,
     python_comments,
-    token_comments,
     tokenise,
 )
+from remand.integrity.readers.trees import ParsedText, parse_tree
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -97,14 +98,30 @@ class SourceFile:
         return imported_names([*self.nodes_of(ast.Import), *self.nodes_of(ast.ImportFrom)])
 
     @cached_property
+    def _parsed_text(self) -> ParsedText:
+        """What a language with braces is made of, by its grammar or, where none is kept, by its tokens alone."""
+        if self.language not in _BRACED:
+            return ParsedText((), (), None)
+        parsed = parse_tree(self.path, self.language, self.text)
+        if parsed is not None:
+            return parsed
+        tokens = tokenise(self.text)
+        comments = (CodeComment(token.line, token.text) for token in tokens if token.kind == COMMENT)
+        return ParsedText(tuple(one for one in tokens if one.kind != COMMENT), tuple(comments), None)
+
+    @property
     def tokens(self) -> tuple[CodeToken, ...]:
-        """The tokens of a language with braces."""
-        return tokenise(self.text, self.language) if self.language in _BRACED else ()
+        """The tokens of a language with braces, comments left out."""
+        return self._parsed_text.tokens
 
     @cached_property
     def code(self) -> BracketedCode:
-        """The tokens that are code, with their brackets."""
-        return BracketedCode(self.tokens if self._depth <= MAX_DEPTH else ())
+        """The tokens with their brackets and the tree over them; nothing when they are nested too deeply."""
+        return (
+            BracketedCode(self.tokens, self._parsed_text.root)
+            if self._depth <= MAX_DEPTH
+            else BracketedCode(())
+        )
 
     @cached_property
     def comments(self) -> tuple[CodeComment, ...]:
@@ -112,7 +129,7 @@ class SourceFile:
             return python_comments(self.text)
         if self.language in _HASHED:
             return hash_comments(self.text)
-        return token_comments(self.tokens)
+        return self._parsed_text.comments
 
     @cached_property
     def tests(self) -> tuple[ParsedTest, ...]:
@@ -124,7 +141,7 @@ class SourceFile:
                 else python_tests.parse_python_lines(self.lines)
             )
         if self.language == "script":
-            return braced_tests.parse_script_tests(self.code)
+            return script_tests.parse_script_tests(self.code)
         return braced_tests.parse_braced_tests(self.code, self.language) if self.language in _BRACED else ()
 
     @cached_property

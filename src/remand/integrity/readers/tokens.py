@@ -5,40 +5,26 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 NAME, STRING, NUMBER, SIGN, COMMENT, PATTERN = "name", "string", "number", "sign", "comment", "pattern"
 
-_SPACE = r"""
+_TOKEN = re.compile(
+    r"""
 (?P<space>\s+)
 |(?P<comment>//[^\n]*|/\*[\s\S]*?(?:\*/|\Z))
-"""
-_WORDS = r"""
+|(?P<string>\"\"\"[\s\S]*?(?:\"\"\"|\Z)|"(?:[^"\\\n]|\\[\s\S])*(?:"|(?=\n)|\Z)|'(?:[^'\\\n]|\\[\s\S])*(?:'|(?=\n)|\Z))
 |(?P<name>`[^`\n]*`|[^\W\d][\w$]*|\$[\w$]*|\#[^\W\d]\w*|@[^\W\d]\w*)
 |(?P<number>\d(?:[\w.]|(?<=[eE])[+-](?=\d))*)
-"""
-_SIGNS = r"|(?P<sign>=>|===|!==|==|!=|<=|>=|&&|\|\||\?\?|\?\.|\.\.\.|->|::|:=|[^\s])"
-_DOUBLE = r'"(?:[^"\\\n]|\\[\s\S])*(?:"|(?=\n)|\Z)'
-_SINGLE = r"'(?:[^'\\\n]|\\[\s\S])*(?:'|(?=\n)|\Z)"
-_LONG = r'"(?:[^"\\]|\\[\s\S])*(?:"|\Z)'
-_RAW = r'b?r(?P<hashes>\#*)"[\s\S]*?(?:"(?P=hashes)|\Z)'
-_CHAR = r"'(?:[^'\\\n]|\\[^\n]{1,10})'"
-_STRINGS = {
-    "script": rf"{_DOUBLE}|{_SINGLE}",
-    "rust": rf"{_RAW}|{_LONG}|{_CHAR}",
-    "go": rf"{_DOUBLE}|`[^`]*(?:`|\Z)|{_SINGLE}",
-    "braced": rf'"""[\s\S]*?(?:"""|\Z)|{_DOUBLE}|{_SINGLE}',
-}
-_COMPILED = {
-    name: re.compile(f"{_SPACE}|(?P<string>{strings}){_WORDS}{_SIGNS}", re.VERBOSE)
-    for name, strings in _STRINGS.items()
-}
-MAX_PATTERN = 300
-_PATTERN = re.compile(r"/(?![*/])(?:[^/\\\n\[]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])+/[a-z]*")
-_BEFORE_PATTERN = frozenset(("return", "typeof", "case", "of", "in", "await", "yield", "else"))
+|(?P<sign>=>|===|!==|==|!=|<=|>=|&&|\|\||\?\?|\?\.|\.\.\.|->|::|:=|[^\s])
+""",
+    re.VERBOSE,
+)
 _OPEN, _CLOSE = "([{", ")]}"
-Matcher = Callable[[str, int], "re.Match[str] | None"]
 
 
 class CodeToken(NamedTuple):
@@ -47,60 +33,15 @@ class CodeToken(NamedTuple):
     line: int
 
 
-def tokenise(text: str, language: str) -> tuple[CodeToken, ...]:
-    match = _COMPILED.get(language, _COMPILED["braced"]).match
+def tokenise(text: str) -> tuple[CodeToken, ...]:
+    """The tokens of a language with braces that no grammar is kept for, comments included."""
     found: list[CodeToken] = []
-    at, line, end = 0, 1, len(text)
-    while at < end:
-        kind, stop = _next_token(text, at, match, found, is_script=language == "script")
-        if kind != "space":
-            found.append(CodeToken(kind, text[at:stop], line))
-        line += text.count("\n", at, stop)
-        at = stop
+    line = 1
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "space":
+            found.append(CodeToken(match.lastgroup or SIGN, match[0], line))
+        line += match[0].count("\n")
     return tuple(found)
-
-
-def _next_token(
-    text: str, at: int, match: Matcher, found: list[CodeToken], *, is_script: bool
-) -> tuple[str, int]:
-    char = text[at]
-    if is_script and char == "`":
-        return STRING, _template_end(text, at)
-    if is_script and char == "/" and text[at + 1 : at + 2] not in ("/", "*") and _may_be_pattern(found):
-        pattern = _PATTERN.match(text, at, at + MAX_PATTERN)
-        if pattern:
-            return PATTERN, pattern.end()
-    token = match(text, at)
-    return (token.lastgroup or STRING, token.end()) if token else (SIGN, at + 1)
-
-
-def _may_be_pattern(found: list[CodeToken]) -> bool:
-    last = next((token for token in reversed(found) if token.kind != COMMENT), None)
-    if last is None or last.text in _BEFORE_PATTERN:
-        return True
-    return last.kind == SIGN and last.text not in (")", "]", "}")
-
-
-def _template_end(text: str, at: int) -> int:
-    """The end of a template string, those in its `${…}` included."""
-    depth: list[str] = ["`"]
-    at += 1
-    while at < len(text) and depth:
-        char = text[at]
-        if char == "\\":
-            at += 1
-        elif depth[-1] == "`":
-            if char == "`":
-                depth.pop()
-            elif char == "$" and text[at + 1 : at + 2] == "{":
-                depth.append("{")
-                at += 1
-        elif char in "`{":
-            depth.append(char)
-        elif char == "}":
-            depth.pop()
-        at += 1
-    return at
 
 
 def bracket_pairs(tokens: tuple[CodeToken, ...]) -> dict[int, int]:
@@ -128,11 +69,6 @@ def bracket_depth(tokens: tuple[CodeToken, ...]) -> int:
     return deepest
 
 
-def without_comments(tokens: tuple[CodeToken, ...]) -> tuple[CodeToken, ...]:
-    """The tokens that are code."""
-    return tuple(token for token in tokens if token.kind != COMMENT)
-
-
 def join_tokens(tokens: tuple[CodeToken, ...]) -> str:
     """Tokens as one text, laid out one way."""
     words = (NAME, NUMBER)
@@ -151,13 +87,92 @@ def unquote(text: str) -> str:
 _SMALL = frozenset(("0", "1", "2", "''", '""', "``"))
 
 
-class BracketedCode:
-    """Tokens without comments, and where each bracket closes."""
+MAX_ANCESTORS = 200
 
-    def __init__(self, tokens: tuple[CodeToken, ...]) -> None:
-        self.tokens = without_comments(tokens)
+
+class Node:
+    """A named part of a program: the tokens from `start` up to `stop`."""
+
+    __slots__ = ("children", "field", "kind", "parent", "start", "stop")
+
+    def __init__(self, kind: str, field: str, parent: Node | None, start: int) -> None:
+        self.kind = kind
+        self.field = field
+        """What it is to its parent, as `condition`; empty where the grammar has no word for it."""
+        self.parent = parent
+        self.children: list[Node] = []
+        self.start = start
+        self.stop = start
+        if parent is not None:
+            parent.children.append(self)
+
+    def child(self, field: str) -> Node | None:
+        """The first child that is this to it."""
+        return next((child for child in self.children if child.field == field), None)
+
+    def walk(self) -> Iterator[Node]:
+        """It and everything in it, in the order of the text."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += reversed(node.children)
+
+    def find(self, place: int) -> Node:
+        """The smallest part of it that covers a place."""
+        node = self
+        while node.children:
+            at = bisect_right(node.children, place, key=_start) - 1
+            if at < 0 or node.children[at].stop <= place:
+                break
+            node = node.children[at]
+        return node
+
+    def ancestors(self, top: Node | None = None) -> Iterator[tuple[Node, Node]]:
+        """Each part around it with the one that it holds on the way, up to the given one and no further than a reader would."""
+        below = self
+        for _ in range(MAX_ANCESTORS):
+            above = below.parent
+            if above is None or below is top:
+                return
+            yield above, below
+            below = above
+
+
+def _start(node: Node) -> int:
+    return node.start
+
+
+class BracketedCode:
+    """The tokens of a file without its comments, where each bracket closes, and the syntax tree over them."""
+
+    def __init__(self, tokens: tuple[CodeToken, ...], root: Node | None = None) -> None:
+        self.tokens = tokens
+        self.root = root
+        """None for a language without a grammar."""
         self.pairs = bracket_pairs(self.tokens)
         self.openings = {closing: opening for opening, closing in self.pairs.items()}
+
+    @cached_property
+    def mentions(self) -> Counter[str]:
+        """How often each token is in the file."""
+        return Counter(token.text for token in self.tokens)
+
+    @cached_property
+    def _nodes(self) -> dict[str, list[Node]]:
+        found: defaultdict[str, list[Node]] = defaultdict(list)
+        for node in self.root.walk() if self.root else ():
+            found[node.kind].append(node)
+        return found
+
+    def nodes_of(self, *kinds: str) -> list[Node]:
+        """Every node of the given kinds, in the order of the text."""
+        found = [node for kind in kinds for node in self._nodes.get(kind, ())]
+        return found if len(kinds) == 1 else sorted(found, key=lambda node: node.start)
+
+    def node_text(self, node: Node | None) -> str:
+        """What a node covers, laid out one way; empty without one."""
+        return join_tokens(self.tokens[node.start : node.stop]) if node is not None else ""
 
     def text(self, place: int) -> str:
         """The token at a place; empty outside."""
@@ -251,7 +266,3 @@ def hash_comments(text: str) -> tuple[CodeComment, ...]:
             if match:
                 found.append(CodeComment(number, line[match.start() :]))
     return tuple(found)
-
-
-def token_comments(tokens: tuple[CodeToken, ...]) -> tuple[CodeComment, ...]:
-    return tuple(CodeComment(token.line, token.text) for token in tokens if token.kind == COMMENT)

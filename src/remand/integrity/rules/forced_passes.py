@@ -275,9 +275,11 @@ def _has_state(owner: ast.ClassDef) -> bool:
 
 
 def _braced_comparisons(code: BracketedCode) -> Iterator[tuple[int, str]]:
+    for node in code.nodes_of("macro_definition"):
+        name = code.node_text(node.child("name"))
+        if name.startswith(("assert", "panic")):
+            yield code.line(node.start), f"`{name}!` is defined anew"
     for place, token in enumerate(code.tokens):
-        if token.text == "macro_rules" and code.text(place + 2).startswith(("assert", "panic")):
-            yield token.line, f"`{code.text(place + 2)}!` is defined anew"
         if token.text in ("DeepEqual", "Diff", "Equal") and code.text(place + 1) == "(":
             sides = [code.text_between(*item) for item in code.arguments(place + 1)][-2:]
             if len(sides) == 2 and sides[0] == sides[1]:

@@ -559,7 +559,7 @@ def _table_rows(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
         at += 1
     while at and code.text(at) == "[" and code.text(code.closing_place(at) + 1) in ("{", "[", *_TYPES):
         at = next((one for one in range(code.closing_place(at), at + MAX_TOKENS) if code.text(one) == "{"), 0)
-    if not at or code.text(at) not in ("{", "[") or sum(token.text == name for token in code.tokens) < 2:
+    if not at or code.text(at) not in ("{", "[") or code.mentions[name] < 2:
         return
     for start, stop in list(code.arguments(at))[: MAX_ROWS + 1]:
         middle = _row_middle(code, start, stop)

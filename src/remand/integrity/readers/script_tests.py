@@ -1,0 +1,402 @@
+"""The tests of JavaScript and TypeScript, by their syntax trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from remand.domain.text.words import word_list, word_set
+from remand.integrity.readers.cases import LOOSE, NOTHING, Assertion, ParsedTest, SkipMarker, is_smoke_name
+from remand.integrity.readers.script_assertions import callee_names, chain_links, find_assertions
+from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode, Node, unquote
+
+_GROUPS = frozenset(("describe", "context", "suite", "xdescribe", "fdescribe", "xcontext", "xsuite"))
+_TESTS = frozenset(("it", "test", "specify", "xit", "xtest", "fit", "ftest", "xspecify", "bench"))
+_NAMES = _GROUPS | _TESTS
+_SKIPS = frozenset(("skip", "todo", "fixme", "fails", "failing", "fail", "only"))
+_TEST_HOLDERS = frozenset(("Deno", "QUnit", "t", "tap", "node", "mocha", "vitest"))
+_LOOKS = word_list("getBy findBy getAllBy findAllBy assert expect verify check should waitFor fail")
+_FUNCTIONS = ("function_declaration", "generator_function_declaration", "function_expression")
+_TIMERS = frozenset(("setTimeout", "setInterval", "setImmediate"))
+_WAITS = word_set("await Promise done advanceTimersByTime runAllTimers useFakeTimers resolve tick")
+_FAILING = frozenset(("throw", "expect", "fail", "assert", "done", "reject", "t"))
+_MAX_REPEATS = 1000
+_MAX_SHOWN = 60
+"""Tokens of a value or a condition that are looked at."""
+_MAX_CALLBACK = 200
+"""Tokens after a callback in which it may say that the test is done."""
+
+
+class _RunnerCall(NamedTuple):
+    """A call of `it`, `describe` and the like."""
+
+    name: str
+    node: Node
+    start: int
+    arguments: Node
+    times: int
+    skips: tuple[SkipMarker, ...]
+    is_group: bool
+
+
+def parse_script_tests(code: BracketedCode) -> tuple[ParsedTest, ...]:
+    """Every test with the descriptions it stands in, and every other function that asserts."""
+    found: dict[str, ParsedTest] = {}
+    groups: list[_RunnerCall] = []
+    definitions = code.nodes_of("variable_declarator", *_FUNCTIONS)
+    own = frozenset(code.node_text(node.child("name")) for node in definitions)
+    for call in _runner_calls(code):
+        groups = [group for group in groups if group.node.stop > call.start]
+        if call.is_group:
+            groups.append(call)
+            continue
+        case = _define_where(code, call.node, _parse_test(code, call, groups, own))
+        name = case.name if case.name not in found else f"{case.name} ({len(found)})"
+        found[name] = case._replace(name=name)
+    for helper in _helper_functions(code):
+        found.setdefault(helper.name, helper)
+    return tuple(found.values())
+
+
+def _define_where(code: BracketedCode, node: Node, case: ParsedTest) -> ParsedTest:
+    """A test as often as loops around it define it, and only where a condition lets it be defined."""
+    for above, below in reversed(list(node.ancestors())):
+        rows = _written_rows(code, above, below)
+        if above.kind == "if_statement" and below.field == "consequence":
+            truth = _constant_truth(code, above)
+            if truth is None:
+                text = code.text_between(above.start, min(below.start, above.start + _MAX_SHOWN))
+                skip = SkipMarker("if", code.line(above.start), text, is_conditional=True)
+                case = case._replace(skips=(*case.skips, skip))
+            rows = 0 if truth is False else None
+        if rows is not None:
+            case = case._replace(
+                assertions=tuple(_repeat(item, rows) for item in case.assertions),
+                literals=case.literals | code.literals(above.start, below.start),
+            )
+    return case
+
+
+def _repeat(item: Assertion, times: int) -> Assertion:
+    return item._replace(times=min(item.times * times, _MAX_REPEATS))
+
+
+def _written_rows(code: BracketedCode, above: Node, below: Node) -> int | None:
+    """How often a loop runs what is below it, where its values are written out."""
+    values: Node | None = None
+    if above.kind == "for_in_statement" and below.field == "body":
+        values = above.child("right")
+    elif above.kind == "call_expression" and below.field == "arguments":
+        function = above.child("function")
+        name = function.child("property") if function else None
+        if function and name and code.text(name.start) == "forEach":
+            values = function.child("object")
+    return len(values.children) if values is not None and values.kind == "array" else None
+
+
+def _constant_truth(code: BracketedCode, branch: Node) -> bool | None:
+    """What the condition of a branch is, where it is always the same."""
+    condition = code.node_text(branch.child("condition")).removeprefix("(").removesuffix(")")
+    return {**dict.fromkeys(("false", "0", "!1", "!true"), False), "true": True, "1": True}.get(condition)
+
+
+def _runner_calls(code: BracketedCode) -> Iterator[_RunnerCall]:
+    """Groups and tests in their order; what is inside a test belongs to it."""
+    done = 0
+    for node in code.nodes_of("call_expression"):
+        call = _parse_call(code, node) if node.start >= done and node.field != "function" else None
+        if call is not None:
+            yield call
+            done = done if call.is_group else node.stop
+
+
+def _parse_call(code: BracketedCode, node: Node) -> _RunnerCall | None:
+    arguments = node.child("arguments")
+    links = chain_links(node.child("function"))
+    if links and code.text(links[0].start) in _TEST_HOLDERS:
+        links = links[1:]
+    name = code.text(links[0].start) if links else ""
+    if name not in _NAMES or arguments is None or arguments.kind != "arguments":
+        return None
+    skips = [SkipMarker("skip" if name[0] == "x" else "only", code.line(links[0].start), name)]
+    skips = skips if name[0] in "xf" else []
+    times = 1
+    for place, link in enumerate(links[1:], 1):
+        word = code.text(link.start)
+        given = links[place + 1] if place + 1 < len(links) else None
+        if word == "macro":
+            return None  # defines what tests share, and is none
+        if word in _SKIPS and link.field == "property":
+            skips.append(SkipMarker(word, code.line(link.start), f"{name}.{word}"))
+        elif word in ("skipIf", "runIf", "if"):
+            shown = code.node_text(given)
+            is_conditional = shown not in ("(true)", "(1)")
+            skips.append(SkipMarker(word, code.line(link.start), f"{name}.{word}{shown}", is_conditional))
+        elif word in ("each", "for", "table"):
+            times *= _row_count(code, given)
+    return _RunnerCall(
+        _title(code, arguments),
+        node,
+        links[0].start,
+        arguments,
+        times,
+        (*skips, *_option_skips(code, arguments)),
+        name in _GROUPS,
+    )
+
+
+def _title(code: BracketedCode, arguments: Node) -> str:
+    first = arguments.children[0] if arguments.children else None
+    if first is None:
+        return ""
+    shown = code.text_between(first.start, min(first.stop, first.start + 12))
+    return unquote(shown) if code.kind(first.start) == STRING and first.stop == first.start + 1 else shown
+
+
+def _row_count(code: BracketedCode, given: Node | None) -> int:
+    """How many cases a table has that is written out."""
+    if given is not None and given.kind == "template_string":
+        lines = code.text(given.start).split("\n")
+        return max(1, sum(1 for line in lines if "|" in line or "${" in line) - 1)
+    table = given.children[0] if given is not None and given.children else None
+    return min(len(table.children), _MAX_REPEATS) if table is not None and table.kind == "array" else 1
+
+
+def _option_skips(code: BracketedCode, arguments: Node) -> Iterator[SkipMarker]:
+    """`{ skip: true }` and its like, given to the call itself."""
+    for pair in (pair for item in arguments.children if item.kind == "object" for pair in item.children):
+        key, value = code.node_text(pair.child("key")), pair.child("value")
+        if key in ("skip", "todo", "fails") and value is not None and code.node_text(value) != "false":
+            is_plain = value.kind in ("true", "string")
+            yield SkipMarker(key, code.line(pair.start), code.node_text(pair), not is_plain)
+
+
+def _parse_test(
+    code: BracketedCode, call: _RunnerCall, groups: list[_RunnerCall], own: frozenset[str]
+) -> ParsedTest:
+    scope = "".join(f"{group.name} › " for group in groups)
+    times = call.times
+    for group in groups:
+        times *= group.times
+    outer = tuple(skip for group in groups for skip in group.skips)
+    parts = call.arguments.children[1:]
+    start, stop = (parts[0].start, call.arguments.stop - 1) if parts else (call.arguments.stop,) * 2
+    body = _parse_body(code, parts, start, stop)
+    calls = code.calls(start, stop)
+    return ParsedTest(
+        name=f"{scope}{call.name}",
+        line=code.line(call.start),
+        is_collected=True,
+        assertions=tuple(_repeat(item, times) for item in body.assertions),
+        skips=(*call.skips, *outer, *body.skips),
+        words=code.words(start, stop),
+        body=code.text_between(start, stop),
+        act=body.act,
+        calls=calls,
+        literals=code.literals(call.start, call.arguments.start) | code.literals(start, stop),
+        traps=body.traps,
+        examples=_example_count(code, parts),
+        is_smoke=is_smoke_name(call.name),
+        is_plain=not calls & own and not any(name.startswith(_LOOKS) for name in calls),
+        is_empty=body.is_empty,
+    )
+
+
+def _example_count(code: BracketedCode, parts: list[Node]) -> float:
+    """`{ numRuns: 100 }` of a property."""
+    for node in (node for part in parts for node in part.walk() if node.kind == "pair"):
+        value = code.node_text(node.child("value"))
+        if code.node_text(node.child("key")) == "numRuns" and value.isdecimal():
+            return float(value[:9])
+    return 0.0
+
+
+def _helper_functions(code: BracketedCode) -> Iterator[ParsedTest]:
+    """Functions of the file, which may assert for its tests."""
+    done = 0
+    for node in code.nodes_of(*_FUNCTIONS):
+        name, block = node.child("name"), node.child("body")
+        if node.start < done or name is None or block is None or code.mentions[code.node_text(name)] < 2:
+            continue  # without a second mention nobody calls it
+        done = node.stop
+        body = _parse_body(code, [block], block.start + 1, block.stop - 1)
+        yield ParsedTest(
+            name=code.node_text(name),
+            line=code.line(node.start),
+            is_collected=False,
+            assertions=body.assertions,
+            act=body.act,
+            words=code.words(block.start, block.stop - 1),
+            body=code.text_between(block.start, block.stop - 1),
+        )
+
+
+class _TestBody(NamedTuple):
+    assertions: tuple[Assertion, ...]
+    skips: tuple[SkipMarker, ...]
+    act: frozenset[str]
+    traps: tuple[tuple[str, int, str], ...]
+    is_empty: bool
+
+
+def _parse_body(code: BracketedCode, parts: list[Node], start: int, stop: int) -> _TestBody:
+    surroundings = _Surroundings(code, parts[0].parent if parts else None, range(start, stop))
+    made = find_assertions(code, parts)
+    found = [surroundings.apply_to(item.assertion, item.node) for item in made]
+    known = _assigned_texts(code, parts)
+    found = [_resolve_assertion(item, known) for item in found]
+    act = _uncovered_places([(item.place, item.stop) for item in made], start, stop)
+    words = frozenset(code.text(at) for at in act if code.kind(at) in (NAME, STRING, NUMBER))
+    return _TestBody(
+        assertions=tuple(item for item in found if item.times > 0),
+        skips=tuple(_inner_skips(code, parts)),
+        act=words,
+        traps=tuple(("assertion_swallowed", line, "catch") for line in surroundings.catch_lines),
+        is_empty=not words - {"async", "done", "function"},
+    )
+
+
+def _assigned_texts(code: BracketedCode, parts: list[Node]) -> dict[str, str]:
+    """What names were given in a body: `const order = await submit(cart);`"""
+    found: dict[str, str] = {}
+    for node in (node for part in parts for node in part.walk() if node.kind == "variable_declarator"):
+        value = node.child("value")
+        if value is not None and value.kind == "await_expression" and value.children:
+            value = value.children[0]
+        if value is not None and value.stop - value.start <= _MAX_SHOWN:
+            found[code.node_text(node.child("name"))] = code.node_text(value)
+    return found
+
+
+def _resolve_assertion(item: Assertion, known: dict[str, str]) -> Assertion:
+    """An assertion by what its names were given; what is compared with itself proves little."""
+    name, dot, rest = item.subject.partition(".")
+    subject = f"{known[name]}{dot}{rest}" if name in known else item.subject
+    expected = known.get(item.text.rpartition("(")[2].rstrip(")"), "")
+    strength = min(item.strength, LOOSE) if expected == subject else item.strength
+    return item._replace(subject=subject, strength=strength)
+
+
+def _uncovered_places(covered: list[tuple[int, int]], start: int, stop: int) -> list[int]:
+    """The places that no assertion covers."""
+    found: list[int] = []
+    for begin, end in (*covered, (stop, stop)):
+        found += range(start, begin)
+        start = max(start, end)
+    return found
+
+
+def _inner_skips(code: BracketedCode, parts: list[Node]) -> Iterator[SkipMarker]:
+    for node in (node for part in parts for node in part.walk() if node.kind == "call_expression"):
+        names, arguments = callee_names(code, node), node.child("arguments")
+        name, owner = names[-1] if names else "", names[-2] if len(names) > 1 else ""
+        if name == "pending" or (
+            name in ("skip", "fixme", "todo") and owner in ("this", "t", "ctx", "test", "context", "it")
+        ):
+            is_asked = owner == "test" and arguments is not None and bool(arguments.children)
+            yield SkipMarker("skip", code.line(node.start), f"{owner}.{name}()", is_asked)
+
+
+class _Surroundings:
+    """What stands around the assertions of one body, each part of it looked at once."""
+
+    def __init__(self, code: BracketedCode, top: Node | None, places: range) -> None:
+        self._code = code
+        self._top = top
+        self._places = places
+        self._times: dict[tuple[int, str], int] = {}
+        self._returns: dict[int, tuple[int, int]] = {}
+        self.catch_lines: list[int] = []
+        """The lines of handlers that caught an assertion."""
+
+    def apply_to(self, found: Assertion, node: Node) -> Assertion:
+        """An assertion as it is run where it stands."""
+        for above, below in node.ancestors(self._top):
+            if above.kind == "if_statement" and below.field == "consequence":
+                truth = _constant_truth(self._code, above)
+                found = found._replace(is_conditional=True) if truth is None else _repeat(found, truth)
+            elif above.kind == "catch_clause":
+                found = found._replace(is_conditional=True)
+            elif above.kind == "try_statement" and below.field == "body":
+                found = self._apply_handler(found, above)
+            elif above.kind in ("statement_block", "switch_case", "switch_default"):
+                dead, conditional = self._first_returns(above)
+                found = found._replace(is_conditional=True) if below.start > conditional else found
+                found = _repeat(found, 0) if below.start > dead else found
+            elif above.kind in ("call_expression", "for_in_statement", "variable_declarator", *_FUNCTIONS):
+                key = id(above), below.field
+                if key not in self._times:
+                    self._times[key] = self._run_count(above, below)
+                found = _repeat(found, self._times[key])
+        return found
+
+    def _apply_handler(self, found: Assertion, node: Node) -> Assertion:
+        code, handler, final = self._code, node.child("handler"), node.child("finalizer")
+        is_left = final is not None and "return" in code.words(final.start, final.stop)
+        block = handler.child("body") if handler is not None else None
+        is_caught = block is not None and not code.words(block.start, block.stop) & _FAILING
+        place = final if is_left and not is_caught else handler
+        if place is None or not (is_left or is_caught):
+            return found
+        line = code.line(place.start)
+        self.catch_lines += [line] if line not in self.catch_lines[-1:] else []
+        return found._replace(strength=NOTHING)
+
+    def _first_returns(self, block: Node) -> tuple[int, int]:
+        """Where a block is left for good, and where it may be left: by a `return` without a value."""
+        if id(block) not in self._returns:
+            end = block.stop
+            dead = next((item.start for item in block.children if _is_bare_return(item)), end)
+            branches = (item for item in block.children if item.kind == "if_statement")
+            left = next((item.start for item in branches if _leaves(item.child("consequence"))), end)
+            self._returns[id(block)] = dead, left
+        return self._returns[id(block)]
+
+    def _run_count(self, above: Node, below: Node) -> int:
+        """How often a call, a loop or a function runs what is below it."""
+        rows = _written_rows(self._code, above, below)
+        if rows is not None:
+            return rows
+        if above.kind == "call_expression" and below.field == "arguments":
+            return not self._is_after_the_end(above)
+        if above.kind == "variable_declarator" and below.kind not in (
+            "arrow_function",
+            "function_expression",
+        ):
+            return 1
+        name = above.child("name")
+        return 1 if name is None or above.kind == "for_in_statement" else self._is_used(name)
+
+    def _is_after_the_end(self, call: Node) -> bool:
+        """True for what a timer or a promise runs that nobody waits for: the test is over before."""
+        code, function = self._code, call.child("function")
+        name = code.text(function.stop - 1) if function is not None else ""
+        if name in _TIMERS:
+            return not code.words(self._places.start, self._places.stop) & _WAITS
+        if name != "then" or function is None or function.kind != "member_expression":
+            return False
+        top = call
+        while top.parent is not None and top.field in ("object", "function"):
+            top = top.parent
+        is_dropped = top.parent is not None and top.parent.kind == "expression_statement"
+        end = min(call.stop + _MAX_CALLBACK, len(code.tokens))
+        return is_dropped and not code.words(function.stop, end) & {"done", "resolve", "end"}
+
+    def _is_used(self, name: Node) -> bool:
+        """True when the body calls a function that it defines, or hands it on."""
+        code, word = self._code, self._code.text(name.start)
+        uses = (at for at in self._places if code.text(at) == word and at != name.start)
+        return any(
+            code.text(at - 1) != "void" and not (code.text(at - 1) == ";" and code.text(at + 1) == ";")
+            for at in uses
+        )
+
+
+def _is_bare_return(node: Node | None) -> bool:
+    return node is not None and node.kind == "return_statement" and not node.children
+
+
+def _leaves(branch: Node | None) -> bool:
+    """True when a branch ends the function without an answer."""
+    inside = branch.children if branch is not None and branch.kind == "statement_block" else ()
+    return _is_bare_return(branch) or any(map(_is_bare_return, inside))
