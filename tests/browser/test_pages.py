@@ -40,6 +40,11 @@ def test_an_escalation_is_answered_by_keyboard_alone_and_another_appears_by_itse
 
     expect(page.locator(".note")).to_contain_text("remand inbox answer")
     expect(asked).to_have_count(0)
+    page.locator(".note button", has_text="Undo").click()
+    expect(page.locator(".note")).to_contain_text("remand inbox retract")
+    asked.locator("textarea").fill("Keep the new one")
+    asked.locator("button", has_text="Return it to the queue").click()
+    expect(asked).to_have_count(0)
     shown = repository.ok("task", "show", place.team.tasks["asked"])
     assert shown["escalations"][0]["guidance"] == "Keep the new one"
     assert shown["escalations"][0]["option"] == "reopen"

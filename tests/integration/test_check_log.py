@@ -68,6 +68,12 @@ HONEST = {
         reviews.ReviewRetracted(task_id=T1, review_id="R1", reviewer="Lea"),
         approved(),
     ),
+    "cancelled, and reopened": (
+        *DONE[:1],
+        tasks.TaskCancelled(task_id=T1),
+        tasks.TaskReopened(task_id=T1, undoes="e"),
+        *DONE[1:],
+    ),
     "overridden": (*DONE[:2], passed(status=GateStatus.OVERRIDDEN), *DONE[3:]),
     "given back, and claimed again": (
         *DONE[:2],
@@ -76,6 +82,10 @@ HONEST = {
     ),
 }
 BROKEN = {
+    "a cancelled task that comes back by itself": (
+        (*DONE[:1], tasks.TaskCancelled(task_id=T1), tasks.TaskReopened(task_id=T1)),
+        "cancelled",
+    ),
     "a claim that another has won": ((*DONE[:2], second_claim()), "had won"),
     "a claim won twice": (
         (*DONE[:2], tasks.TaskReleased(task_id=T1, handoff_id=H1, agent="Alice"), second_claim("Bob", H1)),

@@ -163,6 +163,7 @@ FORGED = {
     "gate.override": {"gate": "tests", "tree": "0" * 40, "reason": "because"},
     "review.retract": {"reviewer": "user", "review_id": "V-1"},
     "escalation.answer": {"escalation_id": "E-1", "option": "wontfix"},
+    "answer.retract": {"answer": "0" * 64, "option": "wontfix"},
     "escalation.acknowledge": {"escalation_id": "E-1"},
     "feedback.fetch": {"handoff_id": "H-1", "agent": "Fenster", "count": 9},
     "handoff.reject.response": {"handoff_id": "H-1", "decision": {"decision_type": "ACCEPT"}},

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app import rejection_facts
+from remand.app import rejection_facts, undo
 from remand.app.events.missing_lines import missing_for_task
 from remand.app.events.task_folds import TaskSource
 from remand.app.inbox import objections
@@ -190,6 +190,13 @@ class FactLookup:
         task, signer = inquiry.task, getattr(inquiry.command, "signer", "")
         return {"objections": objections.objections_answered_by(self._tx, task, signer)} if task else {}
 
+    def undo(self, inquiry: Inquiry) -> dict[str, Any]:
+        """What could be undone of the task; an open task is reopened without it."""
+        task, command = inquiry.task, inquiry.command
+        if task is None or (isinstance(command, c.ReopenTask) and not task.is_terminal):
+            return {}
+        return {"undo": undo.undo_facts(self._tx, task)}
+
     def staff(self, inquiry: Inquiry) -> dict[str, Any]:
         """Who may take a task over, and by which rules."""
         command, task, now, _ = inquiry
@@ -360,4 +367,5 @@ LOOKUPS: dict[FactKind, Callable[[FactLookup, Inquiry], dict[str, Any]]] = {
     FactKind.OUTAGES: FactLookup.outages,
     FactKind.OBJECTIONS: FactLookup.blocking_objections,
     FactKind.DISMISSED: FactLookup.dismissed_objections,
+    FactKind.UNDO: FactLookup.undo,
 }

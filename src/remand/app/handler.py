@@ -32,6 +32,7 @@ from remand.domain.decisions.escalations import REASSIGN, UNLOCK
 from remand.domain.decisions.forge_actions import issue_task_id
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, KnownBy, Meta
+from remand.domain.events.reviews import AnswerRetracted
 from remand.domain.evolve import evolve, replay
 from remand.domain.facts import Facts, LinkFacts, update_facts
 from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
@@ -243,7 +244,7 @@ class RequestHandler:
             own = own or about
             if about:
                 before.setdefault(about, None if tasks.get(about) else self._source.get(about))
-                tasks[about] = evolve(tasks.get(about) or before[about], stamped)
+                tasks[about] = self._fold(tasks.get(about) or before[about], stamped)
             entries.append(EventEntry(stamped, line, about))
         kept = tuple(entry.event for entry in entries)
         if entries:
@@ -257,6 +258,12 @@ class RequestHandler:
             self.tx.head = head
             self.entries += entries
         return kept, tasks.get(own)
+
+    def _fold(self, task: Task | None, event: Event) -> Task | None:
+        """The task after an event; one that takes an answer back has the task folded from all that is left."""
+        if isinstance(event, AnswerRetracted):
+            return replay([*task_events(self.tx, event.task_id), event])
+        return evolve(task, event)
 
     def _current_branch(self) -> str:
         if self._branch is None:

@@ -178,6 +178,12 @@ class RetractReview(TaskCommand, kw_only=True):
     review_id: str = ""
 
 
+class RetractAnswer(TaskCommand, kw_only=True):
+    """Take back the last answer about the task: to a question, a held finding or a rejection."""
+
+    reason: str = ""
+
+
 class ReassignTask(TaskCommand, kw_only=True):
     """Let another agent continue the task."""
 
@@ -379,7 +385,7 @@ class CancelTask(TaskCommand, kw_only=True):
 
 
 class ReopenTask(TaskCommand, kw_only=True):
-    """Bring a failed, blocked or escalated task back to its queue."""
+    """Bring a failed, blocked or escalated task back to its queue, or one that was cancelled."""
 
     reason: str = ""
 

@@ -12,6 +12,7 @@ from remand.domain.events.event import ClaimEvent, Event, OverridingEvent
 from remand.domain.events.log import TaskArchived
 from remand.domain.folds import reviews, tasks, work
 from remand.domain.folds.archive import archived_history, archived_state
+from remand.domain.folds.retractions import effective_events
 from remand.domain.folds.reviews import apply_objections_dismissed
 from remand.domain.folds.tasks import require_counted_answer
 from remand.domain.folds.work import apply_run_ended, apply_run_started, apply_task_returned
@@ -41,9 +42,15 @@ def replay(events: Iterable[Event]) -> Task | None:
     history = archived_history(given) if any(type(event) is TaskArchived for event in given) else None
     if history is not None:
         task, given = archived_state(history.base) if history.base else None, list(history.later)
-    for event in given:
+    for event in effective_events(given):
         task = evolve(task, event)
     return task
+
+
+def _apply_answer_retracted(task: Task, event: review_events.AnswerRetracted) -> Task:
+    """Nothing follows: `replay` leaves out what was taken back. One that names its answer still came too late."""
+    late = "somebody had acted on the answer by then, or it was never given"
+    return record_conflict(task, event, late) if event.answer else task
 
 
 def _require_current_claim(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
@@ -106,6 +113,7 @@ _HANDLERS: dict[type[Event], Callable[[Task, Any], Task]] = {
     review_events.EscalationNotified: reviews.apply_escalation_notified,
     review_events.EscalationAcknowledged: reviews.apply_escalation_acknowledged,
     review_events.EscalationAnswered: reviews.apply_escalation_answered,
+    review_events.AnswerRetracted: _apply_answer_retracted,
     work_events.GatePassed: _require_current_claim(work.apply_gate_passed),
     work_events.GateRejected: _require_current_claim(work.apply_gate_rejected),
     work_events.GateHeld: _require_current_claim(work.apply_gate_held),

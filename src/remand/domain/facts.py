@@ -10,6 +10,7 @@ from remand.domain.access.team import Actor
 from remand.domain.events.log import MissingLines
 from remand.domain.gate.control_files import ControlChange
 from remand.domain.gate.state import Outage
+from remand.domain.instant import Instant
 from remand.domain.policy import Policy
 from remand.domain.record import Record, update_parts
 from remand.domain.task import Objection
@@ -132,6 +133,32 @@ class FilingFacts(Record, kw_only=True):
     """Open tasks that resolve the same blocker, which this agent has met before."""
 
 
+class OwnDecision(Record, kw_only=True):
+    """An answer or a cancellation, as far as it matters to whoever would undo it."""
+
+    id: str
+    """The id of the event that says it."""
+    by: str
+    at: Instant
+    option: str = ""
+    changed: tuple[str, ...] = ()
+    """The other tasks that it made or changed."""
+    was_under_review: bool = False
+    has_forge_action: bool = False
+    """Something was done on the forge since."""
+
+
+class UndoFacts(Record, kw_only=True):
+    """What could be undone, and what rests on it."""
+
+    answer: OwnDecision | None = None
+    """The last answer, as long as nothing has happened to the task since."""
+    cancellation: OwnDecision | None = None
+    """What ended the task, where that was a member's own decision."""
+    dependents: tuple[str, ...] = ()
+    """The tasks that have gone on because this one has ended."""
+
+
 class Facts(Record, kw_only=True):
     """Everything that `decide` may look at besides the task, the command and who gives it."""
 
@@ -147,6 +174,7 @@ class Facts(Record, kw_only=True):
     """What the policy lets be done on the forge."""
     missing: tuple[MissingLines, ...] = ()
     """Lines of the log that are missing and may concern the task, or one that it was split from."""
+    undo: UndoFacts = UndoFacts()
     objections: tuple[Objection, ...] = ()
     """What keys that are not trusted say against the task and the user has not answered: for an approval, of this work."""
 

@@ -9,7 +9,7 @@ from remand.domain import ids
 from remand.domain.access.team import REVIEWERS, USER, Actor, Role
 from remand.domain.events.event import Event
 from remand.domain.events.log import LedgerMoved, MoveBegun
-from remand.domain.events.reviews import LockoutCleared, ReviewApproved, ReviewRetracted
+from remand.domain.events.reviews import AnswerRetracted, LockoutCleared, ReviewApproved, ReviewRetracted
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, TaskClaimed, TaskSubmitted
 from remand.domain.events.work import FindingAccepted, GateOverridden, GatePassed
 from remand.domain.facts import Facts, LockoutFacts
@@ -39,6 +39,7 @@ _COMPLETE_LOG_EVENTS = (
     ReviewApproved,
     ReviewRetracted,
     LockoutCleared,
+    AnswerRetracted,
 )
 
 _USER = frozenset({Role.USER})

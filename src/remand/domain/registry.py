@@ -17,6 +17,7 @@ from remand.domain.decisions import (
     lockouts,
     objections,
     rejections,
+    retractions,
     reviews,
     runs,
     tasks,
@@ -45,6 +46,7 @@ class FactKind(Enum):
     OUTAGES = auto()
     OBJECTIONS = auto()
     DISMISSED = auto()
+    UNDO = auto()
 
 
 class CommandRule(NamedTuple):
@@ -110,7 +112,7 @@ RULES: dict[type[c.Command], CommandRule] = {
     c.CancelTask: CommandRule(tasks.cancel_task, "escalation.answer task.cancel",
         "bad_transition own_work", _DIRECTORS),
     c.ReopenTask: CommandRule(tasks.reopen_task, "escalation.answer escalation.open task.reopen",
-        "bad_transition own_work", _DIRECTORS, needs=_STAFF),
+        "bad_transition own_work too_late", _DIRECTORS, needs=(FactKind.STAFF, FactKind.UNDO)),
     c.DeferTask: CommandRule(tasks.defer_task, "task.defer",
         "bad_transition closes_cycle own_work", _DIRECTORS, needs=(FactKind.LINKS, FactKind.DEFERRAL)),
     c.WakeTask: CommandRule(tasks.wake_task, "task.wake", "", COORDINATOR),
@@ -204,6 +206,8 @@ RULES: dict[type[c.Command], CommandRule] = {
         "task.heartbeat task.reassign task.submit",
         "locked_out nothing_held nothing_to_answer out_of_scope own_work unconfirmed_no", _USER,
         needs=_STAFF),
+    c.RetractAnswer: CommandRule(retractions.retract_answer, "answer.retract",
+        "nothing_to_retract too_late", _LEADERS, needs=(FactKind.UNDO,)),
     c.AcknowledgeEscalation: CommandRule(escalations.acknowledge_escalation, "escalation.acknowledge",
         "nothing_to_answer", _USER),
     c.RepeatEscalation: CommandRule(escalations.repeat_escalation, "escalation.repeat", "", COORDINATOR),

@@ -158,6 +158,7 @@ TRANSITIONS: dict[str, Transition] = {
 
 `review.retract` moves only a task whose last rejection it takes back; a task that went on stays where it is.
 `escalation.answer` leads to provisional when it accepts a merge; the approval comes with it.
+`task.reopen` also leads out of cancelled, when it names the event that it undoes: back to the queue, or to provisional.
 """
 
 

@@ -44,6 +44,7 @@ TABLE: dict[type[c.Command], tuple[c.Command, set[str]]] = {
         (c.AnswerRejection(handoff_id=H1, decision="ACCEPT"), {U, D}),
         (c.RequestReview(task_id=T1, reviewer="Lead"), {U, R}),
         (c.RetractReview(task_id=T1, reason="x"), {U, R}),
+        (c.RetractAnswer(task_id=T1), {U, D, R}),
         (c.ReassignTask(task_id=T1, target="Alice"), {U, D, R}),
         (c.AnswerEscalation(task_id=T1, option="fix"), {U}),
         (c.AcknowledgeEscalation(task_id=T1), {U}),

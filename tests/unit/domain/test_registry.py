@@ -54,7 +54,7 @@ def test_every_fact_that_a_row_needs_can_be_looked_up() -> None:
 
 
 def test_no_interface_takes_what_the_coordinator_or_the_program_itself_decides() -> None:
-    assert len(REQUESTS) == 32
+    assert len(REQUESTS) == 33
     assert not {c.RecordVerdict, c.AssignTask, c.ImportIssue, c.AddComments, c.ExpireLease} & set(REQUESTS)
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from remand.domain.events.catalogue import NATIVE
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationAnswered, ReviewRetracted, TaskReassigned
-from remand.domain.events.tasks import TaskBlocked
+from remand.domain.events.tasks import TaskBlocked, TaskReopened
 from remand.domain.events.work import TaskReturned
 from remand.domain.evolve import evolve
 from remand.domain.gate.state import GateState
@@ -48,6 +48,8 @@ def about_it(event: Event) -> Event:
             return replace(event, rejection_id=R1)
         case TaskReturned():
             return replace(event, has_work=False)
+        case TaskReopened():
+            return replace(event, undoes="")
         case TaskReassigned():
             return replace(event, source="Alice", target="Bob")
     return event

@@ -12,9 +12,11 @@ from remand.domain.access.keys import Trust
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.log import MOVES, VOIDS, AbandonedLines, EventsVoided, MissingLines, TaskArchived
+from remand.domain.events.reviews import AnswerRetracted
 from remand.domain.events.tasks import HandoffInitiated, TaskAdded, TaskClaimed
 from remand.domain.evolve import evolve, replay
 from remand.domain.folds.archive import archived_history, is_backed, short_id
+from remand.domain.folds.retractions import effective_events
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task
@@ -28,11 +30,14 @@ from remand.ledger.traces import TRACED, TRACED_NAMES, Trace, trace_event
 
 
 def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> list[Event]:
-    """A task's events in their order; with names, only those.
+    """A task's events in their order, without answers that were taken back; with names, only those.
 
     What stands in place of archived lines comes first, and only where these are not all here and do not contradict it.
     """
-    found = sorted(codec.decode_stored_lines(tx.events.of_task(task_id), names), key=order_key)
+    lines = tx.events.of_task(task_id)
+    if names and any(codec.may_be_kind(line, AnswerRetracted) for line in lines):
+        return [event for event in task_events(tx, task_id) if event.name in names]
+    found = list(effective_events(sorted(codec.decode_stored_lines(lines, names), key=order_key)))
     if not any(type(event) is TaskArchived for event in found):
         return found
     history = archived_history(found)
@@ -81,7 +86,7 @@ class Fold:
             if task_id in self.tasks:
                 self._tangled.add(task_id)
             self._archived[task_id] = event
-        elif task_id in self._archived:
+        elif task_id in self._archived or type(event) is AnswerRetracted:
             self._tangled.add(task_id)
         self.tasks[task_id] = evolve(self.tasks.get(task_id), event)
         if self.tasks[task_id] is None and type(event) is TaskArchived:

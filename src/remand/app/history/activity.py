@@ -105,6 +105,7 @@ _TEMPLATES: dict[type[Event], str] = {
     reviews.EscalationNotified: "the user was told through {0.channel}",
     reviews.EscalationAcknowledged: "the user has seen the question",
     reviews.EscalationAnswered: "the user answered: {0.option}",
+    reviews.AnswerRetracted: "{0.meta.actor} took back the answer: {0.option}",
     work.GatePassed: "the gates let {0.agent}'s work through",
     work.GateHeld: "findings in {0.agent}'s work wait for a reviewer",
     work.IdleStopCounted: "{0.agent} stopped with nothing to measure ({0.number} in a row)",

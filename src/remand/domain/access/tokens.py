@@ -87,7 +87,8 @@ _BY_ROLES: tuple[tuple[frozenset[TokenRole], str], ...] = (
     (_AGENT | _DIRECTOR | _USER | _HOST, "handoff rejection-response"),
     (_PEOPLE, """
         task add, handoff initiate, reassign, say, log digest, graph stats, graph export, analyze rejections,
-        analyze rework, analyze runs, analyze integrity, audit, gate examine, simulate, journal, token list, token revoke"""),
+        analyze rework, analyze runs, analyze integrity, audit, gate examine, simulate, journal, token list, token revoke,
+        inbox retract"""),
     (_PEOPLE | _WORKER, "gate check"),
     (_REVIEWER | _USER, "gate accept, gate refuse"),
     (_DIRECTOR | _USER, "task edit, task cancel, task reopen, task defer, handoff consult"),

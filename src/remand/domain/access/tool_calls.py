@@ -146,7 +146,7 @@ _MOVES = re.compile(
 _PERSONS = re.compile(
     r"\bremand(?:\s+(?:--json|-C\s+\S+|--as\s+\S+|--key\s+\S+))*\s+(?:pause|resume|keys|unlock|lockout|init\b.*--remove|"
     r"gate\s+(?:accept|refuse|override)|review\s+(?:approve|reject|retract)|task\s+(?:cancel|reopen|edit)|"
-    r"inbox\s+(?:answer|ack)|reject-task|reassign)\b"
+    r"inbox\s+(?:answer|retract|ack)|reject-task|reassign)\b"
     r"|\b(?:unset|export|env\s+-u)\s+REMAND_(?:TASK|ACTOR|HANDOFF)\b|\bREMAND_(?:TASK|ACTOR|HANDOFF)="
     r"|\benv\s+-i\b.*\bremand\b"
 )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain import preconditions as r
-from remand.domain.decisions import escalations, forge_actions
+from remand.domain.decisions import escalations, forge_actions, retractions
 from remand.domain.decisions.notices import ask_user
 from remand.domain.events import tasks as task_events
 from remand.domain.events.event import Events
@@ -124,8 +124,12 @@ def cancel_task(task: Task, command: c.CancelTask, context: c.CommandContext) ->
 
 def reopen_task(task: Task, command: c.ReopenTask, context: c.CommandContext) -> Events:
     r.require_disinterested(task, context.actor)
-    r.require_status(task, "task.reopen", "reopened")
     r.require_text("reason", command.reason)
+    if task.status is Status.CANCELLED:
+        reopened = retractions.reopen_cancelled(task, command, context)
+        waits = replace(task, status=Status.PROVISIONAL if reopened.to_review else task.queue)
+        return (reopened, *(() if reopened.to_review else escalations.deadlock_question(waits, context)))
+    r.require_status(task, "task.reopen", "reopened")
     answered = escalations.answer_by_command(task, escalations.REOPEN, context)
     if answered:
         escalations.require_agent_left(task, context)

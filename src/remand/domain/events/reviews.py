@@ -202,3 +202,13 @@ class EscalationAnswered(OverridingEvent, tag="escalation.answer", kw_only=True)
     escalation_id: str
     option: str
     guidance: str = ""
+
+
+class AnswerRetracted(TaskEvent, tag="answer.retract", kw_only=True):
+    """Whoever gave an answer took it back before anybody had acted on it: the task is as it was without that answer."""
+
+    answer: str = ""
+    """The id of the event that says the answer; empty in a history from which the answer is gone."""
+    option: str = ""
+    """What the answer was."""
+    reason: str = ""

@@ -103,6 +103,10 @@ class TaskReopened(AnswerEvent, tag="task.reopen", kw_only=True):
     """The task came back to its queue."""
 
     reason: str = ""
+    undoes: str = ""
+    """The id of the event that cancelled the task, where that is undone."""
+    to_review: bool = False
+    """Its work awaited a review when it was cancelled, and does so again."""
 
 
 class TaskDeferred(AnswerEvent, tag="task.defer", kw_only=True):

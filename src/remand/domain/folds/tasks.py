@@ -175,6 +175,10 @@ def apply_task_settled(task: Task, event: task_events.TaskSettled) -> Task:
 
 
 def apply_task_reopened(task: Task, event: task_events.TaskReopened) -> Task:
+    if event.undoes and task.status == Status.CANCELLED:
+        is_reviewed = event.to_review and task.submission is not None
+        status = Status.PROVISIONAL if is_reviewed else task.queue
+        return update_task(task, status=status, waits_for=(), superseded_by="")
     return advance_task(task, event, claim=None, offers=(), waits_for=(), children=())
 
 

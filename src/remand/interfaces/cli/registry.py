@@ -41,7 +41,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "task fail": CommandEntry("tasks.changes", "mark the task as failed"),
     "task edit": CommandEntry("tasks.changes", "change a task's title, scope or other fields"),
     "task cancel": CommandEntry("tasks.changes", "cancel the task"),
-    "task reopen": CommandEntry("tasks.changes", "reopen a failed, blocked, deferred or escalated task"),
+    "task reopen": CommandEntry(
+        "tasks.changes", "reopen a failed, blocked, deferred, escalated or cancelled task"
+    ),
     "task defer": CommandEntry("tasks.changes", "defer the task until other tasks are done"),
     "task ready": CommandEntry("tasks.views", "list the tasks that can be claimed now, in queue order"),
     "handoff initiate": CommandEntry("tasks.handoffs", "hand a task off to an agent"),
@@ -88,6 +90,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "say": CommandEntry("help", "run a command or question in plain English"),
     "inbox": CommandEntry("tasks.inbox", "show the questions that await the user's answer", False),
     "inbox answer": CommandEntry("tasks.inbox", "answer a question about a task, as the user"),
+    "inbox retract": CommandEntry("tasks.inbox", "take back an answer of yours that nobody has acted on"),
     "inbox ack": CommandEntry("tasks.inbox", "acknowledge a question, so that its notices stop"),
     "notify": CommandEntry(
         "tasks.inbox", "send notices about open questions through the user's channels", False

@@ -88,7 +88,7 @@ CHANGES = frozenset(
         *("handoff reject", "handoff appeal", "handoff rejection-response"),
         *("gate run", "gate accept", "gate refuse", "gate override"),
         *("review request", "review approve", "review reject", "review retract", "reject-task"),
-        *("reassign", "escalate", "unlock", "say", "inbox answer", "inbox ack"),
+        *("reassign", "escalate", "unlock", "say", "inbox answer", "inbox retract", "inbox ack"),
         *("log publish", "simulate", "sync", "token create", "token revoke"),
     }
 )

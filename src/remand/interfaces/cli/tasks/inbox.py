@@ -25,6 +25,7 @@ from remand.domain.decisions.escalations import UNLOCK, EscalationOption, number
 from remand.domain.decisions.findings import open_findings
 from remand.domain.decisions.notices import open_alert
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL, parse_question_id
+from remand.domain.events.reviews import AnswerRetracted
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.refusals import Refused, are_consecutive, option_at, require_question
 from remand.domain.task import Task
@@ -337,6 +338,22 @@ def _answer_text(answer: Acceptance, key: str) -> str:
             return f"{name} takes over {task.label}{held}"
         case _:
             return f"{task.id} is {task.status}"
+
+
+@command(
+    "inbox retract",
+    argument("id", help="the question's id, or its task's"),
+    argument("--reason", default="", metavar="TEXT", help="the reason, which is recorded (@file, -)"),
+)
+def _retract(context: Context) -> Result:
+    given = context.arguments
+    held_task, slash, _ = given.id.rpartition("/")
+    task = _find_asking_task(context, held_task if slash else given.id)
+    request = c.RetractAnswer(task_id=task.id, reason=context.text(given.reason))
+    answer = context.ask(request, context.actor())
+    option = next(event.option for event in answer.events if isinstance(event, AnswerRetracted))
+    data = {"task_id": answer.task.id, "status": answer.task.status.value, "option": option}
+    return Result(data, f"The answer {option} is taken back; {answer.task.id} is {answer.task.status}")
 
 
 @command("inbox ack", argument("id", help="the question's id, or its task's"))

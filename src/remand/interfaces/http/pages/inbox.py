@@ -18,7 +18,7 @@ from remand.app.inbox.held_findings import HELD_KIND
 from remand.app.inbox.objections import OBJECTION_KIND
 from remand.app.inbox.questions import ALERT_KIND
 from remand.app.reminders import key_warning
-from remand.domain.access.team import USER, Actor, Role
+from remand.domain.access.team import USER, Role
 from remand.domain.access.tokens import TokenRole
 from remand.domain.gate.state import GATE_QUESTION
 from remand.domain.instant import Instant
@@ -29,7 +29,7 @@ from remand.ledger.store import Transaction
 from remand.wiring.after_call import scheduler_files
 
 ACTIONS = (
-    *("inbox answer", "inbox ack", "review approve", "reject-task"),
+    *("inbox answer", "inbox retract", "inbox ack", "review approve", "reject-task", "task reopen"),
     *("gate accept", "gate refuse", "handoff rejection-response"),
 )
 REVIEW_KIND = "review"
@@ -230,22 +230,14 @@ def read_questions(query: PageQuery) -> tuple[list[dict[str, Any]], bool]:
     opened, rules = query.opened, query.rules
     unable = scheduler_files.unstartable(opened.folders.status, rules.team.members, opened.place.root)
     with opened.store.read() as view:
-        page = read_inbox_page(view, rules, limit=MAX_TASKS, who=_acting_member(query), unable=unable)
+        page = read_inbox_page(view, rules, limit=MAX_TASKS, who=query.actor, unable=unable)
     return msgspec.to_builtins(list(page.questions)), not page.after
-
-
-def _acting_member(query: PageQuery) -> Actor:
-    """Who looks, with no more roles than its session has."""
-    caller = query.caller
-    actor = query.rules.team.actor(caller.acting_name(), confined=caller.is_confined)
-    roles = caller.roles_as(actor.name)
-    return actor if roles is None else actor.limit(roles)
 
 
 def count_waiting(query: PageQuery) -> int:
     """How many things wait for the caller, counted without reading what each of them asks."""
     with query.opened.store.read() as view:
-        counts = count_questions(view, query.rules, _acting_member(query))
+        counts = count_questions(view, query.rules, query.actor)
         found = submissions_under_review(view) if query.caller.role in _REVIEWERS else []
     kinds = tuple(counts) if query.is_user else _OF_ROLE.get(query.caller.role, ())
     rows = [{"requested": one.requested, "author": one.author, "held": ()} for one in found]

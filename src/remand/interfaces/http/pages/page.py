@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from remand.app.requests import Rules
+from remand.domain.access.team import Actor
 from remand.domain.access.tokens import Caller, TokenRole
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
@@ -56,6 +57,13 @@ class PageQuery:
     @cached_property
     def rules(self) -> Rules:
         return self.opened.settings.rules()
+
+    @property
+    def actor(self) -> Actor:
+        """Who looks, with no more roles than its session has."""
+        actor = self.rules.team.actor(self.caller.acting_name(), confined=self.caller.is_confined)
+        roles = self.caller.roles_as(actor.name)
+        return actor if roles is None else actor.limit(roles)
 
 
 class PageAddress(NamedTuple):

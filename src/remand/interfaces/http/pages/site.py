@@ -16,6 +16,7 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
 from remand.app.errors import RemandError, UsageError
+from remand.app.undo import PossibleUndo, undo_of_task
 from remand.domain.access.tokens import Caller, require_call
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
@@ -97,6 +98,8 @@ PAGES: tuple[WebPage, ...] = (
 ACTIONS = frozenset({*inbox.ACTIONS, *board.ACTIONS, *task.ACTIONS, *agents.ACTIONS, *settings.ACTIONS})
 """The commands that a form of a page may call; the rules and the caller's role say who may."""
 
+UNDONE = ("inbox answer", "gate accept", "gate refuse", "handoff rejection-response", "task cancel")
+"""The forms whose note offers to undo them."""
 HTML = "text/html; charset=utf-8"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -127,6 +130,8 @@ class FormNote(NamedTuple):
     text: str
     secret: str = ""
     """A token that it made, which is shown this once."""
+    undo: PossibleUndo | None = None
+    """How it can be undone."""
 
 
 class Visit(NamedTuple):
@@ -155,7 +160,7 @@ class Site:
             self._route("/do", "POST", self._act, is_mount=True),
             self._route("/theme", "POST", self._choose_theme),
             self._route("/logout", "POST", self._log_out),
-            make_route(self._context, "/static", "GET", _serve_file, is_mount=True),
+            self._route("/static", "GET", _serve_file, is_mount=True),
             asgi("/live", copy_scope=False)(self._stream),
         ]
 
@@ -307,7 +312,21 @@ class Site:
         if problem is not None:
             self._context.metrics.refusals[problem["code"]] += 1
             return problem, FormNote("")
-        return None, _outcome(command_text(name, given), data, code)
+        note = _outcome(command_text(name, given), data, code)
+        return None, note._replace(undo=await self._find_undo(name, data, caller))
+
+    async def _find_undo(self, name: str, data: Any, caller: Caller) -> PossibleUndo | None:
+        """How to undo what a form did, where the rules would allow it now."""
+        if name not in UNDONE or not isinstance(data, dict):
+            return None
+
+        def look(opened: OpenLedger, ask: AskQuery) -> PossibleUndo | None:
+            query = PageQuery(opened, ask, caller, PageAddress("/"))
+            with opened.store.read() as view:
+                task = view.tasks.get(data.get("task_id", ""))
+                return undo_of_task(view, task, query.actor) if task else None
+
+        return await self._context.runner.read(look, caller, lambda found: found, is_long=False)
 
     async def _read_form(self, scope: Scope, receive: Receive) -> tuple[RequestFacts, list[tuple[str, str]]]:
         """The fields of a form, and the request with its CSRF text where other requests have it."""

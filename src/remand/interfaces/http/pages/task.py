@@ -14,6 +14,7 @@ from remand.app.history.rejections import task_rejections
 from remand.app.history.task_history import StoryLine, tell_story
 from remand.app.inbox.decisions import rejection_grounds
 from remand.app.prompts import read_rejection_context, render_prompt
+from remand.app.undo import PossibleUndo, may_retract_review, undo_of_task
 from remand.domain.access.team import COORDINATOR
 from remand.domain.access.tokens import CALLS
 from remand.domain.events import reviews, tasks, work
@@ -30,7 +31,7 @@ from remand.wiring.scheduler import submitted_changes
 
 ACTIONS = (
     *("review approve", "reject-task", "review retract", "task reopen", "task cancel", "unlock", "escalate"),
-    *("gate accept", "gate refuse", "reassign"),
+    *("gate accept", "gate refuse", "reassign", "inbox retract"),
 )
 _TONES: dict[str, str] = {
     "gate.pass": "good",
@@ -103,6 +104,8 @@ class TaskView(NamedTuple):
     """How many events are too old to be shown."""
     own_review: str = ""
     """The id of a rejection of the caller's own that can be retracted."""
+    undo: PossibleUndo | None = None
+    """What the caller could undo now."""
     tab: str = "story"
 
     @property
@@ -116,11 +119,15 @@ def read_task_view(query: PageQuery) -> TaskView:
     with query.opened.store.read() as view:
         task, events = read_task(view, data["task_id"])
         lockouts = tuple(active_lockouts(view, task.id))
+        undo = undo_of_task(view, task, query.actor)
     own = {query.caller.member} | ({one.meta.actor for one in events if one.meta.actor} & _user_names(query))
     mine = [
         row["review_id"]
         for row in data["reviews"]
-        if row["event"] == "review.reject" and not row["is_retracted"] and row["actor"] in own
+        if row["event"] == "review.reject"
+        and not row["is_retracted"]
+        and row["actor"] in own
+        and may_retract_review(task, row["review_id"], query.actor)
     ]
     return TaskView(
         data=data,
@@ -130,6 +137,7 @@ def read_task_view(query: PageQuery) -> TaskView:
         lockouts=lockouts,
         may=frozenset(name for name in ACTIONS if query.caller.role in CALLS[name]),
         own_review=mine[-1] if mine else "",
+        undo=undo,
     )
 
 
