@@ -28,7 +28,7 @@ LAZY_MODULES = frozenset(
         "adapters.sandbox": "sandboxes",
         "adapters.server": "client openid",
         "adapters.stores": "postgres postgres_views shared_data sqlite_migrations sqlite_views",
-        "adapters.system": "scheduler_files web_pages",
+        "adapters.system": "files scheduler_files web_pages",
         "app": "errors group_commit notices prompts rejection_facts",
         "app.events": "intake",
         "app.gates": "change_examination measurement queued_work runner",

@@ -89,6 +89,7 @@ def test_the_hook_starts_without_records_patterns_or_processes() -> None:
     loaded = loaded_modules("import remand.interfaces.hook.entry as e; e.run")
 
     assert not loaded & {"apsw", "enum", "json", "msgspec", "re", "subprocess", "threading", "typing"}
+    assert not (loaded - loaded_modules("pass")) & {"collections", "contextlib", "functools"}
     assert {name for name in loaded if name.startswith("remand.domain.")} <= {"remand.domain.hosts"}
 
 

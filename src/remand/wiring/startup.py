@@ -13,11 +13,11 @@ from remand.adapters.journal import writer as journal
 from remand.adapters.journal.session_tasks import SessionTask
 from remand.adapters.server import client as server
 from remand.adapters.stores import sqlite_views as views
-from remand.adapters.system.files import limit_lock_wait
+from remand.adapters.system import files
 from remand.adapters.system.folders import LedgerFolders, socket_folder, state_folder
 
 __all__ = ["MAX_CALL", "CoordinatorUnavailable", "LedgerLocation", "SessionTask", "background_runs"]
-__all__ += ["current_branch", "forward_call", "journal", "ledger_id", "limit_lock_wait", "locate"]
+__all__ += ["current_branch", "files", "forward_call", "journal", "ledger_id", "locate"]
 __all__ += ["repository", "session_tasks", "snapshots", "socket_folder", "solo_sessions", "state_folder"]
 __all__ += ["LedgerFolders", "server", "submissions", "views"]
 

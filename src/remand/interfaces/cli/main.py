@@ -29,7 +29,7 @@ from remand.interfaces.cli.registry import COMMANDS, COMMON_COMMANDS, GROUPS, Co
 from remand.ledger.problems import BadLine
 from remand.startup import TYPE_CHECKING
 from remand.wiring.after_call import after_call, unseen_counts
-from remand.wiring.startup import limit_lock_wait, locate, views
+from remand.wiring.startup import files, locate, views
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -335,7 +335,7 @@ def _attend(call: CommandCall, origin: CallOrigin) -> Iterator[ProgressLines]:
     if not entry.may_be_forwarded and is_seen and call.is_self_contained:
         progress.watch(call.command)
     try:
-        with limit_lock_wait(LOCK_TIMEOUT_SECONDS if entry.may_be_forwarded else 0, progress.show):
+        with files.limit_lock_wait(LOCK_TIMEOUT_SECONDS if entry.may_be_forwarded else 0, progress.show):
             yield progress
     finally:
         progress.close()
