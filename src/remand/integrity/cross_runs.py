@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from remand.domain.gate.gate import TestOutcome
-from remand.domain.gate.must_pass import is_file_of, is_named_by
+from remand.domain.gate.judge import is_file_of, is_named_by
 from remand.domain.record import Record
 from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison, FileDiff

@@ -1,33 +1,43 @@
-"""A scheduler for an open ledger: worktrees, agent launcher, reviewers, chores and the loop; and who watches it."""
+"""A scheduler for an open ledger: worktrees, agent launcher, reviewers, chores and the loop; who watches it; and a worker."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
 from remand.adapters.coordinator.server import SchedulerCoordinator
+from remand.adapters.forges.table import stored_token
 from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.gates.claims import CommandClaims
 from remand.adapters.git import commits
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import GitRepository
-from remand.adapters.git.submissions import SubmissionStore
+from remand.adapters.git.submissions import PACKS, BaseFetcher, SubmissionStore
 from remand.adapters.git.task_worktrees import GitWorktrees
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings, find_words
 from remand.adapters.hosts.table import guarded_files, server_files
+from remand.adapters.notices import addresses
 from remand.adapters.sandbox.agent_launchers import own_program
 from remand.adapters.sandbox.self_test import make_agent_launcher
-from remand.adapters.server.client import ServerClient
-from remand.adapters.server.scheduler_ledger import ServerLedgerClient, ServerReviewRuns, take_commit
+from remand.adapters.server import client
+from remand.adapters.server.scheduler_ledger import (
+    ServerLedgerClient,
+    ServerReviewRuns,
+    fetch_commit,
+    take_commit,
+)
+from remand.adapters.stores.sqlite import SqliteStore
+from remand.adapters.system import web_pages
 from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.files import require_lock
 from remand.adapters.system.folders import LedgerFolders, runtime_folder, socket_folder, state_folder
 from remand.adapters.system.scheduler_files import RunLogs, StatusFile, is_alive
-from remand.app.gates.jobs import Chore
+from remand.app.gates import queued_work
+from remand.app.gates.jobs import EVIDENCE_CHECK, GATE_RUN, Chore, JobHandler, JobQueue
 from remand.app.ledger_watch import LedgerWatch
 from remand.app.scheduler import chores
 from remand.app.scheduler.agent_socket import SERVER_VARIABLES
@@ -47,12 +57,14 @@ from remand.app.scheduler.scheduler import Scheduler, SchedulerHandle
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.domain.record import NamedTuple
-from remand.wiring.after_call import after_call
+from remand.wiring import gates
+from remand.wiring.after_call import after_call, notice_delivery
 from remand.wiring.forges import forge_sync
 from remand.wiring.ledger import Gateway
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import folders_of
 
+PACK_SECONDS = 60.0
 WORKERS = 8
 """How many worktrees are prepared and processes started at once, and how many done claims are measured at once."""
 HOST_MODULE = "remand.interfaces.cli.entry"
@@ -97,7 +109,10 @@ def build_scheduler(
 
 
 def build_host_scheduler(
-    server: ServerClient, place: LedgerLocation, make_sockets: MakeAgentSockets, report: Callable[[str], None]
+    server: client.ServerClient,
+    place: LedgerLocation,
+    make_sockets: MakeAgentSockets,
+    report: Callable[[str], None],
 ) -> SchedulerHandle:
     """The scheduler of a host, which starts its own members on tasks of the server's ledger."""
     settings, folders = SettingsSource(GitRepository(place), place.root, place.common_dir), folders_of(place)
@@ -259,3 +274,61 @@ def _outside_chores(opened: OpenLedger) -> tuple[Chore, ...]:
         lambda: forge_sync(for_forge.current_ledger(), inherited_environment()).sync().trouble,
     )
     return (forge, people) if settings.forge.kind else (people,)
+
+
+def make_handlers(
+    opened: OpenLedger, queue: JobQueue, report: Callable[[str], None], labels: Sequence[str] = ()
+) -> dict[str, JobHandler]:
+    """How the jobs of a ledger are done here."""
+    own, environment, settings = gates.make_gates(opened), inherited_environment(), opened.settings
+    base = BaseFetcher(opened.place, settings.base_branch, environment)
+    commits = opened.submissions
+
+    connect = partial(client.ServerClient, environment) if environment.get(client.SERVER) else None
+
+    def fetch(task_id: str, commit: str) -> str:
+        return fetch_commit(connect, commits, task_id, commit, settings.rules().base)
+
+    worker = queued_work.GateWorker(
+        opened.ledger,
+        settings.rules,
+        claims=own.worker_claims,
+        is_current=queue.is_current,
+        refresh=base.fetch_until,
+        fetch=fetch,
+        report=report,
+        labels=own.labels,
+        own_labels=labels,
+    )
+    probes = queued_work.ProbeWorker(
+        opened.ledger,
+        opened.shared_data,
+        settings.rules,
+        refresh=base.fetch_until,
+        fetch=fetch,
+        commands=lambda: gates.make_probes(opened, settings.settings().gate_policy),
+        pages=lambda: web_pages.HostPages(settings.settings().gate_policy.hosts),
+    )
+    return {GATE_RUN: worker.run, EVIDENCE_CHECK: probes.run}
+
+
+def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:
+    """What a worker does now and then, each on a ledger of its own, as far as this host has the addresses and the token."""
+    opened, environment = open_own(), inherited_environment()
+    settings = opened.settings.settings()
+    forge, seconds = settings.forge, settings.run.interval_seconds
+    made = [
+        Chore(
+            "due", chores.DUE_SECONDS, LedgerClient(opened.ledger, opened.settings.rules, str, str).settle_due
+        )
+    ]
+    if not isinstance(opened.store, SqliteStore):
+        shared = opened.store.shared_data
+        made.append(Chore("packs", PACK_SECONDS, lambda: shared.drop_of_ended_tasks(PACKS)))
+    if addresses.read_addresses().channels:
+        notices = notice_delivery(open_own())
+        made.append(Chore("notices", seconds, lambda: "; ".join(notices.deliver().problems)))
+    if forge.kind and (forge.find_token(environment) or stored_token(forge.kind, forge.api)):
+        sync = forge_sync(open_own(), environment)
+        made.append(Chore("forge", seconds, lambda: sync.sync().trouble))
+    return tuple(made)

@@ -29,9 +29,9 @@ from remand.domain.gate.judge import (
     failing_ids,
     is_uncollected,
     judge_gate,
+    judge_must_pass,
     make_untouched_result,
 )
-from remand.domain.gate.must_pass import judge_must_pass
 from remand.domain.gate.verdict import GateResult, GateStatus, Verdict, overall_status
 from remand.domain.text.path_patterns import PathPattern
 from remand.domain.text.redaction import redact

@@ -40,8 +40,15 @@ from remand.interfaces.cli.tasks.inbox import give_answer
 from remand.interfaces.terminal import view
 from remand.interfaces.terminal.screen import happening_line, plain_line, render_plain, status_lines
 from remand.ledger.problems import BadLine
-from remand.wiring import startup, worker
-from remand.wiring.scheduler import build_host_scheduler, build_scheduler, make_watch
+from remand.wiring import gates, startup
+from remand.wiring.ledger import open_at
+from remand.wiring.scheduler import (
+    build_host_scheduler,
+    build_scheduler,
+    make_handlers,
+    make_watch,
+    worker_chores,
+)
 
 _POLL_SECONDS = 0.2
 _THOROUGH_SECONDS = 2.0
@@ -329,15 +336,15 @@ def _work(context: Context) -> Result:
     except ConfigError as error:
         raise UsageError(str(error)) from None
     store = _require_team_store(options.store or inherited_environment().get("REMAND_STORE", ""))
-    opened = worker.open_at(place, store_url=store)
+    opened = open_at(place, store_url=store)
     key = opened.ledger.keys.ensure_key()
     require_trusted_key(opened.settings.rules().untrusted_key_id(key), is_confined=True)
-    queue = worker.job_queue(opened, max(options.dead, 1.0))
+    queue = gates.job_queue(opened, max(options.dead, 1.0))
     terms = WorkerTerms(
-        worker.make_handlers(opened, queue, context.write_line, labels),
+        make_handlers(opened, queue, context.write_line, labels),
         stop,
         labels,
-        worker.worker_chores(lambda: worker.open_at(place, store_url=store)),
+        worker_chores(lambda: open_at(place, store_url=store)),
         is_once=options.once,
         report=context.write_line,
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from remand.domain.gate.gate import Measurement, TestOutcome
-from remand.domain.gate.must_pass import is_named_by, judge_must_pass
+from remand.domain.gate.judge import is_named_by, judge_must_pass
 from remand.domain.gate.verdict import GateStatus
 
 
