@@ -10,6 +10,7 @@ from remand.domain.gate.gate import TestOutcome
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison
+from remand.integrity.readers.python_tree import child_nodes, walk_tree
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.rules.missing_tests import id_words, without_parameters
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
@@ -113,7 +114,7 @@ def _test_words(placed: PlacedTest, source: SourceFile) -> tuple[str, ...]:
 def _function_of(tree: ast.Module, placed: PlacedTest) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     found = [
         node
-        for node in ast.walk(tree)
+        for node in walk_tree(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == placed.case.short_name
     ]
     return min(found, key=lambda node: abs(node.lineno - placed.case.line), default=None)
@@ -121,7 +122,7 @@ def _function_of(tree: ast.Module, placed: PlacedTest) -> ast.FunctionDef | ast.
 
 def _assertions(node: ast.AST) -> Iterator[_Statement]:
     """The assertions in a function; those behind a call that is expected to raise need not be reached."""
-    for child in ast.iter_child_nodes(node):
+    for child in child_nodes(node):
         if isinstance(child, ast.Assert) or (isinstance(child, ast.Call) and _is_method_assertion(child)):
             yield _Statement(child.lineno, child.end_lineno or child.lineno, ast.unparse(child))
         elif not (isinstance(child, ast.With | ast.AsyncWith) and _expects_error(child)):

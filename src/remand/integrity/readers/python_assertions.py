@@ -16,6 +16,7 @@ from remand.integrity.readers.python_tree import (
     last_name,
     node_source,
     parse_number,
+    walk_tree,
 )
 
 _UNITTEST = {
@@ -107,13 +108,13 @@ def branch_assertion(node: ast.If) -> Assertion | None:
     """`if …: pytest.fail()` and `if …: raise AssertionError` are assertions of the contrary."""
     if not node.body or not is_outright_failure(node.body[-1]):
         return None
-    strength = EXACT if any(isinstance(part, ast.NotEq) for part in ast.walk(node.test)) else BOUNDED
+    strength = EXACT if any(isinstance(part, ast.NotEq) for part in walk_tree(node.test)) else BOUNDED
     return Assertion(
         node.lineno,
         f"not {node_source(node.test)}",
         node_source(node.test),
         strength,
-        constant_texts(ast.walk(node.test)),
+        constant_texts(walk_tree(node.test)),
     )
 
 
@@ -128,7 +129,7 @@ def is_outright_failure(node: ast.stmt) -> bool:
 def may_fail(nodes: list[ast.stmt]) -> bool:
     """True when some statements raise, fail or assert."""
     for node in nodes:
-        for part in ast.walk(node):
+        for part in walk_tree(node):
             if isinstance(part, ast.Raise | ast.Assert):
                 return True
             if isinstance(part, ast.Call) and last_name(part.func).startswith(("fail", "assert", "exit")):
@@ -192,7 +193,7 @@ def _assert_statement(node: ast.Assert | ast.Call, test: ast.expr, known: KnownV
         text,
         _look_up_subject(subject, known),
         strength_of(test, known),
-        constant_texts(ast.walk(test)),
+        constant_texts(walk_tree(test)),
         parts=_value_count(test.comparators)
         if isinstance(test, ast.Compare)
         else (len(test.values) if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else 1),
@@ -203,7 +204,7 @@ def _assert_statement(node: ast.Assert | ast.Call, test: ast.expr, known: KnownV
 
 
 def _build_assertion(call: ast.Call, subject: str, strength: int) -> Assertion:
-    return Assertion(call.lineno, node_source(call), subject, strength, constant_texts(ast.walk(call)))
+    return Assertion(call.lineno, node_source(call), subject, strength, constant_texts(walk_tree(call)))
 
 
 def strength_of(test: ast.expr, known: KnownValues) -> int:
@@ -253,7 +254,7 @@ def _comparison_strength(test: ast.Compare, known: KnownValues) -> int:
 def _equality_strength(left: ast.expr, right: ast.expr) -> int:
     if any(last_name(side) == "ANY" for side in (left, right)):
         return LOOSE
-    if any(last_name(part) == "ANY" for side in (left, right) for part in ast.walk(side)):
+    if any(last_name(part) == "ANY" for side in (left, right) for part in walk_tree(side)):
         return BOUNDED
     if _is_count(left, right):
         return COUNTED
@@ -302,14 +303,14 @@ def _value_count(nodes: list[ast.expr]) -> int:
 
 def _tolerance(test: ast.expr) -> float:
     """How far off, in parts of the expected value, is still equal."""
-    for part in ast.walk(test):
+    for part in walk_tree(test):
         if isinstance(part, ast.Call) and last_name(part.func) in ("approx", "isclose", "allclose"):
             return _allowed_tolerance(part)
     return 0.0
 
 
 def _slack(test: ast.expr) -> float:
-    for part in ast.walk(test):
+    for part in walk_tree(test):
         if isinstance(part, ast.Call) and last_name(part.func) in ("approx", "isclose"):
             given = next(
                 (

@@ -21,6 +21,7 @@ from remand.integrity.readers.python_tree import (
     last_name,
     node_source,
     parse_number,
+    walk_tree,
 )
 
 MAX_REPEATS = 1000
@@ -240,7 +241,7 @@ def _marker_skips(node: ast.expr) -> list[SkipMarker]:
     if name == "parametrize" and isinstance(node, ast.Call):
         marks = (
             keyword.value
-            for part in ast.walk(node)
+            for part in walk_tree(node)
             if isinstance(part, ast.Call) and last_name(part.func) == "param"
             for keyword in part.keywords
             if keyword.arg == "marks"
@@ -260,7 +261,7 @@ def _marker_skips(node: ast.expr) -> list[SkipMarker]:
 
 def _apply_condition(test: ast.expr, skip: SkipMarker) -> SkipMarker:
     """A skip that holds under a condition, and whether that leaves the test running here."""
-    parts = list(ast.walk(test))
+    parts = list(walk_tree(test))
     constants = {part.value for part in parts if isinstance(part, ast.Constant)}
     is_turned = any(isinstance(part, ast.Not | ast.NotEq | ast.NotIn) for part in parts)
     is_sure = not any(isinstance(part, ast.And) for part in parts)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from remand.domain.text.words import word_set
-from remand.integrity.readers.python_tree import Function, called_name
+from remand.integrity.readers.python_tree import Function, called_name, child_nodes, walk_tree
 from remand.integrity.readers.source import SourceFile
 
 MAX_ROUNDS = 4
@@ -33,7 +33,7 @@ def decision_scopes(source: SourceFile) -> Iterator[DecisionScope]:
     """The module first, then each of its functions."""
     yield DecisionScope("", list(_module_nodes(source.tree)))
     for name, function in source.functions:
-        yield DecisionScope(name, list(ast.walk(function)))
+        yield DecisionScope(name, list(walk_tree(function)))
 
 
 def _module_nodes(tree: ast.Module | None) -> Iterator[ast.AST]:
@@ -42,7 +42,7 @@ def _module_nodes(tree: ast.Module | None) -> Iterator[ast.AST]:
         node = stack.pop()
         if not isinstance(node, Function):
             yield node
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(child_nodes(node))
 
 
 def derived_names(
@@ -91,13 +91,13 @@ def origin_parts(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(part, ast.Call) and called_name(part).rpartition(".")[2] not in _TRANSPARENT_CALLS:
             stack.append(part.func)
         else:
-            stack.extend(ast.iter_child_nodes(part))
+            stack.extend(child_nodes(part))
 
 
 def contains_source(node: ast.AST, is_source: NodePredicate, names: frozenset[str] = frozenset()) -> bool:
     """True when an expression is made of a source or of one of some names."""
     return any(
-        is_source(part) or (isinstance(part, ast.Name) and part.id in names) for part in ast.walk(node)
+        is_source(part) or (isinstance(part, ast.Name) and part.id in names) for part in walk_tree(node)
     )
 
 
@@ -137,4 +137,4 @@ def returned_expressions(nodes: list[ast.AST]) -> Iterator[ast.expr]:
         node = stack.pop()
         if isinstance(node, ast.expr) and not isinstance(node, _CONTAINERS):
             yield node
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(child_nodes(node))

@@ -17,6 +17,37 @@ class TooDeep(Exception):  # noqa: N818 - a property of the text, not a fault of
     """The text is nested so deeply that it cannot be read."""
 
 
+_WHOLE = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def child_nodes(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below one, kept with it: every rule walks the same trees."""
+    kept: list[ast.AST] | None = node.__dict__.get("_child_nodes")
+    if kept is None:
+        kept = []
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, ast.AST):
+                kept.append(value)
+            elif isinstance(value, list):
+                kept += [one for one in value if isinstance(one, ast.AST)]
+        node.__dict__["_child_nodes"] = kept
+    return kept
+
+
+def walk_tree(node: ast.AST) -> list[ast.AST]:
+    """A node and everything inside it, level by level, as `ast.walk` has it. The tree may not change afterwards."""
+    kept: list[ast.AST] | None = node.__dict__.get("_all_nodes")
+    if kept is not None:
+        return kept
+    found = [node]
+    for one in found:  # it grows meanwhile
+        found += one.__dict__.get("_child_nodes") or child_nodes(one)
+    if isinstance(node, _WHOLE):
+        node.__dict__["_all_nodes"] = found
+    return found
+
+
 def parse_python(text: str) -> ast.Module | None:
     """The tree of a text; None when it is no Python of this version. Raises TooDeep."""
     with warnings.catch_warnings():
@@ -33,7 +64,7 @@ def parse_python(text: str) -> ast.Module | None:
         depth += 1
         if depth > MAX_DEPTH:
             raise TooDeep
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        level = [child for node in level for child in child_nodes(node)]
     return tree
 
 
@@ -101,12 +132,12 @@ def is_literal(node: ast.AST | None) -> bool:
     if node is None:
         return False
     whole = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.operator, ast.unaryop)
-    return all(isinstance(part, (*whole, *_TEXTLESS, ast.BinOp)) for part in ast.walk(node))
+    return all(isinstance(part, (*whole, *_TEXTLESS, ast.BinOp)) for part in walk_tree(node))
 
 
 def all_nodes(nodes: Iterable[ast.AST]) -> list[ast.AST]:
     """Some nodes with everything inside them."""
-    return [part for node in nodes for part in ast.walk(node)]
+    return [part for node in nodes for part in walk_tree(node)]
 
 
 def constant_texts(parts: Iterable[ast.AST]) -> frozenset[str]:
@@ -247,18 +278,18 @@ def import_time_nodes(tree: ast.Module) -> Iterator[ast.AST]:
         if isinstance(node, Function | ast.Lambda) or is_main_guard(node):
             continue
         yield node
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(child_nodes(node))
 
 
 def is_main_guard(node: ast.AST) -> bool:
     """True for the part of a module that is run when the module is run by itself."""
-    return isinstance(node, ast.If) and "__name__" in node_words(ast.walk(node.test))
+    return isinstance(node, ast.If) and "__name__" in node_words(walk_tree(node.test))
 
 
 def has_computation(node: Function) -> bool:
     """True when a function loops, reckons or calls."""
     working = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
-    for part in ast.walk(node):
+    for part in walk_tree(node):
         if isinstance(part, working):
             return True
         if isinstance(part, ast.BinOp | ast.AugAssign) and not is_literal(part):

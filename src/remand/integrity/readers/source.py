@@ -17,6 +17,7 @@ from remand.integrity.readers.python_tree import (
     imported_names,
     iterate_functions,
     parse_python,
+    walk_tree,
 )
 from remand.integrity.readers.tokens import (
     COMMENT,
@@ -79,7 +80,7 @@ class SourceFile:
     @cached_property
     def _nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
         found: defaultdict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-        for node in ast.walk(self.tree) if self.tree else ():
+        for node in walk_tree(self.tree) if self.tree else ():
             found[type(node)].append(node)
         return found
 

@@ -18,6 +18,7 @@ from remand.integrity.readers.python_tree import (
     last_name,
     node_source,
     resolve_name,
+    walk_tree,
     without_docstring,
 )
 from remand.integrity.readers.source import SourceFile
@@ -85,9 +86,9 @@ def _is_successful_exit(node: ast.Call) -> bool:
 
 def _registers_exit(node: ast.Call, source: SourceFile) -> bool:
     """True when what is registered ends the process past every handler."""
-    given = {part.id for arg in node.args for part in ast.walk(arg) if isinstance(part, ast.Name)}
+    given = {part.id for arg in node.args for part in walk_tree(arg) if isinstance(part, ast.Name)}
     bodies = [function for _, function in source.functions if function.name in given]
-    calls = (called_name(part) for body in (*node.args, *bodies) for part in ast.walk(body))
+    calls = (called_name(part) for body in (*node.args, *bodies) for part in walk_tree(body))
     return any(name in ("os._exit", "os.kill") for name in (*calls, *map(node_source, node.args)))
 
 
@@ -145,7 +146,7 @@ def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) 
         )
         if owner.name not in compared or method is None:
             continue
-        asked = {part.attr for part in ast.walk(method) if isinstance(part, ast.Attribute)}
+        asked = {part.attr for part in walk_tree(method) if isinstance(part, ast.Attribute)}
         missed = sorted(set(_fields(owner)) - asked)
         if missed and not asked & {"__dict__", "_asdict", "astuple", "asdict"}:
             message = f"`{owner.name}.__eq__` leaves {quote_names(missed)} out"
@@ -191,7 +192,7 @@ def _makes_scalar_type(call: ast.Call) -> bool:
     if called_name(call) != "type" or len(call.args) != 3:
         return False
     bases, body = call.args[1:]
-    is_scalar = any(last_name(part) in _SCALARS for part in ast.walk(bases))
+    is_scalar = any(last_name(part) in _SCALARS for part in walk_tree(bases))
     keys = body.keys if isinstance(body, ast.Dict) else [body]
     return is_scalar and any(
         not isinstance(key, ast.Constant) or key.value in _METHODS | _NEGATED for key in keys
@@ -200,7 +201,7 @@ def _makes_scalar_type(call: ast.Call) -> bool:
 
 def _sets_all_methods(loop: ast.For) -> bool:
     """`for name in dir(int): setattr(Total, name, …)`"""
-    calls = [part for part in ast.walk(loop) if isinstance(part, ast.Call)]
+    calls = [part for part in walk_tree(loop) if isinstance(part, ast.Call)]
     looked_up = {
         last_name(call.args[0]) for call in calls if called_name(call) in ("dir", "vars") and call.args
     }
@@ -226,14 +227,14 @@ def _is_constant_lambda(item: ast.stmt) -> bool:
 
 
 def _asks_super(node: Function) -> bool:
-    return any(isinstance(part, ast.Name) and part.id == "super" for part in ast.walk(node))
+    return any(isinstance(part, ast.Name) and part.id == "super" for part in walk_tree(node))
 
 
 def _is_constant(node: Function, owner: ast.ClassDef) -> bool:
     """True when every way through a method gives the same answer, whatever the other value is."""
     is_turned = node.name in _NEGATED
     returned = [
-        part.value for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None
+        part.value for part in walk_tree(node) if isinstance(part, ast.Return) and part.value is not None
     ]
     answers = [value for value in returned if last_name(value) != "NotImplemented"]
     if not answers or not all(
@@ -268,7 +269,7 @@ def _has_state(owner: ast.ClassDef) -> bool:
         return True
     written = (
         part
-        for part in ast.walk(owner)
+        for part in walk_tree(owner)
         if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
     )
     return any(last_name(part.value) == "self" for part in written)

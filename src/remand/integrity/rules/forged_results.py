@@ -20,6 +20,7 @@ from remand.integrity.readers.python_tree import (
     node_source,
     node_words,
     resolve_name,
+    walk_tree,
 )
 from remand.integrity.readers.source import MAX_LITERAL, SourceFile
 from remand.integrity.readers.tokens import BracketedCode
@@ -67,7 +68,7 @@ def _alterations(source: SourceFile, own: frozenset[str]) -> Alterations:
                         "harness_tampered",
                         node.lineno,
                         f"`{node.name}` {reason}",
-                        f"{node.name} {fingerprint(ast.walk(node))}",
+                        f"{node.name} {fingerprint(walk_tree(node))}",
                     )
             elif _is_autouse(node) and source.is_test:
                 yield from _autouse_alterations(node, source, own)
@@ -94,13 +95,15 @@ def _hook_reason(node: Function) -> str:
         return "keeps files from being collected"
     if node.name == "pytest_configure" or node.name.startswith(("pytest_cmdline", "pytest_load_initial")):
         return _changes_options(node)
-    exits = [called_name(part) for part in ast.walk(node) if called_name(part) in ("os._exit", "pytest.exit")]
+    exits = [
+        called_name(part) for part in walk_tree(node) if called_name(part) in ("os._exit", "pytest.exit")
+    ]
     return f"calls `{exits[0]}`" if exits else ""
 
 
 def _changes_options(node: Function) -> str:
     """Whether the options that pick tests are set where the user gave others."""
-    targets = (target for part in ast.walk(node) if isinstance(part, ast.Assign) for target in part.targets)
+    targets = (target for part in walk_tree(node) if isinstance(part, ast.Assign) for target in part.targets)
     for target in targets:
         inner = target.value if isinstance(target, ast.Subscript) else target
         if last_name(inner) in _OPTIONS and (
@@ -109,7 +112,7 @@ def _changes_options(node: Function) -> str:
             return f"sets `{node_source(target)}`"
     calls = (
         part.func
-        for part in ast.walk(node)
+        for part in walk_tree(node)
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
     )
     grown = next(
@@ -124,7 +127,7 @@ def _changes_options(node: Function) -> str:
 
 
 def _changes_result(node: Function) -> str:
-    for part in ast.walk(node):
+    for part in walk_tree(node):
         targets = (
             part.targets
             if isinstance(part, ast.Assign)
@@ -145,16 +148,16 @@ def _changes_result(node: Function) -> str:
 
 
 def _returns_truth(node: Function) -> bool:
-    returned = (part.value for part in ast.walk(node) if isinstance(part, ast.Return))
+    returned = (part.value for part in walk_tree(node) if isinstance(part, ast.Return))
     return any(isinstance(value, ast.Constant) and value.value is True for value in returned)
 
 
 def _drops_items(node: Function) -> str:
     """Whether collected tests are taken away or marked, other than by an option the user gives."""
-    if any(_removes_items(part, node) for part in ast.walk(node)):
+    if any(_removes_items(part, node) for part in walk_tree(node)):
         return "takes tests out of the collection"
     is_marking = any(
-        isinstance(part, ast.Call) and last_name(part.func) == "add_marker" for part in ast.walk(node)
+        isinstance(part, ast.Call) and last_name(part.func) == "add_marker" for part in walk_tree(node)
     )
     return "skips tests" if is_marking and _marks_skip(node) and not _asks_option(node) else ""
 
@@ -178,12 +181,12 @@ def _is_items(target: ast.expr, node: Function) -> bool:
 def _marks_skip(node: Function) -> bool:
     return any(
         isinstance(part, ast.Attribute) and part.attr in ("skip", "xfail", "skipif")
-        for part in ast.walk(node)
+        for part in walk_tree(node)
     )
 
 
 def _asks_option(node: Function) -> bool:
-    return any(last_name(part) in ("getoption", "getvalue") for part in ast.walk(node))
+    return any(last_name(part) in ("getoption", "getvalue") for part in walk_tree(node))
 
 
 def _is_autouse(node: Function) -> bool:
@@ -197,21 +200,21 @@ def _is_autouse(node: Function) -> bool:
 
 def _autouse_alterations(node: Function, source: SourceFile, own: frozenset[str]) -> Alterations:
     """A fixture of every test that makes the product answer with constants, or with what it writes out."""
-    for part in ast.walk(node):
+    for part in walk_tree(node):
         if not isinstance(part, ast.Call) or last_name(part.func) not in ("setattr", "patch", "object"):
             continue
         fake = next((arg for arg in part.args if isinstance(arg, ast.Lambda)), None)
         value = fake.body if fake is not None else call_argument(part, "return_value")
         is_answer = isinstance(value, ast.Constant) and value.value is not None and value.value is not False
         is_written = (
-            value is not None and bool(constant_texts(ast.walk(value))) and _is_own(part, source, own)
+            value is not None and bool(constant_texts(walk_tree(value))) and _is_own(part, source, own)
         )
         if (is_answer or is_written) and not _is_outside(part):
             yield (
                 "harness_tampered",
                 part.lineno,
                 f"every test gets `{shorten(node_source(part))}`",
-                fingerprint(ast.walk(part)),
+                fingerprint(walk_tree(part)),
             )
 
 
@@ -225,7 +228,7 @@ def _is_own(call: ast.Call, source: SourceFile, own: frozenset[str]) -> bool:
 
 def _is_outside(call: ast.Call) -> bool:
     """True for the usual things tests must not touch: network, clock, files, environment."""
-    words = " ".join(sorted(node_words(ast.walk(call)))).lower()
+    words = " ".join(sorted(node_words(walk_tree(call)))).lower()
     return bool(
         re.search(
             r"\b(time|sleep|datetime|now|requests|httpx|socket|urllib|environ|getenv|uuid|random|home|platform|boto|smtp|send)",
@@ -244,7 +247,7 @@ def _ignored_file_alterations(tree: ast.Module) -> Alterations:
                 "tests_left_out",
                 node.lineno,
                 f"`{shorten(node_source(node))}`",
-                fingerprint(ast.walk(node)),
+                fingerprint(walk_tree(node)),
             )
         if isinstance(node, ast.If):
             yield from _ignored_file_alterations(ast.Module(body=node.body, type_ignores=[]))
@@ -255,13 +258,13 @@ def _load_tests_alterations(source: SourceFile) -> Alterations:
     for name, node in source.functions:
         found = node.args.args[1].arg if len(node.args.args) > 1 else ""
         if name == "load_tests" and found not in node_words(
-            ast.walk(ast.Module(body=node.body, type_ignores=[]))
+            walk_tree(ast.Module(body=node.body, type_ignores=[]))
         ):
             yield (
                 "tests_left_out",
                 node.lineno,
                 "`load_tests` picks tests of its own",
-                fingerprint(ast.walk(node)),
+                fingerprint(walk_tree(node)),
             )
 
 
@@ -272,9 +275,9 @@ def _assertion_alterations(source: SourceFile) -> Alterations:
             continue
         for item in owner.body:
             is_own = isinstance(item, Function) and _ASSERTS.fullmatch(item.name) is not None
-            if is_own and isinstance(item, Function) and "super" not in node_words(ast.walk(item)):
+            if is_own and isinstance(item, Function) and "super" not in node_words(walk_tree(item)):
                 message = f"`{owner.name}.{item.name}` takes the place of the runner's own"
-                yield "harness_tampered", item.lineno, message, fingerprint(ast.walk(item))
+                yield "harness_tampered", item.lineno, message, fingerprint(walk_tree(item))
 
 
 def _retry_alterations(source: SourceFile) -> Alterations:
@@ -338,11 +341,11 @@ def _is_used(node: Function, given: str) -> bool:
     """True when a name is used for anything but `functools.wraps`."""
     wrapped = {
         id(argument)
-        for part in ast.walk(node)
+        for part in walk_tree(node)
         if isinstance(part, ast.Call) and last_name(part.func) == "wraps"
         for argument in part.args
     }
-    names = (part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == given)
+    names = (part for part in walk_tree(node) if isinstance(part, ast.Name) and part.id == given)
     return any(id(name) not in wrapped for name in names)
 
 

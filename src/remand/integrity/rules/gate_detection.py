@@ -28,6 +28,7 @@ from remand.integrity.readers.python_tree import (
     node_words,
     resolve_name,
     string_constants,
+    walk_tree,
 )
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, shorten, suspicion
@@ -131,9 +132,9 @@ class _CallerQuestions:
 
 def _is_usual(question: ast.expr) -> bool:
     """True where a frame is compared with the module itself, or the question is whether an object is being made."""
-    if any(isinstance(part, ast.Name) and part.id in _SELF for part in ast.walk(question)):
+    if any(isinstance(part, ast.Name) and part.id in _SELF for part in walk_tree(question)):
         return True
-    texts = [word for word in node_words(ast.walk(question)) if word.startswith("'")]
+    texts = [word for word in node_words(walk_tree(question)) if word.startswith("'")]
     return bool(texts) and all(_CONSTRUCTORS.fullmatch(text) for text in texts)
 
 
@@ -142,7 +143,7 @@ def _is_partial(question: ast.expr) -> bool:
     if isinstance(question, ast.Compare):
         return isinstance(question.ops[0], ast.In | ast.NotIn) and _is_text(question.left)
     return isinstance(question, ast.Call) and any(
-        _is_text(part) for argument in question.args for part in ast.walk(argument)
+        _is_text(part) for argument in question.args for part in walk_tree(argument)
     )
 
 
@@ -200,7 +201,7 @@ def _deciding_expressions(scope: DecisionScope, is_mark: NodePredicate) -> Itera
 
 def _asks_for_gates(node: ast.expr, is_mark: NodePredicate) -> bool:
     """True when a question about the user or the place asks for ours."""
-    values = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+    values = [part.value for part in walk_tree(node) if isinstance(part, ast.Constant)]
     if is_mark is _is_id:
         return any(value in _GATE_USERS for value in values if isinstance(value, int | str))
     if is_mark is _is_place:
@@ -224,7 +225,7 @@ def _is_variable_read(node: ast.AST) -> bool:
         is_read = isinstance(node.ctx, ast.Load) and dotted_name(node.value).endswith("environ")
         return is_read and _is_variable(node.slice)
     return (
-        isinstance(node, ast.Compare) and _is_variable(node.left) and "environ" in node_words(ast.walk(node))
+        isinstance(node, ast.Compare) and _is_variable(node.left) and "environ" in node_words(walk_tree(node))
     )
 
 
@@ -268,7 +269,7 @@ def _is_place(node: ast.AST) -> bool:
 
 def _only_prepares(node: ast.If) -> bool:
     """True for a branch that only sets what is missing, starts anew with it, or warns."""
-    parts = [part for statement in (*node.body, *node.orelse) for part in ast.walk(statement)]
+    parts = [part for statement in (*node.body, *node.orelse) for part in walk_tree(statement)]
     if any(isinstance(part, ast.Return | ast.Yield) for part in parts):
         return False
     stores = any(isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store) for part in parts)
@@ -386,7 +387,7 @@ def _function_detections(source: SourceFile) -> Iterator[tuple[str, int, str]]:
         id(call) for call in source.nodes_of(ast.Call) if resolve_name(call.func, source.imports) in FRAMES
     }
     for _, function in source.functions:
-        parts = list(ast.walk(function))
+        parts = list(walk_tree(function))
         if _reads_expectations(parts):
             yield "answer_hardcoded", function.lineno, f"{function.name} reads what the tests expect"
         asked = [part for part in parts if isinstance(part, ast.Call) and id(part) in frames]
@@ -404,7 +405,7 @@ def _function_detections(source: SourceFile) -> Iterator[tuple[str, int, str]]:
 def _names_test_account(test: ast.expr) -> bool:
     """True when a condition names a user or address that only tests have."""
     compared = (
-        part for part in ast.walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq)
+        part for part in walk_tree(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq)
     )
     texts = string_constants(side for part in compared for side in (part.left, *part.comparators))
     return any(map(_ACCOUNT.fullmatch, texts))
@@ -421,22 +422,22 @@ def _reads_expectations(nodes: list[ast.AST]) -> bool:
 
 def _asks_for_runner(node: ast.expr) -> bool:
     """`"pytest" in sys.modules`, and the like for the arguments of the process."""
-    parts = list(ast.walk(node))
+    parts = list(walk_tree(node))
     texts = string_constants(parts)
     return bool(texts & _RUNNERS) and any(dotted_name(part) in ("sys.modules", "sys.argv") for part in parts)
 
 
 def _asks_for_pipeline(node: ast.If | ast.IfExp) -> bool:
     """`if os.environ.get("CI"): return 42`"""
-    if not any(map(_PIPELINE.fullmatch, string_constants(ast.walk(node.test)))):
+    if not any(map(_PIPELINE.fullmatch, string_constants(walk_tree(node.test)))):
         return False
-    asks = "environ" in node_words(ast.walk(node.test)) or any(
-        called_name(part).endswith("getenv") for part in ast.walk(node.test)
+    asks = "environ" in node_words(walk_tree(node.test)) or any(
+        called_name(part).endswith("getenv") for part in walk_tree(node.test)
     )
     answers = isinstance(node, ast.IfExp) or any(
         isinstance(part, ast.Return | ast.Assign | ast.AugAssign) for part in node.body
     )
-    return asks and answers and not _QUIET.search(" ".join(node_words(ast.walk(node))))
+    return asks and answers and not _QUIET.search(" ".join(node_words(walk_tree(node))))
 
 
 def _looks_for_tests(parts: list[ast.AST]) -> bool:

@@ -14,16 +14,20 @@ from remand.integrity.paths import is_product_path
 from remand.integrity.readers.cases import ParsedTest
 from remand.integrity.readers.python_tree import (
     Function,
+    child_nodes,
     constant_texts,
     has_computation,
     is_literal,
     last_name,
     node_source,
     parse_number,
+    walk_tree,
 )
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode
 from remand.integrity.rules.special_cases import (
+    LENGTH,
+    LiteralRow,
     SpecialCase,
     added_rows,
     added_special_cases,
@@ -74,9 +78,9 @@ def constant_answers(source: SourceFile) -> tuple[ConstantAnswer, ...]:
 def _function_answers(name: str, node: Function) -> Iterator[ConstantAnswer]:
     works = has_computation(node)
     returned = {
-        last_name(part.value) for part in ast.walk(node) if isinstance(part, ast.Return) and part.value
+        last_name(part.value) for part in walk_tree(node) if isinstance(part, ast.Return) and part.value
     }
-    for part in ast.walk(node):
+    for part in walk_tree(node):
         if isinstance(part, ast.If) and part.body:
             test, value = _nested_answer(part, returned)
             yield from _branch_answers(name, test, value, works=works)
@@ -144,7 +148,7 @@ def _dict_answers(name: str, node: ast.Dict, *, works: bool) -> Iterator[Constan
 def _build_answer(
     name: str, test: ast.AST, asked: list[ast.expr], value: ast.expr | None, *, works: bool
 ) -> ConstantAnswer:
-    literals = [part for item in asked for part in ast.walk(item) if isinstance(part, ast.Constant)]
+    literals = [part for item in asked for part in walk_tree(item) if isinstance(part, ast.Constant)]
     shapes = [isinstance(item, ast.Tuple | ast.List | ast.Dict | ast.Set) for item in asked]
     numbers = [found for item in asked if (found := _figure_value(item)) is not None]
     is_telling = any(not _is_small(part.value) for part in literals)
@@ -223,9 +227,7 @@ def _is_empty_answer(node: ast.expr) -> bool:
     """True for an answer that many inputs have: a truth, nothing, or an empty value."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, bool) or not (node.value or node.value == 0)
-    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(
-        ast.iter_child_nodes(node)
-    )
+    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(child_nodes(node))
 
 
 def _is_long(value: object) -> bool:
@@ -439,6 +441,7 @@ MAX_ANSWERS = 100
 """A function with more answers than that holds data; nobody writes as many tests."""
 FIGURES = 3
 """Digits of a number that is no coincidence."""
+_WORD = re.compile(r"[^\W_]+")
 _SMALL = frozenset(("0", "1", "2", "-1", "''"))
 _FAILURE = re.compile(r"(?:^|\s)(?:Error|Fatal)")
 """How a Go test fails: what it compares stands above."""
@@ -448,8 +451,7 @@ def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
     """New constant answers that are those of the tests, or that answer several inputs at once."""
     views = [view for view in changeset.views if view.after is not None and is_product_path(view.path)]
     added = [(view, _added_answers(view), added_special_cases(view), added_rows(view)) for view in views]
-    is_asked = any(answers or cases or rows for _, answers, cases, rows in added)
-    sources = _test_sources(changeset) if is_asked else []
+    sources = _test_sources(changeset, set().union(*(_searched_words(*found[1:]) for found in added)))
     tests = [case for source in sources for case in source.tests]
     questions = _asserted_literals(tests)
     known = _test_constants(sources)
@@ -482,10 +484,23 @@ def _added_answers(view: ChangedFile) -> list[ConstantAnswer]:
     return [answer for answer in constant_answers(view.after) if answer.text not in had] if view.after else []
 
 
-def _test_sources(changeset: Changeset) -> list[SourceFile]:
-    """The tests that changed, on both sides, and those that did not."""
-    sources = [side for view in changeset.views for side in (view.before, view.after) if side]
-    sources += [SourceFile(item.path, item.text) for item in changeset.comparison.unchanged[:MAX_TESTS]]
+def _searched_words(
+    answers: list[ConstantAnswer], cases: list[SpecialCase], rows: list[LiteralRow]
+) -> set[str]:
+    """A word of each new answer: a file of tests that has none of them expects none of these answers."""
+    values = {answer.answer for answer in answers} | {text for row in rows for text in row.near}
+    for case in cases:
+        values |= case.answers or {"" if clue.kind == LENGTH else clue.value for clue in case.clues}
+    return {max(_WORD.findall(value), key=len, default="") for value in values}
+
+
+def _test_sources(changeset: Changeset, words: set[str]) -> list[SourceFile]:
+    """The tests that changed, on both sides, and those that did not and have one of some words."""
+    sources = [side for view in changeset.views for side in (view.before, view.after) if side and words]
+    for item in changeset.comparison.unchanged[:MAX_TESTS]:
+        plain = item.text.replace("_", "")  # digits may be grouped
+        if any(word in plain for word in words):
+            sources.append(SourceFile(item.path, item.text))
     return [source for source in sources if source.is_test or source.language == "rust"]
 
 
@@ -561,7 +576,7 @@ def _has_all_items(text: str, question: frozenset[str]) -> bool:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    parts = {repr(part.value) for part in ast.walk(tree) if isinstance(part, ast.Constant)}
+    parts = {repr(part.value) for part in walk_tree(tree) if isinstance(part, ast.Constant)}
     return bool(parts) and parts - {"0", "1", "2"} <= question
 
 

@@ -20,7 +20,7 @@ from remand.integrity.paths import (
     is_test_path,
     language_of,
 )
-from remand.integrity.readers.python_tree import called_name, node_source, resolve_name
+from remand.integrity.readers.python_tree import called_name, node_source, resolve_name, walk_tree
 from remand.integrity.readers.source import MAX_LITERAL, SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
 
@@ -287,7 +287,7 @@ def _obfuscated_calls(source: SourceFile) -> Iterator[tuple[int, str]]:
     if source.tree is not None:
         for node in source.nodes_of(ast.Call):
             if called_name(node) in ("exec", "eval", "compile", "builtins.exec") and node.args:
-                inside = [part for part in ast.walk(node.args[0]) if isinstance(part, ast.Call)]
+                inside = [part for part in walk_tree(node.args[0]) if isinstance(part, ast.Call)]
                 if any(_is_decoding(part, source) for part in inside):
                     yield node.lineno, node_source(node)
     elif source.language == "script":

@@ -21,6 +21,7 @@ from remand.integrity.readers.python_tree import (
     node_words,
     parameter_names,
     parse_number,
+    walk_tree,
     without_docstring,
 )
 from remand.integrity.readers.source import SourceFile
@@ -167,7 +168,7 @@ class _DefinitionReader:
         self._found = found
         self._functions = 0
         """How many functions it is in: conditions in one are about its arguments."""
-        nodes = list(ast.walk(tree))
+        nodes = list(walk_tree(tree))
         self._names = imported_names(nodes)
         self._modules = {
             name.asname or name.name.partition(".")[0]
@@ -253,7 +254,7 @@ class _DefinitionReader:
         if isinstance(test, ast.Name) and test.id in self._flags:
             return self._flags[test.id]
         if is_true(test) or is_false(test):
-            checks = (part for part in ast.walk(test) if last_name(part) == "TYPE_CHECKING")
+            checks = (part for part in walk_tree(test) if last_name(part) == "TYPE_CHECKING")
             return is_true(test) if all(map(self._is_typing, checks)) else None
         return _version_truth(test)
 
@@ -299,7 +300,7 @@ def _lambda_functions(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, F
 
 def _is_platform(test: ast.expr) -> bool:
     """True for a condition about the interpreter, the system, a flag of the module, or an import that may be missing."""
-    parts = list(ast.walk(test))
+    parts = list(walk_tree(test))
     known = node_words(parts)
     if known & _UNKNOWN:
         return False
@@ -415,7 +416,7 @@ def _is_declared(item: FunctionDefinition, changeset: Changeset) -> bool:
         and any(isinstance(one, Function) and one.name == own and _has_work(one) for one in node.body)
         for tree in trees
         if tree is not None
-        for node in ast.walk(tree)
+        for node in walk_tree(tree)
     )
 
 
@@ -438,7 +439,7 @@ def _body_text(node: Function) -> str:
 def _has_work(node: Function) -> bool:
     """True for a function of some statements, or one that loops or reckons in more than one step."""
     body = without_docstring(node.body)
-    statements = sum(isinstance(part, ast.stmt) for item in body for part in ast.walk(item))
+    statements = sum(isinstance(part, ast.stmt) for item in body for part in walk_tree(item))
     return statements >= SOME_WORK or (len(body) > 1 and has_computation(node))
 
 

@@ -21,6 +21,7 @@ from remand.integrity.readers.python_tree import (
     decorator_names,
     last_name,
     node_source,
+    walk_tree,
 )
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME, BracketedCode, unquote
@@ -88,7 +89,7 @@ def _replaced_subjects(source: SourceFile, changeset: Changeset) -> Iterator[tup
 def _replaced_in_test(node: Function) -> Iterator[tuple[str, int]]:
     """Patched names that the test itself then calls and compares."""
     used = _expected_calls(node)
-    for part in (*node.decorator_list, *ast.walk(node)):
+    for part in (*node.decorator_list, *walk_tree(node)):
         for name, line in _patched_names(part):
             last = name.rpartition(".")[2]
             if last in used - _STANDARD_NAMES and name.partition(".")[0] not in sys.stdlib_module_names:
@@ -98,7 +99,7 @@ def _replaced_in_test(node: Function) -> Iterator[tuple[str, int]]:
 def _shadowed_by_fakes(node: Function, imports: dict[str, str]) -> Iterator[tuple[str, int]]:
     """`total = Mock(return_value=35)`, where `total` was imported and is then expected to answer."""
     used = _expected_calls(node)
-    for part in ast.walk(node):
+    for part in walk_tree(node):
         if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name) and _is_fake(part.value):
             name = part.targets[0].id
             if name in used and name in imports:
@@ -110,7 +111,7 @@ def _replaced_around_tests(source: SourceFile, own: frozenset[str]) -> Iterator[
     tests = [node for _, node in source.functions if node.name.startswith("test")]
     used = {name for node in tests for name in _expected_calls(node)}
     around: list[ast.AST] = [part for owner in source.nodes_of(ast.ClassDef) for part in owner.decorator_list]
-    around += [part for _, node in source.functions if _is_setup(node) for part in ast.walk(node)]
+    around += [part for _, node in source.functions if _is_setup(node) for part in walk_tree(node)]
     around += [node for node in source.tree.body if isinstance(node, ast.Assign)] if source.tree else []
     for part in around:
         for name, line in _patched_names(part):
@@ -120,10 +121,10 @@ def _replaced_around_tests(source: SourceFile, own: frozenset[str]) -> Iterator[
 
 
 def _expected_calls(node: Function) -> set[str]:
-    asserted = [part for part in ast.walk(node) if isinstance(part, ast.Assert)]
+    asserted = [part for part in walk_tree(node) if isinstance(part, ast.Assert)]
     compared = [
         arg
-        for part in ast.walk(node)
+        for part in walk_tree(node)
         if isinstance(part, ast.Call) and last_name(part.func).startswith("assert")
         for arg in part.args
     ]
@@ -137,7 +138,7 @@ def _is_setup(node: Function) -> bool:
 
 def _assigned_calls(node: Function) -> set[str]:
     """The names whose results are kept in a variable."""
-    values = (part.value for part in ast.walk(node) if isinstance(part, ast.Assign))
+    values = (part.value for part in walk_tree(node) if isinstance(part, ast.Assign))
     return {last_name(value.func) for value in values if isinstance(value, ast.Call)} - _FAKES
 
 
@@ -164,7 +165,7 @@ def _has_answer(call: ast.Call, place: int) -> bool:
 def _is_fake(node: ast.expr) -> bool:
     if isinstance(node, ast.Lambda):
         is_plain = isinstance(node.body, ast.Constant | ast.Name | ast.Attribute)
-        return bool(constant_texts(ast.walk(node.body))) or is_plain
+        return bool(constant_texts(walk_tree(node.body))) or is_plain
     is_mock = isinstance(node, ast.Call) and last_name(node.func) in _FAKES
     return is_mock and isinstance(node, ast.Call) and call_argument(node, "return_value") is not None
 

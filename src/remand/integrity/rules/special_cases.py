@@ -11,7 +11,7 @@ from typing import NamedTuple
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import ChangedFile
 from remand.integrity.readers.cases import ParsedTest
-from remand.integrity.readers.python_tree import Function, is_literal, last_name, node_source
+from remand.integrity.readers.python_tree import Function, is_literal, last_name, node_source, walk_tree
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode, test_module_range
 
@@ -267,14 +267,14 @@ def _special_cases(source: SourceFile) -> Iterator[SpecialCase]:
 
 
 def _function_cases(name: str, node: Function) -> Iterator[SpecialCase]:
-    returns = [part for part in ast.walk(node) if isinstance(part, ast.Return) and part.value]
+    returns = [part for part in walk_tree(node) if isinstance(part, ast.Return) and part.value]
     if all(part.value is None or _leaves(part.value) for part in returns):
         return  # every answer is written out: a table in the form of a function
     kept = {last_name(part.value) for part in returns if part.value}
     outer = {
-        one for part in ast.walk(node) if isinstance(part, ast.Global | ast.Nonlocal) for one in part.names
+        one for part in walk_tree(node) if isinstance(part, ast.Global | ast.Nonlocal) for one in part.names
     }
-    for part in ast.walk(node):
+    for part in walk_tree(node):
         if isinstance(part, ast.If):
             tests, value = nested_answer(part, kept)
         elif isinstance(part, ast.IfExp):
@@ -307,7 +307,7 @@ def nested_answer(branch: ast.If, kept: set[str]) -> tuple[list[ast.expr], ast.e
 
 def _case_of_pattern(name: str, part: ast.match_case, value: ast.expr | None) -> Iterator[SpecialCase]:
     """`case "a", 10: return 3`"""
-    values = [item.value for item in ast.walk(part.pattern) if isinstance(item, ast.MatchValue)]
+    values = [item.value for item in walk_tree(part.pattern) if isinstance(item, ast.MatchValue)]
     clues = tuple(Clue(SAME, one) for item in values for one in _leaves(item))
     if clues and value is not None and not isinstance(part.pattern, ast.MatchOr):
         text = f"{node_source(part.pattern)} → {node_source(value)}"
@@ -368,7 +368,7 @@ def _comparison_clues(part: ast.Compare, outer: set[str]) -> list[Clue]:
     if not isinstance(part.ops[0], ast.Eq):
         return []
     other, values = (left, _leaves(right)) if _leaves(right) else (right, _leaves(left))
-    called = {last_name(item.func) for item in ast.walk(other) if isinstance(item, ast.Call)}
+    called = {last_name(item.func) for item in walk_tree(other) if isinstance(item, ast.Call)}
     kind = LENGTH if "len" in called and isinstance(other, ast.Call) else SAME
     if called & _HASHES or "next" in called or last_name(other) in outer:
         kind = HIDDEN
@@ -392,10 +392,10 @@ def _table_cases(source: SourceFile, tree: ast.Module) -> Iterator[SpecialCase]:
 
 def _asks_first(function: Function, table: str) -> bool:
     """True for a function that names a table, and returns something that it has not looked up there."""
-    names = {part.id for part in ast.walk(function) if isinstance(part, ast.Name)}
+    names = {part.id for part in walk_tree(function) if isinstance(part, ast.Name)}
     if not table or table not in names:
         return False
-    returned = [part.value for part in ast.walk(function) if isinstance(part, ast.Return) and part.value]
+    returned = [part.value for part in walk_tree(function) if isinstance(part, ast.Return) and part.value]
     return any(
         not isinstance(value, ast.Name | ast.Constant) and table not in node_source(value)
         for value in returned
