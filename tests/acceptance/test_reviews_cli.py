@@ -435,7 +435,7 @@ class TestReviewing:
 
         assert (answer["task_id"], answer["status"]) == (task, "escalated")
         assert answer["question"].startswith(
-            "Issue #42 needs a decision: Which colour?. Options: 1) Manual fix,"
+            "Issue #42 needs a decision: Which colour? Options: 1) Manual fix,"
         )
         assert team.refused("escalate", task, "--reason", "again") == "bad_transition"
 

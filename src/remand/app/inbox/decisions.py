@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from remand.app.events.task_folds import task_events
 from remand.app.history.rejections import RejectionView, rejection_facts, task_rejections, value_text
 from remand.app.inbox.held_findings import HELD_KIND, HeldQuestion, held_questions, settlement_command
 from remand.app.inbox.objections import (
-    OBJECTION_KIND,
     ObjectionQuestion,
     dismissal_command,
     objection_questions,
@@ -39,8 +37,9 @@ from remand.domain.decisions.escalations import (
 )
 from remand.domain.decisions.findings import acceptable_findings, open_findings
 from remand.domain.decisions.notices import open_alert
+from remand.domain.instant import Instant
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
-from remand.domain.record import Record
+from remand.domain.record import NamedTuple, Record
 from remand.domain.refusals import require_option
 from remand.domain.task import LastRejection, Status, Task
 from remand.domain.text.words import flatten, single_line
@@ -144,20 +143,29 @@ def read_inbox_page(
     )
 
 
-def count_questions(view: Transaction, rules: Rules, who: Actor) -> Counter[str]:
-    """How many questions there are of each kind, those of escalations under the empty one; no history is read for it.
+class WaitingEntry(NamedTuple):
+    """Something that a task asks, as its state alone tells it."""
 
-    Held findings are those that `who` may settle.
-    """
-    counts: Counter[str] = Counter()
+    kind: str
+    since: Instant
+    task: Task
+    number: int = 1
+    """How many questions it is: one for each held finding."""
+
+
+def waiting_entries(view: Transaction, rules: Rules, who: Actor) -> Iterator[WaitingEntry]:
+    """What every task that waits asks; no history is read for it. Held findings are those that `who` may settle."""
     for task in view.task_lists.pages.waiting_tasks():
-        counts[""] += task.status is Status.ESCALATED
-        counts[DECISION_KIND] += pending_rejection(task) is not None and _awaits_person(task, rules)
-        if task.open_escalation is None:
-            counts[HELD_KIND] += len(acceptable_findings(task, open_findings(task), who))
-        counts[ALERT_KIND] += open_alert(task) is not None
-    counts[OBJECTION_KIND] = len(objection_questions(view, rules.policy))
-    return counts
+        asked, filed, alert = task.open_escalation, pending_rejection(task), open_alert(task)
+        if asked is not None:
+            yield WaitingEntry(asked.kind, asked.opened_at, task)
+        if filed is not None and _awaits_person(task, rules):
+            yield WaitingEntry(DECISION_KIND, _instant_of_id(filed.rejection_id), task)
+        held = acceptable_findings(task, open_findings(task), who) if asked is None else ()
+        if held:
+            yield WaitingEntry(HELD_KIND, task.claim.claimed_at if task.claim else "", task, len(held))
+        if alert is not None:
+            yield WaitingEntry(ALERT_KIND, alert.at, task)
 
 
 def _asks(task: Task) -> bool:

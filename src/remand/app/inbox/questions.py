@@ -176,9 +176,10 @@ def _escalation_reason(task: Task) -> str:
         case "gate":
             return f"{single_line(reason, MAX_CAUSES).rstrip('.')}."
         case _:
-            reason = single_line(reason).rstrip(".")
+            reason = single_line(reason).rstrip(".") or "it was escalated"
+            reason += "" if reason.endswith(("?", "!")) else "."
             passes = "".join(f" `{settle_command(task, name)}` lets it pass." for name in open_findings(task))
-            return f"{capitalize_first(label)} needs a decision: {reason or 'it was escalated'}.{passes}"
+            return f"{capitalize_first(label)} needs a decision: {reason}{passes}"
 
 
 def attempt_lines(task: Task, events: Iterable[Event]) -> tuple[str, ...]:

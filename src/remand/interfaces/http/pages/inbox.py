@@ -7,22 +7,24 @@ from typing import Any
 
 import msgspec
 
-from remand.app.history.task_history import submissions_under_review
+from remand.app.events.task_folds import task_events
+from remand.app.history.task_history import SubmissionUnderReview, submissions_under_review
 from remand.app.inbox.decisions import (
     DECISION_KIND,
-    count_questions,
     decision_for_answer,
-    read_inbox_page,
+    open_questions,
+    waiting_entries,
 )
 from remand.app.inbox.held_findings import HELD_KIND
-from remand.app.inbox.objections import OBJECTION_KIND
-from remand.app.inbox.questions import ALERT_KIND
+from remand.app.inbox.objections import OBJECTION_KIND, ObjectionQuestion, objection_questions
+from remand.app.inbox.questions import ALERT_KIND, Question
 from remand.app.reminders import key_warning
 from remand.domain.access.team import USER, Role
 from remand.domain.access.tokens import TokenRole
 from remand.domain.gate.state import GATE_QUESTION
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
+from remand.domain.task import Task
 from remand.domain.text.words import format_count
 from remand.interfaces.http.pages.page import PageQuery, WebPage
 from remand.ledger.store import Transaction
@@ -34,10 +36,8 @@ ACTIONS = (
 )
 REVIEW_KIND = "review"
 MOST_SHOWN = 50
-"""How many items stand on the page at once."""
+"""How many entries stand on a page."""
 MAX_WAITING = 100
-MAX_TASKS = 200
-"""Of how many tasks it is read what they ask."""
 
 KINDS: Mapping[str, tuple[int, str]] = {
     GATE_QUESTION: (0, "Broken gate"),
@@ -113,6 +113,11 @@ class InboxView(NamedTuple):
     chosen: str = ""
     """The kind that is shown alone."""
     kinds: tuple[tuple[str, str, int], ...] = ()
+    page: int = 1
+    pages: int = 1
+    before: str = ""
+    """Where the page before stands; empty on the first."""
+    after: str = ""
 
     @property
     def summary(self) -> str:
@@ -120,35 +125,98 @@ class InboxView(NamedTuple):
         return f"{self.total} {wait} for you." if self.total else "Nothing waits for you."
 
 
+class _Entry(NamedTuple):
+    """Something that waits, as far as is known before it is read what it asks."""
+
+    rank: int
+    since: Instant
+    id: str
+    label: str
+    kind: str
+    number: int = 1
+    task: Task | None = None
+    objection: ObjectionQuestion | None = None
+    review: SubmissionUnderReview | None = None
+
+
 def read_inbox(query: PageQuery) -> InboxView:
-    """What waits for the caller; of very many tasks that wait, the oldest."""
-    found, is_whole = read_questions(query)
-    mine = [row for row in found if query.is_user or row["kind"] in _OF_ROLE.get(query.caller.role, ())]
-    reviews = query.ask("review list") if query.caller.role in _REVIEWERS else []
-    with query.opened.store.read() as view:  # after the queries: each of them opens a view of its own
-        items = [
-            *(_question_item(row, is_user=query.is_user) for row in mine),
-            *_review_items(query, reviews),
-        ]
-        items.sort(key=lambda item: (item.rank, item.since or "9", item.id))
+    """What waits for the caller, worst and oldest first over all of it; what is read is what one page of it asks."""
+    with query.opened.store.read() as view:
+        every = _entries(query, view)
+        own = [entry for entry in every if _is_own(query, entry)]
         chosen = query.address.query.get("kind", "")
-        shown = [item for item in items if not chosen or item.label == chosen][:MOST_SHOWN]
-        shown = [item._replace(cost=_waiting_text(view, item)) for item in shown]
-    counts: dict[str, list[InboxItem]] = {}
-    for item in items:
-        counts.setdefault(item.label, []).append(item)
+        found = sorted((one for one in own if chosen in ("", one.label)), key=lambda one: one[:3])
+        last = max(1, -(-len(found) // MOST_SHOWN))
+        number = query.address.query.get("page", "")
+        page = min(last, max(1, int(number))) if number.isdecimal() and len(number) < 9 else 1
+        items = _read_items(query, view, found[(page - 1) * MOST_SHOWN : page * MOST_SHOWN])
+        items = [item._replace(cost=_waiting_text(view, item)) for item in items]
+    counts: dict[str, int] = {}
+    for entry in sorted(own, key=lambda one: one.rank):
+        counts[entry.label] = counts.get(entry.label, 0) + entry.number
+    total, address = sum(counts.values()), query.address
     return InboxView(
-        items=tuple(shown),
-        total=len(items) if is_whole else count_waiting(query),
-        others=len(found) - len(mine),
+        items=tuple(items),
+        total=total,
+        others=sum(entry.number for entry in every) - total,
         key=key_warning(query.opened.view.untrusted_writer()).removeprefix("remand: ")
         if query.is_user
         else "",
         chosen=chosen,
         kinds=tuple(
-            (label, query.address.with_values(kind=label), len(found)) for label, found in counts.items()
+            (label, address.with_values(kind=label, page=""), count) for label, count in counts.items()
         ),
+        page=page,
+        pages=last,
+        before=address.with_values(page=str(page - 1) if page > 2 else "") if page > 1 else "",
+        after=address.with_values(page=str(page + 1)) if page < last else "",
     )
+
+
+def _entries(query: PageQuery, view: Transaction) -> list[_Entry]:
+    """Everything that waits, for whomever: found by an index, and nothing of it looked up."""
+    found = [
+        _Entry(*_rank(one.kind, one.since, one.task.id), one.kind, one.number, one.task)
+        for one in waiting_entries(view, query.rules, query.actor)
+    ]
+    found += [
+        _Entry(*_rank(asked.kind, asked.since, asked.escalation_id), asked.kind, objection=asked)
+        for asked in objection_questions(view, query.rules.policy)
+    ]
+    if query.caller.role in _REVIEWERS:
+        for work in _own_reviews(query, submissions_under_review(view)):
+            place = _rank(REVIEW_KIND, work.since, work.task_id)
+            found.append(_Entry(*place, REVIEW_KIND, review=work))
+    return found
+
+
+def _rank(kind: str, since: Instant, name: str) -> tuple[int, Instant, str, str]:
+    rank, label = KINDS.get(kind, _OTHER)
+    return rank, since or "9", name, label
+
+
+def _is_own(query: PageQuery, entry: _Entry) -> bool:
+    """True for what the caller may answer."""
+    return query.is_user or entry.kind in (*_OF_ROLE.get(query.caller.role, ()), REVIEW_KIND)
+
+
+def _read_items(query: PageQuery, view: Transaction, shown: list[_Entry]) -> list[InboxItem]:
+    """What the entries of a page ask, with the histories of their tasks alone, in the same order."""
+    opened, rules = query.opened, query.rules
+    unable = scheduler_files.unstartable(opened.folders.status, rules.team.members, opened.place.root)
+    tasks = {entry.task.id: entry.task for entry in shown if entry.task is not None}
+    asked: dict[tuple[str, str], list[Question]] = {}
+    for one in open_questions(
+        view, rules, lambda name: task_events(view, name), query.actor, unable, tasks=list(tasks.values())
+    ):
+        asked.setdefault((one.task_id, one.kind), []).append(one)
+    items: list[InboxItem] = []
+    for entry in shown:
+        questions = [entry.objection] if entry.objection else asked.get((entry.id, entry.kind), [])
+        rows = msgspec.to_builtins(questions)
+        items += [_question_item(row, is_user=query.is_user) for row in rows]
+        items += [_review_item(query, entry.review)] if entry.review else []
+    return items
 
 
 def _question_item(row: Mapping[str, Any], *, is_user: bool) -> InboxItem:
@@ -225,53 +293,38 @@ def _own_names(query: PageQuery) -> set[str]:
     return {query.caller.member, USER, *users} if query.is_user else {query.caller.member}
 
 
-def read_questions(query: PageQuery) -> tuple[list[dict[str, Any]], bool]:
-    """The questions of the oldest tasks that wait, as the inbox command prints them; and whether these are all."""
-    opened, rules = query.opened, query.rules
-    unable = scheduler_files.unstartable(opened.folders.status, rules.team.members, opened.place.root)
-    with opened.store.read() as view:
-        page = read_inbox_page(view, rules, limit=MAX_TASKS, who=query.actor, unable=unable)
-    return msgspec.to_builtins(list(page.questions)), not page.after
-
-
 def count_waiting(query: PageQuery) -> int:
     """How many things wait for the caller, counted without reading what each of them asks."""
     with query.opened.store.read() as view:
-        counts = count_questions(view, query.rules, query.actor)
-        found = submissions_under_review(view) if query.caller.role in _REVIEWERS else []
-    kinds = tuple(counts) if query.is_user else _OF_ROLE.get(query.caller.role, ())
-    rows = [{"requested": one.requested, "author": one.author, "held": ()} for one in found]
-    return sum(counts[kind] for kind in kinds) + len(list(_own_reviews(query, rows)))
+        return sum(entry.number for entry in _entries(query, view) if _is_own(query, entry))
 
 
-def _own_reviews(
-    query: PageQuery, rows: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """The submissions that the caller was asked to review, or that nobody else reviews; and whether it was asked."""
+def _own_reviews(query: PageQuery, found: Iterable[SubmissionUnderReview]) -> Iterator[SubmissionUnderReview]:
+    """The submissions that the caller was asked to review, or that nobody else reviews."""
     team, own = query.rules.team, _own_names(query)
     reviewers = {Role.LEAD, Role.TESTER}
     others = {one.name for one in team.members if reviewers & team.actor(one.name).roles} - own
-    for row in rows:
-        is_asked = bool(own.intersection(row["requested"]))
-        is_free = not row["requested"] and (query.caller.role is TokenRole.REVIEWER or not others)
-        if not row["held"] and row["author"] not in own and (is_asked or is_free):
-            yield row, is_asked
+    for work in found:
+        is_free = not work.requested and (query.caller.role is TokenRole.REVIEWER or not others)
+        if work.author not in own and (own.intersection(work.requested) or is_free):
+            yield work
 
 
-def _review_items(query: PageQuery, rows: Iterable[Mapping[str, Any]]) -> Iterator[InboxItem]:
-    for row, is_asked in _own_reviews(query, rows):
-        asked = "You were asked for a review." if is_asked else "It awaits a review, and anybody may give it."
-        yield InboxItem(
-            id=f"review-{row['task_id']}",
-            kind=REVIEW_KIND,
-            label=KINDS[REVIEW_KIND][1],
-            rank=KINDS[REVIEW_KIND][0],
-            task_id=row["task_id"],
-            title=row["title"],
-            why=f"{row['author']} handed in {row['commit'][:12]}, attempt {row['attempt']}. {asked}",
-            since=row["since"],
-            commit=row["commit"],
-        )
+def _review_item(query: PageQuery, work: SubmissionUnderReview) -> InboxItem:
+    is_asked = bool(_own_names(query).intersection(work.requested))
+    asked = "You were asked for a review." if is_asked else "It awaits a review, and anybody may give it."
+    rank, label = KINDS[REVIEW_KIND]
+    return InboxItem(
+        id=f"review-{work.task_id}",
+        kind=REVIEW_KIND,
+        label=label,
+        rank=rank,
+        task_id=work.task_id,
+        title=work.title,
+        why=f"{work.author} handed in {work.commit[:12]}, attempt {work.attempt}. {asked}",
+        since=work.since,
+        commit=work.commit,
+    )
 
 
 PAGES = (WebPage("/", "inbox.html", "Inbox", "inbox", read_inbox, nav="Inbox", key="i"),)
