@@ -48,7 +48,8 @@ from remand.wiring.open_ledger import OpenLedger
 GOAL = 0.05
 _CLI = (sys.executable, "-m", "remand.interfaces.cli.entry")
 _PART = 100_000
-_PARTS = (("incoming", 20), ("claimed", 1), ("provisional", 1), ("rejected", 1), ("escalated", 0.5))
+Parts = tuple[tuple[str, float], ...]
+PARTS: Parts = (("incoming", 20), ("claimed", 1), ("provisional", 1), ("rejected", 1), ("escalated", 0.5))
 """Of a hundred tasks, how many are still where; the others are done."""
 
 
@@ -70,7 +71,7 @@ def run(report: Report) -> None:
 def _measure(report: Report, opened: OpenLedger, events: int, tasks: int, url: str) -> None:
     store = "PostgreSQL" if url else "SQLite"
     start = time.perf_counter()
-    token = _make_token(opened.place.root, url)
+    token = make_token(opened.place.root, url)
     opened.ledger.change(partial(fill, events, tasks))
     if url:
         with psycopg.connect(url, autocommit=True) as connection:
@@ -138,7 +139,7 @@ def _reads(opened: OpenLedger, tasks: int) -> dict[str, Callable[[random.Random]
     }
 
 
-def _make_token(root: str, url: str) -> str:
+def make_token(root: str, url: str) -> str:
     """A token of the user. It is made while there is little to read."""
     surroundings = os.environ | ({"REMAND_STORE": url} if url else {})
     create = [*_CLI, "-C", root, "token", "create", "--member", "user", "--json"]
@@ -176,9 +177,9 @@ def _times_over_http(root: str, url: str, token: str, tasks: int, rounds: int) -
         process.wait(30)
 
 
-def fill(events: int, tasks: int, tx: Transaction) -> None:
+def fill(events: int, tasks: int, tx: Transaction, parts: Parts = PARTS) -> None:
     """Puts so many events of so many tasks into a ledger's tables."""
-    author, made = Author(9), _events(events, tasks)
+    author, made = Author(9), _events(events, tasks, parts)
     folded: dict[str, Task] = {}
     handoffs: list[tuple[str, str]] = []
     statements: Statements = tx.events.statements  # type: ignore[attr-defined]  # both stores have them
@@ -215,14 +216,14 @@ def fill(events: int, tasks: int, tx: Transaction) -> None:
     tx.tasks.replace_all(folded.values(), handoffs)
 
 
-def _events(events: int, tasks: int) -> Iterator[list[tuple[Event, str]]]:
+def _events(events: int, tasks: int, parts: Parts) -> Iterator[list[tuple[Event, str]]]:
     """The lives of the tasks: most are done, the others still somewhere on the way, and some ask the user."""
     rng, clock, left = random.Random(7), Clock(), events
     for number in range(tasks):
         told = [(replace(event, ts=clock.tick()), actor) for event, actor in life(number, clock, rng)]
         told = [one for one in told if one[0].name != "edge.create"]
         part = rng.random() * 100
-        place = next((name for name, share in _PARTS if (part := part - share) < 0), "done")
+        place = next((name for name, share in parts if (part := part - share) < 0), "done")
         share = max(left // (tasks - number), 1)
         told = _cut(told, place, share, task_name(number), clock)
         left -= len(told)

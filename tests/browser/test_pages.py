@@ -100,6 +100,11 @@ def test_what_the_gates_said_is_found_with_its_full_output(place: Place, reader:
     row = page.locator("tr", has_text="Say what each limit is about")
     expect(row).to_contain_text("style")
     expect(page.locator(".chart rect.c-bad")).to_have_count(2)
+    expect(page.locator(".stale")).to_have_count(0)
+    place.team.repository.add("Something new")
+    page.locator(".stale a").click()
+    expect(page).to_have_url(f"{place.origin}/gates")
+    expect(page.locator(".stale")).to_have_count(0)
     row.locator(".status").click()
 
     expect(page.locator("h1")).to_contain_text("failed")

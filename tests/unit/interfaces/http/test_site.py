@@ -74,12 +74,12 @@ def test_a_page_that_stays_as_it_is_has_no_stream() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    for page in ("changes", "prompt", "whole.txt"):
+    for page in ("gates/x", "tasks/T-1/whole.txt", "settings/patch"):
         scope = {
             "type": "http",
             "method": "GET",
             "headers": [],
-            "query_string": b"page=/tasks/T-1/" + page.encode(),
+            "query_string": b"page=/" + page.encode(),
         }
         asyncio.run(asyncio.wait_for(route.fn(scope, None, send), 20))
         assert sent.pop(0)["status"] == 404
@@ -93,10 +93,10 @@ def test_a_page_that_cannot_be_shown_keeps_no_other_from_its_news(monkeypatch: p
     async def read_mark() -> str:
         return str(next(marks))
 
-    async def fail() -> dict[str, str]:
+    async def fail(_: str) -> dict[str, str]:
         raise KeyError("something that nobody foresaw")
 
-    async def show() -> dict[str, str]:
+    async def show(_: str) -> dict[str, str]:
         return {"live_x": str(next(marks)), live.NOTE: "x"}
 
     async def run() -> None:
@@ -112,7 +112,7 @@ def test_a_page_that_cannot_be_shown_keeps_no_other_from_its_news(monkeypatch: p
 
 
 def test_a_member_has_so_many_different_pages_open() -> None:
-    async def nothing() -> Any:
+    async def nothing(_: str) -> Any:
         return {}
 
     async def run() -> None:

@@ -312,6 +312,7 @@ PAGES = (
         read_verdict,
         is_long=True,
         is_live=False,
+        is_lasting=True,
     ),
     WebPage("/gates/{verdict:str}/report.txt", "", "Report", "gate report", read_report, is_live=False),
 )

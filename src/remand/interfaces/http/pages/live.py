@@ -20,6 +20,8 @@ MAX_STREAMS_EACH, MAX_PAGES_EACH = 250, 50
 
 NOTE = "note"
 """The fragment that says in words what the page is about now."""
+STALE = "live_stale"
+"""The fragment that says that a page is old, which is told apart by how far the ledger has come."""
 WAITING = "live_waiting"
 """The fragment with the number of things that wait, which every page has."""
 Fragments = Mapping[str, str]
@@ -29,7 +31,7 @@ _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 class LivePage:
     """One page as one member sees it, which some have open."""
 
-    def __init__(self, render: Callable[[], Awaitable[Fragments]], mark: str) -> None:
+    def __init__(self, render: Callable[[str], Awaitable[Fragments]], mark: str) -> None:
         self.render = render
         self.mark = mark
         """How far the ledger had come when it was rendered last."""
@@ -58,7 +60,7 @@ class LiveUpdates:
             raise HttpProblem(UNAVAILABLE, "unavailable", "Too many pages are open.", {"retry-after": "30"})
 
     async def changes(
-        self, key: Hashable, render: Callable[[], Awaitable[Fragments]], since: str
+        self, key: Hashable, render: Callable[[str], Awaitable[Fragments]], since: str
     ) -> AsyncIterator[Fragments]:
         """The fragments that have changed since the page was shown, again and again; none now and then, as a heartbeat."""
         page = self._pages.setdefault(key, LivePage(render, ""))
@@ -105,7 +107,7 @@ class LiveUpdates:
             return
         found: Fragments | None = None
         with suppress(Exception):  # a page that cannot be shown says why when it is opened again
-            found = await page.render()
+            found = await page.render(mark)
         if found is None:
             return
         page.mark = mark

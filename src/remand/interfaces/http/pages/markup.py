@@ -92,6 +92,12 @@ def waiting_text(number: int) -> str:
     return str(ui.waiting(number))
 
 
+def stale_text(address: str, mark: str) -> str:
+    """That the page at an address is old, and how to see the new one."""
+    ui: Any = environment().globals["ui"]
+    return str(ui.stale(address, mark))
+
+
 def indented_json(value: Any) -> str:
     """Data as people read it."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -102,7 +102,14 @@ class WebPage(NamedTuple):
     is_long: bool = False
     """It runs other programs: other pages do not wait for it."""
     is_live: bool = True
-    """It shows what changes while it is open."""
+    """It shows what changes while it is open; another says that there is something new."""
+    is_lasting: bool = False
+    """What it shows does not change."""
+
+    @property
+    def is_watched(self) -> bool:
+        """True for a page that is not made anew while it is open, and says when it is old."""
+        return bool(self.template) and not self.is_live and not self.is_lasting
 
     def match(self, path: str) -> dict[str, str] | None:
         """What stands in a path for the names in this page's; None when it is another page's."""

@@ -324,6 +324,7 @@ PAGES = (
         read_patch,
         is_long=True,
         is_live=False,
+        is_lasting=True,
     ),
     WebPage(
         "/settings/change.patch", "", "Change", "token list", read_patch_text, is_long=True, is_live=False

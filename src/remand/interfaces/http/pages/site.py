@@ -44,6 +44,7 @@ from remand.interfaces.http.pages import (
 from remand.interfaces.http.pages.live import (
     BEAT,
     NOTE,
+    STALE,
     WAITING,
     Fragments,
     LiveUpdates,
@@ -57,6 +58,7 @@ from remand.interfaces.http.pages.markup import (
     may_call,
     render_fragments,
     render_page,
+    stale_text,
     static_files,
     waiting_text,
 )
@@ -151,6 +153,7 @@ class Site:
         self._access = context.authenticator
         self._notes: ExpiringSecrets[FormNote] = ExpiringSecrets(60.0, 1000, most_each=20)
         """What was done by the last form, until its page has said so."""
+        self._counts: dict[Caller, tuple[str, int]] = {}
         self._live = LiveUpdates(self._read_mark, context.is_ending)
 
     def routes(self) -> list[ASGIRouteHandler]:
@@ -197,7 +200,7 @@ class Site:
         self, page: WebPage, address: PageAddress, visit: Visit, failed: FormProblem | None = None
     ) -> HttpAnswer:
         require_call(visit.caller, page.command)
-        mark = await self._read_mark() if page.is_live else ""
+        mark = await self._read_mark() if page.is_live or page.is_watched else ""
         secret = read_cookie(visit.facts.headers, self._note_cookie)
         note = self._notes.find(secret)
 
@@ -242,6 +245,19 @@ class Site:
             return show(*found)
 
         return await self._context.runner.read(read, caller, show_both, is_long=page.is_long)
+
+    async def _count_waiting(self, caller: Caller, mark: str) -> int:
+        """How much waits for a member when the ledger has come so far: counted once, however many pages show it."""
+        known = self._counts.get(caller)
+        if known is None or known[0] != mark:
+
+            def count(opened: OpenLedger, ask: AskQuery) -> int:
+                query = PageQuery(opened, ask, caller, PageAddress("/"))
+                return inbox.count_waiting(query) if may_call(caller, "inbox") else 0
+
+            known = mark, await self._context.runner.read(count, caller, int)
+            self._counts[caller] = known
+        return known[1]
 
     def _values(self, page: WebPage, address: PageAddress, caller: Caller, view: Any) -> dict[str, Any]:
         """What a template is given, except what one visit alone has."""
@@ -397,8 +413,11 @@ class Site:
             note = escaped_text(getattr(view, "summary", ""))
             return found | {NOTE: note, WAITING: waiting_text(waiting)}
 
-        async def render() -> Fragments:
-            return await self._read(page, address, caller, show)
+        async def render(mark: str) -> Fragments:
+            if page.is_live:
+                return await self._read(page, address, caller, show)
+            waiting = waiting_text(await self._count_waiting(caller, mark))
+            return {NOTE: "", WAITING: waiting, STALE: stale_text(address.text, mark)}
 
         async for news in self._live.changes((caller, page.path, address.text), render, since):
             try:
@@ -476,9 +495,9 @@ def _return_page(target: str) -> tuple[WebPage, PageAddress]:
 
 
 def _live_page(target: str) -> tuple[WebPage, PageAddress]:
-    """The same of a page that may change; refuses others, which may take long to read and have nothing to tell."""
+    """The same of a page that may change; refuses others, which have nothing to tell."""
     page, address = _return_page(target)
-    if not page.is_live:
+    if not (page.is_live or page.is_watched):
         raise HttpProblem(NOT_FOUND, "not_found", "This page stays as it is while it is open.")
     return page, address
 
