@@ -41,8 +41,8 @@ screenshots: $(STAMP)  ## make the pictures of the pages in docs/images anew, in
 	@REMAND_SCREENSHOTS=docs/images $(PYTHON) -m pytest -q -n 0 tests/browser/test_screenshots.py
 
 # A file's tests stay together: what a module makes for all of its tests is made once in a run. They come in the order of
-# their names, so that unit tests, which are short, are the last.
-SPREAD := -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+# their names, so that unit tests, which are short, are the last. A third worker uses the cores while two wait for processes.
+SPREAD := -n 3 --dist loadfile --no-loadscope-reorder --durations=10
 RUN_TESTS := scripts/with-memory-tmp $(PYTHON) -m pytest $(SPREAD)
 SKIPPED := echo "The tests that need these are skipped, and say so."
 

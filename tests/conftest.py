@@ -95,6 +95,8 @@ def hold_to_row(rule: CommandRule) -> Callable[[Any, Any, CommandContext], Event
 
 # ---------------------------------------------------------------------------------------------------- sizes
 
+MAX_DESCRIPTORS = 256
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -105,6 +107,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _few_descriptors() -> Generator[None]:
+    """Has the garbage collector close what earlier tests left open, before `select` cannot take a number any more."""
+    yield
+    if os.path.isdir("/proc/self/fd") and len(os.listdir("/proc/self/fd")) > MAX_DESCRIPTORS:
+        gc.collect()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,7 +10,7 @@ from tests.properties.task_audit import Broken
 
 Campaign = Callable[[int, int], int]
 PARTS = 8
-SMALL, FULL = 1_504, 100_000
+SMALL, FULL = 752, 100_000
 STEPS = (6, 32)
 ANEW = 4
 """Of so many plays, one is read by a third ledger in another order."""
