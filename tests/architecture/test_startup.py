@@ -19,8 +19,8 @@ from remand.domain.task import Task
 from remand.startup import LAZY_MODULES, lazy_pattern
 
 SOURCE = Path(__file__).parents[2] / "src" / "remand"
-REGISTRIES = {"__init__.py", "interfaces/cli/main.py"}
-"""The public names and the commands: loaded by the name that is asked for."""
+REGISTRIES = {"__init__.py", "integrity/readers/trees.py", "interfaces/cli/main.py"}
+"""The public names, the grammars and the commands: loaded by the name that is asked for."""
 
 
 @pytest.fixture(scope="module", autouse=True)

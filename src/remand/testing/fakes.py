@@ -30,7 +30,6 @@ class FakeClock:
         self.time = start
 
     def now(self) -> Instant:
-        """What time it is."""
         self.time = next_instant(self.time)
         return self.time
 
@@ -166,7 +165,6 @@ class MemoryExchange:
     # What the ledger asks of its files.
 
     def files(self) -> list[FileMark]:
-        """Every event file there is."""
         return [
             FileMark(path, len(file.data), crc32(file.data), file.inode)
             for path, file in sorted(self.contents.items())

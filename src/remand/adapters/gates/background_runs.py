@@ -59,7 +59,6 @@ class BackgroundRuns:
             os.close(lock)
 
     def wait(self, name: str, seconds: float) -> bool:
-        """Waits for a run to end; False when it still goes on after that time."""
         until = time.monotonic() + seconds
         while self.is_running(name):
             if time.monotonic() >= until:
@@ -68,7 +67,6 @@ class BackgroundRuns:
         return True
 
     def take(self, name: str) -> bytes | None:
-        """What a run that has ended said, given out once; None when there is nothing."""
         path = self._path(name, "out")
         try:
             with open(path, "rb") as file:

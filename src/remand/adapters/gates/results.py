@@ -25,7 +25,6 @@ class FileCache:
         self._secret = b""
 
     def get(self, key: str) -> bytes | None:
-        """What was kept under a key."""
         try:
             with open(self._path(key), "rb") as file:
                 content = file.read()
@@ -92,14 +91,12 @@ class FileReports:
 
     @contextmanager
     def folder(self) -> Iterator[str]:
-        """An empty folder for one run of a tool, gone afterwards."""
         from tempfile import TemporaryDirectory  # loaded when something is measured
 
         with TemporaryDirectory(prefix="remand-report-", ignore_cleanup_errors=True) as path:
             yield path
 
     def read(self, path: str) -> bytes | None:
-        """What a tool has written there: a plain file of a bearable size, else None."""
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -112,7 +109,6 @@ class FileReports:
             return file.read(MAX_REPORT)
 
     def write(self, name: str, content: str) -> str:
-        """Keeps a full report and returns its name; empty when it cannot be kept."""
         path = os.path.join(self._folder, f"{name}.md")
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)

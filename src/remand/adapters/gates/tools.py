@@ -251,7 +251,6 @@ class SystemTools:
         return sha256("\n".join(found).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
     def missing_program(self, command: Sequence[str], path: Sequence[str]) -> str:
-        """The program of a command that is nowhere to be found; empty when it is there, or only known later."""
         program = _program(command)
         if "{" in program:
             return ""

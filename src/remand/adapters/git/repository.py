@@ -176,7 +176,6 @@ class GitRepository:
         return self.is_ancestor(commit, tip)
 
     def is_ancestor(self, commit: str, of: str) -> bool:
-        """True when a commit is another one, or in its history; false as well when one of them is not here."""
         return (
             of == commit
             or not run_git(self.place.worktree, "merge-base", "--is-ancestor", commit, of).returncode

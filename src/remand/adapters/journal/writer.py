@@ -298,7 +298,6 @@ class Sessions:
                 file.write(key)
 
     def awaited_key(self, task_id: str, session: str, key: str) -> str:
-        """The key under which a stop is answered: its own, or that of the one before it that was told to wait."""
         path = self._path("awaited", task_id, session)
         try:
             with open(path, encoding="utf-8", errors="replace") as file:

@@ -53,7 +53,6 @@ class OpenIdProvider:
         self._read_at = float("-inf")
 
     def authorization_url(self, attempt: LogInAttempt) -> str:
-        """Where the browser is sent."""
         with self._client(attempt.redirect_uri) as client:
             url, _ = client.create_authorization_url(
                 self._current().authorization_endpoint,
@@ -65,7 +64,6 @@ class OpenIdProvider:
         return str(url)
 
     def account(self, code: str, attempt: LogInAttempt) -> OpenIdAccount:
-        """Who has logged in, by the code that the browser brings back."""
         try:
             with self._client(attempt.redirect_uri) as client:
                 answer = client.fetch_token(

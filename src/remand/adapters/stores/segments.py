@@ -62,7 +62,6 @@ class Segments:
         return found
 
     def file_stamp(self) -> tuple[int, ...]:
-        """Changes when files come or go."""
         return tuple(_mtime(folder) for folder in self._folders)
 
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
@@ -86,7 +85,6 @@ class Segments:
             os.close(handle)
 
     def content(self, path: str) -> bytes:
-        """A file's bytes, as they are: of a packed one, packed."""
         handle = os.open(path, _FLAGS)
         try:
             return b"".join(iter(lambda: os.read(handle, _CHUNK), b""))
@@ -137,7 +135,6 @@ class Segments:
             self._open = ("", -1)
 
     def close(self) -> None:
-        """Lets go of the files that are held open."""
         for handle in (self._open[1], self._synced[1]):
             if handle >= 0:
                 os.close(handle)

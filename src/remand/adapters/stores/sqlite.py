@@ -270,7 +270,6 @@ class SqliteTransaction:
         self._head, self._changed = head, True
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        """What to take back outside the store, should the change not come to be."""
         self.undos.append(undo)
 
     def fence_writers(self) -> None:
@@ -523,7 +522,6 @@ class SqliteStore:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Opens a view of one moment."""
         with self._thread_lock:
             try:
                 self.connection.execute("BEGIN")

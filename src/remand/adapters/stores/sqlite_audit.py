@@ -83,7 +83,6 @@ class SqliteAudit(Table):
         yield from (TableDifference(table, task) for task in sorted({str(row[0]) for row in wrong}))
 
     def trace_differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
-        """Where the traces that are kept are not these."""
         wrong = Counter(map(tuple, traces))
         wrong.subtract(self._db.rows(sql.EVERY_TRACE))
         tasks = {str(row[4]) for row, count in wrong.items() if count}
@@ -104,7 +103,6 @@ class SqliteAudit(Table):
             )
 
     def reindex_groups(self) -> None:
-        """Finds out anew which groups name which task. Rows that are not as they were written are dropped."""
         damaged = [n for n, *row in self._db.rows(_GROUP_ROWS) if not _is_as_written(*row)]
         self._db.run_many(DROP_GROUP, ((n,) for n in damaged))
         self._db.run(DROP_GROUP_TASKS)

@@ -185,7 +185,6 @@ class SqliteDependencies(Table):
         return self._db.all(sql.WAITERS_OF, (json.dumps(list(tasks)),))
 
     def move(self, positions: Mapping[int, int]) -> None:
-        """Puts tasks at other positions."""
         self._db.run_many(sql.SET_POSITION, positions.items())
 
 

@@ -559,7 +559,6 @@ class GroupsInMemory:
         return [one for one in kept[start:end] if one.group.last >= first]
 
     def imports(self) -> list[SignedGroup]:
-        """Those that name imported lines of GoT tools."""
         sessions = (own for session, own in self._sessions.items() if session.startswith(IMPORT))
         return [one for own in sessions for one in own]
 
@@ -584,5 +583,4 @@ class BatchGroups:
         return self._tx.groups.of_session(session, first, last)
 
     def imports(self) -> list[SignedGroup]:
-        """Those that name imported lines of GoT tools."""
         return self._tx.groups.imports()

@@ -395,7 +395,6 @@ class EvidenceCommands:
         self._left = PROBE_SECONDS
 
     def run(self, command: tuple[str, ...], commit: str) -> CommandOutcome | None:
-        """What the command shows at a commit; None when it may not run, or could not."""
         if not is_probe_allowed(command, self._policy.probes) or self._sandbox.tier == UNCONFINED:
             return None
         if self._left <= 0:

@@ -472,3 +472,18 @@ def require_json_object(value: str) -> str:
     if not isinstance(found, dict):
         raise UsageError('That must be a JSON object, as in \'{"key": "value"}\'.')
     return value
+
+
+def require_no_password(address: str, option: str) -> None:
+    """Refuses a password in an option: every process of the machine can read it there."""
+    from urllib.parse import parse_qsl, urlsplit
+
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return  # no address at all, which whoever opens it says
+    if parts.password or any(name in ("password", "sslpassword") for name, _ in parse_qsl(parts.query)):
+        raise UsageError(
+            f"{option} has a password in it, which every process of this machine can read. Leave it out, and put it into "
+            "~/.pgpass or PGPASSWORD, or the whole address into REMAND_STORE."
+        )

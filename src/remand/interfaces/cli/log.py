@@ -20,9 +20,8 @@ from remand.app.log.verification import state_digest
 from remand.domain.events.event import Event
 from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.text.words import format_count
-from remand.interfaces.cli.context import MAX_ROWS, Context, argument, command
+from remand.interfaces.cli.context import MAX_ROWS, Context, argument, command, require_no_password
 from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
-from remand.interfaces.cli.stores import require_no_password
 from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row
 from remand.ledger import codec
 from remand.ledger.order import order_key

@@ -32,10 +32,9 @@ from remand.domain.instant import Instant
 from remand.domain.preconditions import require_trusted_key
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.agent_socket.server import make_host_sockets, make_sockets
-from remand.interfaces.cli.context import Context, argument, command, split_commas
+from remand.interfaces.cli.context import Context, argument, command, require_no_password, split_commas
 from remand.interfaces.cli.output import Result, as_json, clean
 from remand.interfaces.cli.registry import CommandCall
-from remand.interfaces.cli.stores import require_no_password
 from remand.interfaces.cli.tasks.inbox import give_answer
 from remand.interfaces.terminal import view
 from remand.interfaces.terminal.screen import happening_line, plain_line, render_plain, status_lines
@@ -93,7 +92,6 @@ class LedgerBoard:
         return self._watch.now()
 
     def has_changed(self) -> bool:
-        """True when something has changed since it was last looked at."""
         return self._watch.has_changed()
 
     def read_board(self, focus: str, *, is_thorough: bool = False) -> Board:

@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.config import inherited_environment
 from remand.domain.access.agent_calls import require_outside_agent
-from remand.interfaces.cli.context import Context, argument, command
+from remand.interfaces.cli.context import Context, argument, command, require_no_password
 from remand.interfaces.cli.output import RawJson, Result, as_json
 from remand.interfaces.cli.serve import run_forwarded_call, serve_coordinator, serve_webhooks
-from remand.interfaces.cli.stores import require_no_password
 from remand.interfaces.http import commits
 from remand.interfaces.http import server as http_server
 from remand.interfaces.http.authentication import AccessOptions
