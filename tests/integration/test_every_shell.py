@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.sandbox import agent_launchers
+from remand.adapters.sandbox import system_links
 from remand.adapters.sandbox.agent_launchers import link_folders
 from remand.adapters.sandbox.job_setup import SYSTEM_PATH, FileView, Visibility
 from remand.adapters.sandbox.sandboxes import find_bubblewrap
@@ -224,7 +224,7 @@ class Folders:
         assert process.stdin is not None
         # Bubblewrap tells the process before all is mounted.
         eventually(lambda: os.readlink(f"/proc/{pid}/exe") != os.path.realpath(find_bubblewrap()))
-        script = [sys.executable, "-I", "-S", agent_launchers.__file__, str(pid), str(self.program)]
+        script = [sys.executable, "-I", "-S", system_links.__file__, str(pid), str(self.program)]
         subprocess.run([*script, *map(str, folders)], check=True)
         return process.communicate("\n", timeout=PATIENCE)[0]
 
