@@ -56,6 +56,12 @@ def lifecycle() -> str:
         "",
         "AddTask is open to all. A command that is not listed is for the agent that holds the claim or handoff;",
         "EscalateTask is also open to the user, directors and reviewers.",
+        "",
+        "## Undo",
+        "",
+        "`remand task reopen` also reopens a cancelled task, for the member who cancelled it or the user, while nothing rests on",
+        "its end. `remand inbox retract` takes back an answer, for the member who gave it, while nobody has acted on it. The pages",
+        "offer both where they would be accepted ([what can be undone](adr/0036-undo.md)).",
     ]
     return "\n".join(rows) + "\n"
 

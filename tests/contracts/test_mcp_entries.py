@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remand.adapters.hosts.host import PASSED_VARIABLES, McpEntry
-from remand.adapters.hosts.mcp_entries import (
+from remand.adapters.hosts.settings import (
+    UnusableSettings,
     install_server,
     installed_programs,
     uninstall_server,
 )
-from remand.adapters.hosts.settings import UnusableSettings
 from remand.adapters.hosts.table import HOSTS as HOST_TABLE
 from remand.domain.hosts import HOSTS
 from tests.integration.conftest import near_machine, repository

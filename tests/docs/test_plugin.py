@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.hosts import claude, mcp_entries, settings
+from remand.adapters.hosts import claude, settings
 from remand.interfaces.cli.registry import COMMANDS
 from remand.startup import VERSION
 from tests.acceptance.real_agents.agents import CLAUDE, found, namespace
@@ -50,7 +50,7 @@ def test_the_plugin_has_the_hooks_that_init_installs() -> None:
 
 
 def test_the_plugin_has_the_server_that_init_installs() -> None:
-    installed = mcp_entries.install_server(claude.SETUP.server, None, "remand")
+    installed = settings.install_server(claude.SETUP.server, None, "remand")
 
     assert loaded(PLUGIN / ".mcp.json") == json.loads(installed)
 

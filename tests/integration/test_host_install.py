@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.hosts import mcp_entries, settings
+from remand.adapters.hosts import settings
 from remand.adapters.hosts.installation import HostHooks, HostServer
 from remand.adapters.hosts.settings import names_machine
 from remand.adapters.hosts.table import HOSTS as HOST_TABLE
@@ -60,7 +60,7 @@ def write_as_before(root: Path, names: Sequence[str], before: str | None = None)
             server = root / entry.path
             server.parent.mkdir(parents=True, exist_ok=True)
             server.write_text(
-                mcp_entries.install_server(entry, server.read_text() if server.exists() else None, OLD)
+                settings.install_server(entry, server.read_text() if server.exists() else None, OLD)
             )
 
 

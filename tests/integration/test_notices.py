@@ -15,8 +15,14 @@ import pytest
 
 from remand.adapters.gates.background_runs import BackgroundRuns
 from remand.adapters.notices import channels
-from remand.adapters.notices.addresses import addresses_file, read_addresses
-from remand.adapters.notices.channels import FIRST, LONGEST, AppriseChannel, FilePace
+from remand.adapters.notices.channels import (
+    FIRST,
+    LONGEST,
+    AppriseChannel,
+    FilePace,
+    addresses_file,
+    read_addresses,
+)
 from tests.integration.machine import PATIENCE, Machine, Repository, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")

@@ -6,8 +6,7 @@ import os
 
 from remand.adapters import projects
 from remand.adapters.gates import background_runs
-from remand.adapters.gates.result_pipe import watch_results
-from remand.adapters.gates.results import FileCache, FileReports
+from remand.adapters.gates.results import FileCache, FileReports, watch_results
 from remand.adapters.gates.tools import SystemTools, UserRegistries
 from remand.adapters.git import checkouts, commits
 from remand.adapters.git import mirror as git_mirror

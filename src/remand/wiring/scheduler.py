@@ -10,8 +10,7 @@ from functools import partial
 
 from remand.adapters.coordinator.server import SchedulerCoordinator
 from remand.adapters.forges.table import stored_token
-from remand.adapters.gates.background_runs import BackgroundRuns
-from remand.adapters.gates.claims import CommandClaims
+from remand.adapters.gates.background_runs import BackgroundRuns, CommandClaims
 from remand.adapters.git import commits
 from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import GitRepository
@@ -19,7 +18,7 @@ from remand.adapters.git.submissions import PACKS, BaseFetcher, SubmissionStore
 from remand.adapters.git.task_worktrees import GitWorktrees
 from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings, find_words
 from remand.adapters.hosts.table import guarded_files, server_files
-from remand.adapters.notices import addresses
+from remand.adapters.notices import channels
 from remand.adapters.sandbox.agent_launchers import own_program
 from remand.adapters.sandbox.self_test import make_agent_launcher
 from remand.adapters.server import client
@@ -325,7 +324,7 @@ def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:
     if not isinstance(opened.store, SqliteStore):
         shared = opened.store.shared_data
         made.append(Chore("packs", PACK_SECONDS, lambda: shared.drop_of_ended_tasks(PACKS)))
-    if addresses.read_addresses().channels:
+    if channels.read_addresses().channels:
         notices = notice_delivery(open_own())
         made.append(Chore("notices", seconds, lambda: "; ".join(notices.deliver().problems)))
     if forge.kind and (forge.find_token(environment) or stored_token(forge.kind, forge.api)):

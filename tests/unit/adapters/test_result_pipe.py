@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.gates import pytest_results
-from remand.adapters.gates.result_pipe import is_watchable, watch_results
-from remand.adapters.parsers.suite_reports import parse_junit
+from remand.adapters.gates.results import is_watchable, watch_results
+from remand.adapters.parsers.test_reports import parse_junit
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement
 from remand.integrity.reached_assertions import WATCHED_METHODS

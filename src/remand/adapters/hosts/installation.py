@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from remand.adapters.hosts import mcp_entries, settings
+from remand.adapters.hosts import settings
 from remand.adapters.hosts.host import Setup
 from remand.adapters.hosts.table import HOSTS
 from remand.adapters.system.files import atomic_write
@@ -171,15 +171,15 @@ class HostServer:
         """Hosts start a server in the project's folder."""
 
     def install(self, text: str | None, program: str) -> str:
-        return mcp_entries.install_server(self._entry, text, program)
+        return settings.install_server(self._entry, text, program)
 
     def uninstall(self, text: str) -> str | None:
         """The settings without our server; None when nothing else is in the file."""
-        return mcp_entries.uninstall_server(self._entry, text)
+        return settings.uninstall_server(self._entry, text)
 
     def commands(self, text: str) -> list[str]:
         """The program by which our server is started."""
-        return mcp_entries.installed_programs(self._entry, text)
+        return settings.installed_programs(self._entry, text)
 
 
 Part = HostHooks | HostServer

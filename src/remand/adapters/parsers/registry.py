@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from remand.adapters.parsers import cargo, coverage_reports, go, linters, suite_reports
+from remand.adapters.parsers import cargo, go, linters, test_reports
 from remand.app.gates.ports import ReportParser
 from remand.domain.gate.gate import Gate
 
@@ -15,19 +15,19 @@ _NO_ERRORS, _NO_FAILURES = {"max_errors": 0.0}, {"max_failures": 0.0}
 PARSERS: dict[str, Callable[[], ReportParser]] = {
     "cargo": lambda: ReportParser(cargo.parse_build, ("errors", "warnings"), _NO_ERRORS),
     "cargo-test": lambda: ReportParser(cargo.parse_test, (*_TESTS, "errors"), _NO_FAILURES | _NO_ERRORS),
-    "cobertura": lambda: ReportParser(coverage_reports.parse_cobertura, _COVERAGE, {}),
-    "coverage-json": lambda: ReportParser(coverage_reports.parse_coverage_json, _COVERAGE, {}),
+    "cobertura": lambda: ReportParser(test_reports.parse_cobertura, _COVERAGE, {}),
+    "coverage-json": lambda: ReportParser(test_reports.parse_coverage_json, _COVERAGE, {}),
     "eslint": lambda: ReportParser(linters.parse_eslint, ("errors", "warnings"), _NO_ERRORS),
     "exit": lambda: ReportParser(linters.parse_exit_status, ("errors",), _NO_ERRORS),
     "go": lambda: ReportParser(
         go.parse, ("errors", "failures", "tests", "skipped"), _NO_ERRORS | _NO_FAILURES
     ),
-    "junit": lambda: ReportParser(suite_reports.parse_junit, _TESTS, _NO_FAILURES),
-    "lcov": lambda: ReportParser(coverage_reports.parse_lcov, _COVERAGE, {}),
+    "junit": lambda: ReportParser(test_reports.parse_junit, _TESTS, _NO_FAILURES),
+    "lcov": lambda: ReportParser(test_reports.parse_lcov, _COVERAGE, {}),
     "mypy": lambda: ReportParser(linters.parse_mypy, ("errors", "notes"), _NO_ERRORS),
     "ruff": lambda: ReportParser(linters.parse_ruff, ("errors", "warnings"), _NO_ERRORS),
     "sarif": lambda: ReportParser(linters.parse_sarif, ("errors", "warnings", "notes"), _NO_ERRORS),
-    "tap": lambda: ReportParser(suite_reports.parse_tap, _TESTS, _NO_FAILURES),
+    "tap": lambda: ReportParser(test_reports.parse_tap, _TESTS, _NO_FAILURES),
     "tsc": lambda: ReportParser(linters.parse_tsc, ("errors", "warnings"), _NO_ERRORS),
 }
 """A parser's module is loaded when the parser is asked for."""

@@ -9,14 +9,20 @@ import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
+from xml.etree.ElementTree import ParseError, TreeBuilder
 
 import msgspec
+from defusedxml.common import DTDForbidden  # type: ignore[import-untyped]  # it comes without types
+from defusedxml.ElementTree import DefusedXMLParser, iterparse  # type: ignore[import-untyped]  # as above
 
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import GateFinding, Measurement, TestOutcome, UnreadableReport
 from remand.domain.text.words import remove_invisible, shorten
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 MAX_TEXT = 500
 MAX_NUMBER = (1 << 31) - 1
@@ -379,3 +385,46 @@ def _second_look(line: bytes, shape: type[Shape]) -> Shape | str:
 
 def _as_text(line: bytes) -> str:
     return line[:MAX_LINE].decode("utf-8", "replace").rstrip("\r\n")
+
+
+MAX_DEPTH = 100
+
+
+class _Parser(DefusedXMLParser):  # type: ignore[misc]  # its base comes without types
+    """Allows a document to name its type, and not to declare anything: no entities, no default attributes."""
+
+    def __init__(self) -> None:
+        super().__init__(target=TreeBuilder(), forbid_dtd=True)
+
+    def defused_start_doctype_decl(self, *declared: Any) -> None:
+        """Refuses declarations inside the document."""
+        if declared[-1]:
+            raise DTDForbidden(*declared[:3])
+
+
+def walk_elements(content: bytes, whole: str) -> Iterator[tuple[str, Element]]:
+    """Yields ("start", element) and ("end", element) in order, of elements named `whole` the end alone, complete.
+
+    Nothing is kept of an element once its end was yielded.
+    """
+    stack: list[Element] = []
+    inside = 0
+    try:
+        for event, element in iterparse(io.BytesIO(content), ("start", "end"), _Parser()):
+            if event == "start":
+                stack.append(element)
+                if len(stack) > MAX_DEPTH:
+                    raise UnreadableReport(f"the XML is nested more than {MAX_DEPTH} deep")
+                inside += bool(inside or element.tag == whole)
+                if not inside:
+                    yield event, element
+                continue
+            stack.pop()
+            inside -= bool(inside)
+            if not inside:
+                yield event, element
+                element.clear()
+                if stack:
+                    stack[-1].remove(element)
+    except (ParseError, ValueError, LookupError) as wrong:
+        raise UnreadableReport(f"this is not readable XML: {str(wrong)[:200]}") from None
