@@ -493,9 +493,20 @@ class SqliteStore:
             self._thread_lock.release()
 
     def _checkpoint(self) -> None:
+        """Moves what the write-ahead log has gathered. A process that ends soon empties the log, too.
+
+        Whoever opens the ledger alone reads all of the log and forgets how much of it was moved. It would move it all again
+        after its own change, and the log would grow for ever. Nobody is waited for: a log that others read stays as it is.
+        """
         self._wal_pages = 0
-        with suppress(apsw.Error):
-            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        is_staying = self._most_wal_pages == STAY_PAGES
+        mode = apsw.SQLITE_CHECKPOINT_PASSIVE if is_staying else apsw.SQLITE_CHECKPOINT_TRUNCATE
+        self.connection.set_busy_timeout(0)
+        try:
+            with suppress(apsw.Error):
+                self.connection.wal_checkpoint(mode=mode)
+        finally:
+            self.connection.set_busy_timeout(BUSY_MILLISECONDS)
 
     def fault(self, error: Exception) -> EnvironmentFault:
         """What a failing database, or a table that holds what nobody wrote, means for the user."""
