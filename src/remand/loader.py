@@ -1,22 +1,22 @@
 """Finds and reads modules of ours for the import system, with half the system calls that Python's own way takes.
 
 More than a hundred are loaded by a command. Whatever is not as usual is left to Python: a module that is not where its name
-says, a compiled file that is missing or not that of the source, an archive, code that is compiled in another way.
+says, a package with code of its own, a compiled file that is missing or not that of the source, an archive, code that is
+compiled in another way.
 """
 
 from __future__ import annotations
 
-import _imp
 import marshal
 import os
 import sys
 
-from remand.startup import TYPE_CHECKING
+from remand.startup import PLAIN_PACKAGES, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from importlib.machinery import BuiltinImporter, ModuleSpec, SourceFileLoader
     from importlib.util import MAGIC_NUMBER
-    from types import CodeType
+    from types import CodeType, ModuleType
 
     def fix_co_filename(code: CodeType, path: str) -> None:
         """Says in all of the code where its source is."""
@@ -30,19 +30,20 @@ else:
 FOLDER = os.path.dirname(__file__)
 PREFIX = "remand."
 _SUFFIX = f".{sys.implementation.cache_tag}.pyc"
-_MAX_CODE = 1 << 20
-_EXTENSIONS = tuple(_imp.extension_suffixes())
-_listed: dict[str, frozenset[str]] = {}
-"""The names in the folders that were looked into."""
+_MAX_CODE = 96 << 10
+"""What is longer is left to Python. From 128 KiB on, the C library maps new pages for each file that is read."""
 
 
 class OwnLoader(SourceFileLoader):
     """Loads a module from its compiled file."""
 
+    def __init__(self, fullname: str, path: str, source: os.stat_result) -> None:
+        super().__init__(fullname, path)
+        self._source = source
+
     def get_code(self, fullname: str) -> CodeType | None:
         """The code of the compiled file, where it is that of the source."""
         try:
-            source = os.stat(self.path)
             compiled = os.open(_compiled_file(self.path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 data = os.read(compiled, _MAX_CODE)
@@ -50,7 +51,7 @@ class OwnLoader(SourceFileLoader):
                 os.close(compiled)
         except OSError:
             return super().get_code(fullname)
-        made_from = int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF
+        made_from = int(self._source.st_mtime) & 0xFFFFFFFF, self._source.st_size & 0xFFFFFFFF
         head = MAGIC_NUMBER + b"".join(part.to_bytes(4, "little") for part in (0, *made_from))
         if data[:16] != head or len(data) == _MAX_CODE:
             return super().get_code(fullname)
@@ -59,39 +60,36 @@ class OwnLoader(SourceFileLoader):
         return code
 
 
+class PackageLoader(SourceFileLoader):
+    """Makes a package of which only the modules matter."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leaves the package as it is."""
+
+
 class OwnFinder:
     """Finds modules by their names."""
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """Where a module of ours is; None for any other."""
+        """Where a module of ours is; None for any other, and for a package that has code of its own."""
         if not name.startswith(PREFIX):
             return None
         path = f"{FOLDER}/{name.removeprefix(PREFIX).replace('.', '/')}"
-        folder, _, own = path.rpartition("/")
-        beside = _names_in(folder)
-        inside = _names_in(path) if own in beside else frozenset()
-        is_package = any(one.startswith("__init__.") for one in inside)
-        names, stem = (inside, "__init__") if is_package else (beside, own)
-        if f"{stem}.py" not in names or any(f"{stem}{suffix}" in names for suffix in _EXTENSIONS):
-            return None
-        file = f"{path}/__init__.py" if is_package else f"{path}.py"
-        spec = ModuleSpec(name, OwnLoader(name, file), origin=file, is_package=is_package)
+        if name in PLAIN_PACKAGES:
+            file = f"{path}/__init__.py"
+            spec = ModuleSpec(name, PackageLoader(name, file), origin=file, is_package=True)
+            spec.submodule_search_locations = [path]
+        else:
+            file = f"{path}.py"
+            try:
+                source = os.stat(file)
+            except OSError:
+                return None
+            spec = ModuleSpec(name, OwnLoader(name, file, source), origin=file)
         spec.has_location = True
         spec.cached = _compiled_file(file)
-        if is_package:
-            spec.submodule_search_locations = [path]
         return spec
-
-
-def _names_in(folder: str) -> frozenset[str]:
-    """The names in a folder, read once: what comes later is left to Python."""
-    if folder not in _listed:
-        try:
-            _listed[folder] = frozenset(os.listdir(folder))
-        except OSError:
-            return frozenset()
-    return _listed[folder]
 
 
 def _compiled_file(path: str) -> str:

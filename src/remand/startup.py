@@ -53,6 +53,21 @@ LAZY_MODULES = frozenset(
     }.items()
     for name in (f"{package}.{module}" for module in names.split())
 )
+PLAIN_PACKAGES = frozenset(
+    f"remand.{package}"
+    for packages in (
+        "adapters adapters.coordinator adapters.forges adapters.gates adapters.git adapters.hosts adapters.jobs",
+        "adapters.journal adapters.notices adapters.parsers adapters.projects adapters.sandbox adapters.server",
+        "adapters.stores adapters.system app app.analysis app.events app.forge app.gates app.history app.inbox",
+        "app.log app.scheduler app.tasks domain domain.access domain.decisions domain.events domain.evidence",
+        "domain.feedback domain.folds domain.gate domain.pull_request domain.text domain.text_commands",
+        "domain.validation integrity integrity.readers integrity.rules interfaces interfaces.a2a interfaces.cli",
+        "interfaces.cli.agent_socket interfaces.cli.tasks interfaces.demo interfaces.hook interfaces.http",
+        "interfaces.http.pages interfaces.library interfaces.mcp interfaces.terminal ledger testing wiring",
+    )
+    for package in packages.split()
+)
+"""The packages whose `__init__` is a docstring alone: they are made without reading it, which is half of what a short call loads."""
 MSGSPEC_PARTS = ("msgspec.inspect", "msgspec.toml", "msgspec.yaml", "textwrap")  # for what we never ask of it
 UNLOADED = "unloaded"
 _lock = RLock()

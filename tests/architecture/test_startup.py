@@ -16,7 +16,7 @@ import pytest
 
 from remand.domain.events.catalogue import NATIVE
 from remand.domain.task import Task
-from remand.startup import LAZY_MODULES, lazy_pattern
+from remand.startup import LAZY_MODULES, PLAIN_PACKAGES, lazy_pattern
 
 SOURCE = Path(__file__).parents[2] / "src" / "remand"
 REGISTRIES = {"__init__.py", "integrity/readers/trees.py", "interfaces/cli/main.py"}
@@ -62,6 +62,20 @@ def test_every_module_of_the_table_exists_and_someone_imports_it_whole() -> None
 
     assert not [name for name in sorted(LAZY_MODULES) if find_spec(name) is None]
     assert not sorted(LAZY_MODULES - imported)
+
+
+def test_the_packages_that_are_made_without_reading_them_are_those_of_a_docstring_alone() -> None:
+    packages = {
+        path.removesuffix("/__init__.py"): tree for path, tree in trees().items() if "/__init__.py" in path
+    }
+    plain = {
+        f"remand.{path.replace('/', '.')}"
+        for path, tree in packages.items()
+        if len(tree.body) == (ast.get_docstring(tree) is not None)
+    }
+
+    assert plain == PLAIN_PACKAGES
+    assert not {f"{path}.py" for path in packages} & trees().keys(), "a module has the name of a package"
 
 
 def test_only_registries_import_by_a_string() -> None:

@@ -4,7 +4,7 @@ import os
 import py_compile
 import subprocess
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -101,7 +101,7 @@ def test_a_compiled_file_is_taken_where_it_is_that_of_the_source_and_else_compil
 def value_of(source: Path) -> object:
     """What the module of a source has as its value."""
     names: dict[str, object] = {}
-    code = OwnLoader("one", str(source)).get_code("one")
+    code = OwnLoader("one", str(source), source.stat()).get_code("one")
     assert code is not None
     exec(code, names)
     return names["VALUE"]
@@ -135,38 +135,38 @@ def test_who_rewrites_modules_on_import_still_sees_ours_though_it_came_before() 
 def test_a_module_is_found_where_python_itself_finds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A package goes before a module of its name, and a compiled extension before its source."""
     monkeypatch.setattr(loader, "FOLDER", str(tmp_path))
-    for name in ("both", "empty", "sourceless", "built", "native"):
-        (tmp_path / name).mkdir(exist_ok=True)
-        (tmp_path / f"{name}.py").touch()
-    (tmp_path / "native").rmdir()
-    (tmp_path / "Plain.py").touch()
-    suffix = EXTENSION_SUFFIXES[0]
-    for file in ("both/__init__.py", "sourceless/__init__.pyc", "built/__init__.py"):
-        (tmp_path / file).touch()
-    for file in (f"built/__init__{suffix}", f"native{suffix}"):
+    monkeypatch.setattr(loader, "PLAIN_PACKAGES", {"remand.plain"})
+    for name in ("coded", "plain", "empty"):
+        (tmp_path / name).mkdir()
+    for file in ("plain/__init__.py", "coded/__init__.py", "plain/one.py", "Module.py"):
         (tmp_path / file).touch()
     for name, own in (
-        ("both", True),
-        ("empty", True),
-        ("Plain", True),
-        ("plain", False),
-        ("sourceless", False),
-        ("built", False),
-        ("native", False),
+        ("plain", True),
+        ("plain.one", True),
+        ("plain.two", False),
+        ("Module", True),
+        ("module", False),
+        ("coded", False),
+        ("empty", False),
     ):
-        usual = PathFinder.find_spec(name, [str(tmp_path)])
+        parent, _, last = name.rpartition(".")
+        usual = PathFinder.find_spec(last, [str(tmp_path / parent)])
         found = OwnFinder.find_spec(f"remand.{name}")
         assert (found is not None) == own, name
         assert found is None or (usual is not None and found.origin == usual.origin), name
+        assert (
+            found is None
+            or usual is None
+            or found.submodule_search_locations == usual.submodule_search_locations
+        )
 
 
 def test_code_knows_its_file_though_it_was_compiled_elsewhere(tmp_path: Path) -> None:
     source = tmp_path / "one.py"
     source.write_text("def inner(): pass\n")
     py_compile.compile(str(source), dfile="/elsewhere/one.py")
-    code = OwnLoader("one", str(source)).get_code("one")
+    code = OwnLoader("one", str(source), source.stat()).get_code("one")
     assert code is not None
     inner = next(one for one in code.co_consts if hasattr(one, "co_filename"))
     assert (code.co_filename, inner.co_filename) == (str(source), str(source))
