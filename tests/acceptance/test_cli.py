@@ -730,8 +730,9 @@ class TestLifecycle:
             == "claimed"
         )
         assert repository.ok("task", "cancel", task, "--reason", "rain")["status"] == "cancelled"
-        for call in (("cancel",), ("reopen",), ("edit", "--title", "x")):
+        for call in (("cancel",), ("edit", "--title", "x")):
             assert repository.refused("task", call[0], task, *call[1:]) == "bad_transition"
+        assert repository.ok("task", "reopen", task)["status"] == "needs_continuation"
 
     def test_an_edit_changes_what_it_names(self, repository: Repository) -> None:
         task = repository.add("Before", "--scope", "stays", "--priority", "low")
