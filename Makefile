@@ -58,6 +58,7 @@ test-more: $(STAMP)  ## run what is larger: real agents, recorded data, medium c
 	@scripts/real-agents || $(SKIPPED)
 	@scripts/axe-core || $(SKIPPED)
 	@scripts/forge-descriptions || $(SKIPPED)
+	@scripts/js-runners || $(SKIPPED)
 	@$(RUN_TESTS) -m "more or campaign" $(ARGS)
 
 # The parts run side by side, two at a time; where make can, the output of each comes in one piece when it has ended.

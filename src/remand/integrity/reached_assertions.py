@@ -1,15 +1,18 @@
-"""Assertions that stand in a test and were not executed when it passed: what runs of Python tests show."""
+"""Assertions that stand in a test and were not executed when it passed, as runs of the tests show."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from remand.domain.gate.gate import TestOutcome
+from remand.domain.gate.gate import WatchedTest
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.comparison import Comparison
+from remand.integrity.paths import language_of
+from remand.integrity.readers.cases import NOTHING
 from remand.integrity.readers.python_tree import child_nodes, walk_tree
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.rules.missing_tests import id_words, without_parameters
@@ -25,6 +28,12 @@ assertTupleEqual assertSetEqual assertDictEqual
 _CATCHES_ASSERTIONS = frozenset(("AssertionError", "Exception", "BaseException"))
 
 
+_EXPECT = re.compile(r"expect\b(?!\W*fail\b)")
+_WAITED = re.compile(r"\b(?:resolves|rejects)\b")
+"""What is executed when the function that asserts is left already: its place is not always known."""
+_OWN_EXPECT = re.compile(r"""["'](?:vitest|@jest/globals)["']|\bimport\W*meta\W*vitest\b""")
+
+
 class _Statement(NamedTuple):
     """One assertion in a test's own text."""
 
@@ -38,10 +47,12 @@ class _ReachedLines(NamedTuple):
 
     statements: tuple[_Statement, ...]
     held: tuple[_Statement, ...]
+    is_empty: bool
+    """True when none at all was executed, wherever it stands."""
 
 
 def find_unreached_assertions(
-    comparison: Comparison, on_base: Sequence[TestOutcome], on_head: Sequence[TestOutcome]
+    comparison: Comparison, on_base: Sequence[WatchedTest], on_head: Sequence[WatchedTest]
 ) -> tuple[Suspicion, ...]:
     """Tests that passed without an assertion of theirs, where that says something.
 
@@ -50,13 +61,17 @@ def find_unreached_assertions(
     """
     changeset = Changeset(comparison)
     before, after = _LinesByTest(on_base), _LinesByTest(on_head)
-    return tuple(_find_unreached(changeset, before, after))
+    found = tuple(_find_unreached(changeset, before, after))
+    if any(test.held_lines for test in (*on_base, *on_head)):
+        return found
+    # A project whose scripts never call the runner's own `expect` asserts by another one of that name.
+    return tuple(one for one in found if language_of(one.path) != "script")
 
 
 def _find_unreached(changeset: Changeset, before: _LinesByTest, after: _LinesByTest) -> Iterator[Suspicion]:
     for placed in changeset.test_pairs.new:
         now = _read_reached_lines(placed, placed.view.after, after)
-        if now is not None and now.statements and not now.held:
+        if now is not None and now.statements and now.is_empty:
             yield _make_suspicion(placed, now.statements[0])
     for old, new in changeset.test_pairs.kept:
         was = _read_reached_lines(old, old.view.before, before)
@@ -65,7 +80,7 @@ def _find_unreached(changeset: Changeset, before: _LinesByTest, after: _LinesByT
             continue
         held = {statement.text for statement in was.held}
         lost = [one for one in now.statements if one not in now.held and one.text in held]
-        if lost or (was.held and now.statements and not now.held):
+        if lost or (was.held and now.statements and now.is_empty):
             yield _make_suspicion(new, (lost or now.statements)[0])
 
 
@@ -77,7 +92,7 @@ def _make_suspicion(placed: PlacedTest, statement: _Statement) -> Suspicion:
 class _LinesByTest:
     """Where assertions held, by the words of the tests' ids without parameters."""
 
-    def __init__(self, tests: Sequence[TestOutcome]) -> None:
+    def __init__(self, tests: Sequence[WatchedTest]) -> None:
         self._lines: dict[tuple[str, ...], set[int] | None] = {}
         for test in tests:
             words = id_words(without_parameters(test.id))
@@ -96,15 +111,43 @@ class _LinesByTest:
 def _read_reached_lines(
     placed: PlacedTest, source: SourceFile | None, runs: _LinesByTest
 ) -> _ReachedLines | None:
-    if not placed.is_run or source is None or source.tree is None:
+    if not placed.is_run or source is None:
         return None
-    function = _function_of(source.tree, placed)
     lines = runs.lines_of(_test_words(placed, source))
-    if function is None or lines is None:
+    statements = tuple(_statements_of(placed, source))
+    if lines is None:
         return None
-    statements = tuple(_assertions(function))
     held = tuple(one for one in statements if any(one.line <= line <= one.last_line for line in lines))
-    return _ReachedLines(statements, held)
+    return _ReachedLines(statements, held, is_empty=not held and 0 not in lines)
+
+
+def _statements_of(placed: PlacedTest, source: SourceFile) -> Iterator[_Statement]:
+    """The assertions in a test's own text that its runner would tell of."""
+    if source.language == "script":
+        if _has_own_expect(source):
+            yield from _script_statements(placed)
+        return
+    function = _function_of(source.tree, placed) if source.tree else None
+    if function is not None:
+        yield from _assertions(function)
+
+
+def _script_statements(placed: PlacedTest) -> Iterator[_Statement]:
+    for item in placed.case.assertions:
+        if item.strength > NOTHING and _EXPECT.match(item.text) and not _WAITED.search(item.text):
+            yield _Statement(item.line, max(item.line, item.last_line), item.text)
+
+
+def _has_own_expect(source: SourceFile) -> bool:
+    """True for a file whose `expect` is that of vitest or jest, as far as the file says."""
+    code = source.code
+    for node in code.nodes_of("import_statement", "variable_declarator", "function_declaration"):
+        named = node if node.kind == "import_statement" else node.child("name")
+        if named is None or "expect" not in re.findall(r"\w+", code.node_text(named)):
+            continue
+        if not _OWN_EXPECT.search(code.node_text(node)):
+            return False
+    return True
 
 
 def _test_words(placed: PlacedTest, source: SourceFile) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from remand.domain.gate.gate import Irregularity, Measurement
+from remand.domain.gate.gate import Irregularity, Measurement, WatchedTest
 from remand.domain.record import Record
 from remand.domain.text.words import format_count
 
@@ -20,7 +20,10 @@ class ResultRecord(Record, kw_only=True):
     """One line from a test runner; its place in the sequence is its number."""
 
     kind: str
-    """`start`, `collected`, `uncollected`, `result` or `end`."""
+    """`start`, `collected`, `uncollected`, `result`, `retry` or `end`; `unfit` from a runner that is not known.
+
+    `watched` names a file of tests in which assertions are told as `held`, by line and for the whole file.
+    """
     pid: int = 0
     id: str = ""
     when: str = ""
@@ -30,6 +33,8 @@ class ResultRecord(Record, kw_only=True):
     """True for a subtest, of which one test has several."""
     lines: tuple[int, ...] | None = None
     """Where assertions of the test's own file held so far; None when that was not watched."""
+    takes_files: bool = False
+    """At the start: this run is able to leave out files of tests."""
     ids: tuple[str, ...] = msgspec.field(default_factory=tuple)
     status: int = -1
 
@@ -49,19 +54,33 @@ class ToldRun:
 
     def __init__(self, records: Iterable[ResultRecord]) -> None:
         self.starts = 0
+        self.takes_files = False
+        self.is_unfit = False
         self.ends: list[int] = []
         self.tests: dict[tuple[int, str], _ToldTest] = {}
         self.uncollected = 0
         self.twice: list[str] = []
+        self.lines_by_file: dict[str, set[int]] = {}
+        """Where assertions were executed in files of tests, from runners that do not tell it by test."""
         self._collected: set[tuple[int, str]] = set()
         for record in records:
             self._take(record)
 
     def _take(self, record: ResultRecord) -> None:
-        self.starts += record.kind == "start"
         self.uncollected += record.kind == "uncollected"
-        if record.kind == "end":
+        if record.kind == "start":
+            self.starts += 1
+            self.takes_files |= record.takes_files
+        elif record.kind == "end":
             self.ends.append(record.status)
+        elif record.kind == "unfit":
+            self.is_unfit = True
+        elif record.kind == "retry":
+            self.tests.pop((record.pid, record.id), None)
+        elif record.kind == "watched":
+            self.lines_by_file.setdefault(record.id, set())
+        elif record.kind == "held" and record.id in self.lines_by_file:
+            self.lines_by_file[record.id] |= set(record.lines or ())
         elif record.kind == "collected":
             self._collected |= {(record.pid, test_id) for test_id in record.ids}
         elif record.kind == "result" and record.outcome in ("passed", "failed", "skipped"):
@@ -77,6 +96,15 @@ class ToldRun:
             test.is_passed |= record.when == "call" and record.outcome == "passed"
         test.is_failed |= record.outcome == "failed"
         test.lines = record.lines if record.lines is not None else test.lines
+
+    def watched_tests(self, root: str) -> Iterator[WatchedTest]:
+        """The tests as they ended, with what is known of their assertions."""
+        for (_, test_id), test in self.tests.items():
+            path = test_id.partition("::")[0]
+            lines = self.lines_by_file.get(path, test.lines)
+            outcome = "failed" if test.is_failed else "passed" if test.is_passed else "skipped"
+            held = None if lines is None else tuple(sorted(lines))
+            yield WatchedTest(id=_own_id(test_id, root), outcome=outcome, held_lines=held)
 
     @property
     def unknown(self) -> list[str]:
@@ -94,32 +122,29 @@ class ToldRun:
         return self.uncollected + sum(test.is_failed for test in self.tests.values())
 
 
-_SCRIPT = re.compile(r"\.py$")
 _REPEATED = re.compile(r"#\d+$")
+_ENDING = re.compile(r"\.\w+$")
 
 
-def report_id(node: str) -> str:
-    """A test's id as pytest's JUnit report has it."""
-    address, bracket, parameters = node.partition("[")
-    names = address.split("::")
-    names[0] = _SCRIPT.sub("", names[0].replace("/", "."))
-    names[-1] += bracket + parameters
-    owner = ".".join(names[:-1])
-    return f"{owner}::{names[-1]}" if owner else names[-1]
+def _own_id(told: str, root: str) -> str:
+    """A test's id by the path of its file below the checkout, without its ending."""
+    path, separator, names = told.partition("::")
+    return f"{_ENDING.sub('', path.removeprefix(f'{root}/'))}{separator}{names}"
 
 
-def compare_with_records(found: Measurement, records: Sequence[ResultRecord], status: int) -> Measurement:
-    """A measurement with what was told of its tests, and with what does not agree.
+def compare_with_records(
+    found: Measurement, records: Sequence[ResultRecord], status: int, root: str = ""
+) -> Measurement:
+    """A measurement with what was told of its tests, and with what does not agree; `root` is where the checkout was.
 
     A run whose plugin never began is taken as the report has it.
     """
     told = ToldRun(records)
-    if not told.starts:
+    if not told.starts or (told.is_unfit and not told.tests):
         return found
-    lines = {report_id(node): test.lines for (_, node), test in told.tests.items()}
-    tests = tuple(replace(test, held_lines=lines.get(test.id)) for test in found.tests)
     wrong = tuple(_find_irregularities(told, found, status))[:MAX_IRREGULARITIES]
-    return replace(found, tests=tests, irregularities=wrong)
+    watched = tuple(told.watched_tests(root))
+    return replace(found, watched=watched, takes_files=told.takes_files, irregularities=wrong)
 
 
 def _find_irregularities(told: ToldRun, found: Measurement, status: int) -> Iterable[Irregularity]:
@@ -130,7 +155,7 @@ def _find_irregularities(told: ToldRun, found: Measurement, status: int) -> Iter
     if len(told.ends) < told.starts:
         yield Irregularity(code="early_exit", text="the test run ended before its closing record")
     elif told.starts == 1 and told.ends[0] not in (-1, status):
-        text = f"pytest ended with {told.ends[0]}, and its process with {status}"
+        text = f"the tests ended with {told.ends[0]}, and their process with {status}"
         yield Irregularity(code="early_exit", text=text)
     if told.failure_count > failed:
         text = (

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.gates import pytest_results
-from remand.adapters.gates.results import is_watchable, watch_results
+from remand.adapters.gates.results import watch_results
+from remand.adapters.gates.runner_plugins import find_plugin_loader
 from remand.adapters.parsers.test_reports import parse_junit
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement
@@ -155,7 +156,7 @@ def test_an_honest_run_tells_which_assertions_held_and_nothing_is_irregular(tmp_
     lines = TESTS.splitlines()
     held = {
         test.id.rpartition("::")[2]: [lines[line - 1].strip() for line in test.held_lines or ()]
-        for test in found.tests
+        for test in found.watched
     }
     assert held == {
         "test_reached": ["assert 1 + 1 == 2", 'assert "a" in "abc", "said"'],
@@ -182,7 +183,7 @@ def test_what_tests_and_plugins_do_to_their_process_makes_no_honest_run_irregula
         found = run(folder, text.replace("{pid}", "0"), *options)
         assert found.irregularities == (), number
         assert {test.outcome for test in found.tests} == {"passed"}, number
-        assert lines is None or [test.held_lines for test in found.tests] == lines
+        assert lines is None or [test.held_lines for test in found.watched] == lines
 
 
 def test_the_plugin_is_code_of_no_file_and_leaves_no_rewritten_code_behind(tmp_path: Path) -> None:
@@ -238,7 +239,11 @@ def test_the_plugin_notes_the_methods_that_the_rule_knows() -> None:
         ("python -I -m pytest", False),
         ("make test", False),
         ("vitest run", False),
+        ("vitest run --reporter=junit", True),
+        ("npx vitest run --reporter junit", True),
+        ("jest --reporters=jest-junit", True),
+        ("mocha --reporter=junit", False),
     ],
 )
-def test_pytest_alone_is_watched(command: str, answer: bool) -> None:
-    assert is_watchable(command.split()) is answer
+def test_a_runner_that_takes_our_plugin_is_watched(command: str, answer: bool) -> None:
+    assert (find_plugin_loader(command.split()) is not None) is answer

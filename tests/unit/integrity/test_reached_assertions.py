@@ -1,6 +1,6 @@
 """Assertions that a passing test did not execute are findings where the runs say something."""
 
-from remand.domain.gate.gate import TestOutcome
+from remand.domain.gate.gate import WatchedTest
 from remand.integrity.comparison import Comparison, FileDiff
 from remand.integrity.reached_assertions import find_unreached_assertions
 from tests.unit.integrity.changes import added, modified
@@ -9,11 +9,11 @@ KEPT = "def test_a():\n    assert f(1) == 2\n    assert f(2) == 3\n"
 LAZY = "def test_a():\n    def check(x):\n        assert f(x) == x + 1\n    map(check, [1, 2])\n"
 
 
-def ran(*lines: int, outcome: str = "passed", name: str = "test_a", is_watched: bool = True) -> TestOutcome:
-    return TestOutcome(id=f"tests.test_a::{name}", outcome=outcome, held_lines=lines if is_watched else None)
+def ran(*lines: int, outcome: str = "passed", name: str = "test_a", is_watched: bool = True) -> WatchedTest:
+    return WatchedTest(id=f"tests.test_a::{name}", outcome=outcome, held_lines=lines if is_watched else None)
 
 
-def found(change: FileDiff, base: tuple[TestOutcome, ...], *head: TestOutcome) -> list[str]:
+def found(change: FileDiff, base: tuple[WatchedTest, ...], *head: WatchedTest) -> list[str]:
     return [item.code for item in find_unreached_assertions(Comparison(changes=(change,)), base, head)]
 
 

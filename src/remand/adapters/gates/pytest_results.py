@@ -163,7 +163,7 @@ if _PIPE:
         _watch_methods()
     except (OSError, ImportError, AttributeError):
         pass
-    _tell(kind="start")
+    _tell(kind="start", takes_files=True)
 
 
 @pytest.hookimpl(trylast=True)

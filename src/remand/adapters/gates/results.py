@@ -9,12 +9,11 @@ import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from hashlib import sha256
-from secrets import token_hex
 
 import msgspec
 
+from remand.adapters.gates.runner_plugins import VARIABLE, find_plugin_loader
 from remand.adapters.system.files import atomic_write
 from remand.app.gates.ports import MIB, ResultWatch
 from remand.integrity.result_records import ResultRecord
@@ -135,14 +134,8 @@ class FileReports:
                 os.unlink(path)
 
 
-PLUGIN = os.path.join(os.path.dirname(__file__), "pytest_results.py")
-_LOADED = """with open(__file__ + ".txt", encoding="utf-8") as _file:
-    exec(compile(_file.read(), "<results>", "exec"))
-"""
-"""Code of no file is measured by no coverage tool."""
-VARIABLE, FILES_VARIABLE = "REMAND_RESULTS", "REMAND_TEST_FILES"
+FILES_VARIABLE = "REMAND_TEST_FILES"
 MAX_RECORDS, MAX_LINE = 64 * MIB, MIB
-_ISOLATED = ("-I", "-E")
 _decode = msgspec.json.Decoder(ResultRecord).decode
 
 
@@ -151,44 +144,22 @@ def watch_results(
     command: Sequence[str], folder: str, files: Sequence[str] = ()
 ) -> Iterator[ResultWatch | None]:
     """What a command is to be given so that its results are told; None for one that cannot tell them."""
-    if not is_watchable(command):
+    load = find_plugin_loader(command)
+    if load is None:
         yield None
         return
     place = os.path.join(folder, "results")
     os.mkdir(place, 0o700)
     pipe = os.path.join(place, "pipe")
     os.mkfifo(pipe, 0o600)
-    # A name that no file of the project can take: its own folder comes before ours.
-    name = f"remand_results_{token_hex(8)}"
-    plugin = os.path.join(place, f"{name}.py")
-    for path, text in ((plugin, _LOADED), (f"{plugin}.txt", _plugin_text())):
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
-    reader = _PipeReader(pipe)
-    environment = {VARIABLE: pipe, "PYTEST_PLUGINS": name, "PYTHONPATH": place}
-    if files:
+    told_by, environment = load(command, place)
+    if files and VARIABLE in environment:
         environment[FILES_VARIABLE] = "\n".join(files)
+    reader = _PipeReader(pipe)
     try:
-        yield ResultWatch(environment, reader.records)
+        yield ResultWatch(told_by, environment, reader.records)
     finally:
         reader.records()
-
-
-@cache
-def _plugin_text() -> str:
-    with open(PLUGIN, encoding="utf-8") as file:
-        return file.read()
-
-
-def is_watchable(command: Sequence[str]) -> bool:
-    """True for pytest, called by name or as a module of a Python that takes our plugin."""
-    for place, word in enumerate(command):
-        name = os.path.basename(word)
-        if name in ("pytest", "py.test"):
-            return place == 0 or command[place - 1] == "-m" or command[place - 1] in ("run", "--")
-        if name in _ISOLATED or name in ("sh", "bash", "make", "tox", "nox", "unittest"):
-            return False
-    return False
 
 
 class _PipeReader:

@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
-from remand.domain.gate.gate import Gate, GateFinding, GatePolicy, Irregularity, RunCheck, TestOutcome
+from remand.domain.gate.gate import (
+    Gate,
+    GateFinding,
+    GatePolicy,
+    Irregularity,
+    RunCheck,
+    TestOutcome,
+    WatchedTest,
+)
 from remand.domain.gate.judge import MAX_KEPT_FINDINGS, clean_text
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
 from remand.domain.text.path_patterns import PathPattern
@@ -136,7 +144,7 @@ class Examination:
             if RunCheck.RESULTS in self._policy.runs:
                 suspicions += (suspicion(one.code, "", 0, one.text) for one in side.irregularities)
             if RunCheck.ASSERTIONS in self._policy.runs:
-                suspicions += find_unreached_assertions(self._comparison, side.on_base, side.on_head)
+                suspicions += find_unreached_assertions(self._comparison, *side.watched)
         if not any(side.has_new_failures for side in sides):
             suspicions += self._cross_check(run, sides, pool)
         unique = {one.id: one for one in suspicions}
@@ -157,7 +165,8 @@ class Examination:
         # What the base's own run shows as well is how the project's tools behave, and nothing that the change did.
         usual = {one.code for one in base.irregularities} if base else ()
         odd = tuple(one for one in head.irregularities if one.code not in usual)
-        return _TestSides(gate, on_base, head.tests, odd, measured.seconds)
+        watched = (base.watched if base else (), head.watched)
+        return _TestSides(gate, on_base, head.tests, watched, odd, measured.seconds, head.takes_files)
 
     def _cross_check(self, run: GateRun, sides: Sequence[_TestSides], pool: Executor) -> list[Suspicion]:
         """What the tests of one side say to the code of the other, as far as the time for extra runs goes."""
@@ -334,19 +343,18 @@ class _TestSides(NamedTuple):
     gate: Gate
     on_base: tuple[TestOutcome, ...]
     on_head: tuple[TestOutcome, ...]
+    watched: tuple[tuple[WatchedTest, ...], tuple[WatchedTest, ...]]
+    """The same tests as they were told while they ran."""
     irregularities: tuple[Irregularity, ...]
     seconds: float
     """How long the gate took on the head."""
+    is_selective: bool
+    """True when the gate's runner leaves out files that are not asked for."""
 
     @property
     def seconds_left(self) -> float:
         """How long extra runs of this gate may take together; one that confirms a finding is not counted."""
         return max(EXTRA_RUNS * self.seconds, SHORT_RUNS_SECONDS)
-
-    @property
-    def is_selective(self) -> bool:
-        """True when the gate's runner took our plugin, which leaves out files that are not asked for."""
-        return any(test.held_lines is not None for test in self.on_head)
 
     def seconds_of(self, files: Sequence[str]) -> float:
         """How long the tests in some files take, with what a run takes besides."""

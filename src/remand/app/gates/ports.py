@@ -299,6 +299,8 @@ class ReportParser(NamedTuple):
 class ResultWatch(NamedTuple):
     """A run whose results are told as they happen."""
 
+    command: tuple[str, ...]
+    """The command to run: the gate's own, with what has its runner tell them."""
     environment: Mapping[str, str]
     """What the command is to be given for that."""
     records: Callable[[], Sequence[ResultRecord]]

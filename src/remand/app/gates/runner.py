@@ -135,7 +135,7 @@ class GateRunner:
     def _key(self, gate: Gate, tree: str, prepared: str, files: Sequence[str]) -> str:
         plain = (gate.command, gate.parser, gate.timeout, gate.retries, *files)
         parts = (
-            "measured 4",
+            "measured 5",
             tree,
             plain,
             os.path.basename(prepared),
@@ -177,7 +177,8 @@ class GateRunner:
             self._environment.reports.folder() as report,
             watch_results(gate.command, report, files) as watch,
         ):
-            job = self.make_job(gate, folder, report, prepared)
+            command = watch.command if watch is not None else gate.command
+            job = self.make_job(replace(gate, command=command), folder, report, prepared)
             if watch is not None:
                 job = replace(job, environment={**job.environment, **watch.environment})
             ended = self._environment.sandbox.run(job)
@@ -199,7 +200,7 @@ class GateRunner:
         try:
             found = parser.parse(ran)
             require_figures(found)
-            found = compare_with_records(found, told, ended.status)
+            found = compare_with_records(found, told, ended.status, folder)
             return GateMeasurement(found=found, seconds=ended.seconds, output=kept)
         except UnreadableReport as why:
             if told:

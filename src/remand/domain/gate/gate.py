@@ -141,8 +141,19 @@ class TestOutcome(Record, kw_only=True):
     seconds: float = 0.0
     failure_count: int = 1
     """How many failures a failed test has: more than one only where its subtests fail one by one."""
+
+
+class WatchedTest(Record, kw_only=True):
+    """One test as its runner told of it while it ran."""
+
+    id: str
+    """The file without its ending, and the names after it: what reports call a test differs by runner."""
+    outcome: str
     held_lines: tuple[int, ...] | None = None
-    """Where in the test's own file an assertion was executed and held; None when that was not watched."""
+    """Where in the test's own file an assertion was executed, 0 for one whose place is not known; None: not watched.
+
+    Where a runner does not tell them by test, they are those of all tests in the file.
+    """
 
 
 class Irregularity(Record, kw_only=True):
@@ -160,6 +171,10 @@ class Measurement(Record, kw_only=True):
     """By name: errors, warnings, failures, tests, skipped, coverage (in percent), and what else a parser knows."""
     findings: tuple[GateFinding, ...] = ()
     tests: tuple[TestOutcome, ...] = ()
+    watched: tuple[WatchedTest, ...] = ()
+    """The same tests as they were told while they ran; empty where they were not."""
+    takes_files: bool = False
+    """True when the runner was able to run some files of tests alone."""
     irregularities: tuple[Irregularity, ...] = ()
 
 

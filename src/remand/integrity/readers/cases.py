@@ -31,6 +31,8 @@ class Assertion(NamedTuple):
     """The absolute tolerance it names, in units of the last digit of the expected value."""
     bound: tuple[str, float] | None = None
     """`<` or `>` and the number, where it is a bound."""
+    last_line: int = 0
+    """Where it ends, of languages that have it."""
 
 
 class SkipMarker(NamedTuple):

@@ -111,7 +111,12 @@ def _build(
 ) -> FoundAssertion:
     start, stop = places
     made = Assertion(
-        code.line(start), code.text_between(start, stop), subject, strength, code.literals(start, stop)
+        code.line(start),
+        code.text_between(start, stop),
+        subject,
+        strength,
+        code.literals(start, stop),
+        last_line=code.line(stop - 1),
     )
     return FoundAssertion(start, stop, node, made)
 

@@ -667,10 +667,12 @@ class _FakeWatch:
         self, command: Sequence[str], folder: str, files: Sequence[str] = ()
     ) -> Iterator[ResultWatch | None]:
         self.is_on = True
-        yield ResultWatch({}, lambda: [ResultRecord(kind="start"), ResultRecord(kind="end")])
+        records = [ResultRecord(kind="start"), ResultRecord(kind="end")]
+        yield ResultWatch((f"told-{command[0]}",), {}, lambda: records)
 
     def script(self, command: str, side: str) -> JobResult:
         is_on, self.is_on = self.is_on, False
+        assert command == ("told-tests" if is_on else "tests"), "what is watched is what tells"
         return said("garbage") if is_on and side in self.spoilt else said("pass t::one")
 
 

@@ -1,0 +1,116 @@
+"""The plugins that have test runners tell their results: for which commands there is one, and how it is loaded."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from secrets import token_hex
+from typing import NamedTuple
+
+_OWN = os.path.dirname(__file__)
+_LOADED = """with open(__file__ + ".txt", encoding="utf-8") as _file:
+    exec(compile(_file.read(), "<results>", "exec"))
+"""
+"""Code of no file is measured by no coverage tool."""
+VARIABLE = "REMAND_RESULTS"
+"""Where the pipe is, for plugins that are not loaded from beside it."""
+_ISOLATED = ("-I", "-E")
+
+PluginLoader = Callable[[Sequence[str], str], tuple[tuple[str, ...], dict[str, str]]]
+"""Puts a runner's plugin beside the pipe, and returns the command that loads it with what it needs as environment."""
+
+
+def find_plugin_loader(command: Sequence[str]) -> PluginLoader | None:
+    """What has a command's runner tell its results; None for one that cannot tell them."""
+    if _is_pytest(command):
+        return _load_pytest
+    return next((partial(_load_reporter, one) for one in _REPORTERS if one.find_places(command)), None)
+
+
+def _is_pytest(command: Sequence[str]) -> bool:
+    """True for pytest, called by name or as a module of a Python that takes our plugin."""
+    for place, word in enumerate(command):
+        name = os.path.basename(word)
+        if name in ("pytest", "py.test"):
+            return place == 0 or command[place - 1] == "-m" or command[place - 1] in ("run", "--")
+        if name in _ISOLATED or name in ("sh", "bash", "make", "tox", "nox", "unittest"):
+            return False
+    return False
+
+
+def _load_pytest(command: Sequence[str], place: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    # A name that no file of the project can take: its own folder comes before ours.
+    name = f"remand_results_{token_hex(8)}"
+    plugin = os.path.join(place, f"{name}.py")
+    for path, text in ((plugin, _LOADED), (f"{plugin}.txt", _plugin_text("pytest_results.py"))):
+        _write_new(path, text)
+    pipe = os.path.join(place, "pipe")
+    return tuple(command), {VARIABLE: pipe, "PYTEST_PLUGINS": name, "PYTHONPATH": place}
+
+
+class _Reporter(NamedTuple):
+    """How a runner of JavaScript is given one more reporter on its command line, beside the one that is there."""
+
+    runner: re.Pattern[str]
+    option: re.Pattern[str]
+    """The option of the reporter that is there: those of the project's settings must not give way to ours."""
+    name: str
+    files: tuple[str, ...]
+    """What is put beside the pipe, the reporter first."""
+
+    def find_places(self, command: Sequence[str]) -> list[int]:
+        """The words of a command in which the option stands, in a line for a shell or by itself."""
+        if not any(self.runner.search(word) for word in command):
+            return []
+        words = (*command, "")
+        places = range(len(command))
+        return [
+            at
+            for at in places
+            if self.option.search(words[at]) or self.option.fullmatch(f"{words[at]} {words[at + 1]}")
+        ]
+
+
+_REPORTERS = (
+    _Reporter(
+        re.compile(r"(?:^|[\s/])vitest(?:\.m?js)?(?=\s|$)"),
+        re.compile(r"""(?:^|(?<=\s))--reporter[= ]["']?junit["']?(?=\s|$)"""),
+        "--reporter",
+        ("vitest_results.mjs", "vitest_assertions.mjs", "assertion_notes.cjs"),
+    ),
+    _Reporter(
+        re.compile(r"(?:^|[\s/])(?:jest(?:\.js)?(?=\s|$)|react-scripts\s+test)"),
+        re.compile(r"""(?:^|(?<=\s))--reporters[= ]["']?[^\s"']*\bjest-junit["']?(?=\s|$)"""),
+        "--reporters",
+        ("jest_results.cjs", "jest_assertions.cjs", "assertion_notes.cjs"),
+    ),
+)
+
+
+def _load_reporter(
+    reporter: _Reporter, command: Sequence[str], place: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    for name in reporter.files:
+        _write_new(os.path.join(place, name), _plugin_text(name))
+    option = f"{reporter.name}={os.path.join(place, reporter.files[0])}"
+    words, at = list(command), reporter.find_places(command)[0]
+    found = reporter.option.search(words[at])
+    if found is None or found[0] == words[at]:
+        words.insert(at, option)
+    else:
+        words[at] = f"{words[at][: found.start()]}{shlex.quote(option)} {words[at][found.start() :]}"
+    return tuple(words), {}
+
+
+def _write_new(path: str, text: str) -> None:
+    with open(path, "x", encoding="utf-8") as file:
+        file.write(text)
+
+
+@cache
+def _plugin_text(name: str) -> str:
+    with open(os.path.join(_OWN, name), encoding="utf-8") as file:
+        return file.read()
