@@ -10,13 +10,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from html import unescape
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
 from remand.domain.events.tasks import TaskAdded, TaskClaimed, TaskSubmitted
-from remand.interfaces.demo.environment import EventWatcher
+from remand.interfaces.demo.environment import DemoEnvironment, EventWatcher
 from remand.testing.builders import T1, Session, task_added, task_claimed
 from tests.integration.machine import REMAND, Machine, Repository, Said, wait_for
 from tests.support.builders import task_submitted
@@ -290,3 +292,26 @@ def test_whole_lines_are_read_once_and_tasks_folded_from_them(machine: Machine) 
     (events / "one.jsonl").write_bytes(whole)
     assert [type(seen.event) for seen in watching.news()] == [TaskSubmitted]
     assert (watching.tasks[T1].title, watching.is_over) == ("Mend the roof", False)
+
+
+def test_the_dashboard_has_the_question_that_the_demo_leaves(tmp_path: Path) -> None:
+    stage = DemoEnvironment(str(tmp_path), lambda _: None)
+    try:
+        stage.git("init", "-q", "-b", "main")
+        stage.write({"README.md": "A shop\n"})
+        stage.git("commit", "-q", "-m", "A shop")
+        stage.remand("init", "--no-trial")
+        stage.ask_the_user()
+        with stage.dashboard() as dashboard:
+            link, line = urlsplit(dashboard.login_url), HTTPConnection(urlsplit(dashboard.url).netloc)
+            line.request("GET", f"{link.path}?{link.query}", headers={"host": link.netloc})
+            cookie = (line.getresponse().getheader("set-cookie") or "").partition(";")[0]
+            line.close()
+            line.request("GET", "/", headers={"host": link.netloc, "cookie": cookie})
+            text = line.getresponse().read().decode()
+            line.close()
+    finally:
+        stage.close()
+
+    assert "Choose the payment provider" in text
+    assert dashboard.process.poll() is not None

@@ -699,7 +699,7 @@ class TestWhatIsSaid:
         reject(team, task, handed_in(team, task, "Fenster"), "src/a.py:3: It leaks")
         told = [line.strip() for line in team.people("task", "show", "#42").out.splitlines()]
 
-        assert any(line.endswith("Fenster took it, attempt 1.") for line in told)
+        assert any(line.endswith("Fenster claimed it, attempt 1.") for line in told)
         assert any("Lead" in line and " rejected " in line and line.endswith(").") for line in told)
         assert "blocking: src/a.py:3: It leaks" in told
         assert not any("data={" in line or "handoff_id=" in line for line in told)

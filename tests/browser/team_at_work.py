@@ -28,6 +28,7 @@ members = [
 calls_per_second = 1000
 """
 MARKUP = "<script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'>"
+HOSTILE_FILE = "src/<img src=x onerror='window.hurt = 1'>.py"
 HOSTILE = f"{MARKUP} \x1b[31mred\x1b[0m \u202egnp.exe {{{{ 7 * 7 }}}} [x](javascript:alert(1))"
 """What would do harm if it were taken for anything but text."""
 SECRET = "ghp_" + "a1B2" * 9
@@ -107,6 +108,27 @@ class TeamAtWork:
             HOSTILE, "--scope", f"{HOSTILE} {SECRET} {'x' * 5000}"
         )
         self.repository.ok("escalate", other, "--reason", f"{HOSTILE} {SECRET}")
+        self._hand_in_hostile_work()
+
+    def _hand_in_hostile_work(self) -> None:
+        """A file's name, its lines, a gate's output and a finding that would do harm, and a line of a megabyte."""
+        repository = self.repository
+        task = self.tasks["hostile_work"] = repository.add(f"Work: {HOSTILE}", "--skills", "api")
+        repository.ok("task", "claim", task, "--agent", "Backend")
+        repository.git("checkout", "-q", "-b", "hostile")
+        repository.commit("src/limits.py", f"ABOUT = {HOSTILE!r} + {SECRET!r}\n{CODE}")
+        repository.call("task", "submit", task, "--agent", "Backend", "--commit", "HEAD")
+        events = repository.written().values()
+        self.tasks["hostile_verdict"] = next(
+            one["meta"]["id"] for one in events if one["event"] == "gate.reject"
+        )
+        repository.git("reset", "-q", "--hard", "main")
+        commit = repository.commit(HOSTILE_FILE, f"# {HOSTILE} {SECRET}\nLONG = '{'x' * 1_000_000}'\n")
+        held = repository.call("task", "submit", task, "--agent", "Backend", "--commit", "HEAD").data["held"]
+        repository.ok("gate", "accept", task, held[0]["finding"], "--reviewer", "Lead")
+        repository.git("checkout", "-q", "main")
+        given = ("--commit", commit, "--finding", f"{HOSTILE_FILE}:1: {HOSTILE} {SECRET}")
+        repository.ok("review", "reject", task, "--reviewer", "Lead", *given)
 
     def _reject_a_task(self, folder: Path) -> None:
         task = self.tasks["decision"] = self.repository.add(TITLE, "--scope", SCOPE)

@@ -53,6 +53,16 @@ def test_an_ordinary_change_is_shown_whole(repository: Repository) -> None:
     assert not found.unshown
 
 
+def test_the_code_of_a_finding_is_the_line_with_its_neighbours(repository: Repository) -> None:
+    commit = committed(repository, {"a.py": b"one\ntwo\nthree\nfour\n", "b.bin": b"\0\n"})
+    found = patches(repository)
+
+    assert found.lines_around(commit, "a.py", 3) == ("   2  two", "   3  three", "   4  four")
+    assert found.lines_around(commit, "a.py", 1) == ("   1  one", "   2  two")
+    missing = ((commit, "a.py", 99), (commit, "b.bin", 1), (commit, "none.py", 1), ("--textconv", "a.py", 1))
+    assert not any(found.lines_around(*asked) for asked in missing)
+
+
 @pytest.mark.parametrize(
     "attributes",
     [

@@ -7,7 +7,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
@@ -35,6 +35,8 @@ from remand.domain.reviewer import (
 )
 
 LONGEST = 400_000
+NEIGHBOURS = 1
+"""How many lines are shown before and after the one that is asked for."""
 MAX_SHOWN_FILE = 1 << 20
 """How many bytes a file may have, before and after together, to be shown."""
 MAX_READ = 8 << 20
@@ -67,6 +69,15 @@ class _ChangedFile(NamedTuple):
     size: int
 
 
+@lru_cache(maxsize=32)
+def _committed_lines(folder: str, commit: str, path: str) -> tuple[str, ...]:
+    """The lines of a file, which stay the same for ever. Raises `LookupError` when it is not here, or no short text."""
+    found = run_git(folder, "cat-file", "blob", f"{commit}:{path}")
+    if found.returncode or len(found.stdout) > MAX_SHOWN_FILE or b"\0" in found.stdout:
+        raise LookupError(path)
+    return tuple(found.stdout.decode("utf-8", "replace").split("\n"))
+
+
 class GitPatches:
     """What differs between commits of one repository."""
 
@@ -83,6 +94,17 @@ class GitPatches:
         if found.returncode:
             return None
         return tuple(path.decode("utf-8", "replace") for path in found.stdout.split(b"\0") if path)
+
+    def lines_around(self, commit: str, path: str, line: int) -> tuple[str, ...]:
+        if not commit.isalnum():
+            return ()
+        try:
+            lines = _committed_lines(self._folder, commit, path)
+        except LookupError:
+            return ()
+        first = max(1, line - NEIGHBOURS)
+        shown = lines[first - 1 : line + NEIGHBOURS] if line <= len(lines) else ()
+        return tuple(f"{number:>4}  {text}" for number, text in enumerate(shown, start=first))
 
     def read_patch(
         self,

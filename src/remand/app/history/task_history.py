@@ -414,7 +414,7 @@ def submissions_under_review(view: Transaction, reviewer: Actor | None = None) -
 MAX_SENTENCE = 400
 MAX_DETAIL = 600
 MAX_DETAILS = 12
-_TASK_VERBS = frozenset(("asks", "cannot", "goes", "is", "no", "sleeps", "waits", "was", "woke"))
+_TASK_VERBS = frozenset(("asks", "cannot", "goes", "is", "no", "waits", "was"))
 """What the words about an event begin with when they are about the task itself."""
 
 _OUR_WORDS = frozenset(("an", "findings", "gates", "its", "on", "sessions", "the"))

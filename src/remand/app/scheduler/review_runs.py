@@ -464,6 +464,9 @@ class Patches(Protocol):
     ) -> RenderedChange:
         """The change as a reviewer reads it, no longer than that."""
 
+    def lines_around(self, commit: str, path: str, line: int) -> tuple[str, ...]:
+        """A line of a file with its neighbours, each with its number; none when there is no such line."""
+
 
 class SubmittedChanges:
     """What submissions change, by the ledger's own repository."""
@@ -473,6 +476,10 @@ class SubmittedChanges:
         self._patches = patches
         self._base_tip = base_tip
         self._longest = longest
+
+    def lines_around(self, commit: str, path: str, line: int) -> tuple[str, ...]:
+        """The code that a finding is about, as it was submitted; none when it is not to be found."""
+        return self._patches.lines_around(commit, path, line) if path and line > 0 else ()
 
     def submission_change(
         self, task: Task, submission: Submission, paths: Sequence[str] = ()

@@ -242,8 +242,9 @@ def rejections_headline(analysis: rejection_analysis.Analysis) -> str:
         return f"No agent has rejected a task{since}."
     sentences = [
         f"{format_count(total, 'rejection')}{since}, {analysis.invalid_rejections:,} of them invalid.",
-        f"{percent(analysis.override_share)} of the answered rejections were overridden.",
     ]
+    if analysis.override_share.of:
+        sentences.append(f"{percent(analysis.override_share)} of the answered rejections were overridden.")
     if analysis.unanswered:
         sentences.append(f"{analysis.unanswered:,} not answered yet.")
     sleep = analysis.time_to_unblock

@@ -1,4 +1,4 @@
-"""`remand demo`: runs the demo scenario and prints its summary."""
+"""`remand demo`: runs the demo scenario, prints its summary, and serves its dashboard on request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +20,15 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.domain.text.words import format_count
 from remand.interfaces.cli.analysis import runs_page
 from remand.interfaces.cli.context import Context, argument, command
-from remand.interfaces.cli.output import Result, clean, console, one_line
-from remand.interfaces.demo.environment import QUOTED, DemoEnvironment, DemoFailure, DemoLine, DemoPrinter
+from remand.interfaces.cli.output import RawJson, Result, as_json, clean, console, one_line
+from remand.interfaces.demo.environment import (
+    QUOTED,
+    DemoDashboard,
+    DemoEnvironment,
+    DemoFailure,
+    DemoLine,
+    DemoPrinter,
+)
 from remand.interfaces.demo.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -48,51 +57,86 @@ _KINDS = {
 @command(
     "demo",
     argument("--keep", metavar="DIR", help="play it in this folder, and keep the folder"),
-    argument("--serve", action="store_true", help="show the dashboard afterwards (not in this version)"),
+    argument(
+        "--serve", action="store_true", help="open the dashboard afterwards, with one question to answer"
+    ),
 )
 def _demo(context: Context) -> Result:
-    if context.arguments.serve:
-        raise UsageError("This version has no dashboard yet. Omit --serve.")
     keep = context.arguments.keep
     folder = os.path.join(context.origin.folder, keep) if keep else tempfile.mkdtemp(prefix="remand-demo-")
     if keep and os.path.isdir(folder) and os.listdir(folder):
         raise UsageError(f"{folder} is not empty. Name a new folder.")
     os.makedirs(folder, exist_ok=True)
     started = time.monotonic()
+    voice = _make_printer(context)
     try:
-        data = _run_scenario(os.path.realpath(folder), _make_printer(context))
+        with _environment(os.path.realpath(folder), voice) as stage:
+            data = Scenario(stage, voice).run()
+            seconds = round(time.monotonic() - started, 1)
+            summary = data | {"seconds": seconds, "folder": folder if keep else None}
+            result = Result(summary, _render_summary(summary, keep))
+            return _serve_dashboard(context, stage, result) if context.arguments.serve else result
     except DemoFailure as broken:
         keep = folder
         raise EnvironmentFault(f"The demo failed: {broken}. Its files are in {folder}.") from None
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
-    summary = data | {"seconds": round(time.monotonic() - started, 1), "folder": folder if keep else None}
-    return Result(summary, _render_summary(summary, keep))
 
 
-def _run_scenario(folder: str, voice: DemoPrinter) -> dict[str, Any]:
-    """Plays the story. Whoever ends this process ends everything that it has started."""
+@contextmanager
+def _environment(folder: str, voice: DemoPrinter) -> Iterator[DemoEnvironment]:
+    """Where the story is played. Whoever ends this process ends everything that it has started."""
     stage = DemoEnvironment(folder, voice.say)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return Scenario(stage, voice).run()
+        yield stage
     finally:
         stage.close()
         signal.signal(signal.SIGTERM, before)
+
+
+def _serve_dashboard(context: Context, stage: DemoEnvironment, result: Result) -> Result:
+    """Shows the summary, and then the dashboard until the user interrupts it."""
+    if not context.call.is_json and callable(result.show):
+        result.show(_console(context))
+    stage.ask_the_user()
+    try:
+        with stage.dashboard() as dashboard:
+            _announce(context, result.data, dashboard)
+            dashboard.process.wait()
+    except KeyboardInterrupt:
+        pass
+    return Result(RawJson(""), "Stopped.")
+
+
+def _announce(context: Context, summary: dict[str, Any], dashboard: DemoDashboard) -> None:
+    """Says where the dashboard is; on a terminal it opens there."""
+    if context.call.is_json:
+        document = summary | {"url": dashboard.url, "login_url": dashboard.login_url}
+        context.origin.stdout.write(f"{as_json(document)}\n")
+        context.origin.stdout.flush()
+        return
+    context.write_line(f"Dashboard: {dashboard.login_url} (this link works once; Ctrl-C stops the server)")
+    if context.origin.is_terminal:
+        webbrowser.open(dashboard.login_url)
+
+
+def _console(context: Context) -> Console:
+    here = context.origin
+    return console(
+        here.stdout,
+        is_terminal=here.is_terminal,
+        width=here.width,
+        has_color=not here.environment.get("NO_COLOR"),
+    )
 
 
 def _make_printer(context: Context) -> DemoPrinter:
     """How things are said: not at all when a program listens."""
     if context.call.is_json:
         return DemoPrinter(*[lambda _: None] * 3)
-    here = context.origin
-    out = console(
-        here.stdout,
-        is_terminal=here.is_terminal,
-        width=here.width,
-        has_color=not here.environment.get("NO_COLOR"),
-    )
+    here, out = context.origin, _console(context)
 
     def heading(text: str) -> None:
         out.print()
@@ -121,7 +165,10 @@ def _make_printer(context: Context) -> DemoPrinter:
 
 def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
     found = msgspec.convert(data, WorkReport)
-    looks = ["remand demo --keep DIR      play it again and keep the repository to look around in"]
+    looks = [
+        "remand demo --serve         play it again and look at it in the browser",
+        "remand demo --keep DIR      play it again and keep the repository",
+    ]
     if keep:
         looks = [
             f"cd {keep}/repository && remand task show '#43'   the full history of one task",

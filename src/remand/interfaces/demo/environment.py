@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, NoReturn
 
 from remand.app.analysis.work_report import rejection_entry
@@ -199,6 +199,15 @@ OWNER = {
 }
 
 
+class DemoDashboard(NamedTuple):
+    """A server that runs, and where it is."""
+
+    process: subprocess.Popen[str]
+    url: str
+    login_url: str
+    """Logs the user in, once."""
+
+
 class DemoEnvironment:
     """A folder with a repository. Whatever runs there has its home and all its folders in it."""
 
@@ -315,6 +324,33 @@ class DemoEnvironment:
             return ""
         with open(os.path.join(self.folder, "scheduler.log"), encoding="utf-8") as log:
             return f"the scheduler ended with {self._scheduler.returncode}: {log.read()[-500:]}"
+
+    def ask_the_user(self) -> None:
+        """Leaves a question in the inbox, so that there is one to answer on the dashboard."""
+        added = self.remand("task", "add", "Choose the payment provider", is_quiet=True)
+        reason = "Two providers fit the order API. Which one do we use?"
+        self.remand("escalate", added["task_id"], "--reason", reason, is_quiet=True)
+
+    @contextmanager
+    def dashboard(self) -> Iterator[DemoDashboard]:
+        """A server of the repository's pages, for as long as it is used."""
+        with subprocess.Popen(
+            [*ENTRY, "serve", "--port", "0", "--no-open", "--json"],
+            cwd=self.repository,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as server:
+            try:
+                line = server.stdout.readline() if server.stdout else ""
+                if not line:
+                    fail("the dashboard does not start")
+                address = json.loads(line)
+                yield DemoDashboard(server, address["url"], address["login_url"])
+            finally:
+                server.terminate()
 
     def close(self) -> None:
         """Ends everything that still runs."""

@@ -46,7 +46,7 @@ def test_every_kind_of_event_has_words_of_its_own(kind: type[Event]) -> None:
 @pytest.mark.parametrize(
     ("event", "text"),
     [
-        (task_claimed(attempt=2), "Alice took it, attempt 2"),
+        (task_claimed(attempt=2), "Alice claimed it, attempt 2"),
         (review_rejected(findings=(NIT, LEAKS)), "Lead rejected c0ffee00c0ff: It leaks"),
         (TaskFailed(task_id=T1, handoff_id=H1, agent="Alice", reason="no way"), "Alice gave up: no way"),
         (TaskFailed(task_id=T1, handoff_id=H1, agent="Alice"), "Alice gave up"),
@@ -99,7 +99,7 @@ def test_a_happening_has_its_task_and_who_asked() -> None:
         task_id=T1,
         label="issue #42",
         actor="Alice",
-        text="Alice took it, attempt 1",
+        text="Alice claimed it, attempt 1",
     )
 
 
@@ -112,7 +112,7 @@ def test_the_latest_come_newest_first_without_what_says_nothing_new() -> None:
 
     with world.store.read() as view:
         assert [one.text for one in latest_activity(view, 2)] == [
-            "Alice took it, attempt 1",
+            "Alice claimed it, attempt 1",
             "was added: Mend the roof",
         ]
         assert [one.label for one in latest_activity(view, 1)] == ["issue #42"]
@@ -128,7 +128,7 @@ def test_a_follower_tells_everything_once_and_at_first_nothing() -> None:
     assert news(world, follower) == []
     world.claim(name)
     world.ask(c.ReleaseTask(task_id=name, agent="Alice"), "Alice")
-    assert news(world, follower) == ["issue #2: Alice took it, attempt 1", "issue #2: Alice gave it back"]
+    assert news(world, follower) == ["issue #2: Alice claimed it, attempt 1", "issue #2: Alice released it"]
 
 
 def test_a_follower_that_is_asked_to_begins_with_what_happened_last() -> None:
@@ -163,7 +163,7 @@ def test_what_a_file_of_others_brings_is_told_once() -> None:
 
     assert news(world, follower) == [
         f"{T1}: was added: Mend the roof",
-        f"{T1}: Alice took it, attempt 1",
+        f"{T1}: Alice claimed it, attempt 1",
     ]
     assert news(world, follower) == []
 

@@ -37,7 +37,7 @@ def test_every_line_is_a_sentence() -> None:
     told = story(world, task)
 
     assert told[0].sentence == "The task was added: Mend the roof."
-    assert told[1].sentence == "Alice took it, attempt 1."
+    assert told[1].sentence == "Alice claimed it, attempt 1."
     assert all(line.sentence[0].isupper() and line.sentence.endswith(".") for line in told)
     assert not any("=" in line.sentence or "{" in line.sentence for line in told)
 

@@ -51,7 +51,7 @@ def test_findings_stand_beside_the_lines_that_they_name() -> None:
 def test_of_a_long_story_the_newest_is_shown() -> None:
     (added,) = FakeLedger().ask(c.AddTask(title="x")).events
 
-    assert len(list(_entries("T-1", [added] * 3 * MAX_ENTRIES, ()))) == MAX_ENTRIES
+    assert len(list(_entries("T-1", [added] * 3 * MAX_ENTRIES, lambda *_: ()))) == MAX_ENTRIES
 
 
 def test_no_agent_reads_a_prompt_where_no_receipt_is_recorded() -> None:

@@ -19,7 +19,7 @@ def test_an_event_is_one_line_with_its_time_its_task_and_what_happened() -> None
     event = Session().write(task_claimed(), at=NOW)
 
     assert happening_line(activity_entry(event, "issue #42")) == (
-        "2026-11-15T09:00:00Z  issue #42                        Alice took it, attempt 1"
+        "2026-11-15T09:00:00Z  issue #42                        Alice claimed it, attempt 1"
     )
 
 

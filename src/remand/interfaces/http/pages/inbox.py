@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -42,9 +43,9 @@ MAX_WAITING = 100
 KINDS: Mapping[str, tuple[int, str]] = {
     GATE_QUESTION: (0, "Broken gate"),
     "bypassed": (1, "Rules bypassed"),
-    "deadlock": (2, "Nobody is left"),
+    "deadlock": (2, "No agent left"),
     "reviews": (2, "Rejected again"),
-    "gates": (2, "Gates say no"),
+    "gates": (2, "Gates keep rejecting"),
     "runs": (2, "Runs fail"),
     "budget": (2, "Budget spent"),
     "given_up": (2, "Given up"),
@@ -60,6 +61,15 @@ _OTHER = (2, "Question")
 _REVIEWERS = (TokenRole.USER, TokenRole.REVIEWER)
 _OF_ROLE = {TokenRole.REVIEWER: (HELD_KIND,), TokenRole.DIRECTOR: (DECISION_KIND,)}
 """Which kinds others than the user may answer."""
+
+_WHOLE_SENTENCES = (
+    (
+        re.compile(r" rejected (once|twice|\d+ times)\. Need guidance or manual fix\."),
+        r" was rejected \1. It needs your guidance.",
+    ),
+    (re.compile(r"All agents locked out for "), "All agents are locked out of "),
+)
+"""How notices are shortened, and what the page says instead."""
 
 
 class InboxOption(NamedTuple):
@@ -221,9 +231,7 @@ def _read_items(query: PageQuery, view: Transaction, shown: list[_Entry]) -> lis
 
 def _question_item(row: Mapping[str, Any], *, is_user: bool) -> InboxItem:
     rank, label = KINDS.get(row["kind"], _OTHER)
-    why, _, _ = row["question"].partition(" Options: ")
-    # The task's title and id stand above it.
-    why = why.replace(f"Task {row['task_id']}", "The task").replace(f"task {row['task_id']}", "the task")
+    why = _sentence(row)
     options = tuple(
         InboxOption(
             option["key"],
@@ -251,6 +259,15 @@ def _question_item(row: Mapping[str, Any], *, is_user: bool) -> InboxItem:
         place=f"{path}:{line}" if line else path,
         trust=row.get("trust", ""),
     )
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    """Why it waits. The task's title and id stand above it, and the page has room for whole sentences."""
+    why = str(row["question"]).partition(" Options: ")[0]
+    why = why.replace(f"Task {row['task_id']}", "The task").replace(f"task {row['task_id']}", "the task")
+    for short, whole in _WHOLE_SENTENCES:
+        why = short.sub(whole, why)
+    return why
 
 
 def _role_command(row: Mapping[str, Any], key: str) -> tuple[str, Mapping[str, str]]:

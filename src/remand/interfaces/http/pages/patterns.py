@@ -123,9 +123,7 @@ def _blockers_table(analysis: Analysis) -> BarTable:
         (one.example, float(one.count), (f"{one.count:,}", f"{one.tasks_in_all:,}"))
         for one in analysis.blocker_clusters
     ]
-    found = _table(
-        "What is in the way most often", ("Blocker", "Times", "Tasks"), rows, "No task was blocked."
-    )
+    found = _table("Most frequent blockers", ("Blocker", "Times", "Tasks"), rows, "No task was blocked.")
     return found._replace(total=analysis.blocker_clusters_in_all)
 
 
@@ -140,7 +138,7 @@ def _outcomes_table(analysis: Analysis) -> BarTable:
             cells = (f"{number:,}", *map(_share_text, shares))
             rows.append((outcome.value.replace("_", " "), float(number), cells))
     columns = ("First outcome", "Rejections", "When accepted", "When overridden")
-    return _table("What came of rejections", columns, rows, "None was answered.")
+    return _table("Outcomes of answered rejections", columns, rows, "No rejection has been answered yet.")
 
 
 def _share_text(one: Share | None) -> str:
@@ -149,9 +147,7 @@ def _share_text(one: Share | None) -> str:
 
 def _rounds_table(rework: Rework) -> BarTable:
     rows = [(number, float(times), (f"{times:,}",)) for number, times in rework.cycles.items()]
-    return _table(
-        "Rounds of review until done", ("Rounds", "Tasks"), rows, "Nothing that was reviewed is done."
-    )
+    return _table("Rounds of review until done", ("Rounds", "Tasks"), rows, "No reviewed task is done yet.")
 
 
 def _stays_table(rework: Rework) -> BarTable:
@@ -163,7 +159,12 @@ def _stays_table(rework: Rework) -> BarTable:
         )
         for stay in rework.time_in_status
     ]
-    return _table("Time in each status", ("Status", "In all", "Median", "Times"), rows, "No time has passed.")
+    return _table(
+        "Time in each status",
+        ("Status", "Total", "Median", "Times"),
+        rows,
+        "No task has changed its status yet.",
+    )
 
 
 def _costs_table(report: WorkReport) -> BarTable:
@@ -177,7 +178,7 @@ def _costs_table(report: WorkReport) -> BarTable:
         for task in tasks
         if task.bill.runs
     ]
-    return _table("What tasks cost", ("Task", "Cost", "Time", "Runs", "Status"), rows, "No run has ended.")
+    return _table("Cost of tasks", ("Task", "Cost", "Time", "Runs", "Status"), rows, "No run has ended yet.")
 
 
 PAGES = (

@@ -509,7 +509,7 @@ def _outcome(command: str, data: Any, code: int) -> FormNote:
     what = f"{task_id} is {status}." if task_id and status else "Done."
     more = f" {found['reassigned_to']} takes over." if found.get("reassigned_to") else ""
     failed = f" It ended with exit code {code}." if code else ""
-    return FormNote(f"{what}{more}{failed} As at a shell: {command}", found.get("token") or "")
+    return FormNote(f"{what}{more}{failed} In a shell: {command}", found.get("token") or "")
 
 
 async def _wait_until_left(receive: Receive) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -60,6 +60,10 @@ _KNOWN: dict[str, str] = {
 MAX_DIFF_LINES = 5000
 MAX_ENTRIES = 500
 """How much of a story is shown, the newest of it."""
+MAX_EXCERPTS = 5
+"""Of how many findings of a review the story shows the code."""
+ReadLines = Callable[[str, str, int], tuple[str, ...]]
+_SUBJECT_ID = re.compile(r" \(([VE]-[0-9a-f-]+)\)")
 _FILE = re.compile(r'diff --git (?:"?a/.*?"? "?b/(?P<path>.*?)"?)')
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
@@ -76,6 +80,10 @@ class TimelineEntry(NamedTuple):
     known: str
     """How it is known who acted; empty where nobody has to ask."""
     commit: str = ""
+    subject: str = ""
+    """The id of the review or question it is about."""
+    code: tuple[tuple[str, ...], ...] = ()
+    """The lines that each of the first details is about."""
 
 
 class RunRow(NamedTuple):
@@ -120,6 +128,8 @@ def read_task_view(query: PageQuery) -> TaskView:
         task, events = read_task(view, data["task_id"])
         lockouts = tuple(active_lockouts(view, task.id))
         undo = undo_of_task(view, task, query.actor)
+    changes = submitted_changes(query.opened)
+    lines_around = changes.lines_around if query.caller.role in CALLS["review diff"] else _no_lines
     own = {query.caller.member} | ({one.meta.actor for one in events if one.meta.actor} & _user_names(query))
     mine = [
         row["review_id"]
@@ -131,7 +141,7 @@ def read_task_view(query: PageQuery) -> TaskView:
     ]
     return TaskView(
         data=data,
-        entries=tuple(_entries(task.id, events, data["asserted"]))[::-1],
+        entries=tuple(_entries(task.id, events, lines_around))[::-1],
         earlier=max(0, len(events) - MAX_ENTRIES),
         runs=tuple(_run_rows(events)),
         lockouts=lockouts,
@@ -147,26 +157,39 @@ def _user_names(query: PageQuery) -> set[str]:
     return {one.name for one in team.members if team.actor(one.name).is_user} if query.is_user else set()
 
 
-def _entries(task_id: str, events: list[Event], asserted: Iterable[str]) -> Iterator[TimelineEntry]:
+def _no_lines(_commit: str, _path: str, _line: int) -> tuple[str, ...]:
+    """What is read of the code for who may not see it."""
+    return ()
+
+
+def _entries(task_id: str, events: list[Event], lines_around: ReadLines) -> Iterator[TimelineEntry]:
     """The story, each sentence with who acted and what belongs to it; a rejection with all that it rests on."""
     grounds = {one.rejection_id: rejection_grounds(one) for one in task_rejections(events)}
     for event in events[-MAX_ENTRIES:]:
-        for line in tell_story([event], tuple(asserted)):
+        for line in tell_story([event]):
             more = grounds.get(getattr(event, "rejection_id", "")) if _is_rejection(event) else None
             entry = timeline_entry(event, line)
             yield entry._replace(
-                sentence=line.sentence.replace(f"task {task_id}", "the task"),
+                sentence=entry.sentence.replace(f"task {task_id}", "the task"),
                 details=tuple(more or line.details),
+                code=tuple(
+                    lines_around(event.commit, one.path, one.line)
+                    for one in sorted(event.findings, key=lambda one: not one.is_blocking)[:MAX_EXCERPTS]
+                )
+                if isinstance(event, reviews.ReviewRejected)
+                else (),
             )
 
 
 def timeline_entry(event: Event, line: StoryLine) -> TimelineEntry:
     """One thing that happened, with who acted and how that is known."""
     actor = event.meta.actor
+    shown = _SUBJECT_ID.search(line.sentence)
     return TimelineEntry(
         id=event.meta.id[:12],
         at=line.at,
-        sentence=line.sentence,
+        sentence=_SUBJECT_ID.sub("", line.sentence),
+        subject=shown[1] if shown else "",
         details=line.details,
         tone=_TONES.get(event.name, "plain"),
         actor="" if actor == COORDINATOR else actor,
