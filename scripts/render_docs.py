@@ -14,10 +14,10 @@ import msgspec
 
 from remand import config
 from remand.domain.access.tokens import CALLS, TokenRole
+from remand.domain.decide import RULES
 from remand.domain.events.catalogue import NATIVE
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.refusals import MEANINGS
-from remand.domain.registry import RULES
 from remand.domain.task import TERMINAL, TRANSITIONS, Status
 from remand.interfaces.cli.main import command_parser
 from remand.interfaces.cli.registry import COMMANDS

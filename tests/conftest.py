@@ -19,9 +19,9 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from remand.domain.commands import CommandContext
+from remand.domain.decide import COMMON_REFUSALS, RULES, CommandRule
 from remand.domain.events.event import Events
 from remand.domain.refusals import Refused
-from remand.domain.registry import COMMON_REFUSALS, RULES, CommandRule
 from tests.support.postgres import database, postgres_server, shared_database
 
 __all__ = ["database", "postgres_server", "shared_database"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.system.clock import SystemClock
+from remand.adapters.system.machine import SystemClock
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.refusals import MEANINGS
 from remand.domain.validation.assessment import MEANINGS as ISSUES

@@ -166,7 +166,7 @@ def test_a_claim_that_no_terminal_shows_loads_nothing_for_terminals_or_processes
     loaded_modules(run + "run(['init']); run(['task', 'add', 'x'])")
     loaded = loaded_modules(run + "code = run(['task', 'claim', '--agent', 'Alice']); assert code == 0")
 
-    assert "remand.domain.registry" in loaded, "it was carried out here"
+    assert "remand.domain.decide" in loaded, "it was carried out here"
     assert not loaded & {"msgspec.inspect", "random", "subprocess", "tempfile"}
     assert not {name for name in loaded if name.split(".")[0] == "rich"}
 

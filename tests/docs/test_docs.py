@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from remand.domain.decide import REQUESTS
 from remand.domain.refusals import MEANINGS
-from remand.domain.registry import REQUESTS
 from remand.domain.task import Status
 from remand.interfaces.cli.registry import COMMANDS
 

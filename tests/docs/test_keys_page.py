@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from remand.domain import commands as c
+from remand.domain.decide import RULES
 from remand.domain.events.catalogue import NATIVE
-from remand.domain.registry import RULES
 from remand.ledger.legacy import _READERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
@@ -62,7 +62,7 @@ def test_every_kind_of_event_has_a_row_that_says_who_may_ask_for_it(kind: str) -
     )
     expected = who_may(asks_of(kind)) if asks_of(kind) else NO_ASK.get(kind, "user")
     assert who == expected, (
-        f"docs/keys.md should say: | `{kind}` | {asks} | {expected} | … (domain/registry.py)"
+        f"docs/keys.md should say: | `{kind}` | {asks} | {expected} | … (domain/decide.py)"
     )
 
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 
-from remand.adapters.system.clock import SystemClock
+from remand.adapters.system.machine import SystemClock
 from remand.app.forge.poll import PollResult
 from remand.config.forge import TOKENS
 from remand.wiring.forges import forge_sync

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from remand.adapters.system.clock import SystemClock
+from remand.adapters.system.machine import SystemClock
 from remand.config.forge import TOKENS
 from remand.domain.forge import PullState, ReviewState
 from tests.integration.forge_reviews import CONFIG, Spoken

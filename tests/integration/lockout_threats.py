@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.system.clock import SystemClock
+from remand.adapters.system.machine import SystemClock
 from remand.domain.instant import Instant, add_seconds
 from tests.integration.killed_clients import Point, chosen_point
 from tests.integration.machine import PATIENCE, Machine, end

@@ -16,7 +16,7 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from remand.interfaces.http.openapi import document
+from remand.interfaces.http.routes import document
 from tests.integration.http_client import RunningServer, run_server
 from tests.integration.machine import Machine
 

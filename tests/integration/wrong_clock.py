@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from remand.adapters.system.clock import SystemClock
+from remand.adapters.system.machine import SystemClock
 from remand.domain.instant import Instant, add_seconds
 
 _right = SystemClock.now

@@ -23,7 +23,7 @@ from remand.app.scheduler.ports import (
 )
 from remand.app.scheduler.runs import ActiveRun, AgentRuns, RunAssignment, RunEnvironment, Workers
 from remand.app.scheduler.scheduler import Scheduler
-from remand.app.tasks.staff import Load
+from remand.app.tasks.queue import Load
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.work import Purpose

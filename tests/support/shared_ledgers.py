@@ -11,7 +11,7 @@ from remand.adapters.git.location import LedgerLocation
 from remand.adapters.git.repository import GitIndex
 from remand.adapters.stores.postgres import PostgresStore
 from remand.adapters.stores.segments import NoSegments
-from remand.adapters.system.clock import RandomIds, SystemClock
+from remand.adapters.system.machine import RandomIds, SystemClock
 from remand.app.group_commit import SharedLedger
 from remand.app.ledger import Ledger
 from remand.app.requests import Rules

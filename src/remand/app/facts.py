@@ -18,6 +18,7 @@ from remand.app.tasks.queue import free_capacity
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.team import Actor, Role, Team
+from remand.domain.decide import RULES, FactKind
 from remand.domain.decisions.findings import conflicting_tasks
 from remand.domain.decisions.forge_actions import allowed_actions
 from remand.domain.events.log import MissingLines
@@ -28,7 +29,6 @@ from remand.domain.instant import Instant
 from remand.domain.policy import IGNORE
 from remand.domain.preconditions import MAX_NUMBER
 from remand.domain.record import NamedTuple
-from remand.domain.registry import RULES, FactKind
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
 

@@ -27,7 +27,7 @@ from remand.app.tasks.queue import agent_pool, is_suitable
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.access.team import THE_COORDINATOR, Actor, Team
-from remand.domain.decide import decide
+from remand.domain.decide import RULES, decide
 from remand.domain.decisions.escalations import REASSIGN, UNLOCK
 from remand.domain.decisions.forge_actions import issue_task_id
 from remand.domain.events.catalogue import event_task_id
@@ -39,7 +39,6 @@ from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
 from remand.domain.preconditions import find_lockout, require_trusted_key
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused, oversized_event_refusal, reused_key_refusal
-from remand.domain.registry import RULES
 from remand.domain.task import Status, Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import codec

@@ -11,11 +11,11 @@ from remand.app.errors import EnvironmentFault
 from remand.domain.access.agent_calls import require_environment_name
 from remand.domain.access.keys import PublicKey, Trust, is_untrusted, trust_members
 from remand.domain.access.team import USER, Role, Team
+from remand.domain.decide import REQUESTS
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.refusals import Refused, nul_refusal, require_request_form, unencodable_refusal
-from remand.domain.registry import REQUESTS
 from remand.domain.task import Task
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from remand.app.events.task_folds import task_events
-from remand.app.history.lockouts import LockoutRow, active_lockouts, explain_lockouts, rejection_reasons
+from remand.app.history.rejections import LockoutRow, active_lockouts, explain_lockouts, rejection_reasons
 from remand.app.inbox.held_findings import held_questions
 from remand.app.inbox.questions import Question, answer_options, open_escalations, question_text
 from remand.app.requests import Acceptance, Answer

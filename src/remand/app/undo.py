@@ -15,7 +15,7 @@ from remand.domain.events.tasks import RejectionAnswered, TaskCancelled
 from remand.domain.events.work import ActDone, ActIntended, FindingAccepted
 from remand.domain.evolve import replay
 from remand.domain.facts import Facts, OwnDecision, UndoFacts
-from remand.domain.folds.retractions import ANSWERS, command_end, last_answer
+from remand.domain.folds.history import ANSWERS, command_end, last_answer
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused

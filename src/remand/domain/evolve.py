@@ -11,8 +11,7 @@ from remand.domain.events import work as work_events
 from remand.domain.events.event import ClaimEvent, Event, OverridingEvent
 from remand.domain.events.log import TaskArchived
 from remand.domain.folds import reviews, tasks, work
-from remand.domain.folds.archive import archived_history, archived_state
-from remand.domain.folds.retractions import effective_events
+from remand.domain.folds.history import archived_history, archived_state, effective_events
 from remand.domain.folds.reviews import apply_objections_dismissed
 from remand.domain.folds.tasks import require_counted_answer
 from remand.domain.folds.work import apply_run_ended, apply_run_started, apply_task_returned

@@ -10,7 +10,7 @@ from remand.adapters.notices import channels
 from remand.adapters.notices.record_files import RecordFiles
 from remand.adapters.stores.sqlite_views import read_unseen
 from remand.adapters.system import scheduler_files
-from remand.adapters.system.clock import SystemClock
+from remand.adapters.system.machine import SystemClock
 from remand.app import notices
 from remand.app.record_files import RecordFileUpdater, RecordKind
 from remand.app.reminders import AfterCall, UnseenCounts

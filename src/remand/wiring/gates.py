@@ -17,8 +17,8 @@ from remand.adapters.parsers import registry
 from remand.adapters.sandbox import sandboxes
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system import web_pages
-from remand.adapters.system.clock import RandomIds
 from remand.adapters.system.folders import runtime_folder, state_folder
+from remand.adapters.system.machine import RandomIds
 from remand.app import rejection_facts
 from remand.app.gates import queued_work, runner
 from remand.app.gates.gates import Gates

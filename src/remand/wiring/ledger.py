@@ -13,16 +13,15 @@ from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores import postgres, postgres_views
 from remand.adapters.stores.segments import NoSegments, Segments
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.folders import state_folder
 from remand.adapters.system.high_water_marks import FileMarks, NoMarks
 from remand.adapters.system.keys import FileKeys
-from remand.adapters.system.machine_paths import MachinePathSource
+from remand.adapters.system.machine import MachinePathSource, RandomIds, SystemClock
 from remand.app import group_commit
 from remand.app.errors import EnvironmentFault, LedgerReplaced, UsageError
 from remand.app.events.control_files import ControlChanges
 from remand.app.ledger import Ledger
-from remand.app.log import move
+from remand.app.log import exchange
 from remand.app.requests import Acceptance, Answer, Request, is_valid_request
 from remand.app.settings import DEFAULT_BASES, SettingsSource
 from remand.config import inherited_environment
@@ -153,8 +152,8 @@ def _fetch_move(opened: OpenLedger, state: str, tx: Transaction) -> bytes:
     source = open_at(opened.place, state, url)
     try:
         with source.store.read() as view:
-            has_moved = move.find_move(source.ledger, view, opened.ledger.ledger_id) is not None
-            return move.missing_content(view, move.known_lines(tx)) if has_moved else b""
+            has_moved = exchange.find_move(source.ledger, view, opened.ledger.ledger_id) is not None
+            return exchange.missing_content(view, exchange.known_lines(tx)) if has_moved else b""
     finally:
         source.store.close()
         source.ledger.close()

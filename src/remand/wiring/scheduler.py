@@ -30,10 +30,10 @@ from remand.adapters.server.scheduler_ledger import (
 )
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system import web_pages
-from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.executor import ThreadExecutor
 from remand.adapters.system.files import require_lock
 from remand.adapters.system.folders import LedgerFolders, runtime_folder, socket_folder, state_folder
+from remand.adapters.system.machine import RandomIds, SystemClock
 from remand.adapters.system.scheduler_files import RunLogs, StatusFile, is_alive
 from remand.app.gates import queued_work
 from remand.app.gates.jobs import EVIDENCE_CHECK, GATE_RUN, Chore, JobHandler, JobQueue

@@ -10,7 +10,7 @@ from remand.adapters.hosts import checks as host_checks
 from remand.adapters.hosts import installation as host_files
 from remand.adapters.projects import detection, project
 from remand.adapters.sandbox import self_test
-from remand.adapters.system.clock import new_project_id
+from remand.adapters.system.machine import new_project_id
 
 __all__ = ["detection", "git_version", "host_checks", "host_files", "new_project_id", "prepare_got"]
 __all__ += ["project", "self_test"]

@@ -13,7 +13,7 @@ from remand.app.inbox.decisions import DecisionQuestion, open_questions
 from remand.app.rejection_facts import MAX_TWINS
 from remand.app.requests import Rules
 from remand.app.scheduler.review_runs import direct_prompt
-from remand.app.tasks.staff import Load, choose_director
+from remand.app.tasks.queue import Load, choose_director
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.policy import Policy

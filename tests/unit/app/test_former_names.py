@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from remand.app.history.lockouts import explain_lockouts
+from remand.app.history.rejections import explain_lockouts
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team

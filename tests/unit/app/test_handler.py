@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from remand.app.requests import Acceptance, Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
+from remand.domain.decide import REQUESTS
 from remand.domain.events.reviews import Finding
 from remand.domain.events.tasks import LeaseExpired, TaskAdded, TaskDecomposed, TaskWoken
 from remand.domain.ids import task_node_id
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.registry import REQUESTS
 from remand.domain.task import Status
 from remand.testing.builders import T1, T2, T3, Session, task_added
 from tests.support.builders import FakeLedger, dependency_created, member

@@ -4,10 +4,9 @@ import pytest
 
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Role, Team
-from remand.domain.decide import decide
+from remand.domain.decide import REQUESTS, decide, require_permission
 from remand.domain.events.reviews import Finding
 from remand.domain.refusals import Refused
-from remand.domain.registry import REQUESTS, require_permission
 from remand.domain.task import Status
 from remand.testing.builders import H1, SHA, T1, T2, a_lockout, a_submission, a_task, actor
 from tests.support.builders import THE_USER, a_verdict, command

@@ -45,7 +45,7 @@ from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.log import VOIDS, EventsVoided, TaskArchived
 from remand.domain.evolve import replay
-from remand.domain.folds.archive import archived_history
+from remand.domain.folds.history import archived_history
 from remand.domain.instant import BEGINNING, END, Instant
 from remand.domain.record import NamedTuple
 from remand.ledger import codec, signatures

@@ -20,7 +20,7 @@ from remand.domain.events.log import (
     TaskArchived,
 )
 from remand.domain.evolve import replay
-from remand.domain.folds.archive import ArchivedHistory, archived_history, archived_state, short_id
+from remand.domain.folds.history import ArchivedHistory, archived_history, archived_state, short_id
 from remand.domain.instant import Instant
 from remand.domain.record import NamedTuple
 from remand.domain.task import Task

@@ -25,7 +25,7 @@ from remand.app.inbox.questions import (
     open_escalations,
 )
 from remand.app.requests import Rules
-from remand.app.tasks.staff import able_directors
+from remand.app.tasks.queue import able_directors
 from remand.domain import commands as c
 from remand.domain.access.team import USER, Actor
 from remand.domain.decisions import director

@@ -16,7 +16,7 @@ from remand.app.scheduler.ports import AgentLauncher, AgentLogs, StateFile, Work
 from remand.app.scheduler.runs import FORGOTTEN_SECONDS, AgentRuns
 from remand.app.scheduler.scheduler import Scheduler
 from remand.domain import commands as c
-from remand.domain.decisions.breaker import BreakerSnapshot
+from remand.domain.decisions.runs import BreakerSnapshot
 from remand.domain.instant import Instant, add_seconds
 from remand.domain.task import Status
 

@@ -10,8 +10,15 @@ from typing import NamedTuple
 from remand.app.gates.known_results import BrokenGates
 from remand.app.requests import Rules
 from remand.app.scheduler.runs import ActiveRun
-from remand.app.tasks.queue import AgentPool, agent_pool, is_suitable
-from remand.app.tasks.staff import Load, max_waiting_reviews, rotate_after, startable_workers
+from remand.app.tasks.queue import (
+    AgentPool,
+    Load,
+    agent_pool,
+    is_suitable,
+    max_waiting_reviews,
+    rotate_after,
+    startable_workers,
+)
 from remand.domain.access.team import Actor, Member, Team
 from remand.domain.decisions.findings import open_findings
 from remand.domain.events.event import Event

@@ -14,7 +14,7 @@ from remand.app.requests import Request
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import CannotRun, SessionResult
 from remand.app.scheduler.runs import ActiveRun, RunAssignment
-from remand.app.tasks.staff import Load, choose_director, choose_reviewer, has_free_reviewer
+from remand.app.tasks.queue import Load, choose_director, choose_reviewer, has_free_reviewer
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Member, review_scope
 from remand.domain.events.event import Event, KnownBy

@@ -17,7 +17,7 @@ from remand.app.requests import Acceptance
 from remand.app.scheduler import ports
 from remand.app.scheduler.ledger_client import LedgerClient, accepted_task
 from remand.app.scheduler.ports import Bounds, CannotRun, Executor, RunEnd, SessionResult, TaskWorktree
-from remand.app.tasks.staff import Load
+from remand.app.tasks.queue import Load
 from remand.config import RunSettings
 from remand.domain import commands as c
 from remand.domain.access.team import Member

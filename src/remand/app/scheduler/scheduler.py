@@ -26,11 +26,10 @@ from remand.app.scheduler.runs import (
     StopAnswer,
     Workers,
 )
-from remand.app.tasks.queue import agent_pool, is_suitable
-from remand.app.tasks.staff import Load, startable_workers
+from remand.app.tasks.queue import Load, agent_pool, is_suitable, startable_workers
 from remand.domain import commands as c
 from remand.domain.access.team import Member
-from remand.domain.decisions.breaker import (
+from remand.domain.decisions.runs import (
     SYSTEM_CAUSES,
     Breaker,
     charge_run,

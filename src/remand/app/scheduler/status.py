@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from remand.domain.access.team import Member
-from remand.domain.decisions.breaker import unstartable_members
+from remand.domain.decisions.runs import unstartable_members
 from remand.domain.instant import Instant, is_instant
 from remand.domain.record import Record
 

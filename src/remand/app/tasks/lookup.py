@@ -17,7 +17,7 @@ from remand.domain.access.team import (
     normalise_name,
     possible_members,
 )
-from remand.domain.decisions.lockouts import PossibleIdentities, find_possible_identities
+from remand.domain.decisions.claims import PossibleIdentities, find_possible_identities
 from remand.domain.facts import LockoutFacts
 from remand.domain.refusals import Refused, require_one_id
 from remand.domain.task import Task

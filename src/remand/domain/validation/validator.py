@@ -8,7 +8,7 @@ from typing import Any
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation import dependency_rules, record_rules, requirement_rules, scope_rules
+from remand.domain.validation import dependency_rules, record_rules, requirement_rules
 from remand.domain.validation.assessment import (
     Assessment,
     Feature,
@@ -109,7 +109,7 @@ _BY_REASON: dict[RejectionReason | None, tuple[Rule, ...]] = {
     RejectionReason.SCOPE_CREEP: (
         *record_rules.CONCRETE_ALTERNATIVE_RULES,
         *record_rules.GROWTH_EVIDENCE_RULES,
-        *scope_rules.SCOPE_RULES,
+        *requirement_rules.SCOPE_RULES,
     ),
     RejectionReason.MISSING_DEPENDENCY: (
         *record_rules.CONCRETE_ALTERNATIVE_RULES,

@@ -23,7 +23,7 @@ from remand.domain.hosts import HOSTS
 from remand.domain.instant import Instant, add_seconds
 from remand.interfaces.cli.context import Context, argument, command
 from remand.interfaces.cli.output import Result, as_json
-from remand.interfaces.cli.tasks import sessions
+from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.hook import activity
 from remand.interfaces.hook.answers import answer_session
 from remand.interfaces.hook.session import SessionCall, find_recent_claim, resolve_session_task
@@ -263,7 +263,7 @@ def _status(context: Context) -> Result:
     when = _instant(until) if until else None
     settings = context.opened_ledger.settings.settings()
     gates = list(settings.gates or ())
-    rows = sessions.session_rows(context)
+    rows = verdicts.session_rows(context)
     text = (
         f"Sessions are measured when they stop. Gates: {', '.join(gates) or 'none'}."
         if word == notes.ON
@@ -273,7 +273,7 @@ def _status(context: Context) -> Result:
 
     def show(out: Any) -> None:
         out.print(text, highlight=False)
-        sessions.session_table(rows[-SHOWN:])(out)
+        verdicts.session_table(rows[-SHOWN:])(out)
 
     return Result(data, show)
 

@@ -14,8 +14,7 @@ from remand.app.events.missing_lines import Repair, waiting_tasks
 from remand.app.history.activity import REJECTION_EVENTS, event_text
 from remand.app.log import repair
 from remand.app.log.archive import ARCHIVE_AFTER_DAYS, archive_log, fetch_archive, is_archive_due
-from remand.app.log.exchange import import_folder, publish_all, publish_task
-from remand.app.log.move import move_log
+from remand.app.log.exchange import import_folder, move_log, publish_all, publish_task
 from remand.app.log.verification import state_digest
 from remand.domain.events.event import Event
 from remand.domain.instant import Instant, add_seconds, is_instant

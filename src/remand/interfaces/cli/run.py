@@ -23,7 +23,7 @@ from remand.app.inbox.decisions import command_for_answer
 from remand.app.inbox.questions import Question
 from remand.app.scheduler.scheduler import SchedulerHandle
 from remand.app.scheduler.status import SchedulerStatus
-from remand.app.tasks.staff import startable_workers
+from remand.app.tasks.queue import startable_workers
 from remand.config import inherited_environment
 from remand.config.gates import parse_labels
 from remand.config.values import ConfigError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remand.app.history.lockouts import active_lockouts, explain_lockouts, lockout_reason, rejection_reasons
+from remand.app.history.rejections import active_lockouts, explain_lockouts, lockout_reason, rejection_reasons
 from remand.domain import commands as c
 from remand.domain.access.team import Team
 from remand.domain.events.event import Event

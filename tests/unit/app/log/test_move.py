@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.app.log.move import LogMove, find_move, known_lines, missing_content, move_log
+from remand.app.log.exchange import LogMove, find_move, known_lines, missing_content, move_log
 from remand.app.requests import Request, Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Member, Role, Team

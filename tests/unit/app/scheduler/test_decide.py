@@ -8,7 +8,7 @@ from remand.app.requests import Rules
 from remand.app.scheduler import decide as d
 from remand.app.scheduler.ports import TaskWorktree
 from remand.app.scheduler.runs import ActiveRun, RunAssignment
-from remand.app.tasks.staff import Load
+from remand.app.tasks.queue import Load
 from remand.domain.access.team import Member, Team
 from remand.domain.events.work import How, Purpose
 from remand.domain.policy import Policy

@@ -10,7 +10,7 @@ from remand.app.ports import CommitDifference
 from remand.app.requests import Acceptance, Request, Rules
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.review_runs import ReviewRuns, SubmittedChanges, request_from_answer
-from remand.app.tasks.staff import Load
+from remand.app.tasks.queue import Load
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Role, Team
 from remand.domain.events.reviews import Finding, LockoutSet, ReviewApproved, ReviewRejected

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.tasks.staff import Load, able_reviewers, choose_director, choose_reviewer
+from remand.app.tasks.queue import Load, able_reviewers, choose_director, choose_reviewer
 from remand.domain import commands as c
 from remand.domain.access.team import Member, Role, Team
 from remand.domain.events.work import Purpose

@@ -3,7 +3,7 @@
 import msgspec
 
 from remand.domain.access.team import Member
-from remand.domain.decisions.breaker import (
+from remand.domain.decisions.runs import (
     FIRST_SECONDS,
     LONGEST_SECONDS,
     Breaker,

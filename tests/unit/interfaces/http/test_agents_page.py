@@ -2,7 +2,7 @@
 
 from remand.app.analysis.statistics import wilson_share
 from remand.app.analysis.work_report import ReviewTally, Rework, RunCost, WorkReport
-from remand.app.history.lockouts import LockoutRow
+from remand.app.history.rejections import LockoutRow
 from remand.domain.access.team import Member, Role, Team
 from remand.interfaces.http.pages.agents import TeamFigures, member_records
 

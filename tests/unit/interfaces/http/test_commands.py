@@ -13,8 +13,8 @@ from remand.interfaces.cli.main import command_spec
 from remand.interfaces.cli.registry import COMMANDS, CommandCall
 from remand.interfaces.http import commands
 from remand.interfaces.http.commands import RemoteCommand, cut_page, remote_commands
-from remand.interfaces.http.openapi import document
 from remand.interfaces.http.problems import STATUS_OF_REFUSAL, problem_of_answer
+from remand.interfaces.http.routes import document
 
 
 def test_every_command_is_a_query_a_change_or_local_and_never_two_of_these() -> None:

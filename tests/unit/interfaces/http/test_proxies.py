@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from remand.interfaces.http.proxies import ProxiedRequests
+from remand.interfaces.http.server import ProxiedRequests
 
 
 def seen(proxies: int, *headers: tuple[str, str]) -> tuple[str, str]:

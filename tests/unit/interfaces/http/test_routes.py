@@ -13,9 +13,9 @@ import pytest
 from remand.app.errors import EnvironmentFault
 from remand.domain.refusals import Refused
 from remand.interfaces.http import problems
-from remand.interfaces.http.app import own_routes
 from remand.interfaces.http.authentication import Authenticator, RequestFacts, request_facts
 from remand.interfaces.http.routes import Handle, HttpAnswer, make_route
+from remand.interfaces.http.server import own_routes
 from remand.interfaces.http.sessions import RateLimiter
 from tests.unit.interfaces.http.test_authentication import Access
 

@@ -52,7 +52,7 @@ from remand.integrity.suspicions import (
 )
 from remand.interfaces.cli.context import PAGE, Context, argument, command
 from remand.interfaces.cli.output import Result, table
-from remand.interfaces.cli.tasks import sessions, verdicts
+from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.cli.tasks.views import find_task
 from remand.ledger.codec import decode_stored_line
 from remand.ledger.order import order_key
@@ -139,7 +139,7 @@ def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
 def _history(context: Context) -> Result:
     options = context.arguments
     if options.sessions:
-        return sessions.session_history(context)
+        return verdicts.session_history(context)
     if options.task:
         events = find_task(context, options.task)[1]
     else:

@@ -25,11 +25,11 @@ from remand.app.history.task_history import HandoffView, task_handoffs
 from remand.app.requests import Acceptance
 from remand.app.tasks.lookup import resolve_handoff_id, task_of_handoff
 from remand.domain import commands as c
+from remand.domain.decide import require_permission
 from remand.domain.decisions import rejections
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
 from remand.domain.refusals import require_handoff
-from remand.domain.registry import require_permission
 from remand.domain.rejection import FIELDS, TaskRejection
 from remand.domain.task import Status, Task
 from remand.domain.validation.validator import assess

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from remand.app.history.lockouts import active_lockouts, explain_lockouts
+from remand.app.history.rejections import active_lockouts, explain_lockouts
 from remand.app.history.task_history import asserted_actors as asserted_names
 from remand.app.history.task_history import submissions_under_review
 from remand.app.inbox.held_findings import HeldWork

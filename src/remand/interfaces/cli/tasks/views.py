@@ -33,7 +33,7 @@ from remand.interfaces.cli.output import (
     table,
     write_unwrapped,
 )
-from remand.interfaces.cli.tasks import sessions
+from remand.interfaces.cli.tasks import verdicts
 from remand.interfaces.cli.tasks.changes import objection_data, objection_rows
 from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
 from remand.ledger import codec
@@ -77,7 +77,7 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 def _list(context: Context) -> Result:
     given = context.arguments
     if given.sessions:
-        return sessions.session_list(context)
+        return verdicts.session_list(context)
     wanted = TaskFilter(statuses=tuple(given.status), agent=given.holder, skill=given.skill, text=given.text)
     # Of a list for people no more is read than is shown; what programs read is complete, or the page they ask for.
     is_json, is_page = context.call.is_json, hasattr(given, "page_limit")

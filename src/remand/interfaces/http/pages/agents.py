@@ -20,7 +20,7 @@ from remand.app.analysis.work_report import (
 )
 from remand.app.board import ActiveWork
 from remand.app.events.task_folds import task_events, without_garbage_collection
-from remand.app.history.lockouts import LockoutRow, active_lockouts
+from remand.app.history.rejections import LockoutRow, active_lockouts
 from remand.domain.access.team import Team, instance_member
 from remand.domain.record import NamedTuple
 from remand.interfaces.http.pages.charts import bar_width, chosen_period

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from remand.app.errors import RemandError
-from remand.app.history.lockouts import LockoutRow, active_lockouts
-from remand.app.history.rejections import task_rejections
+from remand.app.history.rejections import LockoutRow, active_lockouts, task_rejections
 from remand.app.history.task_history import StoryLine, tell_story
 from remand.app.inbox.decisions import rejection_grounds
 from remand.app.prompts import read_rejection_context, render_prompt

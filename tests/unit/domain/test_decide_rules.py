@@ -11,10 +11,9 @@ import pytest
 import remand.domain
 from remand.app.facts import LOOKUPS
 from remand.domain import commands as c
-from remand.domain.decide import decide
+from remand.domain.decide import COMMON_REFUSALS, REQUESTS, RULES, FactKind, decide
 from remand.domain.events.catalogue import NATIVE
 from remand.domain.refusals import MEANINGS
-from remand.domain.registry import COMMON_REFUSALS, REQUESTS, RULES, FactKind
 
 DOMAIN = Path(remand.domain.__file__).parent
 EVENTS = {kind.__name__: str(kind.__struct_config__.tag) for kind in NATIVE}
@@ -129,12 +128,12 @@ def reachable(function: Callable[..., Any]) -> list[ast.Call]:
     """Every call in all that a function can come to. The rows of other commands are not among it."""
     start = meaning(function.__module__, function.__name__)
     assert isinstance(start, Definition)
+    table = meaning("remand.domain.decide", "RULES")
     waiting, seen = [start], {start}
     while waiting:
-        for found in {*uses(waiting.pop())} - seen:
-            if found.module != "remand.domain.registry" or found.node is start.node:
-                seen.add(found)
-                waiting.append(found)
+        found = {*uses(waiting.pop())} - seen - {table}
+        seen |= found
+        waiting += found
     nodes = (node for definition in seen for node in ast.walk(definition.node))
     return [node for node in nodes if isinstance(node, ast.Call)]
 
