@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from remand.domain.gate.gate import Irregularity, Measurement, WatchedTest
+from remand.domain.gate.gate import Irregularity, Measurement, TestOutcome, WatchedTest
 from remand.domain.record import Record
 from remand.domain.text.words import format_count
 
@@ -35,6 +35,7 @@ class ResultRecord(Record, kw_only=True):
     """Where assertions of the test's own file held so far; None when that was not watched."""
     takes_files: bool = False
     """At the start: this run is able to leave out files of tests."""
+    seconds: float = 0.0
     ids: tuple[str, ...] = msgspec.field(default_factory=tuple)
     status: int = -1
 
@@ -46,6 +47,7 @@ class _ToldTest:
         self.is_failed = False
         self.is_passed = False
         self.lines: tuple[int, ...] | None = None
+        self.seconds = 0.0
         self.phases: list[str] = []
 
 
@@ -95,6 +97,7 @@ class ToldRun:
             test.phases.append(record.when)
             test.is_passed |= record.when == "call" and record.outcome == "passed"
         test.is_failed |= record.outcome == "failed"
+        test.seconds += record.seconds
         test.lines = record.lines if record.lines is not None else test.lines
 
     def watched_tests(self, root: str) -> Iterator[WatchedTest]:
@@ -104,7 +107,8 @@ class ToldRun:
             lines = self.lines_by_file.get(path, test.lines)
             outcome = "failed" if test.is_failed else "passed" if test.is_passed else "skipped"
             held = None if lines is None else tuple(sorted(lines))
-            yield WatchedTest(id=_own_id(test_id, root), outcome=outcome, held_lines=held)
+            own_id, seconds = _own_id(test_id, root), test.seconds
+            yield WatchedTest(id=own_id, outcome=outcome, held_lines=held, seconds=seconds)
 
     @property
     def unknown(self) -> list[str]:
@@ -142,8 +146,12 @@ def compare_with_records(
     told = ToldRun(records)
     if not told.starts or (told.is_unfit and not told.tests):
         return found
-    wrong = tuple(_find_irregularities(told, found, status))[:MAX_IRREGULARITIES]
     watched = tuple(told.watched_tests(root))
+    wrong = tuple(_find_irregularities(told, found, status))[:MAX_IRREGULARITIES]
+    if not found.tests:
+        # Its exit status is all that the gate reads; what was told says which tests there were.
+        known = {one.id: TestOutcome(id=one.id, outcome=one.outcome, seconds=one.seconds) for one in watched}
+        found = replace(found, tests=tuple(known.values()))
     return replace(found, watched=watched, takes_files=told.takes_files, irregularities=wrong)
 
 
@@ -157,7 +165,7 @@ def _find_irregularities(told: ToldRun, found: Measurement, status: int) -> Iter
     elif told.starts == 1 and told.ends[0] not in (-1, status):
         text = f"the tests ended with {told.ends[0]}, and their process with {status}"
         yield Irregularity(code="early_exit", text=text)
-    if told.failure_count > failed:
+    if found.tests and told.failure_count > failed:
         text = (
             f"{format_count(told.failure_count, 'test')} failed while running, and the report names {failed}"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.gates import pytest_results
+from remand.adapters.gates import python_results
 from remand.adapters.gates.results import watch_results
 from remand.adapters.gates.runner_plugins import find_plugin_loader
 from remand.adapters.parsers.test_reports import parse_junit
@@ -193,14 +193,14 @@ from _pytest.assertion import rewrite
 
 def test_files():
     own = next(module for name, module in sys.modules.items() if name.startswith("remand_results_"))
-    assert own._tell.__code__.co_filename == "<results>"
+    assert own.told.tell.__code__.co_filename == "<results>"
     assert rewrite._write_pyc(None, None, None, None) is False
 """
     assert [test.outcome for test in run(tmp_path, looked).tests] == ["passed"]
 
 
 def test_no_file_of_the_project_takes_the_place_of_the_plugin(tmp_path: Path) -> None:
-    for name in ("pytest_results", "remand_results"):
+    for name in ("pytest_results", "python_results", "told", "remand_results"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(0)", encoding="utf-8")
     assert run(tmp_path, TESTS).irregularities == ()
 
@@ -227,7 +227,7 @@ def test_a_flood_without_an_end_is_read_to_its_end_and_not_kept(tmp_path: Path) 
 
 
 def test_the_plugin_notes_the_methods_that_the_rule_knows() -> None:
-    assert frozenset(pytest_results._ASSERTIONS) == WATCHED_METHODS
+    assert frozenset(python_results.ASSERTIONS) == WATCHED_METHODS
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,10 @@ def test_the_plugin_notes_the_methods_that_the_rule_knows() -> None:
         ("uv run pytest", True),
         ("python -I -m pytest", False),
         ("make test", False),
+        ("env PYTHONPATH=src python3 -m unittest discover -s tests", True),
+        ("python -B -m unittest", True),
+        ("python -I -m unittest", False),
+        ("coverage run -m unittest", False),
         ("vitest run", False),
         ("vitest run --reporter=junit", True),
         ("npx vitest run --reporter junit", True),

@@ -1,13 +1,8 @@
-"""A plugin that Remand gives to pytest: it tells results and assertions as they happen, through a pipe.
-
-It is put beside the pipe and loaded by name, in whatever Python the project has, so it imports nothing of ours. Nothing
-that a test does to its process may make it fail: what it calls while tests run, it took before the first one began.
-"""
+"""A plugin that Remand gives to pytest: it tells results and assertions as they happen, through a pipe."""
 
 from __future__ import annotations
 
 import ast
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -16,58 +11,20 @@ from typing import Any
 
 import pytest
 
+from remand.adapters.gates import python_results as told
+
 _PIPE = os.environ.pop("REMAND_RESULTS", "")
 _FILES = [name for name in os.environ.pop("REMAND_TEST_FILES", "").split("\n") if name]
-_PROCESS = os.getpid()
-_ASSERTIONS = [
-    "assertEqual",
-    "assertNotEqual",
-    "assertTrue",
-    "assertFalse",
-    "assertIs",
-    "assertIsNot",
-    "assertIsNone",
-    "assertIsNotNone",
-    "assertIn",
-    "assertNotIn",
-    "assertIsInstance",
-    "assertNotIsInstance",
-    "assertAlmostEqual",
-    "assertNotAlmostEqual",
-    "assertGreater",
-    "assertGreaterEqual",
-    "assertLess",
-    "assertLessEqual",
-    "assertRegex",
-    "assertNotRegex",
-    "assertCountEqual",
-    "assertMultiLineEqual",
-    "assertSequenceEqual",
-    "assertListEqual",
-    "assertTupleEqual",
-    "assertSetEqual",
-    "assertDictEqual",
-]
-_MAX_IDS = 200
 _NOTE = "_note_held"
 
 
 class _RunState:
-    """What is known of the run, and of the test that runs now.
-
-    The functions are kept here, where those that tests put in their place do not reach them.
-    """
+    """What is known of pytest's run besides."""
 
     def __init__(self) -> None:
-        self.write = os.write
-        self.process_id = os.getpid
-        self.encode = json.JSONEncoder().encode
-        self.pipe = -1
-        self.path = ""
         self.session: Any = None
         self.is_called = False
         """The test was called in this process: what another one notes of it is not known here."""
-        self.held: set[int] = set()
         self.read: set[str] = set()
         """The files in which every assertion is noted."""
 
@@ -83,24 +40,6 @@ def _leave_no_trace() -> None:
     if rest:
         os.environ["PYTHONPATH"] = os.pathsep.join(rest)
     sys.path[:] = [name for name in sys.path if name != own]
-
-
-def _tell(**record: Any) -> None:
-    """Sends one record; nobody who listens is no reason for a test to fail."""
-    if _state.pipe < 0 or _state.process_id() != _PROCESS:
-        return
-    line = _state.encode({"pid": _PROCESS, **record}).encode() + b"\n"
-    try:
-        while line:
-            line = line[_state.write(_state.pipe, line) :]
-    except OSError:
-        _state.pipe = -1
-
-
-def _note(path: str, line: int) -> None:
-    """An assertion held."""
-    if path == _state.path:
-        _state.held.add(line)
 
 
 def _watch_statements() -> None:
@@ -129,41 +68,21 @@ def _watch_statements() -> None:
         run_original(self, mod)
 
     # The rewritten code finds it under this name in that module, and a pytest that a test starts would not.
-    setattr(rewrite, _NOTE, _note)
+    setattr(rewrite, _NOTE, told.note)
     rewrite._write_pyc = lambda *args: False  # noqa: SLF001, ARG005 - as below
     rewrite.AssertionRewriter.visit_Assert = visit  # type: ignore[method-assign]  # pytest has no hook for it
     rewrite.AssertionRewriter.run = run  # type: ignore[method-assign]  # as above
 
 
-def _watch_methods() -> None:
-    """Notes unittest's assertions that hold."""
-    from unittest import TestCase
-
-    for name in _ASSERTIONS:
-        setattr(TestCase, name, _watched_method(getattr(TestCase, name)))
-
-
-def _watched_method(original: Any) -> Any:
-    @wraps(original)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        answer = original(self, *args, **kwargs)
-        frame = sys._getframe(1)  # noqa: SLF001 - the cheapest way to the line that asserts
-        _note(frame.f_code.co_filename, frame.f_lineno)
-        return answer
-
-    return method
-
-
 if _PIPE:
     _leave_no_trace()
     try:
-        _state.pipe = os.open(_PIPE, os.O_WRONLY | os.O_CLOEXEC)
+        told.open_pipe(_PIPE)
         _watch_statements()
-        _watch_methods()
+        told.watch_methods()
     except (OSError, ImportError, AttributeError):
         pass
-    _tell(kind="start", takes_files=True)
+    told.tell(kind="start", takes_files=True)
 
 
 @pytest.hookimpl(trylast=True)
@@ -182,18 +101,16 @@ def _path_of(item: Any) -> str:
 
 
 def pytest_collection_finish(session: Any) -> None:
-    ids = [item.nodeid for item in session.items]
-    for at in range(0, len(ids), _MAX_IDS):
-        _tell(kind="collected", ids=ids[at : at + _MAX_IDS])
+    told.tell_collected([item.nodeid for item in session.items])
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: Any) -> Iterator[None]:
-    _state.path = _path_of(item)
-    _state.held = set()
+    told.state.path = _path_of(item)
+    told.state.held = set()
     _state.is_called = False
     yield
-    _state.path = ""
+    told.state.path = ""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -202,20 +119,20 @@ def pytest_runtest_call() -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    is_read = _state.path in _state.read and _state.is_called
-    _tell(
+    is_read = told.state.path in _state.read and _state.is_called
+    told.tell(
         kind="result",
         id=report.nodeid,
         when=report.when,
         outcome=report.outcome,
         is_part=type(report).__name__ != "TestReport",
-        lines=sorted(_state.held) if is_read else None,
+        lines=sorted(told.state.held) if is_read else None,
     )
 
 
 def pytest_collectreport(report: Any) -> None:
     if report.outcome == "failed":
-        _tell(kind="uncollected", id=report.nodeid)
+        told.tell(kind="uncollected", id=report.nodeid)
 
 
 def pytest_sessionstart(session: Any) -> None:
@@ -224,4 +141,4 @@ def pytest_sessionstart(session: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    _tell(kind="end", status=int(getattr(_state.session, "exitstatus", -1)))
+    told.tell(kind="end", status=int(getattr(_state.session, "exitstatus", -1)))

@@ -11,13 +11,21 @@ from secrets import token_hex
 from typing import NamedTuple
 
 _OWN = os.path.dirname(__file__)
-_LOADED = """with open(__file__ + ".txt", encoding="utf-8") as _file:
-    exec(compile(_file.read(), "<results>", "exec"))
+_COMMON = "from remand.adapters.gates import python_results as told\n"
+"""What a plugin says to our own tools, and is loaded by another way where it runs."""
+_LOADED = """import types
+told = types.ModuleType("told")
+for _name, _space in (("told", told.__dict__), ("plugin", globals())):
+    with open(f"{__file__}.{_name}", encoding="utf-8") as _file:
+        exec(compile(_file.read(), "<results>", "exec"), _space)
 """
 """Code of no file is measured by no coverage tool."""
 VARIABLE = "REMAND_RESULTS"
 """Where the pipe is, for plugins that are not loaded from beside it."""
 _ISOLATED = ("-I", "-E")
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_HARMLESS = ("-B", "-E", "-s", "-S", "-u", "-b", "-bb", "-O", "-Werror", "-Wd", "-X", "dev", "utf8")
+"""Options of Python with which a script is found and run as a module would be."""
 
 PluginLoader = Callable[[Sequence[str], str], tuple[tuple[str, ...], dict[str, str]]]
 """Puts a runner's plugin beside the pipe, and returns the command that loads it with what it needs as environment."""
@@ -27,6 +35,8 @@ def find_plugin_loader(command: Sequence[str]) -> PluginLoader | None:
     """What has a command's runner tell its results; None for one that cannot tell them."""
     if _is_pytest(command):
         return _load_pytest
+    if _unittest_place(command):
+        return _load_unittest
     return next((partial(_load_reporter, one) for one in _REPORTERS if one.find_places(command)), None)
 
 
@@ -42,13 +52,38 @@ def _is_pytest(command: Sequence[str]) -> bool:
 
 
 def _load_pytest(command: Sequence[str], place: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    # A name that no file of the project can take: its own folder comes before ours.
-    name = f"remand_results_{token_hex(8)}"
-    plugin = os.path.join(place, f"{name}.py")
-    for path, text in ((plugin, _LOADED), (f"{plugin}.txt", _plugin_text("pytest_results.py"))):
-        _write_new(path, text)
+    name = _write_python_plugin(place, "pytest_results.py")
     pipe = os.path.join(place, "pipe")
     return tuple(command), {VARIABLE: pipe, "PYTEST_PLUGINS": name, "PYTHONPATH": place}
+
+
+def _write_python_plugin(place: str, plugin: str) -> str:
+    """Writes a plugin beside the pipe, under a name that no file of the project can take; returns that name."""
+    name = f"remand_results_{token_hex(8)}"
+    path = os.path.join(place, f"{name}.py")
+    _write_new(path, _LOADED)
+    _write_new(f"{path}.told", _plugin_text("python_results.py"))
+    _write_new(f"{path}.plugin", _plugin_text(plugin).replace(_COMMON, ""))
+    return name
+
+
+def _unittest_place(command: Sequence[str]) -> int:
+    """Where `-m unittest` stands behind a Python that lets a script of ours take its place; 0 where it does not."""
+    for place in range(1, len(command) - 1):
+        if (command[place], command[place + 1]) == ("-m", "unittest"):
+            before = command[:place]
+            at = next(
+                (at for at, word in enumerate(before) if _PYTHON.fullmatch(os.path.basename(word))), None
+            )
+            options = before[at + 1 :] if at is not None else ("",)
+            return place if all(word in _HARMLESS for word in options) else 0
+    return 0
+
+
+def _load_unittest(command: Sequence[str], place: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    script = os.path.join(place, f"{_write_python_plugin(place, 'unittest_results.py')}.py")
+    at = _unittest_place(command)
+    return (*command[:at], script, *command[at + 2 :]), {VARIABLE: os.path.join(place, "pipe")}
 
 
 class _Reporter(NamedTuple):

@@ -154,6 +154,7 @@ class WatchedTest(Record, kw_only=True):
 
     Where a runner does not tell them by test, they are those of all tests in the file.
     """
+    seconds: float = 0.0
 
 
 class Irregularity(Record, kw_only=True):

@@ -1,0 +1,198 @@
+"""The script that Remand runs in place of `python -m unittest`: the same, with results and assertions told as they happen.
+
+It is put beside the pipe and run by whatever Python the project has, so it imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import time
+import unittest
+from collections.abc import Iterator
+from functools import wraps
+from inspect import unwrap
+from types import CodeType
+from typing import Any
+
+from remand.adapters.gates import python_results as told
+
+_PIPE = os.environ.pop("REMAND_RESULTS", "")
+_FILES = {os.path.abspath(name) for name in os.environ.pop("REMAND_TEST_FILES", "").split("\n") if name}
+_NAME = "_remand_name"
+_RAISES_ASSERTION = ("LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT")
+
+
+class _RunState:
+    """What is known of unittest's run besides."""
+
+    def __init__(self) -> None:
+        self.clock = time.monotonic
+        self.depth = 0
+        """How many runs are inside each other: tests may run tests, which are none of ours."""
+        self.result: Any = None
+        self.test: Any = None
+        self.begun = 0.0
+        self.outcome = ""
+
+
+_state = _RunState()
+
+
+def _path_of(test: Any) -> str:
+    """The file of the module that a test stands in."""
+    module = sys.modules.get(type(test).__module__)
+    return os.path.abspath(getattr(module, "__file__", None) or "")
+
+
+def _name_tests(suite: Any) -> list[str]:
+    """The ids of all tests; a class that a second module imports has its tests run twice, and honestly so."""
+    names: list[str] = []
+    known: dict[str, int] = {}
+    for test in _tests_of(suite):
+        name = _id_of(test)
+        known[name] = count = known.get(name, 0) + 1
+        names.append(name if count == 1 else f"{name}#{count}")
+        test.__dict__[_NAME] = names[-1]
+    return names
+
+
+def _id_of(test: Any) -> str:
+    if _NAME in getattr(test, "__dict__", {}):
+        return str(test.__dict__[_NAME])
+    name = f"{type(test).__qualname__}::{getattr(test, '_testMethodName', '')}"
+    return f"{_path_of(test)}::{name.replace('.', '::')}"
+
+
+def _tests_of(suite: Any) -> Iterator[Any]:
+    for one in suite if isinstance(suite, unittest.BaseTestSuite) else ():
+        yield from _tests_of(one)
+    if not isinstance(suite, unittest.BaseTestSuite):
+        yield suite
+
+
+def _leave_out_files(suite: Any) -> None:
+    """Leaves out the tests that do not stand in the files that are asked for."""
+    if not isinstance(suite, unittest.BaseTestSuite):
+        return
+    rest: Any = [one for one in suite if isinstance(one, unittest.BaseTestSuite) or _path_of(one) in _FILES]
+    suite._tests[:] = rest  # noqa: SLF001 - unittest has no hook for it
+    for one in suite:
+        _leave_out_files(one)
+
+
+def _has_statements(code: CodeType) -> bool:
+    """True for code with an `assert`, of which nothing is noted here."""
+    from dis import get_instructions
+
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return any(
+        one.opname in _RAISES_ASSERTION and one.argrepr in ("", "AssertionError")
+        for one in get_instructions(code)
+    ) or any(map(_has_statements, inner))
+
+
+def _held_lines(test: Any) -> list[int] | None:
+    """Where assertions of a test held; None for one whose assertions are not all noted."""
+    method = getattr(test, getattr(test, "_testMethodName", ""), None)
+    code = getattr(unwrap(method), "__code__", None) if method else None
+    is_watched = code is not None and code.co_filename == told.state.path and not _has_statements(code)
+    return sorted(told.state.held) if is_watched else None
+
+
+def _begin(result: Any, test: Any) -> None:
+    if _state.test is None and _state.depth == 1:
+        _state.result, _state.test, _state.outcome = result, test, ""
+        _state.begun = _state.clock()
+        told.state.path, told.state.held = _path_of(test), set()
+
+
+def _end(result: Any, test: Any) -> None:
+    if result is _state.result and test is _state.test and _state.outcome:
+        told.tell(
+            kind="result",
+            when="call",
+            id=_id_of(test),
+            outcome=_state.outcome,
+            lines=_held_lines(test),
+            seconds=_state.clock() - _state.begun,
+        )
+    if test is _state.test:
+        _state.test, told.state.path = None, ""
+
+
+def _add(outcome: str, result: Any, test: Any, *rest: Any) -> None:
+    """Takes one outcome of a test: a failure outweighs everything, and a skip what comes after it."""
+    if _state.test is None and outcome == "failed" and _state.depth == 1:
+        told.tell(kind="uncollected", id=str(test))  # what sets up a class or a module failed
+    elif result is _state.result and test is _state.test and (rest[1:] != (None,)):
+        _state.outcome = "failed" if outcome == "failed" else _state.outcome or outcome
+
+
+_METHODS = {
+    "addSuccess": "passed",
+    "addFailure": "failed",
+    "addError": "failed",
+    "addSkip": "skipped",
+    "addExpectedFailure": "skipped",
+    "addUnexpectedSuccess": "failed",
+    "addSubTest": "failed",
+}
+
+
+def _watch_results() -> None:
+    """Has unittest's own results tell what they are told; those of a project call them, too."""
+    for name, outcome in _METHODS.items():
+        setattr(unittest.TestResult, name, _watched_addition(name, outcome))
+    for name, take in (("startTest", _begin), ("stopTest", _end)):
+        setattr(unittest.TestResult, name, _watched_call(getattr(unittest.TestResult, name), take))
+
+
+def _watched_addition(name: str, outcome: str) -> Any:
+    return _watched_call(getattr(unittest.TestResult, name), lambda *words: _add(outcome, *words))
+
+
+def _watched_call(original: Any, take: Any) -> Any:
+    @wraps(original)
+    def method(self: Any, *words: Any, **named: Any) -> Any:
+        take(self, *words, *named.values())
+        return original(self, *words, **named)
+
+    return method
+
+
+def _watch_program() -> None:
+    original = unittest.TestProgram.runTests
+
+    @wraps(original)
+    def run_tests(self: Any) -> None:
+        _state.depth += 1
+        try:
+            if _state.depth == 1:
+                if _FILES:
+                    _leave_out_files(self.test)
+                told.tell_collected(_name_tests(self.test))
+            original(self)
+        finally:
+            result = getattr(self, "result", None)
+            if _state.depth == 1 and result is not None:
+                # What newer releases end with when no test ran is not ours to say.
+                told.tell(kind="end", status=int(not result.wasSuccessful()) if result.testsRun else -1)
+            _state.depth -= 1
+
+    unittest.TestProgram.runTests = run_tests  # type: ignore[method-assign]  # unittest has no hook for it
+
+
+if _PIPE:
+    try:
+        told.open_pipe(_PIPE)
+        told.watch_methods()
+        _watch_results()
+        _watch_program()
+    except (OSError, ImportError, AttributeError):
+        pass
+    told.tell(kind="start", takes_files=True)
+    # As `-m` has it, and not the folder of this script.
+    sys.path[0] = os.getcwd()
+    runpy.run_module("unittest", run_name="__main__", alter_sys=True)
