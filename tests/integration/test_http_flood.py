@@ -22,18 +22,21 @@ from tests.integration.http_client import RunningServer, run_server
 from tests.integration.machine import Repository
 
 WRONG_TOKEN = b"Authorization: Bearer rmd_20261118-000000-00000000_" + b"x" * 43
+OWN = b"Host: OWN\r\n"
+"""Stands for the server's own name: under another one a request is refused before anything of it is looked at."""
 BAD_REQUESTS = [
-    b"GET /api/task/list HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET /api/task/list HTTP/1.1\r\nHost: a\r\n" + WRONG_TOKEN + b"\r\n\r\n",
-    b"GET /api/task/list HTTP/1.1\r\nHost: a\r\nCookie: remand_session=x\r\n\r\n",
-    b"POST /api/task/add HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{ no json",
-    b"POST /api/task/add HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n",
-    b"POST /api/calls HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    b"DELETE /api/task/list HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET /" + b"x" * 4000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET /api/task/list?" + b"a=b&" * 2000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /api/task/list HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"GET /api/task/list HTTP/1.1\r\nHost: OWN\r\n\r\n",
+    b"GET /api/task/list HTTP/1.1\r\nHost: OWN\r\n" + WRONG_TOKEN + b"\r\n\r\n",
+    b"GET /api/task/list HTTP/1.1\r\nHost: OWN\r\nCookie: remand_session=x\r\n\r\n",
+    b"POST /api/task/add HTTP/1.1\r\nHost: OWN\r\nContent-Length: 9\r\n\r\n{ no json",
+    b"POST /api/task/add HTTP/1.1\r\nHost: OWN\r\nContent-Length: 99999999999\r\n\r\n",
+    b"POST /api/calls HTTP/1.1\r\nHost: OWN\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"DELETE /api/task/list HTTP/1.1\r\nHost: OWN\r\n\r\n",
+    b"GET /" + b"x" * 4000 + b" HTTP/1.1\r\nHost: OWN\r\n\r\n",
+    b"GET /api/task/list?" + b"a=b&" * 2000 + b" HTTP/1.1\r\nHost: OWN\r\n\r\n",
     b"GET /api/task/list HTTP/1.1\r\n" + b"A: b\r\n" * 500 + b"\r\n",
-    b"GET /login?code=guess HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /login?code=guess HTTP/1.1\r\nHost: OWN\r\n\r\n",
     b"nonsense\r\n\r\n",
     b"\0" * 200,
 ]
@@ -45,6 +48,8 @@ class Flood:
     def __init__(self, server: RunningServer, connections: int, rate: int) -> None:
         parts = urlsplit(server.address["url"])
         self._where = (parts.hostname or "", parts.port or 0)
+        host = f"Host: {parts.netloc}\r\n".encode()
+        self._requests = [request.replace(OWN, host) for request in BAD_REQUESTS]
         self._pause = connections / rate
         self._ended = threading.Event()
         self.statuses: list[int] = []
@@ -62,7 +67,7 @@ class Flood:
 
     def _send(self, number: int) -> None:
         chosen = Random(number)
-        requests = cycle(chosen.sample(BAD_REQUESTS, len(BAD_REQUESTS)))
+        requests = cycle(chosen.sample(self._requests, len(BAD_REQUESTS)))
         time.sleep(chosen.random() * self._pause)
         while not self._ended.is_set():
             begun = time.monotonic()
@@ -112,7 +117,7 @@ def test_a_flood_of_bad_requests_keeps_nobody_waiting(
         assert max(flood.statuses) < 500, [status for status in flood.statuses if status >= 500][:5]
         assert after - before < max(8 << 20, before // 10), f"from {before >> 20} to {after >> 20} MiB"
         _, errors = server.stop()
-    assert "Traceback" not in errors
+    assert errors == "", "strangers fill no log"
     waits.sort()
     p99 = waits[int(len(waits) * 0.99)]
     print(

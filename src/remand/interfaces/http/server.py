@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
-from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -297,20 +296,21 @@ class ApiServer:
                 lifespan="on",
             )
         )
+        # Strangers could fill the log with what they break off, too.
+        logging.getLogger("uvicorn.error").addFilter(
+            lambda record: "callable returned" not in str(record.msg)
+        )
 
     def serve(self) -> None:
         """Answers requests until the process is told to stop; those under way are answered before it returns."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note_signal)  # uvicorn raises it again when it has stopped
+            signal.signal(number, lambda *_: self.stop())  # uvicorn raises it again when it has stopped
         self._server.run(sockets=[self._socket])
         if self._tracer is not None:
             self._tracer.close()
 
     def stop(self) -> None:
         """Has `serve` return; may be called from another thread."""
-        self._server.should_exit = True
-
-    def _note_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._server.should_exit = True
 
 
