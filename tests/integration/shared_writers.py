@@ -16,6 +16,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR
 from remand.domain.events.reviews import Finding
 from remand.domain.events.work import How, Purpose
+from remand.domain.forge import ForgeAction
 from remand.domain.gate.verdict import GateResult, GateStatus, Verdict
+from remand.domain.ids import make_id
 from remand.domain.task import Status, Task
 from remand.wiring.ledger import find_place, open_at
 from tests.support.rejection_records import a_rejection
@@ -40,6 +43,7 @@ COMMITS = tuple(f"work-{number}" for number in range(200))
 """Branches with a commit each: no two tasks may have the same work approved."""
 FIRST = 3
 """How many tasks each adds before anything else."""
+COORDINATOR = THE_COORDINATOR.name
 Ask = tuple[c.Command, str]
 
 
@@ -65,6 +69,15 @@ class Writer:
             *(self._decide, self._escalate, self._answer, self._lock_out, self._unlock, self._retract),
             *(self._reassign, self._end, self._sleep, self._judge, self._run, self._feedback),
         ]
+        rare = [
+            *(self._assign, self._appeal, self._advise, self._request_review, self._comment, self._import),
+            *(self._note_review, self._note_merge, self._retract_answer, self._acknowledge, self._repeat),
+            *(self._deliver, self._override, self._settle_finding, self._dismiss, self._note_measured),
+            *(self._note_session, self._stop_idly, self._plan_action, self._record_action, self._fail_action),
+            *(self._expire, self._wake, self._settle, self._check_staff),
+        ]
+        self._chance.shuffle(rare)
+        self._rare = cycle(rare)
 
     def next(self) -> tuple[str, c.Command, str]:
         """The next command, with its key and who asks it."""
@@ -72,12 +85,16 @@ class Writer:
             with self._ledger.store.read() as view:
                 self._tasks = list(view.tasks.every())
         self._number += 1
-        ask, by = (self._add if self._number <= FIRST else self._chance.choice(self._kinds))()
+        if self._number <= FIRST:
+            kind = self._add
+        else:
+            kind = next(self._rare) if self._number % 3 == 0 else self._chance.choice(self._kinds)
+        ask, by = kind()
         return f"{self._seed}-{self._number}", ask, by
 
     def ask(self, key: str, ask: c.Command, by: str) -> Answer:
         """What is answered to a command."""
-        if by == THE_COORDINATOR.name:
+        if by == COORDINATOR:
             return self._ledger.ask_as(THE_COORDINATOR, ask, key)
         return self._ledger.ask(Request(command=ask, actor=by, key=key))
 
@@ -124,7 +141,7 @@ class Writer:
 
     def _give_back(self) -> Ask:
         task, agent, _ = self._held()
-        kind = self._chance.choice((c.ReleaseTask, c.ContinueTask, c.FailTask, c.Heartbeat))
+        kind = self._chance.choice((c.ReleaseTask, c.ContinueTask, c.WaitTask, c.FailTask, c.Heartbeat))
         return kind(task_id=task, agent=agent, reason="enough"), agent
 
     def _edit(self) -> Ask:
@@ -199,31 +216,157 @@ class Writer:
     def _judge(self) -> Ask:
         task, agent, handoff = self._held()
         status = self._chance.choice((GateStatus.PASSED, GateStatus.FAILED, GateStatus.ERRORED))
+        verdict = self._verdict(status)
+        return c.RecordVerdict(task_id=task, agent=agent, handoff_id=handoff, verdict=verdict), COORDINATOR
+
+    def _verdict(self, status: GateStatus) -> Verdict:
         commit = self._commits
-        verdict = Verdict(
+        return Verdict(
             status=status,
             commit=commit.sha if commit else "",
             tree=commit.tree if commit else "",
             gates=(GateResult(name="tests", status=status),),
         )
-        return c.RecordVerdict(
-            task_id=task, agent=agent, handoff_id=handoff, verdict=verdict
-        ), THE_COORDINATOR.name
 
     def _run(self) -> Ask:
         going = [(task, run) for task in self._tasks for run in task.runs]
         if going and self._chance.random() < 0.6:
             task, run = self._chance.choice(going)
-            ask: c.Command = c.EndRun(task_id=task.id, agent=run.agent, run_id=run.id, how=How.EXITED)
+            ask: c.Command = c.EndRun(task_id=task.id, run_id=run.id, how=How.EXITED)
         else:
             name, agent, _ = self._held()
-            run_id = f"{self._seed}-run-{self._number}"
+            run_id = self._run_id()
             ask = c.StartRun(task_id=name, agent=agent, run_id=run_id, purpose=Purpose.WORK)
-        return ask, THE_COORDINATOR.name
+        return ask, COORDINATOR
+
+    def _run_id(self) -> str:
+        return make_id("RUN", self._ledger.clock.now(), f"{self._chance.getrandbits(32):08x}")
 
     def _feedback(self) -> Ask:
         task, agent, _ = self._held()
         return c.FetchFeedback(task_id=task, agent=agent), agent
+
+    # What is asked seldom, by turns.
+
+    def _assign(self) -> Ask:
+        name = self._name(Status.INCOMING, Status.REJECTED) if self._chance.random() < 0.5 else ""
+        run_id = self._run_id()
+        return c.AssignTask(agent=self._chance.choice(AGENTS), run_id=run_id, task_id=name), COORDINATOR
+
+    def _rejected(self) -> tuple[str, str]:
+        """A handoff that its agent rejected, and the agent."""
+        filed = [task.rejections.last_rejection for task in self._tasks if task.rejections.last_rejection]
+        found = self._chance.choice(filed) if filed else None
+        return (found.handoff_id, found.agent) if found else ("H-none", self._chance.choice(AGENTS))
+
+    def _appeal(self) -> Ask:
+        handoff, agent = self._rejected()
+        return c.AppealRejection(handoff_id=handoff, agent=agent, reason="It cannot be done"), agent
+
+    def _advise(self) -> Ask:
+        return c.GiveOpinion(handoff_id=self._rejected()[0], opinion="It stands"), COORDINATOR
+
+    def _request_review(self) -> Ask:
+        return c.RequestReview(task_id=self._name(Status.PROVISIONAL), reviewer="Lea"), "user"
+
+    def _submitted(self) -> tuple[str, str, str, str]:
+        """A task with work of somebody: its id, its commit, the code tree, and the handoff."""
+        task = self._task(Status.PROVISIONAL)
+        work = task.submission if task else None
+        return (
+            (task.id, work.commit, work.tree, work.handoff_id)
+            if task and work
+            else ("T-none", "HEAD", "", "")
+        )
+
+    def _comment(self) -> Ask:
+        task, _, tree, handoff = self._submitted()
+        said = (Finding(text="A nit.", path="work.txt", line=1, is_blocking=False),)
+        return c.AddComments(
+            task_id=task, handoff_id=handoff, tree=tree, findings=said, source=self._source()
+        ), "Lea"
+
+    def _source(self) -> str:
+        """One of a few reviews on the forge, so that writers bring in the same."""
+        return f"forge:review:{self._chance.randrange(200)}"
+
+    def _import(self) -> Ask:
+        issue = self._chance.randrange(1, 200)
+        source, opened = f"forge:issue:{issue}", "2026-11-15T09:00:00.000000Z"
+        return c.ImportIssue(
+            title=f"Issue {issue}", issue=issue, source=source, opened_at=opened
+        ), COORDINATOR
+
+    def _note_review(self) -> Ask:
+        return c.NoteReview(
+            task_id=self._name(), reviewer="Eve", source=self._source(), why="unknown"
+        ), COORDINATOR
+
+    def _note_merge(self) -> Ask:
+        task, commit, _, _ = self._submitted()
+        return c.NoteMerge(
+            task_id=task, by="Eve", commit=commit, why="unknown", source=self._source()
+        ), COORDINATOR
+
+    def _retract_answer(self) -> Ask:
+        return c.RetractAnswer(task_id=self._name(), reason="I was wrong"), "user"
+
+    def _acknowledge(self) -> Ask:
+        return c.AcknowledgeEscalation(task_id=self._name(Status.ESCALATED)), "user"
+
+    def _repeat(self) -> Ask:
+        return c.RepeatEscalation(task_id=self._name(Status.ESCALATED)), COORDINATOR
+
+    def _deliver(self) -> Ask:
+        task = self._task(Status.ESCALATED)
+        asked = task.inbox.escalation if task else None
+        name, about = (task.id, asked.id if asked else "none") if task else ("T-none", "none")
+        return c.NoteDelivery(task_id=name, escalation_id=about, channel="mail"), COORDINATOR
+
+    def _override(self) -> Ask:
+        return c.OverrideGate(task_id=self._held()[0], gate="tests", reason="I looked"), "user"
+
+    def _settle_finding(self) -> Ask:
+        return c.SettleFinding(task_id=self._held()[0], finding="f1", is_accepted=True), "Lea"
+
+    def _dismiss(self) -> Ask:
+        return c.DismissObjections(task_id=self._name(), reason="a stranger"), "user"
+
+    def _note_measured(self) -> Ask:
+        return c.NoteGatesMeasured(task_id=self._name(), gates=("tests",)), COORDINATOR
+
+    def _note_session(self) -> Ask:
+        return c.RecordSessionVerdict(
+            task_id=self._name(), verdict=self._verdict(GateStatus.PASSED)
+        ), COORDINATOR
+
+    def _stop_idly(self) -> Ask:
+        task, _, handoff = self._held()
+        return c.CountIdleStop(task_id=task, handoff_id=handoff, key=f"stop {self._number}"), COORDINATOR
+
+    def _plan_action(self) -> Ask:
+        return c.PlanForgeAction(task_id=self._name(), act=self._action(), about=self._source()), COORDINATOR
+
+    def _record_action(self) -> Ask:
+        return c.RecordForgeAction(task_id=self._name(), act=self._action(), pr=self._number), COORDINATOR
+
+    def _fail_action(self) -> Ask:
+        return c.RecordForgeActionFailure(task_id=self._name(), act=self._action(), why="away"), COORDINATOR
+
+    def _action(self) -> ForgeAction:
+        return self._chance.choice(list(ForgeAction))
+
+    def _expire(self) -> Ask:
+        return c.ExpireLease(task_id=self._held()[0]), COORDINATOR
+
+    def _wake(self) -> Ask:
+        return c.WakeTask(task_id=self._name(Status.DEFERRED)), COORDINATOR
+
+    def _settle(self) -> Ask:
+        return c.SettleTask(task_id=self._name(Status.DECOMPOSED)), COORDINATOR
+
+    def _check_staff(self) -> Ask:
+        return c.CheckStaff(task_id=self._name(Status.REJECTED)), COORDINATOR
 
 
 def patiently(do: Callable[[], Any]) -> Any:
