@@ -1,15 +1,20 @@
-"""The command line from start to end, installed as people install it, beside an empty Python: processor time."""
+"""The command line from start to end, installed as people install it, beside an empty Python: processor time.
+
+On a host of a server: the time by the clock, beside the local coordinator.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import sysconfig
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks.measure import Operation, interleaved, processor_time
+from benchmarks.measure import Operation, interleaved, processor_time, timed
 from benchmarks.report import Report, figure, millis
 from benchmarks.scratch import adding, ask_all, coordinator, new_ledger
 
@@ -17,7 +22,7 @@ TASKS = 1000
 LOADING = "from remand.interfaces.cli.entry import load_command_line; load_command_line()"
 ROOT = Path(__file__).parents[1]
 EMPTY, VENV_EMPTY = "python -I -S -c pass", "python -c pass (in the venv)"
-ALONE, SERVED = "remand {}", "remand {}, coordinator"
+ALONE, SERVED, REMOTE = "remand {}", "remand {}, coordinator", "remand {}, server"
 LIST = "task list --json"
 IMPORT = "import of the command line"
 CALLS = {"read": (LIST,), "change": ("task add Roof --json", "task claim --agent Alice --json")}
@@ -54,6 +59,46 @@ def run(report: Report) -> None:
     for words in (LIST, *CALLS["change"]):
         for name, most in ((ALONE.format(words), 6), (SERVED.format(words), 1.8)):
             report.goal(f"{name}, CPU / {EMPTY}", times[name].p50 / base, most=most)
+    _compare_with_server(report, remand)
+
+
+def _compare_with_server(report: Report, remand: str) -> None:
+    """How long a call takes by the clock on a host of a server, beside one that the local coordinator answers."""
+    report.heading("The command line on a host of a server")
+    said, words = os.path.join(report.folder, "said"), (LIST, *CALLS["change"])
+    with ExitStack() as stack:
+        near, far = (_repository(report, name) for name in ("near", "far"))
+        stack.enter_context(coordinator(near, (remand,)))
+        url, token = stack.enter_context(_server(far))
+        host = {**os.environ, "REMAND_SERVER": url, "REMAND_TOKEN": token}
+        operations = {}
+        for one in words:
+            operations[SERVED.format(one)] = timed(_start([remand, "-C", near, *one.split()], said))
+            operations[REMOTE.format(one)] = timed(_start([remand, "-C", far, *one.split()], said, host))
+        times = interleaved(operations, report.scale.calls, report.quiet())
+    report.table(
+        ("command, by the clock", "p50 ms", "p99 ms"),
+        [(name, millis(found.p50), millis(found.p99)) for name, found in times.items()],
+    )
+    for one in words:
+        ratio = times[REMOTE.format(one)].p50 / times[SERVED.format(one)].p50
+        report.goal(f"remand {one}, by the clock: through a server / the coordinator", ratio, most=2)
+
+
+@contextmanager
+def _server(repo: str) -> Iterator[tuple[str, str]]:
+    """Runs a server of a repository's ledger; gives its address and a token of the user."""
+    program = [sys.executable, "-m", "remand.interfaces.cli.entry", "-C", repo]
+    create = [*program, "token", "create", "--member", "user", "--json"]
+    token = json.loads(subprocess.run(create, check=True, capture_output=True).stdout)["token"]
+    serve = [*program, "serve", "--port", "0", "--json", "--no-open"]
+    process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"], token
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def _repository(report: Report, name: str) -> str:
@@ -65,6 +110,11 @@ def _repository(report: Report, name: str) -> str:
 
 
 def _starting(command: list[str], said: str) -> Operation:
+    """An operation that gives the processor time of a program from start to end."""
+    return processor_time(_start(command, said))
+
+
+def _start(command: list[str], said: str, environment: Mapping[str, str] = os.environ) -> Callable[[], None]:
     """Starts a program and waits for its end; what it says goes to a file."""
     to_file = [
         (os.POSIX_SPAWN_OPEN, 1, said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
@@ -72,13 +122,13 @@ def _starting(command: list[str], said: str) -> Operation:
     ]
 
     def start() -> None:
-        process = os.posix_spawn(command[0], command, os.environ, file_actions=to_file)
+        process = os.posix_spawn(command[0], command, environment, file_actions=to_file)
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if code:
             text = Path(said).read_text(encoding="utf-8", errors="replace")
             raise RuntimeError(f"{' '.join(command)} ended with {code}: {text[-500:]}")
 
-    return processor_time(start)
+    return start
 
 
 def install(folder: str) -> str:

@@ -157,7 +157,7 @@ def _compare(report: Report, clients: dict[str, Clients], turns: int, seconds: f
     quiet = report.quiet()
     rng = random.Random(3)
     found: dict[str, list[q.Claimed]] = {name: [] for name in clients}
-    queued = dict.fromkeys(clients, 2000)
+    queued = dict.fromkeys(clients, 8000)
     for number in range(turns + 1):
         names = list(clients)
         rng.shuffle(names)
