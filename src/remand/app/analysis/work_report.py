@@ -32,7 +32,7 @@ from remand.domain.events.tasks import (
 )
 from remand.domain.events.work import GateHeld, GatePassed, GateRejected, RunEnded, RunStarted
 from remand.domain.evolve import evolve
-from remand.domain.instant import Instant, parse_moment
+from remand.domain.instant import Instant, seconds_between
 from remand.domain.record import Record
 from remand.domain.run import RunCosts, add_run_cost
 from remand.domain.task import Status, Task
@@ -122,8 +122,7 @@ class _ReworkCount:
 
     def _stay(self, task: Task | None, began: Instant, ended: Instant) -> None:
         if task is not None and ended > max(began, self._since):
-            seconds = (parse_moment(ended) - parse_moment(max(began, self._since) or began)).total_seconds()
-            self._stays[task.status].append(seconds)
+            self._stays[task.status].append(seconds_between(max(began, self._since), ended))
 
     def _review(self, event: Event, before: Task, after: Task) -> None:
         """Counts a review that had an effect, for the author of the work and for the reviewer."""

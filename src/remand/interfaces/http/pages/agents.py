@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from remand.app.analysis.rejection_analysis import RejectionRow, analyze, ledger_cases
 from remand.app.analysis.warnings import agent_warnings
@@ -31,8 +32,11 @@ from remand.wiring.scheduler import make_watch
 ACTIONS = ("unlock",)
 MAX_ENTRIES = 50
 """How many rejections a member's page lists."""
+MAX_LOCKOUTS = 100
+"""How many lockouts the page of all agents lists."""
 FEWEST_REVIEWS = 5
 """Reviews from which on a share says something of a reviewer."""
+Row = TypeVar("Row", ActiveWork, LockoutRow)
 MANY_FALSE, MANY_FAULTS, MANY_LOCKOUTS = 0.3, 0.5, 3
 
 
@@ -63,6 +67,8 @@ class AgentsView(NamedTuple):
     agents: tuple[MemberRecord, ...]
     reviewers: tuple[MemberRecord, ...]
     lockouts: tuple[LockoutRow, ...]
+    """The first of them."""
+    lockout_count: int
     warnings: tuple[tuple[str, str], ...]
     """Who it is about, and the warning."""
     total: RunCost
@@ -100,7 +106,8 @@ def read_agents(query: PageQuery) -> AgentsView:
         days=days,
         agents=tuple(one for one in members if _is_agent(one)),
         reviewers=tuple(one for one in members if one.reviewer or {"lead", "tester"} & set(one.roles)),
-        lockouts=figures.lockouts,
+        lockouts=figures.lockouts[:MAX_LOCKOUTS],
+        lockout_count=len(figures.lockouts),
         warnings=tuple((one.name, text) for one in members for text in one.warnings),
         total=figures.report.total,
         titles=_titles(figures),
@@ -157,8 +164,11 @@ def member_records(team: Team, figures: TeamFigures) -> Iterable[MemberRecord]:
     authors = {_member_name(team, one.name): one for one in figures.rework.by_agent if one.name}
     reviewers = {_member_name(team, one.name): one for one in figures.rework.by_reviewer if one.name}
     refusals = {_member_name(team, one.key): one for one in figures.refusals}
-    by_gates = Counter(_member_name(team, one.of) for one in figures.report.noes if one.kind == GATE)
+    by_gates: Counter[str] = Counter()
+    for name, number in Counter(one.of for one in figures.report.noes if one.kind == GATE).items():
+        by_gates[_member_name(team, name)] += number
     names = dict.fromkeys([*on_team, *sorted({*bills, *authors, *reviewers, *refusals, *by_gates})])
+    lockouts, work = _by_member(team, figures.lockouts), _by_member(team, figures.at_work)
     most = max((bill.cost or bill.seconds for bill in bills.values()), default=0.0)
     for name in filter(None, names):
         member, bill = on_team.get(name), bills.get(name)
@@ -167,8 +177,8 @@ def member_records(team: Team, figures: TeamFigures) -> Iterable[MemberRecord]:
             roles=tuple(sorted(role.value for role in team.actor(name).roles)) if member else (),
             skills=tuple(member.skills) if member else (),
             is_on_team=member is not None,
-            work=tuple(one for one in figures.at_work if _member_name(team, one.agent) == name),
-            lockouts=tuple(one for one in figures.lockouts if _member_name(team, one.agent) == name),
+            work=tuple(work[name]),
+            lockouts=tuple(lockouts[name]),
             bill=bill,
             cost_width=bar_width(bill.cost or bill.seconds, most) if bill else 0.0,
             author=authors.get(name),
@@ -179,6 +189,16 @@ def member_records(team: Team, figures: TeamFigures) -> Iterable[MemberRecord]:
         yield found._replace(
             warnings=(*_signs(found), *(text for who, text in figures.invalid if who == name))
         )
+
+
+def _by_member(team: Team, rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
+    """The rows of each member, whichever of its names they have."""
+    names: dict[str, str] = {}
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        name = names.get(row.agent) or names.setdefault(row.agent, _member_name(team, row.agent))
+        found[name].append(row)
+    return found
 
 
 def _bills(team: Team, costs: Iterable[RunCost]) -> dict[str, RunCost]:
