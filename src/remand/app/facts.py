@@ -105,8 +105,11 @@ class FactLookup:
             changes["forge_actions"] = allowed_actions(self._rules.policy)
         if task:
             changes |= self._task_facts(task)
-        for need in RULES[type(command)].needs:
-            changes |= LOOKUPS[need](self, Inquiry(command, task, now, seen))
+        lookups = _LOOKUPS_OF[type(command)]
+        if lookups:
+            inquiry = Inquiry(command, task, now, seen)
+            for look_up in lookups:
+                changes |= look_up(self, inquiry)
         return update_facts(facts, **changes) if changes else facts
 
     def _facts_without_task(self, seen: ExternalFacts) -> Facts:
@@ -326,11 +329,11 @@ class FactLookup:
     def new_handoff(self, inquiry: Inquiry) -> dict[str, Any]:
         """An unused handoff id, and whether the id that was chosen for one is taken."""
         command = inquiry.command
+        found: dict[str, Any] = {"handoff_id": self._fresh_handoff(inquiry.now)}
         chosen = ids.parse_handoff_id(command.own_id) if isinstance(command, c.InitiateHandoff) else None
-        return {
-            "handoff_id": self._fresh_handoff(inquiry.now),
-            "is_handoff_taken": bool(chosen and self._tx.names.find_task_id(chosen)),
-        }
+        if chosen and self._tx.names.find_task_id(chosen):
+            found["is_handoff_taken"] = True
+        return found
 
     def member(self, inquiry: Inquiry) -> dict[str, Any]:
         """The member that a command is about: the last that it names."""
@@ -369,3 +372,5 @@ LOOKUPS: dict[FactKind, Callable[[FactLookup, Inquiry], dict[str, Any]]] = {
     FactKind.DISMISSED: FactLookup.dismissed_objections,
     FactKind.UNDO: FactLookup.undo,
 }
+_LOOKUPS_OF = {kind: tuple(LOOKUPS[need] for need in rule.needs) for kind, rule in RULES.items()}
+"""What is looked up for each command."""

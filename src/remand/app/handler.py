@@ -95,6 +95,8 @@ class RequestHandler:
         self._teams: dict[Team, TeamLookup] = {rules.team: self._plain_team}
         self._teams_by_names: dict[tuple[str, ...], TeamLookup] = {}
         """By the names that a task knows: many tasks know the same."""
+        self._last_lookup: tuple[Task | None, TeamLookup] = (None, self._plain_team)
+        """A task that was just looked at, with its team: the next in the queue is asked about twice."""
         self._lineage = Lineage(tx, source.get)
         self._repository = repository
         self._paths = paths
@@ -147,6 +149,8 @@ class RequestHandler:
         """The team, its members by the names that a task knows them by, should they have changed since."""
         if task is None:
             return self._plain_team
+        if task is self._last_lookup[0]:
+            return self._last_lookup[1]
         names = self._lineage.participant_names(task)
         found = self._teams_by_names.get(names)
         if found is None:
@@ -156,6 +160,8 @@ class RequestHandler:
                 found = TeamLookup(team, People(self.tx, team), self._lookup.with_team(team))
                 self._teams[team] = found
             self._teams_by_names[names] = found
+        if not task.links.parent:  # the names of one that was split off may change with those above it
+            self._last_lookup = (task, found)
         return found
 
     def record_events(self, events: Sequence[Event], actor: Actor, known_by: KnownBy = KnownBy.WORD) -> None:
@@ -213,39 +219,44 @@ class RequestHandler:
         self, task: Task | None, decided: Sequence[Event], actor: Actor, origin: RequestOrigin
     ) -> tuple[tuple[Event, ...], Task | None]:
         """Stamps the events, folds each into the task it is about, and keeps both."""
-        head = self.tx.head
+        head, skew = self.tx.head, self._rules.policy.clock_skew_seconds
+        seq, tip, clock = head.seq, head.tip, head.clock
+        branch = origin.branch or self._current_branch()
         own = task.id if task else ""
         before: dict[str, Task | None] = {own: task}
         tasks = before.copy()
         entries: list[EventEntry] = []
-        for more, event in zip(reversed(range(len(decided))), decided, strict=True):
-            now = self._clock.now()
-            require_clock_near(head.clock, now, self._rules.policy.clock_skew_seconds)
-            ts = next_time(now, head.clock)
+        for event in decided:
+            ts = self._clock.now()
+            if ts <= clock:
+                require_clock_near(clock, ts, skew)
+                ts = next_time(ts, clock)
+            seq += 1
             meta = Meta(
                 id="",
                 session=head.session,
-                seq=head.seq + 1,
+                seq=seq,
                 actor=actor.name,
-                branch=origin.branch or self._current_branch(),
-                prev=head.tip,
+                branch=branch,
+                prev=tip,
                 key=origin.key,
                 ask=origin.fingerprint,
-                more=more,
+                more=len(decided) - len(entries) - 1,
                 known_by=origin.known_by,
             )
             try:
                 stamped, line = codec.encode_event(replace(event, ts=ts), meta, self._paths)
             except BadLine as bad:
                 raise oversized_event_refusal(bad) from None
-            head = replace(head, seq=head.seq + 1, tip=stamped.meta.id, clock=ts)
+            tip, clock = stamped.meta.id, ts
             about = event_task_id(stamped)
             own = own or about
             if about:
-                before.setdefault(about, None if tasks.get(about) else self._source.get(about))
+                if about not in before:
+                    before[about] = self._source.get(about)
                 tasks[about] = self._fold(tasks.get(about) or before[about], stamped)
             entries.append(EventEntry(stamped, line, about))
-        kept = tuple(entry.event for entry in entries)
+        kept = tuple([entry.event for entry in entries])
         if entries:
             self.tx.events.add(entries)
             for name, changed in tasks.items():
@@ -254,7 +265,7 @@ class RequestHandler:
                     self._source.follow(before.get(name), changed)
                     if is_recorded_in_files(before.get(name), changed, kept):
                         self.tx.outdated.note(changed.id)
-            self.tx.head = head
+            self.tx.head = replace(head, seq=seq, tip=tip, clock=clock)
             self.entries += entries
         return kept, tasks.get(own)
 
@@ -283,9 +294,12 @@ class RequestHandler:
     def _with_canonical_names(self, command: c.Command, actor: Actor, people: People) -> c.Command:
         """The command with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
         changes: dict[str, Any] = {}
-        rule = RULES[type(command)]
+        kind = type(command)
+        rule = RULES[kind]
         if rule.is_by_agent and getattr(command, "agent", "") != actor.name:
             changes["agent"] = actor.name
+        if kind in _NAMING_NOTHING_ELSE:
+            return replace(command, **changes) if changes else command
         for name in rule.names:
             value = getattr(command, name)
             if value:
@@ -316,6 +330,9 @@ class RequestHandler:
 
     def _task(self, command: c.Command, said: str, actor: Actor | None) -> Task | None:
         """The task that a command is about, named by id, alias or handoff, or found in the queue."""
+        if isinstance(command, c.ClaimTask) and not command.task_id:
+            team = self._rules.team
+            return self._next_task(actor or team.actor(self._plain_team.people.recorded_name(said)))
         is_verified = RULES[type(command)].is_verified
         if isinstance(command, c.ImportIssue):
             return self._source.get(issue_task_id(command))
@@ -325,9 +342,6 @@ class RequestHandler:
             name = resolve_handoff_id(self.tx, command.handoff_id)
             return self._source.get(self.tx.names.find_task_id(name), is_verified=is_verified)
         name = getattr(command, "task_id", "")
-        if isinstance(command, c.ClaimTask) and not name:
-            team = self._rules.team
-            return self._next_task(actor or team.actor(self._plain_team.people.recorded_name(said)))
         if isinstance(command, c.AssignTask) and not name:
             return self._next_task(self._rules.team.actor(command.agent))
         found = resolve_task_id(self.tx, name) or ids.parse_task_id(name) or ""
@@ -375,7 +389,10 @@ def _fingerprint(request: Request) -> str:
 
 def _other_names(command: c.Command) -> tuple[str, ...]:
     """Whom a command names besides whoever gives it."""
-    named = tuple(getattr(command, name) for name in RULES[type(command)].names)
+    kind = type(command)
+    if kind in _NAMING_NOTHING_ELSE:
+        return ()
+    named = tuple(getattr(command, name) for name in RULES[kind].names)
     if isinstance(command, c.AnswerEscalation) and command.option.startswith(_OPTIONS_WITH_NAME):
         return (*named, command.option.partition(":")[2])
     return named
@@ -399,5 +416,11 @@ _TASK_FIELDS = {
     for kind in RULES
 }
 """The fields of each command that name tasks besides its own."""
+_NAMING_NOTHING_ELSE = frozenset(
+    kind
+    for kind, rule in RULES.items()
+    if not rule.names and not _TASK_FIELDS[kind] and "handoff_id" not in kind.__struct_fields__
+) - {c.AnswerEscalation, c.RejectHandoff}
+"""The commands that name no people, tasks or handoffs besides whoever gives them and their own task."""
 _OPTIONS_WITH_NAME = (f"{UNLOCK}:", f"{REASSIGN}:")
 """How the answers to a question begin that name an agent."""

@@ -115,6 +115,11 @@ _NAMES = (
 """The fields that tell what a command is about: they are looked up in tables that hold no NUL."""
 
 
+_NO_RECORD: dict[str, object] = {}
+_NUL = b"\\u0000"
+"""How JSON writes a NUL."""
+
+
 def _has_nul(named: str | Sequence[str] | None) -> bool:
     return any("\0" in name for name in ((named,) if isinstance(named, str) else named or ()))
 
@@ -122,12 +127,14 @@ def _has_nul(named: str | Sequence[str] | None) -> bool:
 def require_valid_request(request: Request) -> None:
     """Refuses what could not be written down: half characters, too much of it, a key that is none."""
     try:
-        size = len(_encode(request))
+        encoded = _encode(request)
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
         raise unencodable_refusal(error) from None
-    if "\0" in request.actor or any(map(_has_nul, (getattr(request.command, field, "") for field in _NAMES))):
+    if _NUL in encoded and (
+        "\0" in request.actor or any(map(_has_nul, (getattr(request.command, field, "") for field in _NAMES)))
+    ):
         raise nul_refusal()
-    require_request_form(getattr(request.command, "rejection", {}), size, request.key)
+    require_request_form(getattr(request.command, "rejection", _NO_RECORD), len(encoded), request.key)
 
 
 def is_valid_request(request: Request) -> bool:

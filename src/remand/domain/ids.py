@@ -29,7 +29,8 @@ def make_id(prefix: str, now: Instant, random_hex: str) -> str:
 
 def make_session_name(now: Instant, random_hex: str) -> str:
     """Names a session or a segment file: `20261115-090000-1a2b3c4d`."""
-    return f"{now[0:4]}{now[5:7]}{now[8:10]}-{now[11:13]}{now[14:16]}{now[17:19]}-{random_hex}"
+    second = now[:19].replace("-", "").replace(":", "").replace("T", "-")
+    return f"{second}-{random_hex}"
 
 
 def parse_task_id(text: str) -> str | None:

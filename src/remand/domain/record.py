@@ -83,12 +83,7 @@ def update_parts(record: R, part_of: Mapping[str, str], changes: dict[str, Any])
     inner: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
         part = part_of.get(name)
-        if part is None:
-            own[name] = value
-        elif part in inner:
-            inner[part][name] = value
-        else:
-            inner[part] = {name: value}
+        (own if part is None else inner.setdefault(part, {}))[name] = value
     for part, values in inner.items():
         own[part] = replace(getattr(record, part), **values)
     return replace(record, **own)

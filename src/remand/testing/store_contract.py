@@ -192,6 +192,18 @@ class EventContract:
             assert tx.events.count() == 1
             assert tx.events.of_task(T1) == [entry.line]
 
+    def test_a_change_finds_its_own_events_beside_those_kept_before(self, store: Store) -> None:
+        session = Session()
+        before, own = session.entry(task_added()), session.entry(task_claimed())
+        with store.write() as tx:
+            tx.events.add([before])
+
+        with store.write() as tx:
+            tx.events.add([own])
+
+            assert tx.events.of_task(T2) == []
+            assert tx.events.of_task(T1) == [before.line, own.line]
+
     def test_a_line_of_a_got_tool_is_kept_once(self, store: Store) -> None:
         line = b'{"ts":"2026-01-01T00:00:00Z","event":"node.delete","meta":{"session":"s"},"id":"T-1"}'
         entry = EventEntry(codec.decode_line(line), line, "T-1")

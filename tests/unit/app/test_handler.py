@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remand.app.requests import Acceptance, Request, Rules
+from remand.app.requests import Acceptance, Request, Rules, require_valid_request
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
 from remand.domain.decide import REQUESTS
@@ -576,6 +576,16 @@ def test_a_commit_is_known_by_what_the_repository_says() -> None:
 
     assert submission is not None
     assert (submission.commit, submission.tree) == (sha, "the tree")
+
+
+def test_a_nul_is_refused_in_a_name_and_what_json_writes_for_one_is_not() -> None:
+    require_valid_request(Request(command=c.ClaimTask(agent=r"\u0000"), actor="Alice"))
+    require_valid_request(Request(command=c.AddTask(title="a\0b"), actor="Alice"))  # refused by the decision
+    for command in (c.ClaimTask(agent="a\0b"), c.AddTask(title="a", aliases=("#1\0",))):
+        with pytest.raises(Refused, match="NUL"):
+            require_valid_request(Request(command=command, actor="Alice"))
+    with pytest.raises(Refused, match="NUL"):
+        require_valid_request(Request(command=c.ClaimTask(agent="Alice"), actor="a\0b"))
 
 
 # Whatever is asked.

@@ -47,10 +47,6 @@ SELECT (SELECT count(*) FROM signed_group WHERE session = ?1 AND first BETWEEN ?
 )
 """  # noqa: S608 - a number of ours
 ADD_GROUP_TASK = "INSERT OR IGNORE INTO group_task VALUES (?, ?)"
-_GROUPS_OF_TASK = """
-SELECT n, hash, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ? ORDER BY session, first
-"""
-_GROUP_AT = "SELECT line, doubt FROM signed_group WHERE n = ?"
 _LARGE_GROUP, _MOST_KNOWN = 16, 64
 """How many events a group names that is kept in memory, and how many such groups are."""
 _WRONG_GROUPS = """
@@ -110,11 +106,11 @@ class SqliteGroups(Table):
 
     def rows_of_task(self, task_id: str) -> list[Row]:
         """Number, hash and doubt of the groups that name a task."""
-        return self._db.all(_GROUPS_OF_TASK, (task_id,))
+        return self._db.all(sql.GROUPS_OF_TASK, (task_id,))
 
     def group_rows(self, n: int) -> list[Row]:
         """Line and doubt of a group by its number."""
-        return self._db.all(_GROUP_AT, (n,))
+        return self._db.all(sql.GROUP_AT, (n,))
 
     def _known_group(self, n: int, digest: bytes) -> tuple[EventGroup, bytes] | None:
         """A group by its number, from memory if it was read before and is large.
@@ -218,6 +214,8 @@ class SqliteEvents(Table):
         super().__init__(statements)
         self._numbers: dict[tuple[str, int], int] = {}
         self._waiting: list[EventEntry] = []
+        self._waiting_tasks: set[str] = set()
+        """What the events that wait are about."""
         self.new_handoffs: dict[str, str] = {}
         """The tasks of handoffs that begin with events that wait."""
 
@@ -230,11 +228,13 @@ class SqliteEvents(Table):
             return
         self._db.keep_waiting = self._keep_waiting
         for event, _, subject, doubt, _ in entries:
+            self._waiting_tasks.add(subject)
             if type(event) in _HANDING and subject and not doubt:
                 self.new_handoffs.setdefault(event.handoff_id, subject)  # type: ignore[attr-defined]  # both kinds have it
 
     def _keep_waiting(self) -> None:
         entries, self._waiting = self._waiting, []
+        self._waiting_tasks.clear()
         self.new_handoffs.clear()
         if len(entries) > 1:
             entries = self._add_new(entries)
@@ -392,7 +392,9 @@ class SqliteEvents(Table):
         return count
 
     def of_task(self, task_id: str) -> list[bytes]:
-        return [row[0] for row in self._db.rows(sql.EVENTS_OF_TASK, (task_id,))]
+        if task_id in self._waiting_tasks:
+            self._db.settle()
+        return self._db.column(sql.EVENTS_OF_TASK, (task_id,))
 
     def of_key(self, key: str) -> list[bytes]:
         return [row[0] for row in self._db.rows(sql.EVENTS_OF_KEY, (key,))]

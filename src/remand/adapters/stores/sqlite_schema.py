@@ -183,6 +183,11 @@ NUMBER_OF_LINE = "SELECT n FROM event WHERE n BETWEEN ? AND ? AND line = ?"
 UNASSIGNED = "SELECT n, CAST(line AS BLOB) FROM event WHERE n BETWEEN ? AND ? AND subject = '' AND n NOT IN (SELECT n FROM unconfirmed)"
 LAST_LINES_BETWEEN = "SELECT CAST(line AS BLOB) FROM event WHERE n BETWEEN ? AND ? ORDER BY n DESC LIMIT ?"
 
+GROUPS_OF_TASK = """
+SELECT n, hash, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ? ORDER BY session, first
+"""
+GROUP_AT = "SELECT line, doubt FROM signed_group WHERE n = ?"
+
 DROP_MISSING_OF_SESSION = "DELETE FROM missing WHERE session = ?"
 ADD_MISSING = "REPLACE INTO missing VALUES (?, ?, ?, ?, ?, ?, 0)"
 DROP_MISSING = "DELETE FROM missing WHERE id = ?"
@@ -465,9 +470,10 @@ BESIDE_EVENTS = frozenset(
         *(HEAD_OF_QUEUE, HANDED, GET_TASK, ADD_TASK, CHANGE_TASK, WAITING_FOR, PLACE_NODE, OPEN_BLOCKERS),
         *(PLACE_IN_LINE, BEFORE_IN_LINE, BEHIND_IN_LINE, FIRST_OPENING, ADD_OPENING, DROP_OPENING),
         *(NAMES_WITH_KEY, ADD_NAME, ADD_ERRAND, DROP_ERRAND, OUTDATE, DUE, PUT_TEXT),
+        *(EVENTS_OF_TASK, GROUPS_OF_TASK, GROUP_AT),
     }
 )
-"""The statements of usual commands that new events make no difference to."""
+"""The statements of usual commands that new events make no difference to; who reads a task's own has them kept first."""
 
 
 class Statements:

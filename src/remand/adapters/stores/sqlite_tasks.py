@@ -55,6 +55,13 @@ def search_row(task: Task) -> tuple[str, str, str]:
     return task.id, text, "".join(f"\n{skill}\n" for skill in task.details.skills)
 
 
+def _has_other_text(before: Task, task: Task) -> bool:
+    """True when a task is found by other texts than before."""
+    if task.title == before.title and task.details is before.details:
+        return False
+    return search_row(before) != search_row(task)
+
+
 def read_tasks(statements: Statements, statement: str, values: Row = ()) -> list[Task]:
     """The tasks whose states a statement selects."""
     return [decode_task(row[0]) for row in statements.rows(statement, values)]
@@ -335,7 +342,7 @@ class SqliteTasks(Table):
         aliases = before.details.aliases if before else ()
         if aliases != task.details.aliases:
             self._rename(task, aliases)
-        if before is None or search_row(before) != search_row(task):
+        if before is None or _has_other_text(before, task):
             self._db.run(sql.PUT_TEXT, search_row(task))
         self._rejected.follow(before, task)
         self._send(task, due_kinds(before) if before else ())

@@ -147,8 +147,10 @@ def as_given_up(lines: MissingLines) -> AbandonedLines:
 
 def missing_for_task(tx: Transaction, task: Task, family: Lineage) -> tuple[MissingLines, ...]:
     """The missing lines that may be about a task, or about one that it was cut from: lockouts come from there."""
-    own = [task, *family.ancestors(task)] if task.links.parent else [task]
-    tasks = {one.id for one in own} | {task.links.parent} - {""} if task.links.parent else {task.id}
+    own, tasks = [task], {task.id}
+    if task.links.parent:
+        own += family.ancestors(task)
+        tasks = {task.links.parent, *(one.id for one in own)}
     found = tx.missing.of_tasks(tasks)
     if not found:
         return ()

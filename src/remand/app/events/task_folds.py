@@ -200,6 +200,8 @@ class SignedEvents(NamedTuple):
 
 def signed_voids(tx: Transaction, verifier: Verifier) -> VoidedEvents:
     """What was made void, by verified signatures."""
+    if not tx.groups.of_task(VOIDS):
+        return VoidedEvents(())
     return VoidedEvents(_signed_events(tx, VOIDS, verifier, is_verified=True).events)
 
 
@@ -430,7 +432,9 @@ class TaskSource:
         task = replay(story.events)
         if story.missing:
             self._missing[task_id] = story.missing
-        if task != found:
+        if task == found:
+            task = found
+        else:
             self._correct_row(task_id, task)
         if task is not None and not story.missing:
             self._signed.note(task, is_verified=is_verified)

@@ -209,20 +209,24 @@ class People:
         self._tx = tx
         self._team = team
         self._found: dict[str, str] = {}
+        self._recorded: dict[str, str] = {}
 
     def recorded_name(self, spelling: str) -> str:
         """The name that is recorded for one that was said: the known one that it is a spelling of, else itself, tidied.
 
         `Fenster/2` is Fenster, whether or not Fenster is known yet; `Fenster/b` is when Fenster is.
         """
-        known = self._known_name(spelling)
-        return (
-            self._team.actor(known).name if known else normalise_name(instance_member(spelling) or spelling)
-        )
+        found = self._recorded.get(spelling)
+        if found is None:
+            known = self._known_name(spelling)
+            if not known:  # one that is new may be known after the next command
+                return normalise_name(instance_member(spelling) or spelling)
+            found = self._recorded[spelling] = self._team.actor(known).name
+        return found
 
     def similar_names(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """Each of these names that is new and looks like a known one, and that one."""
-        return tuple((name, known) for name in names if (known := self.find_similar_name(name)))
+        return tuple([(name, known) for name in names if (known := self.find_similar_name(name))])
 
     def find_similar_name(self, spelling: str) -> str:
         """The known name that a new one looks like; empty when there is none, or the name itself is known.

@@ -331,7 +331,7 @@ def add_team_to_lockouts(task: Task, events: Sequence[Event], members: Sequence[
     itself; later on, what was known of its first lockout goes on to further ones.
     """
     return tuple(
-        _with_team(task, event, members) if isinstance(event, LockoutSet) else event for event in events
+        [_with_team(task, event, members) if isinstance(event, LockoutSet) else event for event in events]
     )
 
 

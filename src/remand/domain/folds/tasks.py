@@ -36,9 +36,10 @@ from remand.domain.task import (
     Status,
     Submission,
     Task,
+    TaskDetails,
+    TaskLinks,
     advance_task,
     bound_lease,
-    make_task,
     record_conflict,
     update_task,
     with_name,
@@ -56,19 +57,21 @@ LEGACY_STATUS = {
 def create_task(event: task_events.TaskAdded) -> Task:
     data = event.data
     is_legacy = event.is_legacy
-    return make_task(
+    return Task(
         id=ids.parse_task_id(event.id) or event.id,
         title=data.title,
-        created_at=event.ts,
-        created_by=event.meta.actor,
-        scope=data.description,
-        priority=_parse_priority(data.priority),
-        category=data.category,
-        skills=data.skills,
+        details=TaskDetails(
+            created_at=event.ts,
+            created_by=event.meta.actor,
+            scope=data.description,
+            priority=_parse_priority(data.priority),
+            category=data.category,
+            skills=data.skills,
+            aliases=data.aliases,
+            must_pass=data.must_pass or (),
+        ),
         branch=data.branch,
-        aliases=data.aliases,
-        parent=data.parent,
-        must_pass=data.must_pass or (),
+        links=TaskLinks(parent=data.parent),
         status=LEGACY_STATUS.get(data.status, Status.INCOMING) if is_legacy else Status.INCOMING,
         is_legacy=is_legacy,
     )
