@@ -196,6 +196,12 @@ def may_be_kind(line: bytes, kind: type[Event]) -> bool:
     return line.startswith(_NAME_MARK + name) or not line.startswith(_NAME_MARK)
 
 
+def lines_of_kind(lines: Iterable[bytes], kind: type[Event]) -> Iterator[bytes]:
+    """Those among the ledger's own lines that may be of a kind."""
+    mark = _NAME_MARK + f'{kind.__struct_config__.tag}"'.encode()
+    return (line for line in lines if line.startswith(mark) or not line.startswith(_NAME_MARK))
+
+
 def content_hash(line: bytes) -> str:
     """The id a native line must carry."""
     place = line.find(_ID_MARK) + len(_ID_MARK)

@@ -103,10 +103,13 @@ class EventGroup(
         """The number of the last event."""
         return self.first + len(self.events) - 1
 
-    @cached_property
+    @property
     def after(self) -> str:
         """The chain's value after the last event: what the signature is over."""
-        return self.chain_at(self.last)
+        known: str | None = self.__dict__.get("after")
+        if known is None:
+            known = self.__dict__["after"] = self._chain_after(self.events)
+        return known
 
     @cached_property
     def numbers_by_task(self) -> dict[str, list[int]]:
@@ -139,8 +142,11 @@ class EventGroup(
         """The chain's value after the event of that number; empty when the group does not name it."""
         if not self.first <= number <= self.last:
             return ""
+        return self._chain_after(self.events[: number - self.first + 1])
+
+    def _chain_after(self, events: Iterable[GroupedEvent]) -> str:
         value = self.before
-        for event_id, task in self.events[: number - self.first + 1]:
+        for event_id, task in events:
             value = next_chain_value(value, event_id, task)
         return value
 
@@ -199,7 +205,7 @@ def decode_group(line: bytes) -> EventGroup:
         raise BadLine(f"names signed events in a way that cannot be read: {error}") from None
     if _encode(group) != line:
         raise BadLine("names signed events in another form than ours")
-    if not _SESSION.fullmatch(group.session) or not 0 < group.first <= group.last < MAX_SEQ:
+    if not _SESSION.fullmatch(group.meta.session) or not 0 < group.first <= group.last < MAX_SEQ:
         raise BadLine("names signed events without a place in a session")
     if not _KEY.fullmatch(group.key):
         raise BadLine("names signed events without the id of a key")

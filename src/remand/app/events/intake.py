@@ -115,11 +115,10 @@ def judge_voids(tx: Transaction) -> None:
 def signed_voids(tx: Transaction, groups: GroupSource | None = None) -> VoidedEvents:
     """What is void by all voiding events whose signatures count."""
     found: list[ReadEvent] = []
-    for line in tx.events.lines():
-        if codec.may_be_kind(line, EventsVoided):
-            with suppress(BadLine):
-                event = codec.decode_line(line)
-                found.append(ReadEvent(event, line, event_task_id(event)))
+    for line in codec.lines_of_kind(tx.events.lines(), EventsVoided):
+        with suppress(BadLine):
+            event = codec.decode_line(line)
+            found.append(ReadEvent(event, line, event_task_id(event)))
     judged = judge_authority(tx, judge_signatures(tx, found, groups), groups)
     return VoidedEvents(entry.event for entry in judged if not entry.doubt)
 

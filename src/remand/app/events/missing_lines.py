@@ -331,10 +331,11 @@ def _tells_otherwise(
 def archived_tasks(tx: Transaction) -> set[str]:
     """The tasks that were archived, by events that count or not."""
     found: set[str] = set()
-    for line in tx.events.lines():
+    for line in codec.lines_of_kind(tx.events.lines(), TaskArchived):
         with suppress(BadLine):
-            event = codec.decode_stored_line(line) if codec.may_be_kind(line, TaskArchived) else None
-            found |= {event.task_id} if isinstance(event, TaskArchived) else set()
+            event = codec.decode_stored_line(line)
+            if isinstance(event, TaskArchived):
+                found.add(event.task_id)
     return found
 
 

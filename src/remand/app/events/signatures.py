@@ -52,11 +52,14 @@ class Signer:
     def __init__(self, keys: Keys, project: str) -> None:
         self._keys = keys
         self._trust = Trust(project=project)
+        self._key = ""
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """The id of the machine's key."""
-        return self._keys.ensure_key().id
+        """The id of the machine's key, the same for all that is signed in one change."""
+        if not self._key:
+            self._key = self._keys.ensure_key().id
+        return self._key
 
     @property
     def project(self) -> str:
@@ -430,11 +433,12 @@ def confirm(tx: Transaction, groups: Iterable[EventGroup]) -> list[EventEntry]:
     imported: set[str] = set()
     spans: dict[str, tuple[int, int]] = {}
     for group in groups:
-        if group.session.startswith(IMPORT):
+        session, start, end = group.meta.session, group.first, group.last
+        if session.startswith(IMPORT):
             imported.update(name.id for name in group.events)
-        session, end = group.session, group.last
-        first, last = spans.get(session, (group.first, end))
-        spans[session] = (min(first, group.first), max(last, end))
+        first, last = spans.get(session, (start, end))
+        if start <= first or end >= last:
+            spans[session] = (min(first, start), max(last, end))
         if session.startswith(ADOPT):
             spans[session.removeprefix(ADOPT)] = (0, MAX_SEQ - 1)
     for session, (first, last) in spans.items():

@@ -81,17 +81,18 @@ class Fold:
         self._ts = self._ts if is_behind else event.ts
         if is_behind or self._session_of.setdefault(task_id, session) != session:
             self._tangled.add(task_id)
-        if type(event) is TaskArchived:
-            if task_id in self.tasks:
+        kind = type(event)
+        after = evolve(self.tasks.get(task_id), event)
+        if isinstance(event, TaskArchived):
+            if after is None:
+                self._unbelieved.add(task_id)
+            if after is None or task_id in self.tasks:
                 self._tangled.add(task_id)
             self._archived[task_id] = event
-        elif task_id in self._archived or type(event) is AnswerRetracted:
+        elif kind is AnswerRetracted or task_id in self._archived:
             self._tangled.add(task_id)
-        self.tasks[task_id] = evolve(self.tasks.get(task_id), event)
-        if self.tasks[task_id] is None and type(event) is TaskArchived:
-            self._tangled.add(task_id)
-            self._unbelieved.add(task_id)
-        if type(event) in _HANDOFF_EVENTS:
+        self.tasks[task_id] = after
+        if kind in _HANDOFF_EVENTS:
             self.handoffs.setdefault(event.handoff_id, task_id)  # type: ignore[attr-defined]
 
     def _switch_session(self, session: str, seq: int) -> None:

@@ -324,7 +324,7 @@ def _kept_line(tx: Transaction, event: Event) -> bytes:
 
 def _is_archived(tx: Transaction, task: str, event: Event) -> bool:
     """True when an earlier archive stands for an event."""
-    lines = (line for line in tx.events.of_task(task) if codec.may_be_kind(line, TaskArchived))
+    lines = codec.lines_of_kind(tx.events.of_task(task), TaskArchived)
     return short_id(event.meta.id) in _known_ids(map(codec.decode_stored_line, lines))
 
 
@@ -462,7 +462,7 @@ def _fold_again(ledger: Ledger, here: set[str], tx: Transaction) -> tuple[Collec
 
 def _every_archive(tx: Transaction) -> list[LogArchived]:
     """What says which files were archived, of trusted keys and others: lines count by their own signatures alone."""
-    lines = [line for line in tx.events.lines() if codec.may_be_kind(line, LogArchived)]
+    lines = codec.lines_of_kind(tx.events.lines(), LogArchived)
     return [event for event in map(codec.decode_stored_line, lines) if isinstance(event, LogArchived)]
 
 
@@ -479,7 +479,7 @@ def _archives_of(tx: Transaction, tasks: Iterable[str]) -> set[str]:
         for task in tasks
         for line in (*tx.events.of_task(task), *(one.line for one in tx.unconfirmed.of_task(task)))
     )
-    events = (codec.decode_stored_line(line) for line in lines if codec.may_be_kind(line, TaskArchived))
+    events = map(codec.decode_stored_line, codec.lines_of_kind(lines, TaskArchived))
     return {event.archive for event in events if isinstance(event, TaskArchived)}
 
 
