@@ -228,7 +228,7 @@ class TestFaults:
         hub.repository.ok("task", "claim", other, "--agent", "Verbal")
 
         assert said.code == 3
-        assert "error of its own" in hub.shown(task)["waits_for_forge"]
+        assert "internal error" in hub.shown(task)["waits_for_forge"]
 
     def test_a_remote_that_refuses_is_told_with_its_words(self, hub: Yard) -> None:
         task, _ = imported(hub)

@@ -111,7 +111,7 @@ class TestTrouble:
         again = synced(scene.repository, 3)
 
         assert found["until"]
-        assert f"asked again at {found['until']}" in found["message"]
+        assert f"retries at {found['until']}" in found["message"]
         assert (again["until"], again["requests"], len(scene.server.requests)) == (found["until"], 0, asked)
 
     def test_a_pull_request_that_is_gone_is_said(self, scene: Scene) -> None:

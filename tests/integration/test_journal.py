@@ -393,7 +393,7 @@ def test_the_command_lists_what_was_run_and_says_what_is_wrong(near_machine: Mac
         ("Alice", 1, False),
         ("Bob", 1, False),
     ]
-    assert answer["problems"] == ["line 3 is no run: torn, or written by something else"]
+    assert answer["problems"] == ["line 3 is not a run: it is incomplete, or something else wrote it"]
     assert "pytest -q tests/test_login.py" in people.out
     assert "Bob" not in people.out
     assert "line 3 is no run" in people.out

@@ -65,8 +65,8 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_key() -> None:
     assert first.header("Idempotency-Key").startswith("cli-")
     assert [one.body for one in others] == [first.body, first.body]
     assert len({one.header("Idempotency-Key") for one in server.requests}) == 1
-    assert found.stderr.count("the server is away") == 1
-    assert "Work under way goes on" in found.stderr
+    assert found.stderr.count("the server cannot be reached") == 1
+    assert "Running work continues" in found.stderr
 
 
 def test_a_server_that_stays_away_is_an_environment_error_that_names_the_key() -> None:
@@ -77,7 +77,7 @@ def test_a_server_that_stays_away_is_an_environment_error_that_names_the_key() -
         )
     said = json.loads(found.stdout)
     assert (found.returncode, said["error"]) == (3, "environment")
-    assert "The server is away" in said["message"]
+    assert "The server cannot be reached" in said["message"]
     assert "--key k-1" in said["message"]
 
 
@@ -191,10 +191,10 @@ def test_whoever_waits_is_told_once_and_gives_up_in_time() -> None:
         raise ServerUnavailable("away")
 
     with pytest.raises(ServerUnavailable):
-        client.retry_while_away(call, 0.5, told.append)
+        client.retry_while_unavailable(call, 0.5, told.append)
     assert len(told) == 1
     with pytest.raises(ServerUnavailable):
-        client.retry_while_away(call, 0.0, told.append)
+        client.retry_while_unavailable(call, 0.0, told.append)
     assert len(told) == 1
 
 

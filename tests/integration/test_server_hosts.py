@@ -112,7 +112,7 @@ def test_a_stop_is_blocked_with_the_reason_while_the_server_is_away(host: Server
     answers = [json.loads(host.stop(task, "Ann").out) for _ in range(5)]
     blocked = [one for one in answers if one.get("decision") == "block"]
     assert 1 <= len(blocked) < 5
-    assert "the server is away" in blocked[0]["reason"]
+    assert "the server cannot be reached" in blocked[0]["reason"]
 
 
 def test_a_claim_by_a_tool_of_a_session_is_noted_by_the_servers_word(host: ServerHost) -> None:
@@ -149,7 +149,9 @@ def test_a_claim_whose_hook_met_an_absent_server_is_noted_by_the_next_hook(host:
 
     hook("PostToolUse", used, away)
     stop = session | {"hook_event_name": "Stop"}
-    assert "the server is away" in json.loads(hook("Stop", stop, away).out)["reason"], "it may have a task"
+    assert "the server cannot be reached" in json.loads(hook("Stop", stop, away).out)["reason"], (
+        "it may have a task"
+    )
     answer = hook("Stop", stop, {})
     assert json.loads(answer.out)["decision"] == "block", answer
     assert "commit" in answer.out

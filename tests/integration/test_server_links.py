@@ -107,7 +107,7 @@ def check_fence(place: Repository, first: Link, second: Link) -> None:
     first.cut()
     away = first.call("task", "heartbeat", task, "--agent", AGENTS[0], REMAND_SERVER_WAIT="1")
     assert away[0] == 3
-    assert "The server is away" in str(away[1]["message"])
+    assert "The server cannot be reached" in str(away[1]["message"])
     commit = first.host.commit("fenced", "fenced.txt")  # work goes on meanwhile
 
     def is_claimed() -> bool:

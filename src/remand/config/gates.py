@@ -163,7 +163,7 @@ def _timeout(value: Any, key: str) -> float:
 
 def _mode(row: dict[str, Any], where: str) -> GateMode:
     if "ratchet" in row and "mode" in row:
-        raise ConfigError(f"{NAME}: `{where}mode` and `{where}ratchet` both stand there; keep one.")
+        raise ConfigError(f"{NAME}: `{where}mode` and `{where}ratchet` are both set; keep one.")
     if flag(row.get("ratchet", False), f"{where}ratchet"):
         return GateMode.RATCHET
     value = text(row.get("mode", GateMode.DELTA.value), f"{where}mode")

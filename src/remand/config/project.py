@@ -171,7 +171,7 @@ def _member(row: dict[str, Any], where: str) -> Member:
             f"{NAME}: `{where}name` must be a name of up to 64 letters, digits or @ . + - _ / :"
         )
     if "role" in row and "roles" in row:
-        raise ConfigError(f"{NAME}: `{where}role` and `{where}roles` both stand there; keep one.")
+        raise ConfigError(f"{NAME}: `{where}role` and `{where}roles` are both set; keep one.")
     roles = (
         texts(row["roles"], f"{where}roles")
         if "roles" in row

@@ -77,7 +77,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "not_approved": ("Remand merges only the approved commit of a task that is done.",
         "Have the work reviewed; Remand merges approved work where the policy says so."),
     "not_authenticated": ("The server does not know who calls.",
-        "Send a token that counts; the user makes one with `remand token create --member NAME`, and `remand token list` lists them."),
+        "Send a valid token; the user makes one with `remand token create --member NAME`, and `remand token list` lists them."),
     "not_authorised": ("The actor's roles do not allow this command.",
         "Ask someone who has the role the message names."),
     "not_due": ("The task needs no action on the forge now, or another action comes first.",

@@ -70,7 +70,7 @@ def open_at(place: LedgerLocation, state: str = "", store_url: str | None = None
     clock, ids, repository = SystemClock(), RandomIds(), GitRepository(place)
     segments_kind: type[Segments] = NoSegments if url else Segments
     ledger_kind: type[Ledger] = group_commit.SharedLedger if url else Ledger
-    with event_files.say_what_cannot_be_written(place):
+    with event_files.report_unwritable_folder(place):
         event_files.prepare_got(place)
         segments = segments_kind(
             place.event_folders, os.path.join(place.got, "quarantine"), GitIndex(place), clock, ids

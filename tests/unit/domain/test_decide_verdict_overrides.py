@@ -5,7 +5,7 @@ import pytest
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Role
 from remand.domain.decisions.findings import apply_settlements, hold_for_changed_rules
-from remand.domain.decisions.gates import has_nothing_unsettled
+from remand.domain.decisions.gates import is_settled_by_people
 from remand.domain.events.tasks import LeaseExpired, LeaseRenewed, TaskSubmitted
 from remand.domain.events.work import (
     FindingAccepted,
@@ -298,7 +298,7 @@ def test_the_user_lets_a_gates_failure_pass_and_the_next_claim_passes() -> None:
     assert word == GateOverridden(
         task_id=T1, gate="tests", tree=TREE, reason="Known to be broken.", by_user=True
     )
-    assert has_nothing_unsettled(story.task)
+    assert is_settled_by_people(story.task)
     again = apply_settlements(failed(), story.task)
     assert again.status == GateStatus.OVERRIDDEN
     assert names(story.ask(recording(again))) == ["gate.pass"]
@@ -323,9 +323,9 @@ def test_every_gate_that_stands_in_the_way_has_to_be_let_pass() -> None:
     story.ask(recording(failed(0, 1.0, a_result("lint"))))
 
     story.ask(overriding("lint"), THE_USER)
-    assert not has_nothing_unsettled(story.task)
+    assert not is_settled_by_people(story.task)
     story.ask(overriding("tests"), THE_USER)
-    assert has_nothing_unsettled(story.task)
+    assert is_settled_by_people(story.task)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_what_is_accepted_and_what_is_overridden_go_together(words: list[tuple[c
     settled = []
     for ask, who in words:
         assert len(story.ask(ask, who)) == 1
-        settled.append(has_nothing_unsettled(story.task))
+        settled.append(is_settled_by_people(story.task))
 
     assert settled == [False, True]
 
@@ -354,9 +354,9 @@ def test_accepted_findings_let_no_failed_integrity_gate_pass() -> None:
     story.ask(recording(a_verdict(broken, policy="p1")))
 
     assert refusal_code(story.task, settling("f1"), LEAD) == "nothing_held"
-    assert not has_nothing_unsettled(story.task)
+    assert not is_settled_by_people(story.task)
     story.ask(overriding(INTEGRITY_GATE), THE_USER)
-    assert has_nothing_unsettled(story.task)
+    assert is_settled_by_people(story.task)
 
 
 def test_an_override_of_one_gate_lets_no_failed_integrity_gate_pass() -> None:
@@ -364,7 +364,7 @@ def test_an_override_of_one_gate_lets_no_failed_integrity_gate_pass() -> None:
     story.ask(recording(a_verdict(a_result("tests"), a_result(INTEGRITY_GATE), policy="p1")))
 
     story.ask(overriding("tests"), THE_USER)
-    assert not has_nothing_unsettled(story.task)
+    assert not is_settled_by_people(story.task)
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_the_user_may_let_a_refused_finding_pass_after_all() -> None:
     story.ask(settling("f1", is_accepted=False), LEAD)
     story.ask(overriding(INTEGRITY_GATE), THE_USER)
 
-    assert has_nothing_unsettled(story.task)
+    assert is_settled_by_people(story.task)
 
 
 # What was settled before, in a new verdict.
@@ -571,8 +571,8 @@ def test_work_is_settled_only_while_its_claim_holds_and_all_that_stood_is_let_pa
     let = (("tests", TREE),) if overridden else ()
     gates = update_gates(GateState(), handoff_id=H1, tree=TREE, blocking=standing, overridden=let)
 
-    assert not has_nothing_unsettled(a_task(claim=claim, gates=gates))
+    assert not is_settled_by_people(a_task(claim=claim, gates=gates))
     whole = update_gates(
         GateState(), handoff_id=H1, tree=TREE, blocking=("tests",), overridden=(("tests", TREE),)
     )
-    assert has_nothing_unsettled(a_task(claim=a_claim("Alice", H1), gates=whole))
+    assert is_settled_by_people(a_task(claim=a_claim("Alice", H1), gates=whole))

@@ -195,7 +195,7 @@ class Coordinator:
         path: str,
         call: CommandLineCall,
         consult: Callable[[str], None] = lambda _: None,
-        look_after: Callable[[], object] = lambda: None,
+        finish_call: Callable[[], object] = lambda: None,
         *,
         max_idle_seconds: float = 0.0,
     ) -> None:
@@ -203,7 +203,7 @@ class Coordinator:
         self._ledger = ledger
         self._call = call
         self._consult = consult
-        self._look_after = look_after
+        self._look_after = finish_call
         self._selector = selectors.DefaultSelector()
         self._path = path
         self._stopping = False

@@ -332,7 +332,7 @@ class GitHub(OwnerRepositoryClient):
                 "pull requests.",
             )
         raise ForgeFault(
-            ForgeFaultKind.UNREACHABLE, f"GitHub could not answer ({message}); it is asked again later."
+            ForgeFaultKind.UNREACHABLE, f"GitHub could not answer ({message}); Remand retries later."
         )
 
     def merge(self, number: int, commit: str) -> None:

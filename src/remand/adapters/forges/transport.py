@@ -83,7 +83,7 @@ class HttpTransport:
             for _ in range(MAX_HOPS):
                 if origin_of(url) != self._origin:
                     raise ForgeFault(
-                        ForgeFaultKind.GARBLED, "The forge leads to another host; it is not followed."
+                        ForgeFaultKind.GARBLED, "The forge redirects to another host; Remand does not follow."
                     )
                 async with self._client.stream(method, url, headers=dict(headers), content=body) as response:
                     content = bytearray()
@@ -151,7 +151,7 @@ class RateLimits:
     def fault(self) -> ForgeFault:
         return ForgeFault(
             ForgeFaultKind.LIMITED,
-            f"The forge's rate limit is used up; it is asked again at {self._until}.",
+            f"The forge's rate limit is used up; Remand retries at {self._until}.",
             self._until,
         )
 
@@ -235,12 +235,12 @@ def status_fault(
         return None
     if reply.status >= 500:
         return ForgeFault(
-            ForgeFaultKind.UNREACHABLE, f"{forge} has an error of its own ({why}); it is asked again later."
+            ForgeFaultKind.UNREACHABLE, f"{forge} reported an internal error ({why}); Remand retries later."
         )
     if reply.status == 401:
         return ForgeFault(
             ForgeFaultKind.DENIED,
-            f"{forge} does not take the token ({why}). Set {token_name} to one that is valid and may read the "
+            f"{forge} rejects the token ({why}). Set {token_name} to one that is valid and may read the "
             "repository's pull requests.",
         )
     if reply.status == 403:

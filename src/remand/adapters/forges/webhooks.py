@@ -155,7 +155,7 @@ class WebhookListener:
     ) -> None:
         if not secret:
             raise EnvironmentFault(
-                f"Webhooks are believed by a secret they are signed with. Set {SECRET} to the one given to the forge."
+                f"Webhooks are verified by the secret that signs them. Set {SECRET} to the secret configured on the forge."
             )
         self._seen = _RecentDeliveries()
         self._wake = wake

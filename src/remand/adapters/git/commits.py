@@ -284,7 +284,7 @@ class GitSources:
         if size is None:
             return None
         if size > MAX_SOURCE_FILE or size > self._left:
-            raise EnvironmentFault(f"{path} is too large to look into ({size} bytes)")
+            raise EnvironmentFault(f"{path} is too large to read ({size} bytes)")
         self._left -= size
         reads = self._batch_process(reads=True)
         if self._blob_size(reads, name) != size:
@@ -312,7 +312,7 @@ class GitSources:
             return None
         kind, _, size = answer.rpartition(b" ")
         if not kind.endswith(b" blob"):
-            raise EnvironmentFault("it is a folder, and no file")
+            raise EnvironmentFault("it is a folder, not a file")
         return int(size)
 
     def _batch_process(self, *, reads: bool) -> subprocess.Popen[bytes]:

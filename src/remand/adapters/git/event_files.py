@@ -35,7 +35,7 @@ OWN_FILES = {
 
 
 @contextmanager
-def say_what_cannot_be_written(place: LedgerLocation) -> Iterator[None]:
+def report_unwritable_folder(place: LedgerLocation) -> Iterator[None]:
     """Says what to do when the ledger's folder cannot be used."""
     try:
         yield

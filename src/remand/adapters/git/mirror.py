@@ -100,7 +100,7 @@ class TreeComposer:
     def compose(self, tree: str, entries: Entries) -> str:
         """The id of a tree in which the named paths are as given: None removes."""
         if any(path.count(b"/") >= MAX_DEPTH for path in entries):
-            raise EnvironmentFault(f"A path is over {MAX_DEPTH} folders deep; it is not looked into.")
+            raise EnvironmentFault(f"A path is over {MAX_DEPTH} folders deep; it is skipped.")
         found = self._apply_changes(self._objects.tree(tree), entries, len(tree))
         return write_tree(self._repository, found, len(tree))
 

@@ -264,14 +264,14 @@ class GitRemote:
             words = words.replace(self._access.token, "…")
         where = self._address.url
         if refused:
-            return ForgeFault(ForgeFaultKind.REFUSED, f"{where} does not take the commit: {words}")
+            return ForgeFault(ForgeFaultKind.REFUSED, f"{where} rejects the commit: {words}")
         low = words.lower()
         if any(one in low for one in _DENIED):
-            return ForgeFault(
-                ForgeFaultKind.DENIED, f"{where} does not let us in ({words}). {self._remedy()}"
-            )
+            return ForgeFault(ForgeFaultKind.DENIED, f"{where} denies access ({words}). {self._remedy()}")
         if any(one in low for one in _MISSING):
-            return ForgeFault(ForgeFaultKind.MISSING, f"{where} is not there, or not for us ({words}).")
+            return ForgeFault(
+                ForgeFaultKind.MISSING, f"{where} was not found, or access to it is denied ({words})."
+            )
         return ForgeFault(ForgeFaultKind.UNREACHABLE, f"{where} could not be reached ({words}).")
 
     def _remedy(self) -> str:

@@ -131,7 +131,7 @@ class SubmissionStore:
                 *("index-pack", "--stdin", f"--max-input-size={MAX_PACK}"), stdin=pack, seconds=SECONDS
             )
             if indexed.returncode:
-                raise EnvironmentFault(f"This is not a pack that stands alone: {git_error(indexed.stderr)}.")
+                raise EnvironmentFault(f"This pack is not self-contained: {git_error(indexed.stderr)}.")
             here = self._branches.existing_commits(known)
             with stage_commit(offered.path, self._place.common_dir, commit, here, scratch) as stage:
                 stage.hand_over()

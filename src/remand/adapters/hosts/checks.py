@@ -247,7 +247,7 @@ def _judge_answer(name: str, path: str, command: str, called: HookCallResult) ->
         return HookCheck(name, False, f"`{command}` in {path} is not there", INSTALL_AGAIN.format(name))
     said = (called.output.strip() or called.errors.strip() or "nothing")[:300]
     detail = f"`{command}` ends with {called.code} and answers a stop with: {said}"
-    return HookCheck(name, False, detail, f"The host would let the agent go. {INSTALL_AGAIN.format(name)}")
+    return HookCheck(name, False, detail, f"The host would let the agent stop. {INSTALL_AGAIN.format(name)}")
 
 
 def _server_note(name: str, worktree: installation.HostWorktree) -> str:

@@ -55,7 +55,7 @@ def read_settings(path: str) -> str | None:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except UnicodeDecodeError:
-        raise EnvironmentFault(f"{path} is not text in UTF-8. Mend it, then repeat.") from None
+        raise EnvironmentFault(f"{path} is not text in UTF-8. Fix it, then repeat.") from None
     except OSError as error:
         raise EnvironmentFault(f"{path} cannot be read: {error.strerror}.") from None
 
@@ -253,7 +253,7 @@ def naming_settings_file(path: str) -> Iterator[None]:
     try:
         yield
     except settings.UnusableSettings as problem:
-        raise EnvironmentFault(f"{path} is left as it is: {problem}. Mend it, then repeat.") from None
+        raise EnvironmentFault(f"{path} is left as it is: {problem}. Fix it, then repeat.") from None
 
 
 Worktrees = Mapping[str, WorktreeFiles]

@@ -324,7 +324,7 @@ def _read_journal(path: str, task_id: str) -> TaskJournal:
         try:
             run = _decode_tool_use(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            problems.append(f"line {number} is no run: torn, or written by something else")
+            problems.append(f"line {number} is not a run: it is incomplete, or something else wrote it")
             before = writer.line_hash(line)
             continue
         if run.prev != before:
@@ -351,6 +351,6 @@ def _journal_lines(path: str, problems: list[str]) -> Iterator[bytes]:
             problems.append(f"{path} has {file_size(file)} bytes, and is not read")
             return
         if file_size(file) > writer.MAX_FILE:
-            problems.append("it is full: what was run since is not in it")
+            problems.append("it is full: later runs are not in it")
         while line := file.readline(2 * writer.MAX_LINE):
             yield line.removesuffix(b"\n")

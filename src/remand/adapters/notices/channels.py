@@ -163,7 +163,7 @@ def read_addresses() -> ChannelAddresses:
     for number, word in enumerate((*named, *lines), start=1):
         match = _LINE.fullmatch(word)
         if match is None:
-            problems.append(f"channel {number} is no address; write it as kind://…, one a line in {path}")
+            problems.append(f"channel {number} is not an address; write it as kind://…, one a line in {path}")
             continue
         if number <= len(named) and match["kind"].lower() in _LOCAL:
             problems.append(

@@ -80,7 +80,7 @@ class RecordFiles:
             return folder
         os.makedirs(folder, exist_ok=True)
         if os.path.realpath(folder) != folder:
-            raise EnvironmentFault(f"{folder} is a link to another place. Take it away, then repeat.")
+            raise EnvironmentFault(f"{folder} is a link to another place. Remove it, then repeat.")
         if not self._folders[kind].startswith(".got/"):
             ignored = os.path.join(folder, ".gitignore")
             if not os.path.lexists(ignored):
@@ -131,7 +131,7 @@ def _file_mark(status: os.stat_result) -> str:
 def _replace(path: str, content: bytes) -> None:
     """Writes a file whole or not at all. Its draft has a fixed name: only one at a time writes, under the lock."""
     if os.path.isdir(path) and not os.path.islink(path):
-        raise EnvironmentFault(f"{path} is a folder. Take it away, then repeat.")
+        raise EnvironmentFault(f"{path} is a folder. Remove it, then repeat.")
     atomic_write(path, content, mode=0o644, draft=f"{path}.draft")
 
 

@@ -305,7 +305,7 @@ class _Document:
         top = self._levels[0]
         if self.bail is None:
             if len(self._levels) > 1 or self._block:
-                raise UnreadableReport("the last subtest, or what is said of a test, breaks off")
+                raise UnreadableReport("the report ends within a subtest or a test's details")
             top.require_planned()
             return top.leaves
         leaves = [leaf for level in self._levels for leaf in level.leaves]

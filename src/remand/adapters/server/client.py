@@ -246,7 +246,9 @@ class ServerClient:
         return self._tls
 
 
-def retry_while_away(call: Callable[[], T], seconds: float, report: Callable[[ServerUnavailable], None]) -> T:
+def retry_while_unavailable(
+    call: Callable[[], T], seconds: float, report: Callable[[ServerUnavailable], None]
+) -> T:
     """Makes a call, and again while the server is away, for so long at most; raises ServerUnavailable after that.
 
     Whoever waits is told once. The call is the same each time, with its key, so that an answer that was lost is given again.
@@ -284,7 +286,7 @@ class CommitDelivery:
 
         def send(method: str, path: str, body: bytes, media_type: str, patience: float) -> hook_calls.Payload:
             headers = (("Content-Type", media_type),)
-            answer = retry_while_away(
+            answer = retry_while_unavailable(
                 lambda: self._server.request(method, path, body, patience=patience, headers=headers),
                 seconds,
                 report,

@@ -15,7 +15,7 @@ from remand.adapters.server.client import (
     ServerClient,
     ServerUnavailable,
     UnusableServer,
-    retry_while_away,
+    retry_while_unavailable,
 )
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known_results import BrokenGates
@@ -194,7 +194,7 @@ class ServerLedgerClient(LedgerClient):
         )
         headers = (("Content-Type", "application/json"),)
         try:
-            answered = retry_while_away(
+            answered = retry_while_unavailable(
                 lambda: self._server.request(
                     "POST", PATH, _encode(question), patience=PATIENCE, headers=headers
                 ),
@@ -203,7 +203,9 @@ class ServerLedgerClient(LedgerClient):
             )
             return _decode(answered.body)
         except (ServerUnavailable, msgspec.MsgspecError) as error:
-            raise EnvironmentFault(f"The server is away: {error}. Agents at work go on.") from None
+            raise EnvironmentFault(
+                f"The server cannot be reached: {error}. Running agents continue."
+            ) from None
         except CallDenied as denied:
             if method in (HostMethod.ASK, HostMethod.OPINION):
                 return HostAnswer(refused=denied.code, message=str(denied))
@@ -258,7 +260,7 @@ class CommitStore(Protocol):
 def take_commit(server: ServerClient, store: CommitStore, commit: str) -> None:
     """Has a host's clone have a commit: by the project's remote, or else from the server. Raises EnvironmentFault."""
     if commit and (reason := fetch_commit(lambda: server, store, "", commit, "")):
-        raise EnvironmentFault(f"Commit {commit[:12]} is not to be had: {reason.removesuffix('.')}.")
+        raise EnvironmentFault(f"Commit {commit[:12]} is not available: {reason.removesuffix('.')}.")
 
 
 def fetch_commit(

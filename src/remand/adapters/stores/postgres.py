@@ -335,7 +335,7 @@ class PostgresStore:
                 return found is not None and head.tip.encode() in found[0]
         raise EnvironmentFault(
             "PostgreSQL does not answer, and it is not known whether this was recorded. Repeat the command with the same "
-            "--key once it is back: it is not done twice."
+            "--key once it is back: it is not carried out twice."
         )
 
     def fault(self, error: Exception) -> EnvironmentFault:

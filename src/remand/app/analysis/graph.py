@@ -207,7 +207,7 @@ class _Fold:
             return "it names neither a task nor a handoff that is known"
         task, unique = find_task_node(self.graph, named), event.rejection_id or event.meta.origin
         if unique in self._rejections:
-            return f"the rejection {unique} is told already"
+            return f"the rejection {unique} is in the graph already"
         own = {
             "task_id": task,
             "handoff_id": event.handoff_id,

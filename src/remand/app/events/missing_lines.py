@@ -285,7 +285,7 @@ def _is_waiting(tx: Transaction, task: str) -> bool:
             return history is not None
         early = _early_lines(events, history)
         sessions = {event.meta.session for event in early}
-        return bool(early) and _tells_otherwise(tx, history, replay(early), sessions)
+        return bool(early) and _contradicts_archive(tx, history, replay(early), sessions)
     withheld = tx.unconfirmed.of_task(task)
     unbacked = [one.line for one in withheld if one.doubt is Doubt.REVOKED and not one.signer]
     if not unbacked:
@@ -300,7 +300,7 @@ def is_contradicted(tx: Transaction, events: Sequence[Event], history: ArchivedH
     return (
         told is not None
         and base is not None
-        and _tells_otherwise(tx, history, told, {one[0] for one in base.signed})
+        and _contradicts_archive(tx, history, told, {one[0] for one in base.signed})
     )
 
 
@@ -308,7 +308,7 @@ def _early_lines(events: Sequence[Event], history: ArchivedHistory) -> list[Even
     return [event for event in events if event not in history.later and type(event) is not TaskArchived]
 
 
-def _tells_otherwise(
+def _contradicts_archive(
     tx: Transaction, history: ArchivedHistory, told: Task | None, sessions: Iterable[str]
 ) -> bool:
     """True when lines give another state than the archived one, and no part of these sessions is archived.

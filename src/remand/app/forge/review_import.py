@@ -180,7 +180,9 @@ class ReviewImporter:
 
     def _trees(self, pull: PullRequest, task: Task) -> dict[str, str]:
         """The code trees of the commits that reviews of members name."""
-        commits = {review.commit for review in pull.reviews if self._is_of_reviewer(review.author)} - {""}
+        commits = {review.commit for review in pull.reviews if self._is_reviewer_account(review.author)} - {
+            ""
+        }
         return {commit: self._tree(commit, task) for commit in commits}
 
     def _import_comments(self, task_id: str, pull: PullRequest, result: ReviewImportResult) -> None:
@@ -196,14 +198,15 @@ class ReviewImporter:
         members = {
             name: actor
             for name, account in authors.items()
-            if self._is_of_reviewer(account) and (actor := self._accounts.writing_member(account)) is not None
+            if self._is_reviewer_account(account)
+            and (actor := self._accounts.writing_member(account)) is not None
         }
         for member, command in comment_commands(found, members, reading):
             answer = self._ledger.ask_as(member, command, known_by=KnownBy.FORGE)
             if not isinstance(answer, Refused) and answer.events:
                 result.comments += len(command.findings)
 
-    def _is_of_reviewer(self, account: Account | None) -> bool:
+    def _is_reviewer_account(self, account: Account | None) -> bool:
         """True for an account of a member that reviews; whether it may write now only the forge says."""
         member = self._accounts.listed_member(account)
         return member is not None and member.has(*REVIEWERS)

@@ -82,7 +82,7 @@ class DoneClaims:
         if not is_unmeasured(answer):
             return _outcome_without_measuring(answer)
         task, commit = self._ledger.task_of(work), self._ledger.repository.commit(work.commit)
-        if task and task.claim and commit and _is_told_again(task.claim, request.key, commit.sha):
+        if task and task.claim and commit and _is_repeated_rejection(task.claim, request.key, commit.sha):
             return ClaimOutcome(answer=rejected_commit_refusal(commit.sha), task_id=task.id)
         if task is None or task.claim is None or commit is None:
             return ClaimOutcome(answer=answer, task_id=task.id if task else "")
@@ -268,7 +268,7 @@ class DoneClaims:
         return earlier[-1].verdict if earlier else None
 
 
-def _is_told_again(claim: Claim, key: str, commit: str) -> bool:
+def _is_repeated_rejection(claim: Claim, key: str, commit: str) -> bool:
     """True when a rejected commit does not come again, but the same done claim is reported once more."""
     return bool(key) and claim.repeated == commit and claim.idle_key == key
 

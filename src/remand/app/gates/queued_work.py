@@ -147,7 +147,7 @@ class QueuedClaims:
         waiting = next((job for job in self._queue.unclaimed_jobs() if names & {job.key, job.lock}), None)
         if waiting is not None:
             raise EnvironmentFault(
-                f"The gates of {task_id} wait for a worker, and none is there that can run them. Start one with "
+                f"The gates of {task_id} wait for a worker, and no running worker can run them. Start one with "
                 f"`remand worker{worker_options(waiting.labels)}`; `remand gate wait {task_id}`, or the MCP tool `submit`, then waits for the verdict."
             )
 
@@ -220,7 +220,7 @@ class GateWorker:
             return
         self._failed[job.key] = self._failed.get(job.key, 0) + 1
         if self._failed[job.key] < MAX_FETCHES:
-            raise EnvironmentFault(f"Its commit, or the base, cannot be had: {why}")
+            raise EnvironmentFault(f"Its commit or the base is not available: {why}")
 
     def _describe(self, claimed: ClaimOutcome | None) -> str:
         """What came of a done claim. Raises where it was this machine that could not take it: another one may."""
@@ -388,11 +388,11 @@ class QueuedProbes:
         try:
             found = _decode_result(kept or b"")
         except msgspec.MsgspecError:
-            raise EnvironmentFault("its worker said nothing; its output says why") from None
+            raise EnvironmentFault("its worker reported nothing; see its output") from None
         if found.stamp is None or not found.stamp.covers(
             found.content(key), self._rules(), self._ledger.keys
         ):
-            raise EnvironmentFault("what a worker said of it was signed by no trusted key")
+            raise EnvironmentFault("no trusted key signed the worker's result")
         if found.why:
             raise EnvironmentFault(found.why)
         return found.outcome

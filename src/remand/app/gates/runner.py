@@ -103,7 +103,9 @@ class GateRunner:
     def __init__(self, environment: GateEnvironment, policy: GatePolicy) -> None:
         self._environment = environment
         self._policy = policy
-        self._is_told = policy.integrity and bool({RunCheck.RESULTS, RunCheck.ASSERTIONS} & {*policy.runs})
+        self._is_watching = policy.integrity and bool(
+            {RunCheck.RESULTS, RunCheck.ASSERTIONS} & {*policy.runs}
+        )
         self.path = search_path(environment.root, environment.path, policy)
 
     def run(
@@ -170,7 +172,7 @@ class GateRunner:
         *,
         is_watched: bool = True,
     ) -> GateMeasurement:
-        is_watched = is_watched and self._is_told
+        is_watched = is_watched and self._is_watching
         watch_results = self._environment.watch_results if is_watched else watch_nothing
         with (
             self._environment.checkouts.lend(tree) as folder,
@@ -182,7 +184,7 @@ class GateRunner:
             if watch is not None:
                 job = replace(job, environment={**job.environment, **watch.environment})
             ended = self._environment.sandbox.run(job)
-            told = watch.records() if watch is not None else ()
+            records = watch.records() if watch is not None else ()
             ran = ToolOutput(
                 status=ended.status,
                 output=ended.output,
@@ -191,7 +193,7 @@ class GateRunner:
                 root=folder,
                 is_cut=ended.is_cut,
             )
-        if watch is not None and not told and ended.how == "exited":
+        if watch is not None and not records and ended.how == "exited":
             # The runner took no plugin of ours: what it says without one is what counts.
             return self._run_once(gate, parser, tree, prepared, is_watched=False)
         kept = keep_output(self._environment.reports, gate.name, ended, ran.report)
@@ -200,22 +202,24 @@ class GateRunner:
         try:
             found = parser.parse(ran)
             require_figures(found)
-            found = compare_with_records(found, told, ended.status, folder)
+            found = compare_with_records(found, records, ended.status, folder)
             return GateMeasurement(found=found, seconds=ended.seconds, output=kept)
         except UnreadableReport as why:
-            if told:
-                return self._run_untold(gate, parser, tree, prepared)
+            if records:
+                return self._run_without_plugin(gate, parser, tree, prepared)
             said = f"{why}. {render_output(ended, kept)}".strip()
             return GateMeasurement(
                 status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True, output=kept
             )
 
-    def _run_untold(self, gate: Gate, parser: ReportParser, tree: str, prepared: str) -> GateMeasurement:
+    def _run_without_plugin(
+        self, gate: Gate, parser: ReportParser, tree: str, prepared: str
+    ) -> GateMeasurement:
         """Measures without our plugin what left no report with it: whether that is the plugin's fault, the base shows."""
         plain = self._run_once(gate, parser, tree, prepared, is_watched=False)
         if plain.found is None:
             return plain
-        text = "the run leaves a report only when nobody is told of its results"
+        text = "the run writes a report only when its results are not streamed"
         wrong = Irregularity(code="harness_tampered", text=text)
         return replace(plain, found=replace(plain.found, irregularities=(wrong,)))
 

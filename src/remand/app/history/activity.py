@@ -72,7 +72,7 @@ _TEMPLATES: dict[type[Event], str] = {
     tasks.HandoffAccepted: "{0.agent} accepted the handoff",
     tasks.HandoffCompleted: "{0.agent} submitted {0.commit:.12}",
     tasks.RejectionAppealed: "{0.agent} appeals to a director",
-    tasks.OpinionGiven: "the adviser said of its rejection: {0.opinion}",
+    tasks.OpinionGiven: "the adviser's opinion on its rejection: {0.opinion}",
     tasks.HandoffResumed: "{0.agent} continues: its rejection was not accepted",
     tasks.HandoffLapsed: "is free again: nobody took the handoff",
     tasks.LeaseRenewed: "{0.agent} is still at work",

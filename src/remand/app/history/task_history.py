@@ -66,7 +66,7 @@ def task_handoffs(events: list[Event]) -> list[HandoffView]:
         lost = len(task.inbox.conflicts) if task else 0
         task = evolve(task, event)
         has_lost = task is not None and len(task.inbox.conflicts) > lost
-        if imported.may_tell(event, task, found):
+        if imported.belongs_to_history(event, task, found):
             _apply_event(found, event, has_lost)
         if task is not None and (task.is_terminal or task.claim is None):
             _close_open_handoffs(found, task, event)
@@ -86,7 +86,7 @@ class _LegacyHandoffs:
         self._native: set[str] = set()
         self._rejected: set[str] = set()
 
-    def may_tell(self, event: Event, task: Task | None, found: dict[str, HandoffView]) -> bool:
+    def belongs_to_history(self, event: Event, task: Task | None, found: dict[str, HandoffView]) -> bool:
         """True when an event counts; what GoT tools told of a handoff gives way to its native beginning."""
         name = getattr(event, "handoff_id", "")
         if not event.is_legacy:

@@ -42,10 +42,10 @@ MAX_QUOTED = 3
 """How much of what one key said is quoted."""
 OBJECTION_OPTIONS = (
     EscalationOption(
-        key=DISMISS, text="Dismiss what this key said of the task: approvals no longer wait for that"
+        key=DISMISS, text="Dismiss this key's objections to the task: approvals no longer wait for them"
     ),
     EscalationOption(
-        key=DISMISS_ALL, text="Dismiss what every key that is not trusted said of the task so far"
+        key=DISMISS_ALL, text="Dismiss all objections to the task so far by keys that are not trusted"
     ),
 )
 

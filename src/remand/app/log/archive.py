@@ -123,7 +123,7 @@ def archive_log(
     where they are; called again, it goes on.
     """
     if before > ledger.clock.now():
-        raise UsageError(f"{before} has not come yet. Name an earlier day.")
+        raise UsageError(f"{before} is in the future. Name an earlier day.")
     publish_all(ledger, publisher, base)
     size = event_bytes(ledger)
     recorded: list[LogArchived] = []

@@ -170,7 +170,7 @@ def _broken_gates(ledger: LedgerClient, _: HostQuestion) -> HostAnswer:
 
 def _status(name: str) -> Status:
     if name not in set(Status):
-        raise UsageError(f"{name[:40]!r} is no status of a task.")
+        raise UsageError(f"{name[:40]!r} is not a task status.")
     return Status(name)
 
 

@@ -150,7 +150,9 @@ class Caller(Record, kw_only=True):
         """
         found = self._own_name(named) if named else self.member
         if not found:
-            raise Refused("not_yours", f"This token is {self.member}'s; nobody can act as another by it.")
+            raise Refused(
+                "not_yours", f"This token is {self.member}'s; it cannot be used to act as anyone else."
+            )
         return found
 
     def may_act_for(self, holder: str, team: Team) -> bool:
@@ -206,7 +208,7 @@ def require_held_task(caller: Caller, task_id: str, holder: str) -> None:
     if caller.role is TokenRole.USER:
         return
     if not holder:
-        raise Refused("not_yours", f"Nobody holds {task_id}, so no commits are taken for it.")
+        raise Refused("not_yours", f"Nobody holds {task_id}, so the server accepts no commits for it.")
     caller.acting_name(holder)
 
 

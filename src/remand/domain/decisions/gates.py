@@ -501,7 +501,7 @@ def _overridden_gates(task: Task) -> set[str]:
     return names - {INTEGRITY_GATE} if _unsettled_control_findings(task) else names
 
 
-def has_nothing_unsettled(task: Task) -> bool:
+def is_settled_by_people(task: Task) -> bool:
     """True when people have let pass all that stood in the way of the work, and its claim still holds."""
     claim, gates = task.claim, task.gates
     is_measured = claim is not None and claim.handoff_id == gates.handoff_id and bool(gates.blocking)

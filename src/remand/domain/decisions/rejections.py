@@ -361,7 +361,7 @@ def appeal_rejection(task: Task, command: c.AppealRejection, context: c.CommandC
     if known.is_formal:
         raise Refused(
             "nothing_to_appeal",
-            "That rejection only lacks a part, and does not count. Add what is missing and reject the task again.",
+            "That rejection only lacks a part, so it cannot be appealed. Add what is missing and reject the task again.",
         )
     _require_overridden_by_rules(filed, known.decided_by)
     if known.is_before_submission:

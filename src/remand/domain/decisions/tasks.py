@@ -26,13 +26,13 @@ def retract_answer(task: Task, command: c.RetractAnswer, context: c.CommandConte
     if found is None:
         raise Refused(
             "nothing_to_retract",
-            f"No answer about {task.label} can be taken back: none was given, or somebody has acted on it since.",
+            f"No answer about {task.label} can be retracted: none was given, or somebody has acted on it since.",
         )
     if found.by != context.actor.name:
         raise Refused("not_yours", f"That answer is {found.by}'s; {context.actor.name} cannot take it back.")
     if found.changed:
         names = ", ".join(found.changed[:3])
-        raise Refused("too_late", f"The answer also changed {names}, and cannot be taken back alone.")
+        raise Refused("too_late", f"The answer also changed {names}, and cannot be retracted alone.")
     _require_no_dependents(task, context.facts.undo)
     return (
         AnswerRetracted(task_id=task.id, answer=found.id, option=found.option[:200], reason=command.reason),
@@ -52,7 +52,7 @@ def reopen_cancelled(task: Task, command: c.ReopenTask, context: c.CommandContex
             "not_yours", f"{found.by} cancelled task {task.id}; {actor.name} cannot reopen it, the user can."
         )
     if found.has_forge_action:
-        raise Refused("too_late", f"The end of task {task.id} was already told on the forge.")
+        raise Refused("too_late", f"The end of task {task.id} was already reported on the forge.")
     _require_no_dependents(task, context.facts.undo)
     return TaskReopened(
         task_id=task.id, reason=command.reason, undoes=found.id, to_review=found.was_under_review

@@ -60,7 +60,7 @@ def create_token(
     if new.token_id in tokens:
         raise Refused("taken", f"Token {new.token_id} already exists.")
     if sum(token.is_valid(now) for token in tokens.values()) >= MAX_TOKENS:
-        raise Refused("bad_value", f"There are {MAX_TOKENS} tokens that count. Revoke some first.")
+        raise Refused("bad_value", f"There are {MAX_TOKENS} valid tokens. Revoke some first.")
     _require_expiry(new.expires_at, now)
     role = new.role if new.role in MACHINES else _member_role(new, team)
     return TokenCreated(
@@ -92,7 +92,7 @@ def _require_expiry(expires_at: Instant, now: Instant) -> None:
     if expires_at <= now:
         raise Refused("bad_value", f"The token would expire at {format_time(expires_at)}, which is past.")
     if expires_at > add_seconds(now, MAX_SECONDS):
-        raise Refused("bad_value", "A token counts for at most 366 days. Give an earlier expiry.")
+        raise Refused("bad_value", "A token is valid for at most 366 days. Give an earlier expiry.")
 
 
 def _name(name: str) -> str:
@@ -142,7 +142,7 @@ def _startable_names(names: Sequence[str], role: TokenRole, team: Team) -> tuple
 def _startable(name: str, team: Team) -> str:
     actor = team.actor(_name(name))
     if not actor.roles - {Role.USER} or actor.name in _SYSTEM_NAMES:
-        raise Refused("not_eligible", f"{actor.name} is no member that a host could start.")
+        raise Refused("not_eligible", f"{actor.name} is not a member that a host could start.")
     return actor.name
 
 

@@ -206,7 +206,7 @@ def check_restated_alternative(reading: ParsedRejection) -> Issue | None:
 
 def check_idle_alternative(reading: ParsedRejection) -> Issue | None:
     """An alternative that only waits, drops the task or leaves it to whomever."""
-    ways = [way for clause in clauses(reading.alternative.raw) if (way := _idle_way(clause, reading))]
+    ways = [way for clause in clauses(reading.alternative.raw) if (way := _inaction_kind(clause, reading))]
     if not ways or _suggested_thing_count(_acts(reading), reading) >= ALTERNATIVE_WORDS:
         return None
     if reading.reason is RejectionReason.INFEASIBLE:
@@ -236,7 +236,9 @@ def _acts(reading: ParsedRejection) -> Text:
     """The clauses of an alternative that say what to do."""
     found = clauses(reading.alternative.raw)
     return tokenise_text(
-        "\n".join(clause for clause in found if not gives_reason(clause) and not _idle_way(clause, reading))
+        "\n".join(
+            clause for clause in found if not gives_reason(clause) and not _inaction_kind(clause, reading)
+        )
     )
 
 
@@ -249,7 +251,7 @@ def _suggested_thing_count(acts: Text, reading: ParsedRejection) -> float:
     return new_thing_count(acts, *reading.task, *known) + len(acts.acronyms)
 
 
-def _idle_way(clause: str, reading: ParsedRejection) -> str:
+def _inaction_kind(clause: str, reading: ParsedRejection) -> str:
     """How a clause suggests nothing; empty when it suggests something."""
     for way, pattern in IDLE.items():
         if pattern.search(clause):

@@ -165,14 +165,14 @@ def check_missing_interpretations(reading: ParsedRejection) -> Issue | None:
 def check_nobody_asked(reading: ParsedRejection) -> Issue | None:
     """Nothing tells that someone was asked before rejecting."""
     texts = (reading.summary, reading.detail, *reading.evidence_and_sources)
-    has_asked = any(_tells_of_asking(text, "asked") for text in texts) or any(
-        _tells_of_asking(attempt, "asked", "contacted") or _is_asked_in_other_words(attempt)
+    has_asked = any(_describes_inquiry(text, "asked") for text in texts) or any(
+        _describes_inquiry(attempt, "asked", "contacted") or _is_asked_in_other_words(attempt)
         for attempt in reading.attempts
     )
     return None if has_asked or not reading.is_readable else issue("questions_unasked")
 
 
-def _tells_of_asking(text: Text, *lists: str) -> bool:
+def _describes_inquiry(text: Text, *lists: str) -> bool:
     """True when a clause has a word of the lists, and what it tells was not asked of a machine."""
     if not any(map(text.count, lists)) or _DENIED_ASKING.search(text.raw) is not None:
         return False

@@ -375,7 +375,7 @@ class Context:
         """Refuses an option that has a file written, or goes on for good, to who calls from elsewhere."""
         if self.origin.given is not None:
             raise UsageError(
-                f"`remand {self.call.command}` takes no {option} here: it is for the caller's own machine."
+                f"`remand {self.call.command}` takes no {option} here: it is meaningful only on the caller's own machine."
             )
 
     def since(self) -> Instant:

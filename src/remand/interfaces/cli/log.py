@@ -320,7 +320,7 @@ def _move(context: Context) -> Result:
     if done.ledger == done.to_ledger:
         return Result(
             data,
-            f"The log goes on in this ledger: {events}, digest {done.digest[:12]}. Every other one is closed once it "
+            f"The log continues in this ledger: {events}, digest {done.digest[:12]}. Every other one is closed once it "
             "reads this: `remand log publish` shares it.",
         )
     return Result(data, f"Moved {events} to {done.to}, digest {done.digest[:12]}. This ledger is closed.")
@@ -402,5 +402,5 @@ def _archive(context: Context) -> Result:
 def _start_of_day(text: str) -> Instant:
     moment = f"{text}T00:00:00.000000Z" if len(text) == _DATE_LENGTH else text
     if not is_instant(moment):
-        raise UsageError(f"{text!r} is no day. Write it as 2026-01-31.")
+        raise UsageError(f"{text!r} is not a day. Write it as 2026-01-31.")
     return moment

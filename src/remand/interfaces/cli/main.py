@@ -91,7 +91,7 @@ class _Warnings:
 
 def _run(call: CommandCall, origin: CallOrigin, warnings: _Warnings) -> int:
     try:
-        with _attend(call, origin) as progress:
+        with _show_progress(call, origin) as progress:
             result = _result(call, origin, warnings, progress)
     except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced) and origin.opened is not None:
@@ -237,7 +237,7 @@ def _finish(context: Context, warnings: _Warnings) -> None:
     """Keeps the files in step with the ledger, warns of a damaged log, and reminds the user of open questions."""
     opened, known = context.origin.opened, context.origin.warnings
     if known is None and context.has_opened_ledger:
-        known = look_after(context.place, context.gateway.already_open_ledger)
+        known = finish_call(context.place, context.gateway.already_open_ledger)
     elif known is None:
         place = opened.place if opened else locate(context.folder)
         found = unseen_counts(place, opened) if place else UnseenCounts()
@@ -247,7 +247,7 @@ def _finish(context: Context, warnings: _Warnings) -> None:
         warnings.fault, warnings.key, warnings.held = known.fault, known.key, known.held
 
 
-def look_after(place: LedgerLocation, opened: OpenLedger | None) -> CallWarnings:
+def finish_call(place: LedgerLocation, opened: OpenLedger | None) -> CallWarnings:
     """Does what follows a call, or many calls of a server; returns what there is to warn of."""
     found, fault = after_call(place, opened).run()
     return CallWarnings(
@@ -324,7 +324,7 @@ def _command_words() -> list[str]:
 
 
 @contextmanager
-def _attend(call: CommandCall, origin: CallOrigin) -> Iterator[ProgressLines]:
+def _show_progress(call: CommandCall, origin: CallOrigin) -> Iterator[ProgressLines]:
     """Shows what takes its time, and ends a short call that waits too long for a lock; a coordinator has its own time limit."""
     entry, progress = COMMANDS.get(call.command), ProgressLines(origin.stderr)
     if entry is None or call.command in _UNATTENDED or origin.opened is not None:

@@ -90,7 +90,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "say": CommandEntry("help", "run a command or question in plain English"),
     "inbox": CommandEntry("tasks.inbox", "show the questions that await the user's answer", False),
     "inbox answer": CommandEntry("tasks.inbox", "answer a question about a task, as the user"),
-    "inbox retract": CommandEntry("tasks.inbox", "take back an answer of yours that nobody has acted on"),
+    "inbox retract": CommandEntry("tasks.inbox", "retract an answer of yours that nobody has acted on"),
     "inbox ack": CommandEntry("tasks.inbox", "acknowledge a question, so that its notices stop"),
     "notify": CommandEntry(
         "tasks.inbox", "send notices about open questions through the user's channels", False
@@ -103,10 +103,10 @@ COMMANDS: dict[str, CommandEntry] = {
         "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
     ),
     "token create": CommandEntry(
-        "tokens", "give out a token for a member, a worker or a host; it is shown once", False
+        "tokens", "create a token for a member, a worker or a host; it is shown once", False
     ),
-    "token list": CommandEntry("tokens", "list the tokens that were given out", False),
-    "token revoke": CommandEntry("tokens", "revoke a token for good", False),
+    "token list": CommandEntry("tokens", "list the tokens", False),
+    "token revoke": CommandEntry("tokens", "revoke a token permanently", False),
     "hook": CommandEntry(
         "hosts", "handle a hook call from an agent host: --host HOST EVENT, its JSON on stdin", False
     ),
@@ -115,7 +115,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "pause": CommandEntry("hosts", "let sessions stop without gates for a while, as the user", False),
     "resume": CommandEntry("hosts", "end the pause, as the user", False),
     "solo on": CommandEntry("hosts", "measure every session in this repository, as the user", False),
-    "solo off": CommandEntry("hosts", "leave sessions without a task alone, as the user", False),
+    "solo off": CommandEntry("hosts", "stop measuring sessions without a task, as the user", False),
     "solo status": CommandEntry("hosts", "show whether sessions are measured, and the last ones", False),
     "log tail": CommandEntry("log", "show the latest events", False),
     "log verify": CommandEntry("log", "check every line, chain and signature of the log", False),
@@ -123,9 +123,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "log repair": CommandEntry("log", "show what is wrong with the log, and repair it, as the user", False),
     "log import": CommandEntry("log", "import event files from another folder", False),
     "log publish": CommandEntry("log", "commit the event files, and nothing else", False),
-    "log archive": CommandEntry(
-        "log", "take the events of tasks that ended long ago out of the work tree", False
-    ),
+    "log archive": CommandEntry("log", "archive the events of tasks that ended long ago", False),
     "log move": CommandEntry(
         "log", "move the log into another ledger, and close this one, as the user", False
     ),

@@ -45,9 +45,11 @@ WRONG_CALLS = ("bad_request", "too_large")
 """How a server calls what the command line calls wrong usage."""
 REVIEWS = ("review approve", "review reject")
 """Commands that name a commit which the server has."""
-AWAY = "remand: the server is away ({why}); waiting up to {seconds:.0f} s. Work under way goes on.\n"
+AWAY = (
+    "remand: the server cannot be reached ({why}); waiting up to {seconds:.0f} s. Running work continues.\n"
+)
 GIVEN_UP = (
-    "The server is away: {why}. Commits and work stay here, and nothing that it answered is lost. Repeat the command later; "
+    "The server cannot be reached: {why}. Commits and work stay here, and nothing that it answered is lost. Repeat the command later; "
     "with `--key {key}` it is not carried out twice if only its answer was lost. REMAND_SERVER_WAIT is how many seconds to wait."
 )
 
@@ -118,12 +120,14 @@ def send(
     patience: float,
 ) -> tuple[int, bytes, bytes]:
     """Sends a call, again and again while the server is away, for so many seconds. Raises what the client raises."""
-    return startup.server.retry_while_away(
-        lambda: server.call(fields, key, patience=patience), seconds, lambda away: _report_away(away, seconds)
+    return startup.server.retry_while_unavailable(
+        lambda: server.call(fields, key, patience=patience),
+        seconds,
+        lambda away: _report_unavailable(away, seconds),
     )
 
 
-def _report_away(away: Exception, seconds: float) -> None:
+def _report_unavailable(away: Exception, seconds: float) -> None:
     sys.stderr.write(AWAY.format(why=away, seconds=seconds))
     sys.stderr.flush()
 
@@ -171,7 +175,7 @@ def _with_commit(
         name = getattr(options, argument) or ""
         clone = startup.submissions.CloneCommits(place, environment)
         startup.server.CommitDelivery(server, clone).deliver(
-            kind, name, found.sha, seconds, lambda away: _report_away(away, seconds)
+            kind, name, found.sha, seconds, lambda away: _report_unavailable(away, seconds)
         )
     return [f"--commit={found.sha}", *client.without_options(call.rest, ("--commit",))]
 

@@ -108,4 +108,4 @@ def _revoke(context: Context) -> Result:
     reason = context.text(context.arguments.reason)
     known_by = context.known_by(actor.name)
     tokens.revoke_token(context.opened_ledger.ledger, actor, token_id, reason, known_by)
-    return Result({"token_id": token_id, "revoked": True}, f"Token {token_id} is revoked for good.")
+    return Result({"token_id": token_id, "revoked": True}, f"Token {token_id} is revoked permanently.")

@@ -25,7 +25,7 @@ SESSIONS = "server"
 MAYBE_CLAIMED = "a task that it may have claimed"
 MARGIN = 2.0
 """How much earlier than at its deadline a hook that waits for gates is answered."""
-NOT_DELIVERED = "Your commit {commit} could not be brought to the server for task {task}: {why}. Stop again when that is fixed; if you cannot, tell the user."
+NOT_DELIVERED = "Your commit {commit} could not be sent to the server for task {task}: {why}. Stop again when that is fixed; if you cannot, tell the user."
 
 
 class ServerFault(Exception):  # noqa: N818 - the hook's own failure is an answer
@@ -59,7 +59,7 @@ def answer_call(
         startup.server.CallDenied,
     ) as error:
         away = isinstance(error, startup.server.ServerUnavailable)
-        text = f"the server {'is away' if away else 'refused'} ({error})"
+        text = f"the server {'cannot be reached' if away else 'refused'} ({error})"
         if isinstance(error, startup.server.UnusableServer):
             text = f"the server cannot be used ({error})"
         known = (bound.task_id or bound.branch) if bound else ""
@@ -205,7 +205,7 @@ class _RemoteSession:
             "settings": {name: self._environment.get(name, "") for name in ("REMAND_ACTOR", "REMAND_TASK")},
         }
         patience = max(MARGIN, self._until - monotonic())
-        code, output, complaint = startup.server.retry_while_away(
+        code, output, complaint = startup.server.retry_while_unavailable(
             lambda: self._server.call(dict(call), "", patience=patience), self._wait_seconds(), lambda _: None
         )
         answered = hook_calls.parse(output)

@@ -221,7 +221,7 @@ class _SoloHook:
             return HookAnswer.allow()
         said = self._sessions.result(record.name)
         if said["is_own"] == "no":
-            self._tell_others(record, said["user"])
+            self._notify_other_sessions(record, said["user"])
         if not is_question:  # the agent has it to mend when its question is answered
             record.told_tree = record.last_tree
         if meaning is SoloMeaning.SHOW:
@@ -237,7 +237,7 @@ class _SoloHook:
         record.has_spoken = True
         return "\n\n".join(filter(None, parts))
 
-    def _tell_others(self, record: notes.SoloSession, text: str) -> None:
+    def _notify_other_sessions(self, record: notes.SoloSession, text: str) -> None:
         """Leaves word for the other sessions that were at work in this worktree since this one began."""
         for name in self._sessions.names(self._place.worktree):
             is_other = name != record.name and any(

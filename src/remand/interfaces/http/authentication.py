@@ -135,7 +135,7 @@ class Authenticator:
     async def caller(self, facts: RequestFacts) -> Caller:
         """Who makes a request. Raises `HttpProblem`."""
         is_new = self._tokens.may_be_new(_bearer(facts.headers))
-        await self._bring_up_to_date(monotonic() if is_new else float("-inf"))
+        await self._refresh_tokens(monotonic() if is_new else float("-inf"))
         await self._read_session(facts)
         try:
             caller = self._find_caller(facts)
@@ -228,7 +228,7 @@ class Authenticator:
 
     async def account_caller(self, log_in: Callable[[TokenLookup], Caller], facts: RequestFacts) -> Caller:
         """Who logs in by an account of the provider. Raises `HttpProblem`."""
-        await self._bring_up_to_date()
+        await self._refresh_tokens()
         try:
             return log_in(self._tokens)
         except Refused as refusal:
@@ -249,7 +249,7 @@ class Authenticator:
         _require_own_page(session, facts)
         return self._tokens.current_caller(session.caller)
 
-    async def _bring_up_to_date(self, since: float = float("-inf")) -> None:
+    async def _refresh_tokens(self, since: float = float("-inf")) -> None:
         """Has the tokens read unless that was done lately, and since a time; one read serves all who wait."""
         if not self._is_behind(since):
             return

@@ -97,7 +97,7 @@ class CallRunner:
             with suppress(RemandError, OSError), self._ledger.use(is_long=False) as opened:
                 now = opened.store.changes()
                 if now != changes or self._warnings is None:
-                    self._warnings = main.look_after(opened.place, opened)
+                    self._warnings = main.finish_call(opened.place, opened)
                     changes = opened.store.changes()
             self._is_closed.wait(HOUSEKEEPING_SECONDS)
 

@@ -131,7 +131,7 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         )
         return HttpAnswer(303, b"", {"location": address, "set-cookie": cookie, **_PRIVATE})
 
-    async def come_back(scope: Scope, _receive: Receive) -> HttpAnswer:
+    async def finish_provider_log_in(scope: Scope, _receive: Receive) -> HttpAnswer:
         facts, provider = request_facts(scope), _provider(context)
         secret, _, wanted = read_cookie(facts.headers, kept).partition(".")
         attempt = LogInAttempt.of(secret, f"{_origin(context, scope)}{CALLBACK}")
@@ -149,7 +149,10 @@ def _provider_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         cookie = await access.open_session(caller, facts.headers, is_secure=_is_secure(scope))
         return HttpAnswer(200, _lead_to("/"), {"set-cookie": cookie, **_PRIVATE}, _HTML)
 
-    return [make_route(context, "/login/oidc", "GET", begin), make_route(context, CALLBACK, "GET", come_back)]
+    return [
+        make_route(context, "/login/oidc", "GET", begin),
+        make_route(context, CALLBACK, "GET", finish_provider_log_in),
+    ]
 
 
 def _lead_to(address: str) -> bytes:

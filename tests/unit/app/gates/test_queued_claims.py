@@ -195,7 +195,7 @@ def test_a_commit_that_comes_late_is_measured_after_all() -> None:
     job = waiting_job(world)
     world.is_current = lambda _: True
     for _ in range(MAX_FETCHES - 1):
-        with pytest.raises(EnvironmentFault, match="cannot be had"):
+        with pytest.raises(EnvironmentFault, match="is not available"):
             world.worker.run(msgspec.structs.replace(job, epoch=50))  # begun again often, which says nothing
     world.why = ""
 

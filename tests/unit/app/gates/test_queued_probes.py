@@ -106,7 +106,7 @@ def test_without_a_worker_the_evidence_stays_unchecked_and_what_nobody_waits_for
 
 def test_what_no_trusted_key_signed_is_neither_run_nor_believed() -> None:
     world = World(FakeLedger(keys=FakeKeys("stranger")))
-    with pytest.raises(EnvironmentFault, match="said nothing"):
+    with pytest.raises(EnvironmentFault, match="reported nothing"):
         world.probes.run(("make", "test"), SHA)
     assert world.ran == []
 

@@ -186,7 +186,7 @@ def test_every_command_is_refused_to_every_role_that_the_table_does_not_name(
 @pytest.mark.parametrize("role", [TokenRole.AGENT, TokenRole.REVIEWER, TokenRole.DIRECTOR, TokenRole.WORKER])
 @pytest.mark.parametrize("name", ["Lead", "user", "owner", "Fensterr", "Fenster/x", "*"])
 def test_a_token_acts_in_no_other_name(role: TokenRole, name: str) -> None:
-    with pytest.raises(Refused, match="nobody can act as another"):
+    with pytest.raises(Refused, match="cannot be used to act as anyone else"):
         caller(role).acting_name(name)
 
 

@@ -7,7 +7,7 @@ import pytest
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Role
 from remand.domain.decisions.findings import apply_settlements, hold_for_control_change, open_findings
-from remand.domain.decisions.gates import has_nothing_unsettled, unsettled_control_changes
+from remand.domain.decisions.gates import is_settled_by_people, unsettled_control_changes
 from remand.domain.gate.control_files import (
     ControlChange,
     ControlFile,
@@ -186,7 +186,7 @@ def test_the_user_who_overrides_the_gate_accepts_this_change_and_no_other() -> N
     again.events += events[:2]
     again.ask(recording(hold_for_control_change(passed(), other)))
     assert open_findings(again.task) == (other.name,), "it is still listed"
-    assert not has_nothing_unsettled(again.task)
+    assert not is_settled_by_people(again.task)
     assert names(again.ask(settling(other.name), LEAD)) == ["gate.accept", "gate.pass", "task.submit"]
 
 

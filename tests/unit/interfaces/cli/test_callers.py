@@ -47,7 +47,7 @@ def test_a_caller_acts_in_its_own_name_whatever_the_defaults_are() -> None:
     ids=["--as", "--agent", "environment", "host", "host as the user"],
 )
 def test_no_word_of_a_call_makes_it_anothers(made: Context) -> None:
-    with pytest.raises(Refused, match="nobody can act as another"):
+    with pytest.raises(Refused, match="cannot be used to act as anyone else"):
         made.actor(option="agent")
 
 

@@ -476,10 +476,10 @@ class HostCallHandler(AgentCallHandler):
         }
         key = parse_call(arguments).key
         try:
-            return startup.server.retry_while_away(
+            return startup.server.retry_while_unavailable(
                 lambda: self._server.call(fields, key, patience=seconds), AWAY_SECONDS, lambda _: None
             )
         except startup.server.ServerUnavailable as away:
-            raise EnvironmentFault(f"The server is away: {away}. Repeat the call later.") from None
+            raise EnvironmentFault(f"The server cannot be reached: {away}. Repeat the call later.") from None
         except startup.server.CallDenied as denied:
             raise restore_refusal(denied.code, str(denied)) from None

@@ -353,7 +353,7 @@ def _retract(context: Context) -> Result:
     answer = context.ask(request, context.actor())
     option = next(event.option for event in answer.events if isinstance(event, AnswerRetracted))
     data = {"task_id": answer.task.id, "status": answer.task.status.value, "option": option}
-    return Result(data, f"The answer {option} is taken back; {answer.task.id} is {answer.task.status}")
+    return Result(data, f"The answer {option} is retracted; {answer.task.id} is {answer.task.status}")
 
 
 @command("inbox ack", argument("id", help="the question's id, or its task's"))

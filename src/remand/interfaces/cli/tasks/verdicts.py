@@ -23,7 +23,7 @@ from remand.app.tasks.lookup import Lineage
 from remand.domain import commands as c
 from remand.domain.access.team import Actor, Team
 from remand.domain.decisions import findings
-from remand.domain.decisions.gates import has_nothing_unsettled
+from remand.domain.decisions.gates import is_settled_by_people
 from remand.domain.events import work
 from remand.domain.events.event import event_names
 from remand.domain.gate import message
@@ -109,7 +109,7 @@ def settle_held(context: Context, request: c.SettleFinding, actor: str, *, step:
 def claim_again(context: Context, task: Task, *, step: int = 0) -> Task:
     """Claims the work done once more when people have settled all that stood in its way; the task then."""
     claim, gates = task.claim, task.gates
-    if claim is None or not has_nothing_unsettled(task):
+    if claim is None or not is_settled_by_people(task):
         return task
     request = c.SubmitTask(
         task_id=task.id,
