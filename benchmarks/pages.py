@@ -195,7 +195,7 @@ def _measure_browser(report: Report, server: Server) -> None:
 def _measure_latency(report: Report, browser: Any, server: Server) -> None:
     """From the request of a command to what is drawn of it in an open page."""
     rows, slowest = [], []
-    for path, place in (("/board", "main"), ("/activity", ".timeline")):
+    for path, place in (("/board?text=Shown", "main"), ("/activity", ".timeline")):
         page = _open(browser, server)
         page.goto(f"{server.origin}{path}")
         page.wait_for_timeout(2000)
