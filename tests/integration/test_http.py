@@ -119,6 +119,11 @@ def test_a_list_comes_in_pages(server: RunningServer) -> None:
     assert rows == whole
 
 
+def test_a_number_that_no_database_can_hold_is_no_fault_of_the_server(server: RunningServer) -> None:
+    assert server.get("/api/log/tail", count=-(2**63) - 1).data == []
+    assert server.get("/api/log/tail", count=2**63).status == 200
+
+
 def test_a_whole_command_line_is_run_as_it_was_given(server: RunningServer, place: Repository) -> None:
     shown = server.post("/api/calls", arguments=["task", "list", "--json"])
     assert json.loads(shown.data["output"]) == place.ok("task", "list")

@@ -112,7 +112,7 @@ def _latest(context: Context, count: int) -> list[ListedEvent]:
 def _tail(context: Context) -> Result:
     if context.arguments.follow:
         context.require_own_machine("-f")
-    events = _latest(context, min(context.arguments.count, MAX_ROWS))
+    events = _latest(context, max(0, min(context.arguments.count, MAX_ROWS)))
     if context.arguments.follow:
         _follow(context, events)
     rows = [
