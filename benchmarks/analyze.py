@@ -23,6 +23,14 @@ SQL = "SQLite's json_extract over the ledger's lines, grouped"
 COMMAND, TABLES = "remand analyze rejections --json", "the same for people"
 BY_TASK = "the same --by task"
 CLI = (sys.executable, "-m", "remand.interfaces.cli.entry")
+REPORTS = {
+    "analyze runs": (3.0, 200),
+    "analyze rework": (3.0, 0),
+    "graph stats": (0, 200),
+    "task list": (0, 0),
+    "log verify": (0, 0),
+}
+"""The other commands that read a whole ledger, with the most CPU seconds and megabytes that each should take at full size."""
 _COUNTED = """
 SELECT json_extract(CAST(line AS TEXT), '$.rejection.reason_type'), json_extract(CAST(line AS TEXT), '$.agent'), count(*)
 FROM event
@@ -61,7 +69,27 @@ def _size(report: Report, events: int, *, is_main: bool) -> float:
     for _ in range(report.scale.repeats if is_main else 1):
         found[JSON].append(cost(count_in_files, repo))
         found[SQL].append(cost(count_in_ledger, repo))
+    if is_main:
+        _print_reports(report, repo, events)
     return _print(report, found, events, is_main=is_main)
+
+
+def _print_reports(report: Report, repo: str, events: int) -> None:
+    """The other reports on a ledger of this size; the goals are for a million events, in proportion."""
+    costs = {name: command_cost([*CLI, "-C", repo, *name.split()]) for name in REPORTS}
+    report.table(
+        ("report for people", "s", "CPU s", "peak MB"),
+        [
+            (name, figure(one.seconds), figure(one.cpu), f"{one.peak / 1e6:.0f}")
+            for name, one in costs.items()
+        ],
+    )
+    for name, (seconds, megabytes) in REPORTS.items():
+        what = f"{name}, {events:,} events"
+        if seconds:
+            report.goal(f"{what}: CPU", costs[name].cpu, most=seconds * events / 1e6, unit="s")
+        if megabytes:
+            report.goal(f"{what}: peak memory", costs[name].peak / 1e6, most=megabytes, unit="MB")
 
 
 def prepare(argument: str) -> float:
