@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from remand.adapters.hosts.launcher import find_words
 from remand.adapters.system.scheduler_files import MANY, RunLogs
 from remand.app.scheduler.chores import last_sign
 from remand.app.scheduler.status import SchedulerStatus, encode_status
-from remand.domain.instant import format_instant, parse_moment
+from remand.domain.instant import format_instant
 from remand.testing.builders import LATER, NOW
 
 RUN = "RUN-20261115-090000-00000001"
@@ -38,7 +39,7 @@ def logs(tmp_path: Path) -> RunLogs:
 def said(logs: RunLogs, text: str, at: str = NOW) -> None:
     path = Path(logs.path(RUN))
     path.write_text(text)
-    os.utime(path, (parse_moment(at).timestamp(),) * 2)
+    os.utime(path, (datetime.fromisoformat(at).timestamp(),) * 2)
 
 
 def test_the_last_line_is_told_as_it_changes(logs: RunLogs) -> None:
@@ -101,5 +102,5 @@ def test_a_run_lived_as_long_as_its_scheduler_or_itself_was_heard_of(logs: RunLo
     assert last_sign(Kept(None), logs, RUN) == "", "nothing is known"
     assert last_sign(Kept(status), logs, RUN) == NOW
     said(logs, "begun\n", at=LATER)
-    assert last_sign(Kept(status), logs, RUN) == format_instant(parse_moment(LATER))
+    assert last_sign(Kept(status), logs, RUN) == format_instant(datetime.fromisoformat(LATER))
     assert last_sign(Kept(b"torn"), logs, RUN) == ""

@@ -11,7 +11,6 @@ Instant = str
 
 BEGINNING: Instant = "0001-01-01T00:00:00.000000Z"
 END: Instant = "9999-12-31T23:59:59.999999Z"
-_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 _WIDTH = len("2026-11-15T09:00:00.000000Z")
 
 
@@ -19,11 +18,6 @@ def format_instant(moment: datetime) -> Instant:
     """Writes a moment as an instant; a naive moment is taken as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return f"{aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-
-
-def parse_moment(value: Instant) -> datetime:
-    """Reads an instant back as an aware moment."""
-    return datetime.strptime(value, _FORMAT).replace(tzinfo=UTC)
 
 
 def add_seconds(value: Instant, seconds: float) -> Instant:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from remand.app.forge.ports import CheckState
 from remand.domain.forge import PullState, ReviewState
-from remand.domain.instant import add_seconds, parse_moment
+from remand.domain.instant import add_seconds
 from remand.testing.fakes import START
 from tests.support.forge.actions import ForgeRefusal, RefusalReason, RepositoryActions
 from tests.support.forge.github_json import GitHubJson, Json
@@ -16,7 +17,7 @@ from tests.support.forge.server import HttpAnswer, HttpRequest, json_answer, pag
 from tests.support.forge.state import CommitStatus, ForgeState, NewLineComment
 
 LIMIT = 5000
-RESET = int(parse_moment(add_seconds(START, 3600)).timestamp())
+RESET = int(datetime.fromisoformat(add_seconds(START, 3600)).timestamp())
 EVENTS = {
     "APPROVE": ReviewState.APPROVED,
     "REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED,

@@ -1,5 +1,6 @@
 """Holds that a question is put to the user once, repeated until it was seen, and answered by the user alone."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from remand.domain.events.reviews import (
     TaskReassigned,
 )
 from remand.domain.events.tasks import HandoffInitiated, TaskCancelled, TaskClaimed
-from remand.domain.instant import add_seconds, parse_moment
+from remand.domain.instant import add_seconds
 from remand.domain.task import TERMINAL, Status, update_task
 from remand.testing.builders import (
     ALICE,
@@ -175,7 +176,7 @@ def test_the_user_takes_the_task_to_mend_it_by_hand_for_as_long_as_a_lease_may_l
     assert said == EscalationAnswered(task_id=T1, escalation_id=E1, option="fix", guidance="Mine")
     assert isinstance(taken, TaskClaimed)
     assert (taken.agent, taken.handoff_id, taken.attempt, taken.epoch, taken.base) == ("user", H2, 1, 1, "b")
-    assert (parse_moment(taken.lease_expires_at) - parse_moment(NOW)).days >= 6
+    assert (datetime.fromisoformat(taken.lease_expires_at) - datetime.fromisoformat(NOW)).days >= 6
 
 
 def test_the_user_is_let_in_whoever_had_locked_the_user_out() -> None:

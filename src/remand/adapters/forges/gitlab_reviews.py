@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from remand.adapters.forges.client import parse_time
 from remand.domain.forge import Account, ForgeComment, ForgeReview, PullState, ReviewState
-from remand.domain.instant import Instant, parse_moment
+from remand.domain.instant import Instant, seconds_between
 from remand.domain.record import Record
 
 KIND = "gitlab"
@@ -321,7 +321,7 @@ def _opinions(discussions: Iterable[Discussion]) -> Iterator[Opinion]:
 
 def _seconds_between(one: Instant, other: Instant) -> float:
     """Seconds between two times; infinite when one is unknown."""
-    return abs((parse_moment(one) - parse_moment(other)).total_seconds()) if one and other else inf
+    return abs(seconds_between(one, other)) if one and other else inf
 
 
 def _comment(note: GitLabNote, reply_to: str = "") -> ForgeComment:

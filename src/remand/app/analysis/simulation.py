@@ -38,7 +38,7 @@ from remand.domain.events.tasks import (
     TaskWaiting,
 )
 from remand.domain.evolve import evolve
-from remand.domain.instant import Instant, add_seconds, parse_moment
+from remand.domain.instant import Instant, add_seconds, seconds_between
 from remand.domain.policy import Policy
 from remand.domain.reasons import RejectionReason
 from remand.domain.record import Record
@@ -378,7 +378,7 @@ def _continue_lease(case: DecisionCase) -> PolicyChoice | None:
     if event.ts <= end:
         return PolicyChoice("lease", lease.agent, HELD, HELD, "")
     del case.notes.leases[event.handoff_id]
-    silence = (parse_moment(event.ts) - parse_moment(lease.since)).total_seconds()
+    silence = seconds_between(lease.since, event.ts)
     why = f"{silence:,.0f} s without an event, lease = {case.policy.lease_seconds:,.0f} s"
     why += "" if lease.is_offer else "; a heartbeat early in a lease leaves no event"
     return PolicyChoice("lease", lease.agent, HELD, f"{LAPSED if lease.is_offer else EXPIRED} at {end}", why)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from remand.app.analysis.statistics import Share, wilson_share
 from remand.app.events.signatures import confirmed_events
 from remand.app.events.task_folds import task_events
-from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.catalogue import NATIVE, event_task_id
 from remand.domain.events.event import Event, TaskEvent, event_names
 from remand.domain.events.reviews import (
     EscalationAnswered,
@@ -26,6 +26,7 @@ from remand.domain.events.tasks import (
     HandoffRejected,
     HandoffRejectionInvalid,
     LeaseExpired,
+    LeaseRenewed,
     RejectionAnswered,
     TaskCancelled,
     TaskClaimed,
@@ -79,6 +80,11 @@ class Rework(Record, kw_only=True):
     by_agent: tuple[ReviewTally, ...]
     by_reviewer: tuple[ReviewTally, ...]
     time_in_status: tuple[StatusDuration, ...]
+
+
+def read_rework(view: Transaction, now: Instant, since: Instant = "") -> Rework:
+    """The figures of every task of a ledger. A lease that is renewed moves no task, and is not read."""
+    return measure_rework((task_events(view, task.id, _MOVES) for task in view.tasks.every()), now, since)
 
 
 def measure_rework(histories: Iterable[list[Event]], now: Instant, since: Instant = "") -> Rework:
@@ -358,6 +364,7 @@ _NOTABLE = event_names(
     RunEnded,
 )
 """The names of the events without which there is nothing to tell of a task but where it stands."""
+_MOVES = event_names(*NATIVE) - event_names(LeaseRenewed)
 _RELEVANT = _NOTABLE | event_names(
     *(EscalationAnswered, TaskCancelled, RejectionAnswered, GatePassed, TaskReassigned, TaskClaimed),
     *(HandoffAccepted, ReviewRetracted, RunStarted, LeaseExpired),

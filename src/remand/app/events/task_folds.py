@@ -34,7 +34,8 @@ def task_events(tx: Transaction, task_id: str, names: Collection[str] = ()) -> l
     What stands in place of archived lines comes first, and only where these are not all here and do not contradict it.
     """
     lines = tx.events.of_task(task_id)
-    if names and any(codec.may_be_kind(line, AnswerRetracted) for line in lines):
+    whole = (AnswerRetracted, TaskArchived)
+    if names and any(codec.may_be_kind(line, kind) for line in lines for kind in whole):
         return [event for event in task_events(tx, task_id) if event.name in names]
     found = list(effective_events(sorted(codec.decode_stored_lines(lines, names), key=order_key)))
     if not any(type(event) is TaskArchived for event in found):

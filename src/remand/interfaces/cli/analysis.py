@@ -15,10 +15,10 @@ from remand.app.analysis.graph import GRAPH_EVENTS, GraphView, fold_graph, graph
 from remand.app.analysis.graph_export import FORMATS
 from remand.app.analysis.simulation import NOT_SIMULATED, Simulation, simulate
 from remand.app.analysis.statistics import Cluster, Share
-from remand.app.analysis.work_report import measure_rework, read_work_report
+from remand.app.analysis.work_report import read_rework, read_work_report
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.app.events.signatures import confirmed_events
-from remand.app.events.task_folds import task_events, without_garbage_collection
+from remand.app.events.task_folds import without_garbage_collection
 from remand.domain.text.words import format_count
 from remand.interfaces.cli import plot
 from remand.interfaces.cli.context import PAGE, Context, argument, command
@@ -62,8 +62,7 @@ def _rework(context: Context) -> Result:
     since = context.since()
     opened = context.opened_ledger
     with without_garbage_collection(), opened.store.read() as view:
-        stories = (task_events(view, task.id) for task in view.tasks.every())
-        found = measure_rework(stories, opened.ledger.clock.now(), since)
+        found = read_rework(view, opened.ledger.clock.now(), since)
     return Result(RawJson(msgspec.json.encode(found).decode()), rework_page(found))
 
 

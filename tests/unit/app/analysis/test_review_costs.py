@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remand.app.analysis.work_report import Rework, measure_rework
+from remand.app.analysis.work_report import Rework, measure_rework, read_rework
 from remand.app.events.task_folds import task_events
 from remand.app.requests import Rules
 from remand.domain import commands as c
@@ -35,8 +35,7 @@ def hand_in(world: FakeLedger, task: str, agent: str, commit: str) -> None:
 
 def figures(world: FakeLedger, since: Instant = "") -> Rework:
     with world.store.read() as view:
-        stories = [task_events(view, task.id) for task in view.tasks.every()]
-    return measure_rework(stories, world.clock.now(), since)
+        return read_rework(view, world.clock.now(), since)
 
 
 @pytest.fixture
@@ -98,3 +97,25 @@ def test_only_what_happened_since_then_is_counted(world: FakeLedger) -> None:
     found = figures(world, world.clock.now())
 
     assert (found.reviewed_tasks, found.rejections, found.by_agent) == (0, 0, ())
+
+
+def test_what_is_read_of_a_task_leads_to_the_figures_of_its_whole_history() -> None:
+    world = FakeLedger(rules=Rules(team=TEAM, gates=()))
+    kept, lost = world.add("Kept"), world.add("Lost")
+    world.claim(kept, "Alice")
+    world.clock.advance(1200)
+    world.ask(c.Heartbeat(task_id=kept, agent="Alice"), "Alice")
+    world.claim(lost, "Carol")
+    world.submit(kept, "Alice", "one")
+    reject(world, kept, "one")
+    world.clock.advance(10_000)
+    world.claim(lost, "Bob")
+
+    now = world.clock.now()
+    with world.store.read() as view:
+        stories = [task_events(view, task.id) for task in view.tasks.every()]
+        whole, found = measure_rework(stories, now), read_rework(view, now)
+    kinds = {event.name for story in stories for event in story}
+    assert {"task.heartbeat", "task.expire", "review.reject"} <= kinds
+    assert found == whole
+    assert {one.status: one.times for one in whole.time_in_status}["claimed"] == 3

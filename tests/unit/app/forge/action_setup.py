@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,7 +28,6 @@ from remand.domain.access.team import THE_COORDINATOR, Member, Role, Team
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import Finding
 from remand.domain.forge import ForgeAction
-from remand.domain.instant import parse_moment
 from remand.domain.policy import Policy
 from remand.domain.task import Task
 from remand.testing.builders import NOW
@@ -138,7 +138,9 @@ class Workshop:
 
     def wait_until(self, until: str) -> None:
         """Lets time pass until then."""
-        self.world.clock.advance((parse_moment(until) - parse_moment(self.world.clock.now())).total_seconds())
+        self.world.clock.advance(
+            (datetime.fromisoformat(until) - datetime.fromisoformat(self.world.clock.now())).total_seconds()
+        )
 
     def set_policy(self, **fields: bool) -> None:
         """Changes the policy."""

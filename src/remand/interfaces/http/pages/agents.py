@@ -16,11 +16,11 @@ from remand.app.analysis.work_report import (
     Rework,
     RunCost,
     WorkReport,
-    measure_rework,
+    read_rework,
     read_work_report,
 )
 from remand.app.board import ActiveWork
-from remand.app.events.task_folds import task_events, without_garbage_collection
+from remand.app.events.task_folds import without_garbage_collection
 from remand.app.history.rejections import LockoutRow, active_lockouts
 from remand.domain.access.team import Team, instance_member
 from remand.domain.record import NamedTuple
@@ -140,9 +140,7 @@ def _read_figures(query: PageQuery, since: str) -> TeamFigures:
     with without_garbage_collection(), query.opened.store.read() as view:
         return TeamFigures(
             report=read_work_report(view, since),
-            rework=measure_rework(
-                (task_events(view, task.id) for task in view.tasks.every()), query.now, since
-            ),
+            rework=read_rework(view, query.now, since),
             refusals=tuple(analyze(ledger_cases(view, since), since).agents),
             lockouts=tuple(active_lockouts(view)),
             at_work=at_work,

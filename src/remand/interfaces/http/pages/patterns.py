@@ -19,10 +19,10 @@ from remand.app.analysis.work_report import (
     REVIEWER,
     Rework,
     WorkReport,
-    measure_rework,
+    read_rework,
     read_work_report,
 )
-from remand.app.events.task_folds import task_events, without_garbage_collection
+from remand.app.events.task_folds import without_garbage_collection
 from remand.domain.record import NamedTuple
 from remand.interfaces.cli.analysis import duration, percent, rejections_headline, runs_headline
 from remand.interfaces.http.pages.charts import DayChart, bar_width, chart_days, chosen_period
@@ -66,7 +66,7 @@ def read_patterns(query: PageQuery) -> PatternsView:
     with without_garbage_collection(), query.opened.store.read() as view:
         analysis = analyze(ledger_cases(view, since), since)
         report = read_work_report(view, since)
-        rework = measure_rework((task_events(view, task.id) for task in view.tasks.every()), query.now, since)
+        rework = read_rework(view, query.now, since)
     return PatternsView(
         days=days,
         headlines=(runs_headline(report), rejections_headline(analysis)),
