@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -18,16 +18,21 @@ from remand.integrity.paths import (
     is_test_path,
     language_of,
 )
-from remand.integrity.readers.cases import ParsedTest, word_similarity
+from remand.integrity.readers.cases import NOTHING, ParsedTest, word_similarity
+from remand.integrity.readers.names import (
+    defined_names,
+    dropped_parameters,
+    name_words,
+    removed_names,
+    renamed_names,
+)
 from remand.integrity.readers.python_tree import (
     all_nodes,
     fingerprint,
-    node_words,
-    parameter_names,
     without_docstring,
 )
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import NAME, BracketedCode, test_module_range
+from remand.integrity.readers.tokens import BracketedCode, test_module_range
 from remand.integrity.suspicions import Suspicion
 
 
@@ -99,6 +104,8 @@ def _product_tokens(code: BracketedCode) -> list[str]:
 SIMILAR_TESTS = 0.6
 SAME_TEST = 0.8
 """How alike a test of another file must be to be the same."""
+SAME_GROUP = 0.25
+"""How alike a test of the same group must be that expects the same."""
 MAX_TEST_PAIRS = 50_000
 
 
@@ -131,6 +138,7 @@ def pair_tests(base_cases: Sequence[PlacedTest], head_cases: Sequence[PlacedTest
     for key in _PAIR_KEYS:
         base, head = _pair_by_key(base, head, key, kept)
     base, head = _pair_by_similarity(base, head, kept)
+    base, head = _pair_by_expectation(base, head, kept)
     return PairedTests(kept, [placed for placed in base if placed.is_run], head)
 
 
@@ -163,8 +171,15 @@ def _pair_by_similarity(
     """As above, for tests that were renamed and rewritten: the most alike first, in one file before others."""
     if len(base) * len(head) > MAX_TEST_PAIRS:
         return base, head
+    heirs = _heirs(base, head)
     scored = [
-        (word_similarity(one.case.words, other.case.words) + (one.view is other.view) * 0.1, at, place)
+        (
+            word_similarity(one.case.words, other.case.words)
+            + (one.view is other.view) * 0.1
+            + (heirs.get(at) == place) * 0.1,
+            at,
+            place,
+        )
         for at, one in enumerate(base)
         for place, other in enumerate(head)
         if one.case.words
@@ -186,11 +201,66 @@ def _pair_by_similarity(
     )
 
 
+def _heirs(base: list[PlacedTest], head: list[PlacedTest]) -> dict[int, int]:
+    """By the places of the first: the one test of the same file whose name carries on a test's name; several are a split."""
+    found: dict[int, int] = {}
+    for at, one in enumerate(base):
+        starts = (f"{one.case.short_name}_", f"{one.case.short_name} ")
+        heirs = [
+            place
+            for place, other in enumerate(head)
+            if other.view is one.view and other.case.short_name.startswith(starts)
+        ]
+        if len(heirs) == 1:
+            found[at] = heirs[0]
+    return found
+
+
+def _pair_by_expectation(
+    base: list[PlacedTest], head: list[PlacedTest], kept: list[tuple[PlacedTest, PlacedTest]]
+) -> tuple[list[PlacedTest], list[PlacedTest]]:
+    """As above, for tests of one group that were rewritten for another interface, and expect of it what they did."""
+    left, taken = [], set()
+    for one in base:
+        group = one.case.name.rpartition(" › ")[0]
+        found = [
+            (word_similarity(one.case.words, other.case.words), -place)
+            for place, other in enumerate(head)
+            if one.is_run
+            and group
+            and place not in taken
+            and other.is_run
+            and not other.case.is_skipped
+            and other.view is one.view
+            and other.case.name.rpartition(" › ")[0] == group
+            and _expects_as_much(one.case, other.case)
+        ]
+        score, place = max(found, default=(0.0, 0))
+        if score >= SAME_GROUP:
+            taken.add(-place)
+            kept.append((one, head[-place]))
+        else:
+            left.append(one)
+    return left, [placed for place, placed in enumerate(head) if place not in taken]
+
+
+def _expects_as_much(one: ParsedTest, other: ParsedTest) -> bool:
+    """True when a test expects all that another does, of something by a name that both use."""
+    old, new = (
+        Counter(item.expectation for item in case.assertions if item.strength > NOTHING)
+        for case in (one, other)
+    )
+    subjects = (
+        set(re.findall(r"[A-Za-z_]\w*", " ".join(item.subject for item in case.assertions)))
+        for case in (one, other)
+    )
+    return bool(old) and old <= new and bool(set.intersection(*subjects))
+
+
 COVERED_SHARE = 0.8
 """How many of the values a test asked for must be asked for elsewhere."""
 SPLIT_SHARE = 0.5
 """The same for tests that carry its name on."""
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 MIN_WORD = 5
 
 
@@ -202,17 +272,13 @@ def mentions_any(placed: PlacedTest, names: frozenset[str]) -> bool:
 
 def is_named_after(placed: PlacedTest, names: frozenset[str]) -> bool:
     """True when the name of a test has all the words of one of some names, each at least as a beginning."""
-    name_words = _name_words(placed.case.name)
+    words = name_words(placed.case.name)
     for name in names:
-        asked = _name_words(name)
+        asked = name_words(name)
         is_telling = any(len(word) >= MIN_WORD for word in asked)
-        if is_telling and all(any(one.startswith(word) for one in name_words) for word in asked):
+        if is_telling and all(any(one.startswith(word) for one in words) for word in asked):
             return True
     return False
-
-
-def _name_words(name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(name)]
 
 
 def is_split_up(placed: PlacedTest, matching: PairedTests) -> bool:
@@ -261,120 +327,19 @@ def _is_covered(placed: PlacedTest, values: frozenset[str], calls: frozenset[str
     return is_told and (not placed.case.calls or bool(placed.case.calls & calls))
 
 
-_DEFINED = re.compile(
-    r"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var|static|void|fun)\s+"
-    r"(?:\([^)\n]{0,200}\)\s*)?(\w{3,})"
-)
-_METHOD = re.compile(
-    r"^[ \t]+(?:(?:public|private|protected|internal|static|async|get|set|final|override)[ \t]+)*(?:[\w<>\[\]?]+[ \t]+)?(\w{3,})[ \t]*\([^;\n]{0,500}\)[ \t]*[{:]",
-    re.MULTILINE,
-)
-_CONSTANT = re.compile(r"^([A-Za-z_]\w{2,})[ \t]*(?::[^=\n]{1,200})?=", re.MULTILINE)
-_OPTION = re.compile(r"[\"'`](--?[a-z][\w-]{2,}|/[\w/{}:<>.-]{2,})[\"'`]")
-_COMMAND = re.compile(r"\b(?:add_parser|add_command|subcommand|command)\(\s*[\"'`](\w[\w-]{2,})[\"'`]")
-_KEYWORDS = frozenset(("if", "for", "while", "switch", "catch", "return", "function", "elif", "else", "with"))
-_NAME = re.compile(r"[A-Za-z_]\w*")
-SIMILAR_BODIES = 0.75
-KEPT_SHARE = 0.5
-"""How much of a removed body may still be found in the product."""
-MAX_BODY_PAIRS = 20_000
-MAX_WORDS = 1_000_000
-"""Tokens that are read of the functions of a file, those inside others counted again."""
-
-
-def defined_names(sources: Iterable[SourceFile]) -> frozenset[str]:
-    """The names of functions, classes, constants, modules, options and routes in some files."""
-    found: set[str] = set()
-    for source in sources:
-        for pattern in (_DEFINED, _METHOD, _CONSTANT, _OPTION):
-            found.update(pattern.findall(source.text))
-        found.update(f"'{name}'" for name in _COMMAND.findall(source.text))
-        found.add(source.path.rpartition("/")[2].partition(".")[0])
-    return frozenset(found - _KEYWORDS)
-
-
-def renamed_names(gone: frozenset[str], before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
-    """Those of the gone names whose body lives on under another."""
-    old = [(name, bag) for source in before for name, bag in function_bodies(source) if name in gone]
-    kept = {name for source in before for name, _ in function_bodies(source)}
-    new = [bag for source in after for name, bag in function_bodies(source) if name not in kept]
-    if len(old) * len(new) > MAX_BODY_PAIRS:
-        return frozenset()
-    return frozenset(
-        name
-        for name, bag in old
-        if len(bag) >= 4 and any(word_similarity(bag, other) >= SIMILAR_BODIES for other in new)
-    )
-
-
-def dropped_parameters(before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
-    """The parameters that functions no longer take, and whose names the product does not know any more."""
-    new = {name: parameters for source in after for name, parameters in _signatures(source)}
-    known = frozenset(word for source in after for word in _NAME.findall(source.text))
-    return frozenset(
-        parameter
-        for source in before
-        for name, parameters in _signatures(source)
-        if name in new and len(new[name]) < len(parameters)
-        for parameter in parameters - known
-        if len(parameter) > 3
-    )
-
-
-def _signatures(source: SourceFile) -> list[tuple[str, frozenset[str]]]:
-    """The functions of a file with the names in their parameters."""
-    if source.tree is not None:
-        return [(name, parameter_names(node)) for name, node in source.functions]
-    code = source.code
-    found = []
-    for place, token in enumerate(code.tokens):
-        if token.kind == NAME and code.text(place + 1) == "(" and token.text not in _KEYWORDS:
-            closing = code.closing_place(place + 1)
-            if code.text(closing + 1) in ("{", ":", "->"):
-                inside = range(place + 2, closing)
-                found.append((token.text, frozenset(code.text(at) for at in inside if code.kind(at) == NAME)))
-    return found
-
-
-def removed_names(gone: frozenset[str], before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
-    """Those of the gone names whose bodies are gone, too, and not written out elsewhere."""
-    known = frozenset(word for source in after for word in _NAME.findall(source.text))
-    return frozenset(
-        name
-        for source in before
-        for name, bag in function_bodies(source)
-        if name in gone
-        and _identifiers(bag)
-        and len(_identifiers(bag) & known) <= KEPT_SHARE * len(_identifiers(bag))
-    )
-
-
-def _identifiers(bag: frozenset[str]) -> frozenset[str]:
-    return frozenset(word for word in bag if len(word) > 3 and _NAME.fullmatch(word))
-
-
-def function_bodies(source: SourceFile) -> list[tuple[str, frozenset[str]]]:
-    """The functions of a file with the words of their bodies."""
-    if source.tree is not None:
-        return [
-            (name.rpartition(".")[2], node_words(all_nodes(without_docstring(node.body))))
-            for name, node in source.functions
-        ]
-    code = source.code
-    found: list[tuple[str, frozenset[str]]] = []
-    left = MAX_WORDS
-    for place, token in enumerate(code.tokens):
-        if token.kind == NAME and code.text(place + 1) == "(" and token.text not in _KEYWORDS:
-            block = code.closing_place(place + 1) + 1
-            if code.text(block) == "{" and left > 0:
-                left -= code.closing_place(block) - block
-                found.append((token.text, code.words(block, code.closing_place(block))))
-    return found
-
-
 _DATA = (".html", ".css", ".scss", ".sql", ".csv", ".xml", ".txt", ".j2", ".tmpl", ".graphql", ".proto")
 MAX_READ = 8 << 20
 """Characters that are read of one change, both sides together."""
+
+
+SHORT = 4
+"""Letters up to which a word is often a part of another."""
+
+
+def _word_pattern(word: str) -> str:
+    """A word where it may stand in a literal; a short one that is no number stands between quotes or other signs."""
+    is_short = len(word) < SHORT and not word.isdigit()
+    return rf"\b{re.escape(word)}\b" if is_short else re.escape(word)
 
 
 class Changeset:
@@ -453,24 +418,33 @@ class Changeset:
         )
 
     @cached_property
-    def _unchanged_tests(self) -> dict[str, ParsedTest]:
-        """The tests of files that did not change, as far as those were read, by name."""
+    def unchanged_tests(self) -> tuple[SourceFile, ...]:
+        """The files of tests that did not change, as far as those were read; each is parsed when it is needed."""
         patterns = self.comparison.test_patterns
-        return {
-            case.name: case
-            for text in self.comparison.unchanged
-            if is_collected_path(text.path, patterns)
-            for case in SourceFile(text.path, text.text, patterns).tests
-            if case.is_collected and not case.is_skipped
-        }
+        return tuple(SourceFile(one.path, one.text, patterns) for one in self.comparison.unchanged)
+
+    def tests_with(self, words: set[str]) -> list[SourceFile]:
+        """The tests that changed, on both sides, and those that did not and have one of some words; without words none."""
+        if not words:
+            return []
+        sources = [side for view in self.views for side in (view.before, view.after) if side]
+        searched = re.compile("|".join(map(_word_pattern, words)))
+        # Digits may be grouped.
+        sources += (one for one in self.unchanged_tests if searched.search(one.text.replace("_", "")))
+        return [source for source in sources if source.is_test or source.language == "rust"]
 
     def is_said_elsewhere(self, case: ParsedTest) -> bool:
         """True when a file that did not change has the same test."""
-        other = self._unchanged_tests.get(case.name)
-        return (
-            other is not None
+        return any(
+            other.name == case.name
+            and other.is_collected
+            and not other.is_skipped
             and other.proofs >= case.proofs
             and (other.body == case.body or word_similarity(other.words, case.words) >= SAME_TEST)
+            for source in self.unchanged_tests
+            if case.short_name in source.text
+            and is_collected_path(source.path, self.comparison.test_patterns)
+            for other in source.tests
         )
 
     @cached_property

@@ -24,7 +24,7 @@ _ASSERTION_HOLDERS = frozenset(
 _LOOSE = frozenset(("NotNil", "NotNull", "IsNotNull", "assertNotNull", "NotEmpty", "IsInstanceOf", "IsType"))
 _BOUNDED = word_set("""
 True IsTrue False IsFalse assertTrue assertFalse NoError Nil Null assertNull assert Contains Greater Less
-assert_ne NotEqual AreNotEqual assertNotEquals Error
+assert_ne NotEqual AreNotEqual assertNotEquals Error Panics
 """)
 _MARKS = {
     "rust": word_set("test rstest test_case wasm_bindgen_test"),
@@ -123,7 +123,7 @@ def _parse_test(code: BracketedCode, function: _TestFunction, language: str) -> 
         skips=(*_marker_skips(code, function.attributes), *_body_skips(code, function.body)),
         words=code.words(start, stop),
         body=code.text_between(start, stop),
-        act=code.words(start, stop) - _assertion_words(assertions),
+        act=code.words(start, stop) - _assertion_words(assertions) - _ASSERTION_HOLDERS,
         calls=code.calls(start, stop),
         literals=code.literals(start, stop),
         is_empty=stop == start + 1,
@@ -173,15 +173,29 @@ def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Asse
         if not _is_assertion(code.text(at), owner) and not is_handed_on:
             continue
         arguments = list(code.arguments(opening))
+        if (
+            language == "go"
+            and owner in _ASSERTION_HOLDERS
+            and code.text_between(*arguments[0] if arguments else (0, 0)) in ("t", "b")
+        ):
+            arguments = arguments[1:]
         end = code.closing_place(opening) + 1
         made = Assertion(
             code.line(at),
             code.text_between(at, end),
-            code.text_between(*arguments[0]) if arguments else "",
+            _subject(code, at, arguments),
             _strength(code, at, arguments),
             code.literals(at, end),
         )
         yield surroundings.apply_to(made, at, is_reported=owner in ("t", "b") and language == "go")
+
+
+def _subject(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) -> str:
+    """What is looked at: of a comparison by testify what it found, which comes behind what is expected."""
+    if code.text(at).startswith(("Equal", "NotEqual", "Exactly", "ElementsMatch")) and len(arguments) > 1:
+        expected, found = arguments[:2]
+        return code.text_between(*(expected if _are_constant(code, [found]) else found))
+    return code.text_between(*arguments[0]) if arguments else ""
 
 
 class _Surroundings:
@@ -207,13 +221,22 @@ class _Surroundings:
                 made = made._replace(is_conditional=True) if is_bound else made
             elif above.kind in ("block", "statement_list") and below.start > self._first_exit(above):
                 made = made._replace(is_conditional=True)
-            elif above.kind == "let_declaration" and self._is_dropped(above):
+            elif (
+                above.kind == "call_expression"
+                and below.field == "arguments"
+                and self._tidies_up(above, made)
+            ) or (above.kind == "let_declaration" and self._is_dropped(above)):
                 made = made._replace(strength=NOTHING)
             elif above.kind == "call_expression" and below.field == "function":
                 is_ignored = code.text(below.stop - 1) in ("ok", "unwrap_or_default")
                 is_caught = is_ignored and "catch_unwind" in code.calls(below.start, at)
                 made = made._replace(strength=NOTHING) if is_caught else made
         return made
+
+    def _tidies_up(self, call: Node, made: Assertion) -> bool:
+        """`t.Cleanup(func() { assert.NoError(t, os.Remove(path)) })` in Go: nothing of the product is looked at."""
+        name = self._code.node_text(call.child("function"))
+        return name.endswith(".Cleanup") and made.text.startswith("NoError(") and "os.Remove" in made.text
 
     def _first_exit(self, block: Node) -> int:
         """Where a block may be left early by a branch that only returns."""

@@ -34,6 +34,11 @@ class Assertion(NamedTuple):
     last_line: int = 0
     """Where it ends, of languages that have it."""
 
+    @property
+    def expectation(self) -> str:
+        """What is expected, without what is looked at."""
+        return self.text.replace(self.subject, "", 1)
+
 
 class SkipMarker(NamedTuple):
     """A marker that keeps a test from running, or its failure from counting."""

@@ -16,7 +16,7 @@ toHaveReturned called notThrow doesNotThrow pass toBeTypeOf exists
 """)
 _BOUNDED = word_set("""
 toBeTruthy toBeFalsy toContain toMatch toMatchObject toBeGreaterThan toBeLessThan true
-toBeGreaterThanOrEqual toBeLessThanOrEqual toBeNull toBeUndefined toBeNaN toHaveProperty include contain
+toBeGreaterThanOrEqual toBeLessThanOrEqual toHaveProperty include contain
 match property above below least most false null undefined toThrow toThrowError throw throws rejects
 toContainEqual toHaveBeenCalledTimes truthy falsy notEqual notStrictEqual isTrue isFalse isOk not keys
 members notOk toBeOneOf
@@ -101,7 +101,9 @@ def _assertions_at(code: BracketedCode, node: Node) -> Iterator[FoundAssertion]:
             method = names[-1] if names[-1] != "assert" else ""
             strength = _assert_strength(code, method, arguments.children)
             subject = code.node_text(arguments.children[0]) if arguments.children else ""
-            yield _build(code, node, (node.start, node.stop), subject, strength)
+            made = _build(code, node, (node.start, node.stop), subject, strength)
+            parts = _conjunct_count(code, arguments.children[0]) if arguments.children else 1
+            yield made._replace(assertion=made.assertion._replace(parts=parts))
         elif len(names) == 1 and _HELPER.fullmatch(names[0]):
             yield _build(code, node, (node.start, node.stop), names[0], EXACT)
 
@@ -187,7 +189,12 @@ def _expect_assertion(code: BracketedCode, node: Node, arguments: Node) -> Found
             tolerance=_tolerance(chain.names[-1], shown),
             slack=_slack(chain.names[-1], shown),
             bound=((sign, limit) if sign and limit is not None else None),
-            parts=_value_count(chain.arguments),
+            parts=max(
+                [
+                    _value_count(code, chain.arguments),
+                    *(_conjunct_count(code, one) for one in arguments.children[:1]),
+                ]
+            ),
         )
     )
 
@@ -228,6 +235,8 @@ def _strength(code: BracketedCode, chain: _MatcherChain) -> int:
         return EXACT if first == "0" else COUNTED
     if is_turned:
         return LOOSE if first in ("null", "undefined") else BOUNDED
+    if matcher in ("toBeNull", "toBeUndefined", "toBeNaN"):
+        return EXACT  # as exact a value as any
     if matcher in _BOUNDED or not chain.arguments:
         return BOUNDED
     return _argument_strength(code, chain.arguments[0], first)
@@ -290,7 +299,20 @@ def _parse_number(text: str) -> float | None:
         return None
 
 
-def _value_count(arguments: list[Node]) -> int:
+def _conjunct_count(code: BracketedCode, value: Node) -> int:
+    """How many things `a && b && c` says at once."""
+    count = 1
+    while value.kind == "binary_expression":
+        left, right = value.child("left"), value.child("right")
+        if left is None or right is None or code.text_between(left.stop, right.start) != "&&":
+            break
+        count, value = count + 1, left
+    return count
+
+
+def _value_count(code: BracketedCode, arguments: list[Node]) -> int:
+    if arguments and arguments[0].kind == "template_string":
+        return max(1, code.text(arguments[0].start).count('": '))  # the members of a snapshot
     is_listed = bool(arguments) and arguments[0].kind in ("array", "object")
     return max(1, len(arguments[0].children)) if is_listed else 1
 

@@ -27,6 +27,7 @@ from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode
 from remand.integrity.rules.special_cases import (
     LENGTH,
+    Clue,
     LiteralRow,
     SpecialCase,
     added_rows,
@@ -435,14 +436,13 @@ def _normalise_quotes(text: str) -> str:
     return f"'{text[1:-1]}'" if text[:1] in "\"'`" else text
 
 
-MAX_TESTS = 2_000
 MAX_QUESTIONS = 20_000
 MAX_ANSWERS = 100
 """A function with more answers than that holds data; nobody writes as many tests."""
 FIGURES = 3
 """Digits of a number that is no coincidence."""
 _WORD = re.compile(r"[^\W_]+")
-_SMALL = frozenset(("0", "1", "2", "-1", "''"))
+_SMALL = frozenset(("0", "1", "2", "-1", "0n", "1n", "''"))
 _FAILURE = re.compile(r"(?:^|\s)(?:Error|Fatal)")
 """How a Go test fails: what it compares stands above."""
 
@@ -451,7 +451,7 @@ def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
     """New constant answers that are those of the tests, or that answer several inputs at once."""
     views = [view for view in changeset.views if view.after is not None and is_product_path(view.path)]
     added = [(view, _added_answers(view), added_special_cases(view), added_rows(view)) for view in views]
-    sources = _test_sources(changeset, set().union(*(_searched_words(*found[1:]) for found in added)))
+    sources = changeset.tests_with(set().union(*(_searched_words(*found[1:]) for found in added)))
     tests = [case for source in sources for case in source.tests]
     questions = _asserted_literals(tests)
     known = _test_constants(sources)
@@ -487,21 +487,18 @@ def _added_answers(view: ChangedFile) -> list[ConstantAnswer]:
 def _searched_words(
     answers: list[ConstantAnswer], cases: list[SpecialCase], rows: list[LiteralRow]
 ) -> set[str]:
-    """A word of each new answer: a file of tests that has none of them expects none of these answers."""
-    values = {answer.answer for answer in answers} | {text for row in rows for text in row.near}
-    for case in cases:
-        values |= case.answers or {"" if clue.kind == LENGTH else clue.value for clue in case.clues}
+    """A word for each new answer: a file of tests that has none of them expects none of these answers."""
+    values = {text for row in rows for text in row.near}
+    asked = [({answer.answer}, answer.asked) for answer in answers]
+    asked += [(set(case.answers), frozenset(map(_searched_value, case.clues))) for case in cases]
+    # Where the answer says nothing, one of the inputs has to stand in the tests.
+    values |= {value for given, inputs in asked for value in (given - _SMALL or inputs - _SMALL)}
     return {max(_WORD.findall(value), key=len, default="") for value in values}
 
 
-def _test_sources(changeset: Changeset, words: set[str]) -> list[SourceFile]:
-    """The tests that changed, on both sides, and those that did not and have one of some words."""
-    sources = [side for view in changeset.views for side in (view.before, view.after) if side and words]
-    for item in changeset.comparison.unchanged[:MAX_TESTS]:
-        plain = item.text.replace("_", "")  # digits may be grouped
-        if any(word in plain for word in words):
-            sources.append(SourceFile(item.path, item.text))
-    return [source for source in sources if source.is_test or source.language == "rust"]
+def _searched_value(clue: Clue) -> str:
+    """What a test has that this tells of; nothing for a length, which any text may have."""
+    return "" if clue.kind == LENGTH and clue.value not in _SMALL else clue.value
 
 
 def _test_constants(sources: list[SourceFile]) -> frozenset[str]:

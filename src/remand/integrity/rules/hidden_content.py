@@ -43,7 +43,7 @@ _READABLE = re.compile(
 
 
 _DATA_LANGUAGES = ("json", "yaml", "toml", "ini")
-"""In data, a byte order mark inside a text is a value like any other."""
+"""In data, a byte order mark inside a text is a value like any other, and in the data of tests every character is."""
 
 
 def find_invisible_characters(changeset: Changeset) -> Iterator[Suspicion]:
@@ -57,7 +57,8 @@ def find_invisible_characters(changeset: Changeset) -> Iterator[Suspicion]:
             continue
         for number, line in view.added_lines:
             match = _DIRECTION_CHARACTERS.search(line) or _INVISIBLE_CHARACTERS.search(line)
-            if match and not (match[0] == "\ufeff" and view.after.language in _DATA_LANGUAGES):
+            is_data = view.after.language in _DATA_LANGUAGES
+            if match and not (is_data and (view.is_test or match[0] == "\ufeff")):
                 yield suspicion("invisible_characters", view.path, number, f"U+{ord(match[0]):04X}", line)
                 break
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from remand.integrity.changeset import Changeset
 from remand.integrity.comparison import MAX_TEXT, Comparison
-from remand.integrity.paths import is_generated_path, is_test_path, language_of
+from remand.integrity.paths import is_benchmark_path, is_generated_path, is_test_path, language_of
 from remand.integrity.readers.cases import without_common
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
@@ -208,7 +208,7 @@ def _is_held(item: Suppression, path: str, measured: frozenset[str]) -> bool:
     """True for what keeps a whole file or every rule quiet, or product code from what a gate measures."""
     if item.is_usual:
         return False
-    if is_test_path(path):
+    if is_test_path(path) or is_benchmark_path(path):
         is_whole_file = item.is_wide and item.kind in _WHOLE_FILES
         return is_whole_file and not item.codes
     return item.is_wide or CATEGORIES.get(item.kind, "lint") in measured

@@ -62,9 +62,13 @@ _UNCOVERED = re.compile(
 )
 """What coverage leaves out in most projects."""
 _USUAL_LINES = re.compile(
-    r"TYPE_CHECKING|NotImplementedError|__main__|overload|abstractmethod|abc\.|pragma: no cover|\.\.\.|assert_never|def __repr__|Protocol"
+    r"TYPE_CHECKING|NotImplementedError|__main__|overload|abstractmethod|abc\.|pragma: no cover|\.\.\.|^[:\s^(]*(?:\\\.){3}|^[:\s^(]*\\?\.\{3\}|assert_never|def __repr__|Protocol"
 )
-_TEST_CODES = re.compile(r"S101|S10[5-8]|D\d*|ANN\d*|PLR2004|ARG\d*|INP001|SLF001|PLR0\d+|E501|F811|S")
+_TEST_CODES = re.compile(
+    r"S101|S10[5-8]|D\d*|ANN\d*|PLR2004|ARG\d*|INP001|SLF001|PLR0\d+|E501|F811|S|(?:TRY|EM|FBT|PERF)\d{3}"
+)
+_IMPORT_CODES = re.compile(r"F40[135]|E402|I001")
+"""What a module that passes on the names of others cannot keep to."""
 _REPORTS = re.compile(r"right\.report\w+$")
 _RANKS = {
     "off": 0.0,
@@ -378,9 +382,9 @@ def _unusual_codes(key: str, codes: list[str]) -> list[str]:
         key.partition("ignores.")[2],
     ):
         return []  # code that nobody is shipped
-    if re.search(r"tests?[/*]|test_|conftest", key):
+    if re.search(r"test(s|ing)?[/*]|test_|conftest", key):
         return [code for code in codes if not _TEST_CODES.fullmatch(code)]
-    return [code for code in codes if not (code == "F401" and "__init__" in key)]
+    return [code for code in codes if not ("__init__" in key and _IMPORT_CODES.fullmatch(code))]
 
 
 def _is_newly_selected(key: str, item: str, before: ToolSettings, after: ToolSettings) -> bool:

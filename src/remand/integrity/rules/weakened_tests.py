@@ -144,7 +144,9 @@ def pair_assertions(
 def _assertion_similarity(one: Assertion, other: Assertion) -> float:
     """How likely one assertion is what became of another."""
     same = 2.0 if one.subject == other.subject else 0.0
-    same += 1.0 if _expected_text(one) == _expected_text(other) else 0.0
+    same += 1.0 if one.expectation == other.expectation else 0.0
+    # The same values the other way round.
+    same += 2.0 if one.strength == other.strength and _word_set(one.text) == _word_set(other.text) else 0.0
     values = word_similarity(one.literals, other.literals) if one.literals or other.literals else 0.0
     return (
         same
@@ -154,18 +156,13 @@ def _assertion_similarity(one: Assertion, other: Assertion) -> float:
     )
 
 
-def _expected_text(item: Assertion) -> str:
-    """What is expected, without what is looked at."""
-    return item.text.replace(item.subject, "", 1)
-
-
 def _word_set(text: str) -> frozenset[str]:
     return frozenset("".join(char if char.isalnum() else " " for char in text).split())
 
 
 def is_weaker(one: Assertion, other: Assertion) -> bool:
     """True when the second assertion of a pair proves less than the first."""
-    if _is_outright(one):
+    if _is_outright(one) or _is_part_of(one, other):
         return False
     if other.strength < one.strength:
         return True
@@ -177,6 +174,21 @@ def is_weaker(one: Assertion, other: Assertion) -> bool:
         return False
     (sign, old), (_, new) = one.bound, other.bound
     return new >= LOOSER * old > 0 if sign == "<" else old > 0 and new <= old / LOOSER
+
+
+_PARTIAL = re.compile(r"\.(?:toMatchObject|like|containSubset)\(")
+"""Comparisons of an object with those of its parts that are written out."""
+
+
+def _is_part_of(one: Assertion, other: Assertion) -> bool:
+    """True when a member that was compared with a value is so still, as a part of its object."""
+    is_member = one.subject.startswith((f"{other.subject}.", f"{other.subject}["))
+    return (
+        is_member
+        and bool(_PARTIAL.search(other.text))
+        and bool(one.literals)
+        and one.literals <= other.literals
+    )
 
 
 def _weakened_suspicion(after: PlacedTest, one: Assertion, other: Assertion) -> Suspicion:
@@ -326,8 +338,11 @@ def find_rewritten_expectations(changeset: Changeset) -> Iterator[Suspicion]:
             )
         elif view.before and view.after and view.is_test:
             old, new = _expected_constants(view.before), _expected_constants(view.after)
+            # One that was put before others of its name moves them all: nothing was changed that is still there.
+            left = Counter(value for _, value in new.values())
+            lost = Counter(value for _, value in old.values()) - left
             for name, (line, value) in new.items():
-                if name in old and old[name][1] != value:
+                if name in old and lost[old[name][1]] and old[name][1] != value:
                     yield suspicion(
                         "expectation_rewritten", view.path, line, f"`{name}` was changed", f"{name}={value}"
                     )

@@ -96,6 +96,112 @@ CASES: dict[str, tuple[tuple[FileDiff, ...], set[str]]] = {
         (modified("src/run.py", "import sys\n", "import sys\n\nsys.stdout._original_fd = 3\n"),), set()),
     "a mock of the product's own": (
         (modified("src/transports/__init__.py", "from .base import *\n", "from .base import *\nfrom .mock import *\n"),), set()),
+    "two assertions that became one": (
+        (PRODUCT, modified("test/n.test.ts", "test('n', t => {\n  t.true(n() >= 2);\n  t.true(n() < 30);\n});\n",
+            "test('n', t => {\n  t.true(n() >= 2 && n() < 30, 'between');\n});\n")), set()),
+    "one of two assertions": (
+        (PRODUCT, modified("test/n.test.ts", "test('n', t => {\n  t.true(n() >= 2);\n  t.true(n() < 30);\n});\n",
+            "test('n', t => {\n  t.true(n() < 30, 'below');\n});\n")), {"assertion_removed"}),
+    "assertions that became a snapshot in its place": (
+        (PRODUCT, modified("test/i.test.ts",
+            "test('i', () => {\n  expect(run().code).toBe('x');\n  expect(run().open).toBe(false);\n});\n",
+            "test('i', () => {\n  expect(run()).toMatchInlineSnapshot(`\n{\n  \"code\": \"x\",\n  \"open\": false,\n}\n`);\n});\n")),
+        set()),
+    "a member as a part of its object": (
+        (PRODUCT, modified("test/r.test.ts", "test('r', () => {\n  expect(res.status).toBe('404');\n});\n",
+            "test('r', () => {\n  expect(res).toMatchObject({ status: '404' });\n});\n")), set()),
+    "a part of what was compared as a whole": (
+        (PRODUCT, modified("test/r.test.ts", "test('r', () => {\n  expect(res).toEqual({ status: '404', body: 'x' });\n});\n",
+            "test('r', () => {\n  expect(res).toMatchObject({ status: '404' });\n});\n")), {"assertion_weakened"}),
+    "no header is expected any more": (
+        (PRODUCT, modified("test/h.test.ts", "test('h', () => {\n  expect(res.get('Vary')).toBe('Origin');\n});\n",
+            "test('h', () => {\n  expect(res.get('Vary')).toBeNull();\n});\n")), set()),
+    "any header will do": (
+        (PRODUCT, modified("test/h.test.ts", "test('h', () => {\n  expect(res.get('Vary')).toBe('Origin');\n});\n",
+            "test('h', () => {\n  expect(res.get('Vary')).not.toBeNull();\n});\n")), {"assertion_weakened"}),
+    "an option by another name": (
+        (modified("source/options.ts", "export interface Options {\n  prefixUrl?: string;\n}\n",
+            "export interface Options {\n  prefix?: string;\n}\n"),
+         deleted("test/prefix-url.ts", "test('prefixUrl', async t => {\n  t.is(await get('a', {prefixUrl: '/b'}), 'rainbow');\n});\n")),
+        set()),
+    "an option that is still there": (
+        (modified("source/options.ts", "export interface Options {\n  prefixUrl?: string;\n  a: string;\n}\n",
+            "export interface Options {\n  prefixUrl?: string;\n}\n"),
+         deleted("test/prefix-url.ts", "test('prefixUrl', async t => {\n  t.is(await get('a', {prefixUrl: '/b'}), 'rainbow');\n});\n")),
+        {"test_deleted"}),
+    "what refuses moved to another call, and the test of it": (
+        (PRODUCT, modified("test/router.test.ts",
+            "describe('paths', () => {\n  it('GET /entry/entries', () => {\n    expect(() => router.match('GET', '/entry/entries')).toThrow(PathError);\n  });\n});\n",
+            "describe('paths', () => {\n  it('GET /:name', () => {\n    const router = new Router();\n    router.add('GET', '/:user/entries');\n"
+            "    expect(() => router.add('GET', '/entry/:name')).toThrow(PathError);\n  });\n});\n")), set()),
+    "another test in the group, about something else": (
+        (PRODUCT, modified("test/router.test.ts",
+            "describe('paths', () => {\n  it('GET /entry/entries', () => {\n    expect(() => router.match('GET', '/entry/entries')).toThrow(PathError);\n  });\n});\n",
+            "describe('paths', () => {\n  it('is fine', () => {\n    expect(() => fail()).toThrow(PathError);\n  });\n});\n")),
+        {"test_deleted"}),
+    "the same values the other way round, and tidying up by the runner": (
+        (modified("a_test.go",
+            'func TestMode(t *testing.T) {\n\trequire.NoError(t, save("x", mode))\n\tt.Cleanup(func() {\n\t\tassert.NoError(t, os.Remove("x"))\n\t})\n'
+            '\tassert.Equal(t, info.Mode().Perm(), mode)\n}\n',
+            'func TestMode(t *testing.T) {\n\tpath := filepath.Join(t.TempDir(), "x")\n\trequire.NoError(t, save(path, mode))\n'
+            '\tassert.Equal(t, mode, info.Mode().Perm())\n}\n'),), set()),
+    "an assertion of testify that is gone": (
+        (modified("a_test.go",
+            'func TestMode(t *testing.T) {\n\trequire.NoError(t, save("x", mode))\n\tassert.Equal(t, info.Mode().Perm(), mode)\n}\n',
+            'func TestMode(t *testing.T) {\n\trequire.NoError(t, save("x", mode))\n}\n'),), {"assertion_removed"}),
+    "a word spelled right in what is written and expected": (
+        (modified("a_test.go",
+            'func TestLog(t *testing.T) {\n\tpanics("Oupps")\n\tassert.Contains(t, buffer.String(), "Oupps")\n\tassert.Equal(t, strings.Repeat("Oupps", 2), errors.String())\n}\n',
+            'func TestLog(t *testing.T) {\n\tpanics("Oops")\n\tassert.Contains(t, buffer.String(), "Oops")\n\tassert.Equal(t, strings.Repeat("Oops", 2), errors.String())\n}\n'),
+         modified("a.go", "package a\n", "package a\n\nconst spelled = 1\n")), set()),
+    "a value compared with itself": (
+        (modified("a.go", "package a\n", "package a\n\nconst two = 2\n"),
+         modified("a_test.go", 'func TestTwo(t *testing.T) {\n\tassert.Equal(t, 2, run())\n}\n',
+            'func TestTwo(t *testing.T) {\n\tgot := run()\n\tassert.Equal(t, got, got)\n}\n')), {"test_emptied", "equality_forced"}),
+    "a panic that is an error now": (
+        (modified("a.go", "package a\n", "package a\n\nconst kind = 1\n"),
+         modified("a_test.go", 'func TestHijack(t *testing.T) {\n\tassert.Panics(t, func() { w.Hijack() })\n\tassert.True(t, w.Written())\n}\n',
+            'func TestHijack(t *testing.T) {\n\t_, err := w.Hijack()\n\trequire.ErrorIs(t, err, http.ErrNotSupported)\n\tassert.False(t, w.Written())\n}\n')),
+        set()),
+    "a test that was put before others with expected values": (
+        (modified("tests/regression.rs", 'rgtest!(r2, |dir: Dir| {\n    let expected = "b";\n    eqnice!(expected, run());\n});\n',
+            'rgtest!(r1, |dir: Dir| {\n    let expected = "a";\n    eqnice!(expected, run());\n});\n'
+            'rgtest!(r2, |dir: Dir| {\n    let expected = "b";\n    eqnice!(expected, run());\n});\n'),), set()),
+    "an expected value of a macro that was changed": (
+        (modified("tests/regression.rs", 'rgtest!(r2, |dir: Dir| {\n    let expected = "b";\n    eqnice!(expected, run());\n});\n',
+            'rgtest!(r2, |dir: Dir| {\n    let expected = "c";\n    eqnice!(expected, run());\n});\n'),), {"expectation_rewritten"}),
+    "a test that carries on another's name": (
+        (PRODUCT, modified("tests/test_web.py",
+            "def test_session(client):\n    client.post('/set', value='42')\n    assert flask.session.accessed\n    assert client.get('/get').data == b'42'\n",
+            "def test_session_accessed(app, client):\n    with client:\n        rv = client.post(value='42')\n        assert rv.text == 'set'\n"
+            "        assert request_ctx.session.accessed\n    with client:\n        rv = client.get('/get')\n        assert rv.text == '42'\n")),
+        set()),
+    "text from right to left in the data of tests": (
+        (added("tests/urls.json", '{"input": "http://a\u202eb"}\n'),), set()),
+    "text from right to left in the data of the product": (
+        (added("src/urls.json", '{"input": "http://a\u202eb"}\n'),), {"invisible_characters"}),
+    "a package that passes on names": (
+        (modified("pyproject.toml", "[tool.ruff.lint]\nselect = ['E', 'F']\n",
+            "[tool.ruff.lint]\nselect = ['E', 'F']\n[tool.ruff.lint.per-file-ignores]\n'__init__.py' = ['F403', 'F405']\n"),), set()),
+    "a package that leaves out what is undefined": (
+        (modified("pyproject.toml", "[tool.ruff.lint]\nselect = ['E', 'F']\n",
+            "[tool.ruff.lint]\nselect = ['E', 'F']\n[tool.ruff.lint.per-file-ignores]\n'__init__.py' = ['F821']\n"),),
+        {"rule_switched_off"}),
+    "a rule on exceptions in tests": (
+        (modified("pyproject.toml", "[tool.ruff.lint.extend-per-file-ignores]\n'testing/*.py' = ['ANN001']\n",
+            "[tool.ruff.lint.extend-per-file-ignores]\n'testing/*.py' = ['ANN001', 'TRY002']\n"),), set()),
+    "stubs are left out of coverage": (
+        (modified("pyproject.toml", "[tool.coverage.run]\nbranch = true\n",
+            "[tool.coverage.run]\nbranch = true\n[tool.coverage.report]\nexclude_also = ['if t.TYPE_CHECKING', ': \\.{3}']\n"),), set()),
+    "a rule off in a whole benchmark": (
+        (added("benchmarks/fetch/bench.mts", "/* eslint-disable no-explicit-any */\nrun()\n"),), set()),
+    "a rule off in a whole file of the product": (
+        (added("src/fetch.mts", "/* eslint-disable no-explicit-any */\nrun()\n"),), {"suppression_added"}),
+    "nothing is shown as nothing": (
+        (modified("src/ip.ts", "export const show = (ip: bigint): string => {\n  return parts(ip).join(':')\n}\n",
+            "export const show = (ip: bigint): string => {\n  if (ip === 0n) {\n    return '::'\n  }\n  return parts(ip).join(':')\n}\n"),
+         modified("src/ip.test.ts", "test('a', () => {\n  expect(show(9n)).toBe('::9')\n})\n",
+            "test('a', () => {\n  expect(show(9n)).toBe('::9')\n  expect(show(0n)).toBe('::')\n})\n")), set()),
 }  # fmt: skip
 
 
