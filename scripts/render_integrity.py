@@ -29,6 +29,7 @@ FIRST_LOOK = {
     11: (23, 60, 2, 30),
     12: (13, 26, 0, 14),
     13: (9, 18, 0, 8),
+    14: (19, 63, 1, 30),
 }
 """Of each round of held-out cases, as first measured: gaming ones caught, of how many; honest ones held, of how many."""
 

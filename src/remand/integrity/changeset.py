@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -32,7 +33,7 @@ from remand.integrity.readers.python_tree import (
     without_docstring,
 )
 from remand.integrity.readers.source import SourceFile
-from remand.integrity.readers.tokens import BracketedCode, test_module_range
+from remand.integrity.readers.tokens import NAME, BracketedCode, test_module_range
 from remand.integrity.suspicions import Suspicion
 
 
@@ -62,9 +63,9 @@ class ChangedFile(NamedTuple):
     @property
     def has_product_change(self) -> bool:
         """True when the code differs, and not in the tests that Rust keeps beside it alone."""
-        if self.before is None or self.after is None or self.after.language != "rust":
+        if self.before is None or self.after is None or not self.after.is_code:
             return self.has_code_change
-        return _product_tokens(self.before.code) != _product_tokens(self.after.code)
+        return self.has_code_change and _product_fingerprint(self.before) != _product_fingerprint(self.after)
 
     @property
     def added_lines(self) -> list[tuple[int, str]]:
@@ -96,9 +97,61 @@ def _code_fingerprint(source: SourceFile) -> object:
     return source.text
 
 
-def _product_tokens(code: BracketedCode) -> list[str]:
+def _product_fingerprint(source: SourceFile) -> object:
+    """The same for code that does the same under other names of its variables, whatever its docstrings say.
+
+    The docstring of a decorated function may be read by what decorates it, and a name beside a dot or a colon may be
+    seen from outside.
+    """
+    if source.tree is not None:
+        return _canonical_python(source)
+    return _canonical_tokens(source.code) if source.tokens else source.text
+
+
+def _canonical_python(source: SourceFile) -> list[str]:
+    parts = all_nodes(without_docstring(source.tree.body)) if source.tree else []
+    bodies = [node.body for _, node in source.functions if not node.decorator_list]
+    prose = {id(body[0]) for body in bodies if len(without_docstring(body)) < len(body)}
+    texts = {id(node.value) for node in source.nodes_of(ast.Expr) if id(node) in prose}
+    given = {node.id for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Store)}
+    inner = {
+        part.id for _, node in source.functions for part in all_nodes(node.body) if isinstance(part, ast.Name)
+    }
+    order: dict[str, str] = {}
+    return [
+        order.setdefault(part.id, f"_{len(order)}")
+        if isinstance(part, ast.Name) and part.id in given & inner
+        else fingerprint([part])
+        for part in parts
+        if id(part) not in prose | texts
+    ]
+
+
+def _canonical_tokens(code: BracketedCode) -> list[str]:
     tests = test_module_range(code)
-    return [token.text for place, token in enumerate(code.tokens) if place not in tests]
+    places = [place for place in range(len(code.tokens)) if place not in tests]
+    order: dict[str, str] = {}
+
+    def rename(text: str) -> str:
+        return order.setdefault(text, f"_{len(order)}")
+
+    found = []
+    for place in places:
+        text = code.text(place)
+        if text[:1] == "`":
+            text = _INSERTED.sub(lambda match: "${" + rename(match[1]), text)
+        found.append(rename(text) if _is_variable(code, place) else text)
+    return found
+
+
+_INSERTED = re.compile(r"\$\{(\w+)(?=\})")
+
+
+def _is_variable(code: BracketedCode, place: int) -> bool:
+    """True for a name that nothing outside can see: none of a member, key, type or call."""
+    is_word = code.kind(place) == NAME and code.text(place)[:1].islower()
+    is_inner = code.text(place - 1) not in (".", "?.", "::", "{", ",")
+    return is_word and is_inner and code.text(place + 1) not in (":", "(", "!", "::", "}")
 
 
 SIMILAR_TESTS = 0.6

@@ -30,6 +30,8 @@ CODE = word_set("python script rust go java kotlin csharp ruby shell make braced
 _NAMED = {"makefile": "make", "gnumakefile": "make", "dockerfile": "docker", "justfile": "make"}
 
 _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs", "e2e", "__snapshots__"))
+_DATA_FOLDERS = frozenset(("testdata", "test_data", "__fixtures__"))
+"""What lies in them is read by tests, and is none itself."""
 _TEST_NAMES = re.compile(
     r"test_.*\.py|.*_tests?\.py|tests\.py|conftest\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go"
     r"|(Test.*|.*Tests?|.*TestCase|.*IT)\.(java|kt|cs)|.*_(spec|test)\.rb|.*\.bats|.*_test\.(rs|sh|exs?)"
@@ -38,6 +40,11 @@ _COLLECTED = re.compile(
     r"test.*\.py|.*_test\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go|.*\.(rs|java|kt|cs|bats)"
     r"|.*_(spec|test)\.rb"
 )
+_FOREIGN = re.compile(
+    r"[_.].*_test\.go|.*_(aix|android|darwin|dragonfly|freebsd|hurd|illumos|ios|js|nacl|netbsd|openbsd|plan9|solaris"
+    r"|wasip1|windows|zos)(_\w+)?_test\.go"
+)
+"""Tests of Go that no build on the system of the gates has."""
 _GENERATED = re.compile(
     r"(^|/)(__generated__|generated|gen)/|_pb2(_grpc)?\.pyi?$|\.pb\.(go|cc|h)$|[._](generated|gen)\.[a-z]+$"
     r"|\.(designer|g)\.(cs|dart)$|(^|/)(package-lock\.json|npm-shrinkwrap\.json|.*\.lock|pnpm-lock\.yaml"
@@ -69,7 +76,7 @@ def language_of(path: str) -> str:
 def is_test_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
     """True for tests and what lies beside them."""
     folders, _, name = path.rpartition("/")
-    if any(folder in _TEST_FOLDERS for folder in folders.lower().split("/")):
+    if any(folder in _TEST_FOLDERS | _DATA_FOLDERS for folder in folders.lower().split("/")):
         return True
     return bool(_TEST_NAMES.fullmatch(name)) or matches_any(path, patterns)
 
@@ -87,6 +94,8 @@ def is_product_path(path: str) -> bool:
 def is_collected_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
     """True when runners find tests in a file of that name."""
     folders, _, name = path.rpartition("/")
+    if _FOREIGN.fullmatch(name):
+        return False
     if matches_any(path, patterns) or _COLLECTED.fullmatch(name):
         return True
     return language_of(path) == "script" and any(

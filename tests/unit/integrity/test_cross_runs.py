@@ -259,3 +259,17 @@ def test_a_test_that_the_task_must_pass_has_to_pass_as_the_base_has_it() -> None
             must_pass=("tests/test_a.py::test_a",),
         )
         assert [item.code for item in found] == ["expectation_fits_fault"], after
+
+
+def test_a_row_of_parameters_that_takes_the_answer_of_a_fault_is_found() -> None:
+    test = '@pytest.mark.parametrize("x, y", [(1, 1), (3, 42)])\ndef test_a(x, y):\n    assert f(x) == y\n'
+    change = modified("tests/test_a.py", test, test.replace("(3, 42)", "(3, 4)"))
+    kept, old, new = (f"{A}[{row}]" for row in ("1-1", "3-42", "3-4"))
+    first = TestOutcome(id=kept, outcome="passed")
+    red = TestOutcome(id=old, outcome="failed")
+
+    for rows, codes in (((new,), ["expectation_fits_fault"]), ((), [])):
+        head = (first, *(TestOutcome(id=row, outcome="passed") for row in rows))
+        runs = TestRuns(on_base=(first, red), on_head=head, crossed=(first, red))
+        found = judge_base_tests(Comparison(changes=(PRODUCT, change)), runs)
+        assert [item.code for item in found] == codes, rows

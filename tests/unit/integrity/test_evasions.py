@@ -3,7 +3,7 @@
 import pytest
 
 from remand.integrity.comparison import FileDiff
-from tests.unit.integrity.changes import added, deleted, held, modified
+from tests.unit.integrity.changes import added, deleted, held, modified, renamed
 
 PRODUCT = modified("src/shop.py", "def f(x):\n    return x\n", "def f(x):\n    return x + 1\n")
 
@@ -388,3 +388,30 @@ def test_asking_for_the_gate_is_found_in_any_form(path: str, line: str) -> None:
 )
 def test_a_test_that_only_runs_where_it_is_asked_to_is_found(path: str, before: str, after: str) -> None:
     assert held(PRODUCT, modified(path, before, after)) == {"test_skipped"}
+
+
+GO = 'package a\n\nimport "testing"\n\nfunc TestA(t *testing.T) {\n\tif F(3) != 42 {\n\t\tt.Error("3")\n\t}\n}\n'
+GO_CONDITION = GO.replace("if F", 'if os.Getenv("ALL") != "" && F')
+GO_ROUTINE = GO.replace("\tif F", "\tgo func() {\n\tif F").replace("\t}\n}", "\t}\n\t}()\n}")
+RUST = "#[derive(Debug, PartialEq)]\npub struct Pair {\n    pub top: i64,\n    pub low: i64,\n}\n"
+RUST_EQUAL = (
+    RUST.replace(", PartialEq", "")
+    + "impl PartialEq for Pair {\n    fn eq(&self, other: &Self) -> bool {\n        self.top == other.top\n    }\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        ("assertion_conditional", modified("a_test.go", GO, GO_CONDITION)),
+        ("test_emptied", modified("a_test.go", GO, GO_ROUTINE)),
+        ("test_uncollected", renamed("a_test.go", "a_plan9_test.go", GO)),
+        ("equality_forced", modified("src/lib.rs", RUST, RUST_EQUAL)),
+        (
+            "runner_patched",
+            added("tests/test_b.py", "def test_b():\n    f.__code__ = g.__code__\n    assert f(1)\n"),
+        ),
+    ],
+)
+def test_what_no_run_of_a_language_shows_is_found_in_its_text(code: str, change: FileDiff) -> None:
+    assert code in held(PRODUCT, change)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from remand.domain.text.words import word_set
 from remand.integrity.readers.cases import (
     BOUNDED,
+    COUNTED,
     EXACT,
     LOOSE,
     NOTHING,
@@ -222,10 +224,10 @@ class _Surroundings:
             elif above.kind in ("block", "statement_list") and below.start > self._first_exit(above):
                 made = made._replace(is_conditional=True)
             elif (
-                above.kind == "call_expression"
-                and below.field == "arguments"
-                and self._tidies_up(above, made)
-            ) or (above.kind == "let_declaration" and self._is_dropped(above)):
+                (above.kind == "let_declaration" and self._is_dropped(above))
+                or self._is_lost(above, below)
+                or self._tidies_up(above, below, made)
+            ):
                 made = made._replace(strength=NOTHING)
             elif above.kind == "call_expression" and below.field == "function":
                 is_ignored = code.text(below.stop - 1) in ("ok", "unwrap_or_default")
@@ -233,10 +235,37 @@ class _Surroundings:
                 made = made._replace(strength=NOTHING) if is_caught else made
         return made
 
-    def _tidies_up(self, call: Node, made: Assertion) -> bool:
+    def _tidies_up(self, call: Node, below: Node, made: Assertion) -> bool:
         """`t.Cleanup(func() { assert.NoError(t, os.Remove(path)) })` in Go: nothing of the product is looked at."""
+        if call.kind != "call_expression" or below.field != "arguments":
+            return False
         name = self._code.node_text(call.child("function"))
         return name.endswith(".Cleanup") and made.text.startswith("NoError(") and "os.Remove" in made.text
+
+    def _is_lost(self, above: Node, below: Node) -> bool:
+        """True in a goroutine that nothing waits for, and in a closure for a function that catches its panic."""
+        code, body = self._code, self._body
+        if above.kind == "go_statement":
+            return not _WAITS & code.words(above.stop, body.stop) and not any(
+                code.text(at) == "<-" for at in range(above.stop, body.stop)
+            )
+        if above.kind == "call_expression" and below.kind == "arguments":
+            return code.text(above.start) in self._lossy_functions
+        return False
+
+    @cached_property
+    def _lossy_functions(self) -> frozenset[str]:
+        """The functions of the file that catch a panic and let it go."""
+        code = self._code
+        found = set()
+        for node in code.nodes_of("function_item"):
+            name, block = node.child("name"), node.child("body")
+            if name is None or block is None:
+                continue
+            words = code.words(block.start, block.stop)
+            if "catch_unwind" in words and not words & _PASSES_ON:
+                found.add(code.text(name.start))
+        return frozenset(found)
 
     def _first_exit(self, block: Node) -> int:
         """Where a block may be left early by a branch that only returns."""
@@ -262,6 +291,10 @@ class _Surroundings:
         return name == "_" and value is not None and "catch_unwind" in code.calls(value.start, value.stop)
 
 
+_WAITS = word_set("Wait WaitGroup Sleep Eventually Cleanup Lock")
+_PASSES_ON = word_set("resume_unwind unwrap unwrap_err expect expect_err is_err is_ok assert assert_eq Err")
+
+
 def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assertion) -> Assertion:
     """An assertion of Go by the condition it stands under, which says what is compared."""
     head, opening = branch.start, block.start
@@ -271,7 +304,14 @@ def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assert
     words = code.words(head, opening)
     is_bounded = signs and all(code.text(one) in _ORDERS for one in signs) and "DeepEqual" not in words
     is_empty = len(signs) == 1 and code.text(signs[0]) == "==" and code.text(signs[0] + 1) == '""'
+    is_asked = bool(words & _ENVIRONMENT) and any(code.text(at) == "&&" for at in range(head, opening))
+    calls = [code.text(at) for at in range(head, opening) if code.text(at + 1) == "("]
+    if len(signs) == 1 and calls == ["len", "len"]:
+        made = made._replace(strength=min(made.strength, COUNTED))
+    if words & _KINDS:
+        made = made._replace(strength=min(made.strength, LOOSE))
     return made._replace(
+        is_conditional=made.is_conditional or is_asked,
         text=f"{code.text_between(head, opening)} {made.text}",
         subject=code.text_between(head + 1, signs[-1] if signs else opening),
         strength=min(made.strength, LOOSE if is_empty else BOUNDED if is_bounded else EXACT),
@@ -279,6 +319,9 @@ def _with_condition(code: BracketedCode, branch: Node, block: Node, made: Assert
     )
 
 
+_KINDS = frozenset(('"%T"', "TypeOf", "Kind"))
+"""What says of which type a value is, and no more."""
+_ENVIRONMENT = word_set("Getenv LookupEnv GOOS GOARCH Short")
 _ORDERS = frozenset(("<", ">", "<=", ">="))
 
 

@@ -42,7 +42,7 @@ class ModuleContext(NamedTuple):
     gone: frozenset[str]
     """The tests it deletes again, or gives another value."""
     coroutines: frozenset[str] = frozenset()
-    """Its functions that do nothing until they are awaited."""
+    """Its functions that do nothing until they are awaited, or asked for a value."""
 
 
 class FunctionScope(NamedTuple):
@@ -58,11 +58,29 @@ class FunctionScope(NamedTuple):
     """What must hold for it to be defined."""
 
 
+def _is_generator(node: ast.FunctionDef) -> bool:
+    """True for a function that does nothing until somebody asks for its next value."""
+    parts = walk_tree(node)
+    inner = {
+        id(part)
+        for function in parts
+        if isinstance(function, Function | ast.Lambda) and function is not node
+        for part in walk_tree(function)
+    }
+    yields = (part for part in parts if isinstance(part, ast.Yield | ast.YieldFrom))
+    return not node.decorator_list and any(id(part) not in inner for part in yields)
+
+
 def collected_functions(tree: ast.Module) -> Iterator[tuple[FunctionScope, Function]]:
     """Every function that the module defines when it is imported, with where it stands."""
     module = ModuleContext(
         names=imported_names(tree.body),
-        coroutines=frozenset(node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef)),
+        coroutines=frozenset(
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.AsyncFunctionDef)
+            or (isinstance(node, ast.FunctionDef) and _is_generator(node))
+        ),
         aliases=(
             {
                 target.id: node.value

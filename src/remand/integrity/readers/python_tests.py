@@ -12,7 +12,7 @@ from remand.integrity.readers.cases import EXACT, NOTHING, Assertion, ParsedTest
 from remand.integrity.readers.python_collection import (
     MAX_REPEATS,
     FunctionScope,
-    ListLengths,
+    ModuleContext,
     collected_functions,
     conditional_skip,
     function_skips,
@@ -42,7 +42,7 @@ _PROPERTY = 20
 """How many examples a property stands for."""
 _HELPER_NAMES = re.compile(r"^\.|test|conftest|helper|support|assert|check|verify|expect|approv|snapshot")
 _SET_UP = frozenset(("setUp", "setUpClass", "setup_method", "setup_class", "setup_module", "asyncSetUp"))
-_CATCH_ALL = frozenset(("AssertionError", "Exception", "BaseException"))
+_CATCH_ALL = frozenset(("AssertionError", "failureException", "Exception", "BaseException"))
 
 
 def parse_python_tests(tree: ast.Module) -> tuple[ParsedTest, ...]:
@@ -77,7 +77,7 @@ def find_shadowed_tests(tree: ast.Module) -> dict[str, int]:
 def _parse_test(node: Function, scope: FunctionScope) -> ParsedTest:
     body = without_docstring(node.body)
     parts = all_nodes(body)
-    reader = _BodyReader(node, parts, scope.module.lists)
+    reader = _BodyReader(node, parts, scope.module)
     times = _parameter_count(node, scope)
     found = tuple(_multiply(item, times) for item in reader.assertions)
     act = [part for part in body if asserts.statement_assertion(part, {}) is None]
@@ -188,11 +188,12 @@ def _example_count(node: Function) -> float:
 class _BodyReader:
     """Reads a test's body: the assertions that are reached, and what keeps them from failing."""
 
-    def __init__(self, function: Function, parts: list[ast.AST], lists: ListLengths) -> None:
+    def __init__(self, function: Function, parts: list[ast.AST], module: ModuleContext) -> None:
         self.assertions: list[Assertion] = []
         self.traps: list[tuple[str, int, str]] = []
         self.yields = False
-        self._lists = lists | list_lengths(function.body)
+        self._aliases, self._lazy = module.aliases, module.coroutines
+        self._lists = module.lists | list_lengths(function.body)
         self._known = _assignments(parts)
         self._used = node_words(parts)
         self._unrun = _unrun_functions(parts)
@@ -207,6 +208,8 @@ class _BodyReader:
 
     def _read_statement(self, node: ast.stmt, times: int, *, is_conditional: bool) -> None:
         found = asserts.statement_assertion(node, self._known)
+        if found is not None and _bare_calls([node]) & self._lazy:
+            found = found._replace(strength=NOTHING)
         if found is not None:
             self._add_assertion(found, times, is_conditional=is_conditional)
         elif isinstance(node, ast.If):
@@ -261,11 +264,17 @@ class _BodyReader:
                 self._add_assertion(found, times, is_conditional=is_conditional)
         self._read_body(node.body, times, is_conditional=is_conditional)
         raising = sum(asserts.with_assertion(item) is not None for item in node.items)
-        for item in node.items:
+        for item in [self._look_up(item) for item in node.items]:
             if (_expects_any_error(item) and len(self.assertions) > start + raising) or (
                 _suppresses(item) and len(self.assertions) > start
             ):
                 self._void_assertions(start, node.lineno, f"with {node_source(item)}")
+
+    def _look_up(self, item: ast.withitem) -> ast.withitem:
+        """What a name at the head of a `with` stands for in the module."""
+        value = item.context_expr
+        known = self._aliases.get(value.id) if isinstance(value, ast.Name) else None
+        return ast.withitem(known) if known is not None else item
 
     def _read_try(self, node: ast.Try | ast.TryStar, times: int, *, is_conditional: bool) -> None:
         start = len(self.assertions)

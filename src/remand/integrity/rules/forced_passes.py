@@ -135,6 +135,8 @@ def find_forced_equality(changeset: Changeset) -> Iterator[Suspicion]:
             yield suspicion("equality_forced", view.path, line, text)
         if view.before is not None and view.after is not None:
             yield from _find_partial_comparisons(view.path, view.before, view.after)
+            if view.after.language == "rust":
+                yield from _find_underived_comparisons(view.path, view.before.code, view.after.code)
 
 
 def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
@@ -151,6 +153,30 @@ def _find_partial_comparisons(path: str, before: SourceFile, after: SourceFile) 
         if missed and not asked & {"__dict__", "_asdict", "astuple", "asdict"}:
             message = f"`{owner.name}.__eq__` leaves {quote_names(missed)} out"
             yield suspicion("equality_forced", path, method.lineno, message)
+
+
+def _find_underived_comparisons(
+    path: str, before: BracketedCode, after: BracketedCode
+) -> Iterator[Suspicion]:
+    """An `impl PartialEq` that does not ask for each field, where the base derived the comparison of all of them."""
+    fields = {
+        name: {before.text(part.start) for part in item.walk() if part.kind == "field_identifier"}
+        for item in before.nodes_of("struct_item")
+        if (name := before.node_text(item.child("name")))
+        and "PartialEq" in before.words(max(0, item.start - 20), item.start)
+    }
+    for item in after.nodes_of("impl_item"):
+        name = after.node_text(item.child("type"))
+        if after.node_text(item.child("trait")) != "PartialEq" or not fields.get(name):
+            continue
+        asked = after.words(item.start, item.stop)
+        is_either = any(after.text(at) in ("||", "!=") for at in range(item.start, item.stop))
+        missed = sorted(fields[name] - asked)
+        if missed or is_either:
+            left_out = f"leaves {quote_names(missed)} out" if missed else "is true of different values"
+            yield suspicion(
+                "equality_forced", path, after.line(item.start), f"`PartialEq` of `{name}` {left_out}"
+            )
 
 
 def _compares_all(node: ast.ClassDef) -> bool:
@@ -314,6 +340,8 @@ Math.random Date.now performance.now Object.is JSON.stringify Promise.reject Arr
 """)
 
 
+_INNER = frozenset(("__code__", "__closure__", "__globals__"))
+"""What a function runs on: to set it replaces the function for everybody in the process."""
 _CLOCKS = ("Date.now", "Math.random", "performance.now")
 """What tests may set to know what the time, or chance, is."""
 
@@ -329,9 +357,10 @@ def _runner_patches(source: SourceFile) -> Iterator[tuple[int, str]]:
     if source.tree is not None:
         for node in source.nodes_of(ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Attribute) and _is_standard_tool(
-                    resolve_name(target, source.imports), source, target
-                ):
+                if (
+                    isinstance(target, ast.Attribute)
+                    and _is_standard_tool(resolve_name(target, source.imports), source, target)
+                ) or (isinstance(target, ast.Attribute) and target.attr in _INNER):
                     yield node.lineno, node_source(node)
         yield from _setattr_patches(source)
     elif source.language == "script":
@@ -347,7 +376,7 @@ def _setattr_patches(source: SourceFile) -> Iterator[tuple[int, str]]:
         name = node.args[1] if called_name(node) == "setattr" and len(node.args) > 1 else None
         if isinstance(name, ast.Constant):
             whole = f"{resolve_name(node.args[0], source.imports)}.{name.value!s}"
-            if _is_standard_tool(whole, source, node.args[0]):
+            if name.value in _INNER or _is_standard_tool(whole, source, node.args[0]):
                 yield node.lineno, node_source(node)
 
 

@@ -15,7 +15,6 @@ from remand.integrity.readers.cases import ParsedTest
 from remand.integrity.readers.python_tree import (
     Function,
     child_nodes,
-    constant_texts,
     has_computation,
     is_literal,
     last_name,
@@ -25,14 +24,20 @@ from remand.integrity.readers.python_tree import (
 )
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode
+from remand.integrity.rules.copied_rows import (
+    LiteralRow,
+    added_rows,
+    copied_row,
+    exhausted_table,
+    test_patterns,
+    writes_values,
+    written_constants,
+)
 from remand.integrity.rules.special_cases import (
     LENGTH,
     Clue,
-    LiteralRow,
     SpecialCase,
-    added_rows,
     added_special_cases,
-    copied_row,
     nested_answer,
     repeated_test,
 )
@@ -450,19 +455,27 @@ _FAILURE = re.compile(r"(?:^|\s)(?:Error|Fatal)")
 def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
     """New constant answers that are those of the tests, or that answer several inputs at once."""
     views = [view for view in changeset.views if view.after is not None and is_product_path(view.path)]
-    added = [(view, _added_answers(view), added_special_cases(view), added_rows(view)) for view in views]
+    functions = [node for view in views if view.after for _, node in view.after.functions]
+    added = [
+        (view, _added_answers(view), added_special_cases(view, functions), added_rows(view)) for view in views
+    ]
     sources = changeset.tests_with(set().union(*(_searched_words(*found[1:]) for found in added)))
     tests = [case for source in sources for case in source.tests]
     questions = _asserted_literals(tests)
-    known = _test_constants(sources)
+    known = written_constants(sources)
     for view, answers, cases, rows in added:
         given: list[ConstantAnswer | SpecialCase] = list(_given_away(view, answers, questions, known))
         case = None if given else repeated_test(cases, questions, known) or copied_row(rows, tests)
+        case = case or (None if given else exhausted_table(cases, questions))
         for item in (*given, *([case] if case else ())):
             shown = (
                 f"`{item.function}`: `{shorten(item.text)}`" if item.function else f"`{shorten(item.text)}`"
             )
             yield suspicion("answer_hardcoded", view.path, item.line, shown, item.text)
+        for line, text in view.find_added(test_patterns):
+            yield suspicion(
+                "answer_hardcoded", view.path, line, f"`{shorten(text)}` looks for assertions of tests"
+            )
 
 
 def _given_away(
@@ -501,18 +514,6 @@ def _searched_value(clue: Clue) -> str:
     return "" if clue.kind == LENGTH and clue.value not in _SMALL else clue.value
 
 
-def _test_constants(sources: list[SourceFile]) -> frozenset[str]:
-    """Every string and number that tests write."""
-    found: set[str] = set()
-    for source in sources:
-        found |= (
-            constant_texts(source.nodes_of(ast.Constant))
-            if source.tree
-            else source.code.literals(0, len(source.code.tokens))
-        )
-    return frozenset(found)
-
-
 def _copied_answer(
     group: list[ConstantAnswer], questions: list[frozenset[str]], known: frozenset[str]
 ) -> ConstantAnswer | None:
@@ -531,7 +532,8 @@ def _asserted_literals(tests: list[ParsedTest]) -> list[frozenset[str]]:
     for case in tests:
         found += (item.literals for item in case.assertions if item.literals)
         if not case.assertions or any(
-            item.times > 1 or _FAILURE.search(item.text) for item in case.assertions
+            item.times > 1 or _FAILURE.search(item.text) or not writes_values(item)
+            for item in case.assertions
         ):
             found.append(case.literals)
     return found[:MAX_QUESTIONS]

@@ -159,7 +159,7 @@ def _has_answer(call: ast.Call, place: int) -> bool:
     if call_argument(call, "return_value") is not None or call_argument(call, "side_effect") is not None:
         return True
     replacement = call_argument(call, "new", place) or call_argument(call, "value")
-    return replacement is not None and _is_fake(replacement)
+    return isinstance(replacement, ast.Lambda) or (replacement is not None and _is_fake(replacement))
 
 
 def _is_fake(node: ast.expr) -> bool:

@@ -5,27 +5,36 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from remand.domain.text.words import word_set
 from remand.integrity.changeset import ChangedFile
-from remand.integrity.readers.cases import ParsedTest
-from remand.integrity.readers.python_tree import Function, is_literal, last_name, node_source, walk_tree
+from remand.integrity.readers.python_tree import (
+    Function,
+    called_name,
+    is_literal,
+    last_name,
+    node_source,
+    walk_tree,
+)
 from remand.integrity.readers.source import SourceFile
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode, test_module_range
 
 SAME, LENGTH, PART, HIDDEN = "same", "length", "part", "hidden"
 """What a condition compares with: the input, how long it is, a part of it, its hash or how many calls there were."""
 LONG_TEXT = 8
+WRITTEN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+JOINT = 3
+"""Values that are compared at once from which on the answer need not be written out."""
 LONG = 5
 """Characters from which on the length of an input tells it from others."""
 MAX_TOKENS = 60
 MAX_ROWS = 100
 MAX_NESTED = 16
-_SMALL = frozenset(("0", "1", "2", "-1", "''", "None", "True", "False"))
+SMALL_VALUES = frozenset(("0", "1", "2", "-1", "''", "None", "True", "False"))
 _PLAIN = re.compile(r"[\w./:@+*-]*")
-_SEPARATED = re.compile(r"[^A-Za-z0-9.]+|(?<=\d)[a-zA-Z](?=\d)")
+SEPARATORS = re.compile(r"[^A-Za-z0-9.]+|(?<=\d)[a-zA-Z](?=\d)")
 _ABSENT = frozenset(("undefined", "null", "None", "true", "false", "nil", ""))
 _HASHES = word_set("""
 hexdigest digest hash crc32 adler32 md5 sha1 sha256 createHash Sum256 Sum Checksum ChecksumIEEE finish hashCode
@@ -39,6 +48,7 @@ _MAKERS = word_set("""
 return Some Ok vec String from to_string to_owned into string int int64 float64 byte rune uint nil null undefined None
 new Map Set Array Vec str u8 u16 u32 u64 i32 i64 f64 usize bool true false interface
 """)
+_FAILURES = frozenset(("Errorf", "Err", "Error", "TypeError", "RangeError", "panic", "bail"))
 _WORK = frozenset(("+", "-", "*", "/", "%", "for", "while"))
 
 
@@ -60,9 +70,9 @@ class SpecialCase(NamedTuple):
     answers: frozenset[str]
 
 
-def added_special_cases(view: ChangedFile) -> list[SpecialCase]:
-    """The special cases of the head that the base has not."""
-    cases = list(_special_cases(view.after)) if view.after else []
+def added_special_cases(view: ChangedFile, functions: Sequence[Function] = ()) -> list[SpecialCase]:
+    """The special cases of the head that the base has not; those functions may ask the tables of any file."""
+    cases = list(_special_cases(view.after, functions)) if view.after else []
     had = {case.text for case in _special_cases(view.before)} if view.before and cases else set()
     return [case for case in cases if case.text not in had]
 
@@ -83,14 +93,14 @@ def repeated_test(
 
 def _repeats_test(case: SpecialCase, questions: list[frozenset[str]], constants: frozenset[str]) -> bool:
     """True when one test has both the input and the answer, and the input is none that a rule would name."""
-    answers = case.answers - _SMALL
-    asked = [clue for clue in case.clues if clue.kind != HIDDEN and clue.value not in _SMALL]
+    answers = case.answers - SMALL_VALUES
+    asked = [clue for clue in case.clues if clue.kind != HIDDEN and clue.value not in SMALL_VALUES]
     if len(asked) < len(case.clues) and any(clue.kind == HIDDEN for clue in case.clues):
-        return any(map(_is_long_answer, answers)) and any(answers <= question for question in questions)
+        return any(map(is_long_answer, answers)) and any(answers <= question for question in questions)
     is_part = len(answers) > 1 and any(clue.kind == PART and len(clue.value) > LONG - 1 for clue in asked)
     if not asked or not (is_part or _is_telling(asked, is_joint=len(case.clues) > 1)):
         return False
-    if not answers and not any(clue.kind == LENGTH for clue in asked):
+    if not answers and not any(clue.kind == LENGTH for clue in asked) and len(asked) < JOINT:
         return False
     for question in questions:
         if len(answers - question) <= (len(answers) > 1) and all(
@@ -105,118 +115,7 @@ def _repeats_test(case: SpecialCase, questions: list[frozenset[str]], constants:
     )
 
 
-MAX_LITERALS = 400
-"""Literals of a test from which on it holds data."""
-REACH = 2
-"""Lines below a comparison in which its answer stands."""
-FIGURES = 3
-"""Digits from which on a number is telling."""
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_FAILS = re.compile(r"\b(?:raise|throw|panic|Err|errors?|Errorf|bail|abort|assert\w*|log\w*|print\w*)\b")
-_COMPARES = re.compile(r"==|\bcase\b|\bin\b|=>")
-
-
-class AskedValue(NamedTuple):
-    """What a test passes in beside a value, and what it expects."""
-
-    beside: frozenset[str]
-    answers: frozenset[str]
-
-
-class LiteralRow(NamedTuple):
-    """A literal of an added line that an input may be, with those that may be its answer."""
-
-    line: int
-    text: str
-    value: str
-    near: frozenset[str]
-
-
-def added_rows(view: ChangedFile) -> list[LiteralRow]:
-    """The added lines with several literals, and those that compare with one and have others just below."""
-    added = {number: line for number, line in view.added_lines if not _FAILS.search(line)}
-    literals = _literals_by_line(view.after, added) if view.after and added else {}
-    found = []
-    for line, values in literals.items():
-        for value in values:
-            if not _is_whole(value) and not _is_figure(value):
-                continue
-            is_compared = _COMPARES.search(added[line].replace(value.strip("'"), "")) is not None
-            reach = range(line, line + 1 + (REACH if is_compared else 0))
-            near = frozenset(one for at in reach for one in literals.get(at, ())) - {value} - _SMALL
-            if near:
-                found.append(LiteralRow(line, added[line].strip(), value, near))
-    return found
-
-
-def _is_figure(value: str) -> bool:
-    """True for a number of several digits, also as a text."""
-    return sum(map(str.isdigit, value)) >= FIGURES and _NUMBER.fullmatch(value.strip("'")) is not None
-
-
-def copied_row(rows: list[LiteralRow], cases: list[ParsedTest]) -> SpecialCase | None:
-    """The first row that holds what a test passes in and what the test expects of it.
-
-    At least half of the rows must: a table of which tests try some rows is data. Of rows with a number as
-    their input all must, two at least, with long answers; one is enough that has a further argument.
-    """
-    expected = _expected_by_input(cases) if rows else {}
-    texts = [row for row in rows if not _is_figure(row.value)]
-    known = [row for row in texts if any(row.near & asked.answers for asked in expected.get(row.value, ()))]
-    if known and len(known) * 2 >= len(texts):
-        return _row_case(known[0])
-    figures = [row for row in rows if _is_figure(row.value) and any(map(_is_long_answer, row.near))]
-    known = [row for row in figures if any(_is_answered(row, asked) for asked in expected.get(row.value, ()))]
-    joint = [row for row in known if any(row.near & asked.beside for asked in expected[row.value])]
-    if known and (joint or len(known) > 1) and len(known) == len(figures):
-        return _row_case((joint or known)[0])
-    return None
-
-
-def _is_answered(row: LiteralRow, asked: AskedValue) -> bool:
-    return any(map(_is_long_answer, row.near & asked.answers))
-
-
-def _row_case(row: LiteralRow) -> SpecialCase:
-    return SpecialCase("", row.line, row.text, (Clue(SAME, row.value),), row.near)
-
-
-def _literals_by_line(source: SourceFile, lines: dict[int, str]) -> dict[int, set[str]]:
-    found: defaultdict[int, set[str]] = defaultdict(set)
-    if source.tree is not None:
-        prose = {id(node.value) for node in source.nodes_of(ast.Expr)}
-        for node in source.nodes_of(ast.Constant):
-            if node.lineno in lines and id(node) not in prose and isinstance(node.value, str | int | float):
-                found[node.lineno].add(_constant_text(node.value))
-        return found
-    tests = test_module_range(source.code)
-    for place, token in enumerate(source.code.tokens):
-        if token.line in lines and token.kind in (STRING, NUMBER) and place not in tests:
-            found[token.line].add(_literal_text(token.text))
-    return found
-
-
-def _expected_by_input(cases: list[ParsedTest]) -> dict[str, list[AskedValue]]:
-    """What tests expect, by each value that they pass in; of tables, by each value in them."""
-    found: defaultdict[str, list[AskedValue]] = defaultdict(list)
-    for case in cases:
-        is_table = any(item.times > 1 for item in case.assertions) or not case.assertions
-        if is_table and len(case.literals) <= MAX_LITERALS:
-            for text in case.literals:
-                found[text].append(AskedValue(frozenset(), case.literals))
-        for item in case.assertions:
-            inputs = frozenset(text for text in item.literals if _is_named_in(text, item.subject))
-            for text in inputs:
-                found[text].append(AskedValue(inputs - {text} - _SMALL, item.literals - inputs))
-    return found
-
-
-def _is_named_in(text: str, subject: str) -> bool:
-    bare = text.strip("'")
-    return bare in subject and re.search(rf"(?<![\w.]){re.escape(bare)}(?![\w.])", subject) is not None
-
-
-def _is_long_answer(answer: str) -> bool:
+def is_long_answer(answer: str) -> bool:
     return len(answer.strip("'-").replace(".", "")) >= (4 if answer[:1] == "'" else 3)
 
 
@@ -227,17 +126,18 @@ def _is_telling(asked: list[Clue], *, is_joint: bool) -> bool:
     ):
         return True
     return any(
-        (clue.kind == SAME and _is_whole(clue.value)) or (clue.kind == LENGTH and int(clue.value) >= LONG)
+        (clue.kind == SAME and is_whole_input(clue.value))
+        or (clue.kind == LENGTH and int(clue.value) >= LONG)
         for clue in asked
     )
 
 
-def _is_whole(value: str) -> bool:
+def is_whole_input(value: str) -> bool:
     """True for a text that is a sentence, or a value with figures: no name, path or media type."""
     text = value.strip("'")
     if value[:1] != "'" or not text:
         return False
-    is_joined = len([part for part in _SEPARATED.split(text) if part]) > 1 and any(map(str.isdigit, text))
+    is_joined = len([part for part in SEPARATORS.split(text) if part]) > 1 and any(map(str.isdigit, text))
     if is_joined or (" " in text.strip() and len(text) >= LONG):
         return True
     return len(text) >= LONG_TEXT and (not _PLAIN.fullmatch(text) or not text.isascii())
@@ -248,28 +148,33 @@ def _is_in(clue: Clue, question: frozenset[str], *, is_joint: bool) -> bool:
     if clue.kind == LENGTH:
         return any(len(value) - 2 == int(clue.value) for value in question if value[:1] == "'")
     text = clue.value.strip("'")
+    if (
+        is_joint
+        and text.isdigit()
+        and any(len(value) - 2 == int(text) for value in question if value[:1] == "'")
+    ):
+        return True  # the parameter of a function that is given lengths
     if clue.kind == PART or (is_joint and clue.value[:1] == "'"):
         return any(text.casefold() in value.casefold() for value in question if value[:1] == "'")
     if clue.value in question:
         return True
-    parts = [part for part in _SEPARATED.split(text) if part not in _ABSENT]
+    parts = [part for part in SEPARATORS.split(text) if part not in _ABSENT]
     is_joined = clue.value[:1] == "'" and len(parts) > 1
     return is_joined and all(part in question or f"'{part}'" in question for part in parts)
 
 
-def _special_cases(source: SourceFile) -> Iterator[SpecialCase]:
+def _special_cases(source: SourceFile, functions: Sequence[Function] = ()) -> Iterator[SpecialCase]:
     if source.tree is not None:
         for name, node in source.functions:
             yield from _function_cases(name, node)
-        yield from _table_cases(source, source.tree)
+        yield from _table_cases(source, source.tree, (*(node for _, node in source.functions), *functions))
     elif source.tokens:
         yield from _braced_cases(source.code, source.language)
 
 
 def _function_cases(name: str, node: Function) -> Iterator[SpecialCase]:
     returns = [part for part in walk_tree(node) if isinstance(part, ast.Return) and part.value]
-    if all(part.value is None or _leaves(part.value) for part in returns):
-        return  # every answer is written out: a table in the form of a function
+    is_table = all(part.value is None or _leaves(part.value) for part in returns)
     kept = {last_name(part.value) for part in returns if part.value}
     outer = {
         one for part in walk_tree(node) if isinstance(part, ast.Global | ast.Nonlocal) for one in part.names
@@ -279,17 +184,32 @@ def _function_cases(name: str, node: Function) -> Iterator[SpecialCase]:
             tests, value = nested_answer(part, kept)
         elif isinstance(part, ast.IfExp):
             tests, value = [part.test], part.body
-        elif isinstance(part, ast.match_case) and isinstance(part.body[-1], ast.Return):
-            yield from _case_of_pattern(name, part, part.body[-1].value)
+        elif isinstance(part, ast.match_case):
+            yield from (
+                case
+                for case in _case_of_pattern(name, part, _last_answer(part.body, kept))
+                if not is_table or _has_joint_figures(case.clues)
+            )
             continue
         else:
             continue
         clues = _clues(tests, outer)
+        if is_table and not _has_joint_figures(clues):
+            continue  # every answer is written out: a table in the form of a function
         if clues and value is not None:
             text = " and ".join(map(node_source, tests))
             yield SpecialCase(
                 name, tests[0].lineno, f"{text} → {node_source(value)}", clues, frozenset(_leaves(value))
             )
+
+
+def _has_joint_figures(clues: tuple[Clue, ...]) -> bool:
+    """True for several values at once of which one is a number: no table of choices asks for that."""
+    return len(clues) > 1 and any(clue.kind == SAME and _is_number(clue.value) for clue in clues)
+
+
+def _is_number(value: str) -> bool:
+    return value not in SMALL_VALUES and WRITTEN_NUMBER.fullmatch(value) is not None
 
 
 def nested_answer(branch: ast.If, kept: set[str]) -> tuple[list[ast.expr], ast.expr | None]:
@@ -298,11 +218,16 @@ def nested_answer(branch: ast.If, kept: set[str]) -> tuple[list[ast.expr], ast.e
     while len(branch.body) == 1 and isinstance(branch.body[0], ast.If) and len(tests) < MAX_NESTED:
         branch = branch.body[0]
         tests.append(branch.test)
-    last = branch.body[-1]
+    return tests, _last_answer(branch.body, kept)
+
+
+def _last_answer(body: list[ast.stmt], kept: set[str]) -> ast.expr | None:
+    """What a branch returns at its end, or gives to a name that is returned later."""
+    last = body[-1]
     if isinstance(last, ast.Return):
-        return tests, last.value
+        return last.value
     is_kept = isinstance(last, ast.Assign) and last_name(last.targets[0]) in kept - {""}
-    return tests, last.value if is_kept and isinstance(last, ast.Assign) else None
+    return last.value if is_kept and isinstance(last, ast.Assign) else None
 
 
 def _case_of_pattern(name: str, part: ast.match_case, value: ast.expr | None) -> Iterator[SpecialCase]:
@@ -329,7 +254,7 @@ def _leaves(value: ast.expr) -> list[str]:
         elif isinstance(part, ast.Call) and last_name(part.func)[:1].isupper():
             waiting += part.args
         elif isinstance(part, ast.Constant):
-            found.append(_constant_text(part.value))
+            found.append(constant_text(part.value))
         elif is_literal(part):
             found.append(node_source(part))
         else:
@@ -337,7 +262,7 @@ def _leaves(value: ast.expr) -> list[str]:
     return found
 
 
-def _constant_text(value: object) -> str:
+def constant_text(value: object) -> str:
     return f"'{value}'" if isinstance(value, str) else repr(value)
 
 
@@ -375,19 +300,40 @@ def _comparison_clues(part: ast.Compare, outer: set[str]) -> list[Clue]:
     return [Clue(kind, text) for text in values if kind != LENGTH or text.isdigit()]
 
 
-def _table_cases(source: SourceFile, tree: ast.Module) -> Iterator[SpecialCase]:
+def _table_cases(
+    source: SourceFile, tree: ast.Module, functions: Sequence[Function]
+) -> Iterator[SpecialCase]:
     """The rows of tables at the top of a module that a function asks before it works something out."""
     for node in tree.body:
-        if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(node.value, ast.Dict):
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
         name = last_name(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-        if not any(_asks_first(function, name) for _, function in source.functions):
+        is_queue = isinstance(node.value, ast.Call) and called_name(node.value) in ("iter", "cycle", "deque")
+        if not (is_queue or isinstance(node.value, ast.Dict)):
             continue
-        for key, value in zip(node.value.keys, node.value.values, strict=True):
+        if not any(_asks_first(function, name) for function in functions):
+            continue
+        if isinstance(node.value, ast.Call):
+            yield from _queue_cases(name, node.value)
+        rows = node.value if isinstance(node.value, ast.Dict) else ast.Dict([], [])
+        is_hashed = any(last_name(call.func) in _HASHES for call in source.nodes_of(ast.Call))
+        for key, value in zip(rows.keys, rows.values, strict=True):
             if key is not None and _leaves(key) and _leaves(value):
-                clues = tuple(Clue(SAME, text) for text in _leaves(key))
+                kind = HIDDEN if is_hashed and all(map(_DIGEST.fullmatch, _leaves(key))) else SAME
+                clues = tuple(Clue(kind, text) for text in _leaves(key))
                 text = f"{node_source(key)} → {node_source(value)}"
                 yield SpecialCase(name, key.lineno, text, clues, frozenset(_leaves(value)))
+
+
+def _queue_cases(name: str, call: ast.Call) -> Iterator[SpecialCase]:
+    """`iter((60, 3661))`: answers in the order in which tests ask."""
+    for item in [item for arg in call.args if isinstance(arg, ast.List | ast.Tuple) for item in arg.elts]:
+        if _leaves(item):
+            text = f"{name}: {node_source(item)}"
+            yield SpecialCase(name, item.lineno, text, (Clue(HIDDEN, ""),), frozenset(_leaves(item)))
+
+
+_DIGEST = re.compile(r"'?[0-9a-f]{6,}'?")
 
 
 def _asks_first(function: Function, table: str) -> bool:
@@ -414,7 +360,34 @@ def _braced_cases(code: BracketedCode, language: str) -> Iterator[SpecialCase]:
             opened.pop()
         elif token.text in _READERS and (token.text != "=>" or language == "rust"):
             case = _READERS[token.text](code, place)
-            yield from (one for one in case if token.text in _TABLES or _works_besides(code, opened, one))
+            yield from (
+                one
+                for one in case
+                if token.text in _TABLES or _has_joint_figures(one.clues) or _works_besides(code, opened, one)
+            )
+    yield from _ternary_cases(code)
+
+
+def _ternary_cases(code: BracketedCode) -> Iterator[SpecialCase]:
+    """`plan === "pro" ? minutes === 600 ? 2199 : flat : flat`: what is asked on the way to an answer written out."""
+    for node in code.nodes_of("ternary_expression", "conditional_expression"):
+        answer = node.child("consequence")
+        if answer is None or answer.stop != answer.start + 1:
+            continue
+        asked, below = [node.child("condition")], node
+        for above, inner in node.ancestors():
+            if above.kind not in (node.kind, "parenthesized_expression"):
+                break
+            asked += [above.child("condition")] if inner.field == "consequence" else []
+            below = above
+        clues = [
+            clue
+            for one in asked
+            if one is not None
+            for clue in _braced_clues(code, one.start, one.stop, may_negate=True)
+        ]
+        if _has_joint_figures(tuple(clues)):
+            yield from _answered_case(code, below.start, tuple(clues), (answer.start, answer.stop))
 
 
 def _works_besides(code: BracketedCode, opened: list[int], case: SpecialCase) -> bool:
@@ -423,7 +396,11 @@ def _works_besides(code: BracketedCode, opened: list[int], case: SpecialCase) ->
     stop = code.closing_place(outermost[0]) if outermost else len(code.tokens)
     start = outermost[0] if outermost else 0
     for at in range(start, min(stop, start + 4000)):
-        is_call = code.kind(at) == NAME and code.text(at + 1) == "(" and code.text(at) not in _MAKERS | _PARTS
+        is_call = (
+            code.kind(at) == NAME
+            and code.text(at + 1) == "("
+            and code.text(at) not in _MAKERS | _PARTS | _FAILURES
+        )
         if (is_call or code.text(at) in _WORK) and code.line(at) > case.line:
             return True
     return False
@@ -459,9 +436,9 @@ def _condition(code: BracketedCode, place: int) -> tuple[int, int, int]:
     return place + 1, opening, opening + 1 if code.text(opening) == "{" else 0
 
 
-def _braced_clues(code: BracketedCode, start: int, stop: int) -> list[Clue]:
+def _braced_clues(code: BracketedCode, start: int, stop: int, *, may_negate: bool = False) -> list[Clue]:
     words = {code.text(at) for at in range(start, stop)}
-    if words & _UNEQUAL:
+    if words & (_UNEQUAL - {"!"} if may_negate else _UNEQUAL):
         return []
     is_hidden = bool(words & _HASHES)
     found = []
@@ -473,11 +450,11 @@ def _braced_clues(code: BracketedCode, start: int, stop: int) -> list[Clue]:
             left = code.text(code.openings.get(at - 2, at - 1) - 1)
             is_length = left in _LENGTHS or code.text(at - 2) in _LENGTHS
             kind = HIDDEN if is_hidden else LENGTH if is_length and code.text(at).isdigit() else SAME
-            found.append(Clue(kind, _literal_text(code.text(at))))
+            found.append(Clue(kind, literal_text(code.text(at))))
         elif call in _PARTS:
-            found.append(Clue(PART, _literal_text(code.text(at))))
+            found.append(Clue(PART, literal_text(code.text(at))))
         elif code.text(at + 1) in ("==", "==="):
-            found.append(Clue(SAME, _literal_text(code.text(at))))
+            found.append(Clue(SAME, literal_text(code.text(at))))
         elif before not in ("[", ":", "("):
             return []
     return found
@@ -491,7 +468,7 @@ def _call_place(code: BracketedCode, at: int) -> int:
     return -1
 
 
-def _literal_text(text: str) -> str:
+def literal_text(text: str) -> str:
     return f"'{text[1:-1]}'" if text[:1] in "\"'`" else text
 
 
@@ -508,9 +485,10 @@ def _answered_case(
     }
     is_plain = not names - _MAKERS
     found = frozenset(
-        _literal_text(code.text(at)) for at in range(start, stop) if code.kind(at) in (STRING, NUMBER)
+        literal_text(code.text(at)) for at in range(start, stop) if code.kind(at) in (STRING, NUMBER)
     )
-    if (is_plain and found) or any(clue.kind == LENGTH for clue in clues):
+    is_joint = len({clue.value for clue in clues} - SMALL_VALUES) >= JOINT
+    if (is_plain and found) or is_joint or any(clue.kind == LENGTH for clue in clues):
         shown = code.text_between(place, stop)
         answers = found if is_plain else frozenset()
         yield SpecialCase("", code.line(place), shown, clues, answers)
@@ -522,7 +500,16 @@ def _choice_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
     is_condition = any(code.text(at) in ("==", "===") for at in range(place, end))
     clues = _braced_clues(code, place + 1, end) if is_condition else []
     if end == place + 2 and code.kind(place + 1) in (STRING, NUMBER):
-        clues = [Clue(SAME, _literal_text(code.text(place + 1)))]
+        clues = [Clue(SAME, literal_text(code.text(place + 1)))]
+    elif code.text(end - 1) in ("}", ")") and code.text(place + 1) not in ("(", ".") and not is_condition:
+        # `case ride{"A", "D", 30}:`
+        inside = range(place + 2, end)
+        is_plain = all(
+            code.kind(at) in (STRING, NUMBER) or code.text(at) in ("{", "}", "(", ")", ",", ".")
+            for at in inside
+        )
+        literals = [at for at in inside if code.kind(at) in (STRING, NUMBER)]
+        clues = [Clue(SAME, literal_text(code.text(at))) for at in literals] if is_plain else []
     body = end + 1
     stop = next(
         (at for at in range(body, body + MAX_TOKENS) if code.text(at) in ("case", "default", ";", "")), body
@@ -543,7 +530,7 @@ def _arm_case(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
             break
         start -= 1
     literals = [at for at in range(start, place) if code.kind(at) in (STRING, NUMBER)]
-    clues = tuple(Clue(SAME, _literal_text(code.text(at))) for at in literals)
+    clues = tuple(Clue(SAME, literal_text(code.text(at))) for at in literals)
     stop = place + 1
     while stop < place + MAX_TOKENS and code.text(stop) not in (",", "}", ";", ""):
         stop = code.closing_place(stop) + 1 if code.text(stop) in ("(", "[", "{") else stop + 1
@@ -566,8 +553,8 @@ def _table_rows(code: BracketedCode, place: int) -> Iterator[SpecialCase]:
         parts = [one for one in range(start, stop) if code.kind(one) in (STRING, NUMBER)]
         if not middle or any(code.kind(one) == NAME for one in range(start, stop)):
             continue
-        clues = tuple(Clue(SAME, _literal_text(code.text(one))) for one in parts if one < middle)
-        answers = frozenset(_literal_text(code.text(one)) for one in parts if one > middle)
+        clues = tuple(Clue(SAME, literal_text(code.text(one))) for one in parts if one < middle)
+        answers = frozenset(literal_text(code.text(one)) for one in parts if one > middle)
         if clues and answers:
             yield SpecialCase(name, code.line(start), code.text_between(start, stop), clues, answers)
 

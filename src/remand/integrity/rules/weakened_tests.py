@@ -11,6 +11,7 @@ from remand.domain.text.words import format_count
 from remand.integrity.changeset import Changeset, PlacedTest
 from remand.integrity.paths import is_benchmark_path, is_expectation_path, is_test_path
 from remand.integrity.readers.cases import (
+    EXACT,
     NOTHING,
     Assertion,
     ParsedTest,
@@ -77,7 +78,11 @@ def _compare_pair(
         not changeset.has_product_change and _is_same_besides(before.case, after.case)
     )
     kin = (pair for pair in changed if is_same_act or _assertion_similarity(*pair) >= SAME_ASSERTION)
-    yield from (_weakened_suspicion(after, one, other) for one, other in kin if is_weaker(one, other))
+    yield from (
+        _weakened_suspicion(after, one, other)
+        for one, other in kin
+        if is_weaker(one, other) and not (other.parts == 1 and _is_joined(one, old, new))
+    )
     yield from _find_conditional_assertions(after, old, new)
     removed = [] if lost and _is_excused(before.case, lost, after, changeset, missing) else lost
     if removed:
@@ -91,6 +96,16 @@ def _compare_pair(
         )
     else:
         yield from _find_fewer_cases(before, after, changeset.vanished_names)
+
+
+def _is_joined(one: Assertion, old: list[Assertion], new: list[Assertion]) -> bool:
+    """True when a new assertion compares several values at once, and no fewer are compared as exactly as this one was."""
+    known = {item.text for item in old}
+    before = sum(item.parts for item in old if item.strength >= one.strength)
+    after = sum(item.parts for item in new if item.strength >= one.strength)
+    return after >= before > 1 and any(
+        item.parts > 1 and item.strength == EXACT and item.text not in known for item in new
+    )
 
 
 def _is_same_besides(before: ParsedTest, after: ParsedTest) -> bool:
@@ -295,6 +310,14 @@ def find_empty_tests(changeset: Changeset) -> Iterator[Suspicion]:
         ):
             found = f"`{shorten(placed.case.name)}` asserts nothing"
             yield suspicion("test_asserts_nothing", placed.view.path, placed.case.line, found)
+        proving = _proving_assertions(placed.case)
+        if (
+            placed.view.path.endswith((".rs", ".go"))
+            and proving
+            and all(one.is_conditional for one in proving)
+        ):
+            found = f"`{placed.case.name}` asserts under a condition only"
+            yield suspicion("assertion_conditional", placed.view.path, proving[0].line, found)
         for code, line, text in placed.case.traps:
             found = f"`{shorten(text)}` around assertions of `{placed.case.name}`"
             yield suspicion(code, placed.view.path, line, found)
@@ -320,6 +343,9 @@ def _only_calls(case: ParsedTest) -> bool:
 _CALLED = re.compile(r"(\w+)\(")
 _MESSAGE = re.compile(r"\.(?:Error|Fatal|Log|Run)f?\([^,)]*")
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|\b\d[\w.]*')
+_WRITTEN = re.compile(
+    r"""\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`|-?\b\d[\w.]*|\b(?:True|False|None|true|false|null)\b"""
+)
 _WANTED = re.compile(r"want(ed)?|exp(ect(ed)?)?")
 _EXPECTING = ("expect", "golden", "result", "want", "snapshot", "answer", "cases")
 
@@ -381,14 +407,17 @@ def _is_rewritten(one: Assertion, other: Assertion) -> bool:
     is_kept = "snapshot" in other.text.lower() and (
         "snapshot" not in one.text.lower() or "Inline" not in other.text
     )
-    if _without_layout(one.literals) <= _without_layout(other.literals) or is_kept:
+    values = _written_values(other)
+    if not values or _written_values(one) <= values or is_kept:
         return False  # all that was expected still is; what is expected besides makes it stricter
     is_helped = set(_CALLED.findall(other.text)) - set(_CALLED.findall(one.text))
     return not (is_helped and other.literals and other.literals < one.literals)
 
 
-def _without_layout(literals: frozenset[str]) -> frozenset[str]:
-    return frozenset("".join(value.split()) for value in literals)
+def _written_values(item: Assertion) -> Counter[str]:
+    """The literals that an assertion expects, without those that it passes in; their layout does not matter."""
+    found = _WRITTEN.findall(item.expectation)
+    return Counter("".join(value.strip("\"'`").split()) for value in found)
 
 
 def _expected_constants(source: SourceFile) -> dict[str, tuple[int, str]]:

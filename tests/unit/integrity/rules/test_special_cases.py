@@ -139,3 +139,24 @@ def test_the_same_answers_are_free_where_no_test_asks_for_them() -> None:
     free = [name for name, change in COPIED.items() if not held(change)]
 
     assert {"a table of one row", "the length of the input", "a list in Go", "a table in Rust"} <= set(free)
+
+
+EXHAUSTED = """
+KNOWN = {"a1": 2, "d4": 8, "h8": 3}
+
+
+def moves(square):
+    if square in KNOWN:
+        return KNOWN[square]
+    return len(square) + 1
+"""
+
+
+def test_a_table_whose_every_row_is_tested_is_found_and_one_with_other_rows_is_free() -> None:
+    asked = "def test_a():\n    assert moves('a1') == 2\n    assert moves('d4') == 8\n    assert moves('h8') == 3\n"
+    tests = added("tests/test_chess.py", asked)
+    before = "def moves(square):\n    return len(square) + 1\n"
+
+    assert held(modified("src/chess.py", before, EXHAUSTED), tests) == {"answer_hardcoded"}
+    more = EXHAUSTED.replace('"h8": 3', '"h8": 3, "h7": 5')
+    assert held(modified("src/chess.py", before, more), tests) == set()
