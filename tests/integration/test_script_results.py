@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from remand.adapters.parsers.suite_reports import parse_junit
 
 from remand.adapters.gates.results import watch_results
+from remand.adapters.parsers.test_reports import parse_junit
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement
 from remand.integrity.comparison import Comparison
