@@ -9,10 +9,12 @@ import msgspec
 
 from remand.domain.gate.gate import TestOutcome
 from remand.domain.record import Record
+from remand.integrity.braced_mutants import BracedFunction, find_braced_functions, insert_statements
 from remand.integrity.changeset import ChangedFile, Changeset
 from remand.integrity.comparison import Comparison
 from remand.integrity.cross_runs import BAD_OUTCOMES, is_new_or_changed, is_test_id_of
 from remand.integrity.paths import is_product_path
+from remand.integrity.readers.source import SourceFile
 from remand.integrity.rules.missing_tests import ChangedPaths
 from remand.integrity.suspicions import Suspicion, quote_names, suspicion
 
@@ -34,12 +36,19 @@ class BrokenFiles(Record, kw_only=True):
 
 
 def break_changed_functions(comparison: Comparison) -> BrokenFiles:
-    """The changed and new functions of Python's product files, broken; too many of them tell nothing."""
+    """The changed and new functions of the product's files, broken; too many of them tell nothing."""
     names: list[str] = []
     crashing: dict[str, bytes] = {}
     hollow: dict[str, bytes] = {}
     are_old = True
     for view in Changeset(comparison).views:
+        braced = list(_changed_braced_functions(view))
+        if braced and view.after is not None:
+            names += (function.name for function in braced)
+            are_old &= {function.name for function in braced} <= _braced_names(view.before)
+            text = view.after.text
+            crashing[view.path] = insert_statements(text, {one.line: one.crash for one in braced})
+            hollow[view.path] = insert_statements(text, {one.line: one.hollow for one in braced})
         functions = list(_changed_functions(view))
         if functions and view.after is not None:
             names += (function.name for function in functions)
@@ -50,6 +59,17 @@ def break_changed_functions(comparison: Comparison) -> BrokenFiles:
     if len(names) > MAX_FUNCTIONS:
         return BrokenFiles()
     return BrokenFiles(names=tuple(names), crashing=crashing, hollow=hollow, are_old=are_old)
+
+
+def _changed_braced_functions(view: ChangedFile) -> Iterator[BracedFunction]:
+    if view.after is None or not is_product_path(view.path):
+        return
+    known = {one.text for one in find_braced_functions(view.before)} if view.before else set()
+    yield from (one for one in find_braced_functions(view.after) if one.text not in known)
+
+
+def _braced_names(source: SourceFile | None) -> set[str]:
+    return {one.name for one in find_braced_functions(source)} if source else set()
 
 
 def _changed_functions(view: ChangedFile) -> Iterator[Function]:
@@ -113,11 +133,16 @@ def judge_broken_runs(
     changeset = Changeset(comparison)
     known = {test.id: test.outcome for test in runs["base"]}
     passed = [test.id for test in runs["head"] if test.outcome == "passed"]
-    crashed = {test.id for test in runs["crashing"] if test.outcome in BAD_OUTCOMES}
-    executing = [name for name in passed if name in crashed and is_new_or_changed(changeset, name, known)]
+    crashed = {test.id: test.outcome for test in runs["crashing"]}
+    # A panic ends the run of a whole package: what did not run after it may execute what crashed as well.
+    executing = [
+        name for name in passed if crashed.get(name) != "passed" and is_new_or_changed(changeset, name, known)
+    ]
     outcomes = {test.id: test.outcome for test in runs["hollow"]}
     outcomes |= {test.id: test.outcome for test in runs.get("crossed", ()) if test.outcome == "failed"}
-    if not executing or any(outcomes.get(name) != "passed" for name in executing):
+    if not any(crashed.get(name) in BAD_OUTCOMES for name in executing) or any(
+        outcomes.get(name) != "passed" for name in executing
+    ):
         return ()
     if any(not _asserts(changeset, name) for name in executing):
         return ()

@@ -57,3 +57,115 @@ def test_new_tests_that_execute_a_function_and_do_not_notice_that_it_does_nothin
 
 def test_tests_that_only_run_something_through_are_asked_for_nothing() -> None:
     assert noticed(added("tests/test_a.py", "def test_f():\n    A().f(2)\n")) == []
+
+
+SCRIPT = """export function add(a: number, b: number): number {
+  return a + b;
+}
+
+export const twice = (a: number) => {
+  return a + a;
+};
+const short = (a: number) => a;
+
+export class Cart {
+  constructor() {
+    this.items = [];
+  }
+
+  total(): number {
+    return this.items.length;
+  }
+}
+"""
+GO = """package calc
+
+func Add(a, b int) int {
+	return a + b
+}
+
+func Split(s string) ([]string, map[string]int, error) {
+	return nil, nil, nil
+}
+
+func Check(s string) error {
+	return nil
+}
+
+func (c *Cart) Total() (total int, err error) {
+	total = 1
+	return
+}
+
+func Run() {
+	Add(1, 2)
+}
+"""
+RUST = """pub fn add(a: i64, b: i64) -> i64 {
+    a + b
+}
+
+fn parse(text: &str) -> Result<i64, String> {
+    Ok(1)
+}
+
+fn check() -> Result<(), String> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    fn helper() -> i64 {
+        1
+    }
+}
+"""
+
+
+def hollow_lines(path: str, text: str) -> list[str]:
+    broken = break_changed_functions(Comparison(changes=(added(path, text),)))
+    for content, word in ((broken.hollow[path], "return"), (broken.crashing[path], "broken on purpose")):
+        lines = content.decode().split("\n")
+        assert len(lines) == len(text.split("\n")) + len(broken.names)
+        assert content.decode().count(word) >= len(broken.names)
+    known = text.split("\n")
+    return [line for line in broken.hollow[path].decode().split("\n") if line not in known]
+
+
+def test_functions_of_other_languages_are_broken_by_a_statement_of_their_own() -> None:
+    assert hollow_lines("src/calc.ts", SCRIPT) == ["return;"] * 3
+    assert hollow_lines("calc.go", GO) == [
+        "return *new(int)",
+        "return *new([]string), *new(map[string]int), *new(error)",
+        "return",
+        "return",
+    ]
+    assert hollow_lines("src/lib.rs", RUST) == [
+        "return Default::default();",
+        "return Ok(Default::default());",
+    ]
+    changed = modified("src/calc.ts", SCRIPT, SCRIPT.replace("a + a", "2 * a"))
+    assert break_changed_functions(Comparison(changes=(changed,))).names == ("twice",)
+
+
+def test_a_test_that_did_not_run_after_a_panic_may_notice() -> None:
+    test = added(
+        "calc_test.go",
+        'package calc\n\nfunc TestAdd(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal("no")\n\t}\n}\n',
+    )
+    comparison = Comparison(changes=(added("calc.go", GO), test))
+
+    def found(hollow: str, crashing: str = "failed") -> int:
+        runs = {
+            "base": (),
+            "head": tuple(TestOutcome(id=f"calc::{name}", outcome="passed") for name in ("TestAdd", "TestB")),
+            "crashing": (TestOutcome(id="calc::TestAdd", outcome=crashing),),
+            "hollow": (
+                TestOutcome(id="calc::TestAdd", outcome="passed"),
+                TestOutcome(id="calc::TestB", outcome=hollow),
+            ),
+        }
+        return len(judge_broken_runs(comparison, ("Add",), runs))
+
+    assert found("failed") == 0
+    assert found("passed", "passed") == 0, "none of them executes what was broken"

@@ -189,7 +189,7 @@ class Examination:
                 else:
                     text = f"`{kind}` of the gate `{side.gate.name}` would take {cost:.0f} s more"
                     found.append(suspicion("run_left_out", "", 0, text, f"{kind} {side.gate.name}"))
-            if side.is_selective and RunCheck.MUTANTS in self._policy.runs and checks.from_head:
+            if RunCheck.MUTANTS in self._policy.runs and (checks.from_head or checks.spliced):
                 crossed = next(
                     (
                         future
@@ -212,7 +212,10 @@ class Examination:
         crossed: Future[GateMeasurement] | None,
     ) -> Sequence[Suspicion]:
         """What new and changed tests say to functions that were broken on purpose; `crossed` is their run on the base."""
-        broken, cost = break_changed_functions(self._comparison), side.seconds_of(files)
+        broken = break_changed_functions(self._comparison)
+        # A runner that leaves no files out runs all of its tests, and may compile the product anew.
+        files = files if side.is_selective else ()
+        cost = side.seconds_of(files) if files else side.seconds
         if not broken.names:
             return ()
         if 2 * cost > left:

@@ -648,11 +648,14 @@ def crossing_jobs(seconds: float, on_base: str = "pass t::one", **policy: object
 
 
 def test_extra_runs_stay_within_their_time_and_what_did_not_fit_is_said() -> None:
-    assert crossing_jobs(1.0) == (4, []), "head, base, and the tests of each on the code of the other"
-    assert crossing_jobs(100.0) == (3, ["note"])
+    assert crossing_jobs(1.0) == (6, []), (
+        "head, base, the tests of each on the code of the other, two mutants"
+    )
+    assert crossing_jobs(100.0) == (3, ["note", "note"]), "new tests and mutants"
+    assert crossing_jobs(9.0) == (4, ["note"]), "mutants take all tests of a runner that leaves none out"
     assert crossing_jobs(100.0, runs=(RunCheck.NEW_TESTS,)) == (3, []), "the other kind is switched off"
     assert crossing_jobs(1.0, runs=()) == (2, [])
-    assert crossing_jobs(1.0, on_base="nothing") == (3, []), "no test of the base ran that could be compared"
+    assert crossing_jobs(1.0, on_base="nothing") == (5, []), "no test of the base ran that could be compared"
 
 
 class _FakeWatch:
