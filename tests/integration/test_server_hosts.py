@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp import Client, StdioServerParameters
 
 from remand.adapters.git.location import find_place
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.interfaces.hook.session import open_session_ledger
 from tests.integration.http_client import RunningServer, run_server
-from tests.integration.machine import Machine, Repository, Said
+from tests.integration.machine import REMAND, Machine, Repository, Said
+from tests.integration.mcp_team import Member
 from tests.integration.server_hosts import ServerHost, user_token
 
 TEAM = """
@@ -301,3 +305,27 @@ def test_a_session_without_a_task_opens_no_database_of_a_team(
     opened = open_session_ledger(find_place(str(place.path)))
     assert isinstance(opened.store, SqliteStore)
     opened.store.close()
+
+
+def test_mcp_on_a_host_acts_as_the_member_of_its_token(server: RunningServer, place: Repository) -> None:
+    token = place.ok("token", "create", "--member", "Ann", "--role", "agent")["token"]
+    host = ServerHost(place.path, server.address["url"], str(token))
+    task = place.add("Work for whoever the token names")
+
+    async def work() -> tuple[dict[str, Any], dict[str, Any]]:
+        started = StdioServerParameters(
+            command=REMAND, args=["mcp"], env=host.machine.environment, cwd=host.clone.path
+        )
+        async with Client(started) as client:
+            member = Member(client)
+            claimed = await member.does("next_task", task=task)
+            commit = await asyncio.to_thread(host.commit, "by-mcp", "mcp.txt")
+            return claimed, await member.does("submit", task=task, commit=commit)
+
+    try:
+        claimed, submitted = asyncio.run(work())
+    finally:
+        host.close()
+    assert (claimed["task_id"], claimed["status"]) == (task, "claimed"), claimed
+    assert submitted["status"] == "provisional", submitted
+    assert place.ok("task", "show", task)["submission"]["agent"] == "Ann"

@@ -10,7 +10,7 @@ import msgspec
 from remand.app.errors import EnvironmentFault
 from remand.domain.access.agent_calls import require_environment_name
 from remand.domain.access.keys import PublicKey, Trust, is_untrusted, trust_members
-from remand.domain.access.team import USER, Role, Team
+from remand.domain.access.team import NAMELESS_AGENT, USER, Role, Team
 from remand.domain.decide import REQUESTS
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import Policy
@@ -97,7 +97,7 @@ def actor_name(named: str, environment: Mapping[str, str]) -> str:
     own, is_confined = environment.get("REMAND_ACTOR", ""), is_agent_environment(environment)
     if is_confined:
         require_environment_name(own, named)
-    return named or own or ("agent" if is_confined else USER)
+    return named or own or (NAMELESS_AGENT if is_confined else USER)
 
 
 def is_agent_environment(environment: Mapping[str, str]) -> bool:

@@ -139,6 +139,8 @@ class Role(StrEnum):
 
 
 _MAX_ACTORS = 10_000
+NAMELESS_AGENT = "agent"
+"""Who acts where a model works and nobody is named: a model is never the user by itself."""
 RESERVED_NAMES = (USER, COORDINATOR, Role.DIRECTOR.value)
 """The names that the system itself uses."""
 _NO_USERS = frozenset(RESERVED_NAMES) - {USER}

@@ -9,7 +9,15 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
-from remand.domain.access.team import RESERVED_NAMES, Actor, Role, Team, fold_name, instance_member
+from remand.domain.access.team import (
+    NAMELESS_AGENT,
+    RESERVED_NAMES,
+    Actor,
+    Role,
+    Team,
+    fold_name,
+    instance_member,
+)
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.events.log import MissingLines, TokenCreated, TokenRevoked
 from remand.domain.instant import Instant
@@ -161,8 +169,9 @@ class Caller(Record, kw_only=True):
         return bool(holder) and (holder in names or bool(self._own_name(holder)))
 
     def _own_name(self, named: str) -> str:
-        """As whom the caller acts when it names somebody; empty when it may not."""
-        if fold_name(named) == fold_name(self.member):
+        """As whom the caller acts when it names somebody; empty when it may not. A nameless agent is whom the token says."""
+        is_nameless = named == NAMELESS_AGENT and self.role not in (TokenRole.USER, *MACHINES)
+        if is_nameless or fold_name(named) == fold_name(self.member):
             return self.member
         if self.role is TokenRole.USER or self._may_start(named):
             return named

@@ -17,6 +17,7 @@ from remand.app.scheduler.agent_socket import find_agent_socket
 from remand.config import inherited_environment
 from remand.domain.access.agent_calls import require_commit_id, require_outside_agent
 from remand.domain.access.coordinator_start import AGENT_VARIABLES
+from remand.domain.access.team import NAMELESS_AGENT
 from remand.domain.access.tokens import Caller, TokenRole, own_session_claims
 from remand.domain.events.log import PauseBegun, PauseEnded
 from remand.domain.hosts import HOSTS
@@ -51,9 +52,6 @@ def _write_token(token: str, port: int) -> str:
 
 
 TOKEN = "REMAND_MCP_TOKEN"  # noqa: S105 - the name of a variable
-DEFAULT_ACTOR = "agent"
-"""Who speaks where nobody is named: a model, which is never the user."""
-
 
 PLACEHOLDER_PREFIX = "$"
 """How a value begins that a host should have filled in, and passed on as it was written."""
@@ -84,7 +82,7 @@ def _actor(context: Context, environment: dict[str, str]) -> str:
     """Whom the server speaks for. In an agent's sandbox its socket settles that; a host may pass on a placeholder that it should have filled in."""
     own = environment.get("REMAND_ACTOR", "")
     named = context.call.actor or ("" if own.startswith(PLACEHOLDER_PREFIX) else own)
-    return named or ("" if find_agent_socket(environment) else DEFAULT_ACTOR)
+    return named or ("" if find_agent_socket(environment) else NAMELESS_AGENT)
 
 
 def _serve_http(context: Context, runner: command_runner.CommandLineRunner, given: str) -> Result:

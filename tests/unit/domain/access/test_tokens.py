@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remand.domain.access.agent_calls import PERMITTED_COMMANDS
-from remand.domain.access.team import Actor, Member, Role, Team
+from remand.domain.access.team import NAMELESS_AGENT, Actor, Member, Role, Team
 from remand.domain.access.tokens import (
     CALLS,
     Caller,
@@ -193,6 +193,18 @@ def test_a_token_acts_in_no_other_name(role: TokenRole, name: str) -> None:
 @pytest.mark.parametrize("name", ["", "Fenster", "fenster", " FENSTER", "Fenster/2"])
 def test_spellings_and_instances_of_a_name_are_the_member(name: str) -> None:
     assert caller(TokenRole.AGENT).acting_name(name) == "Fenster"
+
+
+@pytest.mark.parametrize("role", [TokenRole.AGENT, TokenRole.REVIEWER, TokenRole.DIRECTOR])
+def test_a_nameless_agent_is_the_member_of_the_token(role: TokenRole) -> None:
+    assert caller(role).acting_name(NAMELESS_AGENT) == "Fenster"
+
+
+def test_a_nameless_agent_is_never_the_user_nor_a_machine() -> None:
+    assert caller(TokenRole.USER, "owner").acting_name(NAMELESS_AGENT) == NAMELESS_AGENT
+    for role in (TokenRole.HOST, TokenRole.WORKER):
+        with pytest.raises(Refused, match="cannot be used to act as anyone else"):
+            caller(role, "box").acting_name(NAMELESS_AGENT)
 
 
 def test_the_user_may_say_that_a_call_is_anothers_which_is_known_by_word_alone() -> None:
