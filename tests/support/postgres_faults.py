@@ -38,7 +38,7 @@ class CrashableServer:
     def _start(self) -> None:
         """Starts it, as soon as what is left of the old one is gone."""
         programs = postgres.find_programs()
-        user = None if os.getuid() else "postgres"
+        user = postgres.server_user() or None
         log = os.path.join(self.folder, "log")
         command = [
             os.path.join(programs, "pg_ctl"),

