@@ -379,12 +379,14 @@ def _inbox_questions(
     """What waits for the user or alerts them, the oldest first; what was tried is read for a few of them."""
     blocked = active[Status.BLOCKED]
     alerted = list(filter(open_alert, active[Status.CLAIMED]))
+    waiting = view.task_lists.pages.waiting_tasks()
     asked = [
         (task.inbox.escalation, task)
-        for task in view.task_lists.with_status(Status.ESCALATED)
-        if task.inbox.escalation
+        for task in waiting
+        if task.status is Status.ESCALATED and task.inbox.escalation
     ]
     asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MAX_TASKS]
+    held = tasks_with_held_findings(view, waiting)
     few = slice(MAX_WITH_HISTORY)
     with_history = {task.id for _, task in asked[few]} | {focus.partition("/")[0]}
     with_history |= {task.id for escalation, task in asked if escalation.id == focus}
@@ -394,7 +396,7 @@ def _inbox_questions(
         for task in blocked
         if task.rejections.last_rejection and task.rejections.last_rejection.rejection_id == focus
     }
-    with_history |= {task.id for task in (*tasks_with_held_findings(view)[few], *alerted[few])}
+    with_history |= {task.id for task in (*held[few], *alerted[few])}
 
     def events_of(name: str) -> Iterable[Event]:
         return task_events(view, name) if name in with_history else ()
@@ -406,7 +408,7 @@ def _inbox_questions(
     ]
     found += decision_questions(view, around.rules, blocked, events_of, unable)
     team = around.rules.team
-    found += held_questions(view, team, events_of, team.actor(USER))
+    found += held_questions(view, team, events_of, team.actor(USER), held)
     found += alert_questions(view, team, alerted, events_of, unable)
     found.sort(key=lambda one: (not one.since, one.since, one.task_id))
     return (*found, *objection_questions(view, around.rules.policy))

@@ -7,8 +7,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from remand.adapters.stores import sqlite_tasks
 from remand.adapters.stores.sqlite import SqliteStore
+from remand.adapters.stores.sqlite_tasks import decode_task
 from remand.adapters.stores.sqlite_views import LedgerView
+from remand.app import board
 from remand.app.board import (
     BOARD_ORDER,
     BY_ID,
@@ -219,6 +222,26 @@ def test_no_more_tasks_of_a_status_are_read_than_anybody_looks_at() -> None:
 
 
 # What goes wrong.
+
+
+def test_each_task_that_waits_for_the_user_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = FakeLedger()
+    names = [world.add(f"Task {number}") for number in range(5)]
+    for name in names:
+        world.ask(c.EscalateTask(task_id=name, reason="What now?"))
+    found: list[str] = []
+
+    def decode(state: str) -> Task:
+        task = decode_task(state)
+        found.append(task.id)
+        return task
+
+    with world.store.read() as view:
+        monkeypatch.setattr(sqlite_tasks, "decode_task", decode)
+        monkeypatch.setattr(board, "latest_activity", lambda *_: ())
+        assert len(read_board(view, BoardContext(now=NOW)).questions) == 5
+
+    assert sorted(found) == names
 
 
 def test_a_ledger_without_trouble_tells_of_none() -> None:
