@@ -136,7 +136,7 @@ def decode_line(line: bytes) -> Event:
     """Reads a line from anywhere, or raises `BadLine` saying what is wrong with it."""
     if len(line) > MAX_EVENT:
         raise BadLine(f"is {len(line)} bytes long; an event has at most {MAX_EVENT}")
-    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and not line.startswith(_ARCHIVED_MARK):
+    if not line.startswith(_ARCHIVED_MARK) and line.count(b"{") + line.count(b"[") > MAX_DEPTH:
         return _decode_strictly(line)
     try:
         event = decode_trusted_line(line)

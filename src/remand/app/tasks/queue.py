@@ -271,10 +271,10 @@ class _Search(Generic[Node]):
 def open_blockers(tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
     """What every task waits for, as far as both have not ended; by id."""
     return {
-        name: tuple(
-            blocker
-            for blocker in (() if tasks[name].is_terminal else tasks[name].blockers)
-            if blocker in tasks and not tasks[blocker].is_terminal
+        name: ()
+        if tasks[name].is_terminal
+        else tuple(
+            blocker for blocker in tasks[name].blockers if blocker in tasks and not tasks[blocker].is_terminal
         )
         for name in sorted(tasks)
     }
@@ -288,9 +288,14 @@ def topological_order(blockers: dict[str, tuple[str, ...]]) -> tuple[list[str], 
     order: list[str] = []
     state: dict[str, bool] = {}
     void: set[tuple[str, str]] = set()
-    for root in blockers:
-        if root not in state:
+    for root, own in blockers.items():
+        if root in state:
+            continue
+        if own:
             _visit(root, blockers, state, order, void)
+        else:  # as nearly all tasks of an old ledger
+            state[root] = True
+            order.append(root)
     return order, void
 
 

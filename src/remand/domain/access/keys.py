@@ -127,7 +127,10 @@ class Trust(Record, kw_only=True):
 
     def find_key(self, signer: str) -> PublicKey | None:
         """The trusted key with that id; None when there is none."""
-        return next((key for key in self.keys if key.id == signer), None)
+        for key in self.keys:
+            if key.id == signer:
+                return key
+        return None
 
     @property
     def has_ends(self) -> bool:

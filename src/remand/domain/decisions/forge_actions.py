@@ -93,7 +93,8 @@ def due_kinds(task: Task) -> tuple[str, ...]:
 def due_forge_kinds(task: Task) -> tuple[str, ...]:
     """What may be due for a task on the forge, whatever the policy is."""
     planned = (PLANNED,) if task.forge.intent is not None else ()
-    if task.status not in _WITH_ACTIONS:
+    is_on_forge = task.status is Status.PROVISIONAL or task.pr or task.forge.issue
+    if task.status not in _WITH_ACTIONS or not is_on_forge:
         return planned
     open_ones = (
         str(act)
