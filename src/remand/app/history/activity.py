@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from remand.domain.events import reviews, tasks, work
@@ -275,9 +276,10 @@ def _read_events(lines: Iterable[bytes]) -> list[_EventLine]:
 
 
 def _activity_entries(view: Transaction, pairs: Sequence[_EventLine]) -> tuple[ActivityEntry, ...]:
+    unconfirmed = unconfirmed_lines(view, pairs)
     return tuple(
-        activity_entry(event, _task_label(view, event), is_unconfirmed=is_unconfirmed(view, event, written))
-        for event, written in pairs
+        activity_entry(event, _task_label(view, event), is_unconfirmed=line in unconfirmed)
+        for event, line in pairs
     )
 
 
@@ -287,6 +289,15 @@ def _task_label(view: Transaction, event: Event) -> str:
     return task.label if task else ""
 
 
-def is_unconfirmed(view: Transaction, event: Event, written: bytes) -> bool:
-    """True for an event that has no effect here: nobody who is trusted signed it."""
-    return bool(view.unconfirmed.verdict(EventEntry(event, written, event_task_id(event))))
+def unconfirmed_lines(view: Transaction, pairs: Iterable[_EventLine]) -> set[bytes]:
+    """The lines of events that have no effect here: nobody who is trusted signed them. Each session is asked about once."""
+    numbers: dict[str, list[int]] = defaultdict(list)
+    found: set[bytes] = set()
+    for event, line in pairs:
+        if not event.is_legacy:
+            numbers[event.meta.session].append(event.meta.seq)
+        elif view.unconfirmed.verdict(EventEntry(event, line, event_task_id(event))):
+            found.add(line)
+    for session, some in numbers.items():
+        found |= {one.line for one in view.unconfirmed.of_session(session, min(some), max(some))}
+    return found

@@ -2,6 +2,7 @@
 
 import pytest
 
+from remand.adapters.stores.sqlite_schema import Row, Statements
 from remand.app.history.activity import (
     MAX_WORDS,
     ActivityEntry,
@@ -116,6 +117,29 @@ def test_the_latest_come_newest_first_without_what_says_nothing_new() -> None:
             "was added: Mend the roof",
         ]
         assert [one.label for one in latest_activity(view, 1)] == ["issue #42"]
+
+
+def test_more_of_what_happened_last_takes_no_more_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = FakeLedger()
+    name = world.add()
+    for number in range(20):
+        world.ask(c.EditTask(task_id=name, title=f"Mend the roof {number}"))
+    reads: list[str] = []
+    execute = Statements._execute
+
+    def count(statements: Statements, statement: str, values: Row) -> object:
+        reads.append(statement)
+        return execute(statements, statement, values)
+
+    monkeypatch.setattr(Statements, "_execute", count)
+
+    def reads_of(most: int) -> int:
+        reads.clear()
+        with world.store.read() as view:
+            assert len(latest_activity(view, most)) == most
+        return len(reads)
+
+    assert reads_of(15) == reads_of(2)
 
 
 def test_a_follower_tells_everything_once_and_at_first_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remand.app.history.activity import is_unconfirmed, recent_events
+from remand.app.history.activity import recent_events, unconfirmed_lines
 from remand.app.history.task_history import tell_story
 from remand.domain.access.team import COORDINATOR
 from remand.domain.events.catalogue import event_task_id
@@ -76,14 +76,12 @@ def read_activity(query: PageQuery) -> ActivityPage:
     with query.opened.store.read() as view:
         found, is_whole = find_events(view, kind, actor, before)
         shown = found[:ON_PAGE]
-        doubted = {event.meta.id for event, line in shown if is_unconfirmed(view, event, line)}
+        doubted = unconfirmed_lines(view, shown)
         rows = tuple(_rows(view, [event for event, _ in shown]))
     members = (member.name for member in query.rules.team.members)
     return ActivityPage(
-        rows=tuple(row for row, (event, _) in zip(rows, shown, strict=True) if event.meta.id not in doubted),
-        unconfirmed=tuple(
-            row for row, (event, _) in zip(rows, shown, strict=True) if event.meta.id in doubted
-        ),
+        rows=tuple(row for row, (_, line) in zip(rows, shown, strict=True) if line not in doubted),
+        unconfirmed=tuple(row for row, (_, line) in zip(rows, shown, strict=True) if line in doubted),
         kind=kind,
         actor=actor,
         actors=tuple(sorted({*members, COORDINATOR, "user", *([actor] if actor else [])})),
