@@ -29,8 +29,8 @@ RECORD_FIELDS = 20
 SMALL_MODULE = 60
 SMALL_MODULES_SHARE = 0.05
 
-MODULES_CEILING = 491
-LINES_CEILING = 124_293
+MODULES_CEILING = 492
+LINES_CEILING = 124_695
 WIRING_LINES_CEILING = 1047
 HIDDEN_IMPORTS_CEILING = 4
 """Own modules imported inside functions or by a string: registries, which `test_startup.py` names."""

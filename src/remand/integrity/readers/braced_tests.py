@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from remand.integrity.readers.cases import (
     ParsedTest,
     SkipMarker,
 )
+from remand.integrity.readers.expected_values import discount_copies
 from remand.integrity.readers.tokens import NAME, STRING, BracketedCode, Node
 
 _ASSERTION_HOLDERS = frozenset(
@@ -189,7 +190,8 @@ def _assertions(code: BracketedCode, body: Node, language: str) -> Iterator[Asse
             _strength(code, at, arguments),
             code.literals(at, end),
         )
-        yield surroundings.apply_to(made, at, is_reported=owner in ("t", "b") and language == "go")
+        made = surroundings.apply_to(made, at, is_reported=owner in ("t", "b") and language == "go")
+        yield discount_copies(code, made, (body.start, at), made.text)
 
 
 def _subject(code: BracketedCode, at: int, arguments: list[tuple[int, int]]) -> str:
@@ -226,6 +228,7 @@ class _Surroundings:
             elif (
                 (above.kind == "let_declaration" and self._is_dropped(above))
                 or self._is_lost(above, below)
+                or self._is_only_named(above, below)
                 or self._tidies_up(above, below, made)
             ):
                 made = made._replace(strength=NOTHING)
@@ -253,6 +256,47 @@ class _Surroundings:
             return code.text(above.start) in self._lossy_functions
         return False
 
+    def _is_only_named(self, above: Node, below: Node) -> bool:
+        """True in a closure, an iterator or a thread whose outcome nobody asks for."""
+        code = self._code
+        if above.kind == "short_var_declaration" and code.text(below.start) == "func":
+            return not self._uses(above, lambda at: code.text(at - 1) != "=" or code.text(at - 2) != "_")
+        is_thread = above.kind == "call_expression" and code.node_text(above.child("function")).endswith(
+            "thread::spawn"
+        )
+        is_lazy = (
+            above.kind == "call_expression"
+            and above.stop > above.start
+            and code.text(below.start - 1) in _LAZY
+            and below.kind == "arguments"
+        )
+        statement = above.parent
+        if statement is None or not (is_thread or is_lazy):
+            return False
+        if statement.kind != "let_declaration":
+            return is_lazy and statement.kind == "expression_statement"
+        if is_lazy:
+            return not self._uses(statement, lambda _: True)
+        return not self._uses(statement, self._is_join_asked)
+
+    def _is_join_asked(self, at: int) -> bool:
+        """False for `let _ = handle.join();` and `handle.join().ok();`, which drop what a thread failed with."""
+        code = self._code
+        if code.text(at + 2) != "join":
+            return True
+        is_dropped = code.text(at - 1) in (";", "{", "}") or code.text_between(at - 2, at) == "_="
+        return not is_dropped or (code.text(at + 5) == "." and code.text(at + 6) != "ok")
+
+    def _uses(self, declaration: Node, counts: Callable[[int], bool]) -> bool:
+        """True when a name that is declared is used later in the body in a way that counts."""
+        code = self._code
+        pattern = declaration.child("pattern") or declaration.child("left")
+        if pattern is None or pattern.stop > pattern.start + 1:
+            return True
+        name = code.text(pattern.start)
+        places = range(declaration.stop, self._body.stop)
+        return any(code.text(at) == name and counts(at) for at in places)
+
     @cached_property
     def _lossy_functions(self) -> frozenset[str]:
         """The functions of the file that catch a panic and let it go."""
@@ -276,11 +320,25 @@ class _Surroundings:
 
     def _may_leave(self, statement: Node) -> bool:
         parts = [statement, *statement.children] if statement.kind == "expression_statement" else [statement]
-        branches = (part.child("consequence") or part.child("alternative") for part in parts)
-        return any(
-            branch is not None and self._code.node_text(branch) in ("{return}", "{return;}")
-            for branch in branches
-        )
+        return any(self._is_exit(part) for part in parts)
+
+    def _is_exit(self, statement: Node) -> bool:
+        """True for a branch that only returns, and in a loop for one that passes over a row by its result."""
+        branch = statement.child("consequence") or statement.child("alternative")
+        shown = self._code.node_text(branch)
+        if shown in ("{continue}", "{continue;}") and statement.child("condition") is not None:
+            return bool(self._result_names & self._code.words(statement.start, branch.start if branch else 0))
+        return shown in ("{return}", "{return;}")
+
+    @cached_property
+    def _result_names(self) -> frozenset[str]:
+        """The names that the body gives what a call returns."""
+        code = self._code
+        return frozenset(
+            code.text(at)
+            for at in range(self._body.start, self._body.stop)
+            if code.text(at + 1) in (":=", "=") and code.kind(at + 2) == NAME and code.text(at + 3) == "("
+        ) - {"err", "ok"}
 
     def _is_dropped(self, node: Node) -> bool:
         """`let _ = catch_unwind(|| { … });`: what fails inside fails nothing; and a closure that nobody calls."""
@@ -291,6 +349,8 @@ class _Surroundings:
         return name == "_" and value is not None and "catch_unwind" in code.calls(value.start, value.stop)
 
 
+_LAZY = frozenset(("map", "inspect", "filter", "filter_map", "flat_map", "take_while", "skip_while"))
+"""Methods of Rust that call nothing until somebody asks for the next item."""
 _WAITS = word_set("Wait WaitGroup Sleep Eventually Cleanup Lock")
 _PASSES_ON = word_set("resume_unwind unwrap unwrap_err expect expect_err is_err is_ok assert assert_eq Err")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
+from collections.abc import Iterable
 
 from remand.domain.text.words import word_set
 from remand.integrity.readers.cases import BOUNDED, COUNTED, EXACT, LOOSE, NARROW, NOTHING, Assertion
@@ -91,6 +93,85 @@ def call_assertion(call: ast.Call, known: KnownValues) -> Assertion | None:
     return None
 
 
+_WRITERS = word_set("write_text write_bytes write dump writelines")
+_READERS = word_set("read_text read_bytes read load readlines")
+
+
+def written_values(parts: Iterable[ast.AST]) -> frozenset[str]:
+    """What a test writes into files, where it is made by a call."""
+    calls = (part for part in parts if isinstance(part, ast.Call) and last_name(part.func) in _WRITERS)
+    return frozenset(node_source(arg) for call in calls for arg in call.args[:1] if isinstance(arg, ast.Call))
+
+
+def is_read_back(node: ast.stmt, written: frozenset[str]) -> bool:
+    """True when a value of the product is compared with a file that the test wrote the same value into."""
+    test = node.test if isinstance(node, ast.Assert) else None
+    sides: list[ast.expr] = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        sides = node.value.args[:2]
+    return any(node_source(side) in written for side in sides) and any(
+        isinstance(part, ast.Call) and last_name(part.func) in _READERS
+        for side in sides
+        for part in walk_tree(side)
+    )
+
+
+def _is_generator(node: ast.expr, known: KnownValues) -> bool:
+    """True for a generator expression, or a name that was given one: it is true whatever would come out of it."""
+    text = known.get(node.id, "") if isinstance(node, ast.Name) else node_source(node)
+    if " for " not in text or not text.startswith("("):
+        return False
+    try:
+        return isinstance(ast.parse(text, mode="eval").body, ast.GeneratorExp)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+_PLAIN_COPIES = word_set("list tuple dict set copy deepcopy str bytes")
+_COPY = re.compile(r"(\w+)\((\w+)\)|(\w+)\.copy\(\)|(\w+)\[:\]|[\[({]\*+(\w+),?[\])}]|(\w+)")
+
+
+class Copies:
+    """The names of a body that were given a copy of what another name stands for."""
+
+    def __init__(self, parts: list[ast.AST]) -> None:
+        self._lines: defaultdict[str, list[int]] = defaultdict(list)
+        self._origins: dict[str, tuple[str, int]] = {}
+        for part in parts:
+            if isinstance(part, ast.Name):
+                self._lines[part.id].append(part.lineno)
+            elif isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name):
+                name, last = part.targets[0].id, part.end_lineno or part.lineno
+                origin = _copied_name(node_source(part.value))
+                self._origins.pop(name, None)
+                if origin:
+                    self._origins[name] = origin, last
+
+    def are_compared(self, node: ast.stmt) -> bool:
+        """True when a value is compared with its copy, and nothing was done with either in between."""
+        test = node.test if isinstance(node, ast.Assert) else None
+        sides: list[ast.expr] = []
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
+            sides = [test.left, *test.comparators]
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            sides = node.value.args[:2] if last_name(node.value.func) in _UNITTEST else []
+        names = [side.id for side in sides if isinstance(side, ast.Name)]
+        for name, other in (names, names[::-1]) if len(names) == 2 else ():
+            origin, line = self._origins.get(name, ("", 0))
+            used = (*self._lines[name], *self._lines[other])
+            if origin == other and not any(line < one < node.lineno for one in used):
+                return True
+        return False
+
+
+def _copied_name(text: str) -> str:
+    """The name that an expression copies: `list(found)`, `found.copy()`, `copy.deepcopy(found)`; empty for none."""
+    match = _COPY.fullmatch(text.removeprefix("copy."))
+    if match is None or (match[1] and match[1] not in _PLAIN_COPIES):
+        return ""
+    return next((group for group in match.groups()[1:] if group), "")
+
+
 def with_assertion(item: ast.withitem) -> Assertion | None:
     """The assertion the head of a `with` is: that something raises, warns or logs."""
     call = item.context_expr
@@ -159,6 +240,8 @@ def _unittest_assertion(call: ast.Call, name: str, known: KnownValues) -> Assert
             strength = min(strength, BOUNDED)
         elif _is_count(args[0], args[1]):
             strength = min(strength, COUNTED)
+    if args and _is_generator(args[0], known) and len(args) == 1:
+        strength = NOTHING
     subject = next((arg for arg in args if not is_literal(arg)), args[0] if args else call)
     tolerance = _almost_equal_tolerance(call) if name == "assertAlmostEqual" else 0.0
     return _build_assertion(call, _look_up_subject(subject, known), strength)._replace(
@@ -211,6 +294,8 @@ def strength_of(test: ast.expr, known: KnownValues) -> int:
     """How much it proves that an expression is true."""
     if isinstance(test, ast.NamedExpr):
         test = test.value
+    if isinstance(test, ast.Name) and _is_generator(test, known):
+        return NOTHING
     if is_true(test) or isinstance(test, ast.Lambda | ast.GeneratorExp | ast.JoinedStr):
         return NOTHING
     if isinstance(test, ast.BoolOp):
@@ -220,6 +305,8 @@ def strength_of(test: ast.expr, known: KnownValues) -> int:
         return _comparison_strength(test, known)
     if isinstance(test, ast.Call):
         name = last_name(test.func)
+        if name == "callable" and known.get(node_source(test)[9:-1], "").startswith("lambda"):
+            return NOTHING
         if name in ("allclose", "isclose", "array_equal", "equals", "assert_frame_equal"):
             return EXACT
         return LOOSE if name in _LOOSE_CALLS else BOUNDED
@@ -260,6 +347,10 @@ def _equality_strength(left: ast.expr, right: ast.expr) -> int:
         return COUNTED
     if any(called_name(side) == "type" for side in (left, right)):
         return LOOSE
+    if all(last_name(side.func) == "keys" for side in (left, right) if isinstance(side, ast.Call)) and (
+        isinstance(left, ast.Call) and isinstance(right, ast.Call)
+    ):
+        return BOUNDED
     return BOUNDED if _is_flag(left) or _is_flag(right) else EXACT
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 
 from remand.integrity.readers import python_assertions as asserts
 from remand.integrity.readers.cases import EXACT, NOTHING, Assertion, ParsedTest, SkipMarker, is_smoke_name
+from remand.integrity.readers.expected_values import is_same_result
 from remand.integrity.readers.python_collection import (
     MAX_REPEATS,
     FunctionScope,
@@ -35,6 +36,7 @@ from remand.integrity.readers.python_tree import (
     node_source,
     node_words,
     parse_number,
+    walk_tree,
     without_docstring,
 )
 
@@ -197,6 +199,8 @@ class _BodyReader:
         self._known = _assignments(parts)
         self._used = node_words(parts)
         self._unrun = _unrun_functions(parts)
+        self._copies = asserts.Copies(parts)
+        self._writes = asserts.written_values(parts)
         self._read_body(function.body, 1, is_conditional=False)
 
     def _read_body(self, body: list[ast.stmt], times: int, *, is_conditional: bool) -> None:
@@ -204,11 +208,15 @@ class _BodyReader:
             self._read_statement(node, times, is_conditional=is_conditional)
             if isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break):
                 return
-            is_conditional = is_conditional or _may_return(node)
+            is_conditional = is_conditional or _may_return(node) or self._passes_over(node)
 
     def _read_statement(self, node: ast.stmt, times: int, *, is_conditional: bool) -> None:
         found = asserts.statement_assertion(node, self._known)
-        if found is not None and _bare_calls([node]) & self._lazy:
+        is_idle = bool(_bare_calls([node]) & self._lazy)
+        if is_idle and found is None and isinstance(node, ast.Expr):
+            found = Assertion(node.lineno, node_source(node.value), node_source(node.value), NOTHING)
+        is_own = self._copies.are_compared(node) or asserts.is_read_back(node, self._writes)
+        if found is not None and (is_idle or is_own):
             found = found._replace(strength=NOTHING)
         if found is not None:
             self._add_assertion(found, times, is_conditional=is_conditional)
@@ -227,6 +235,13 @@ class _BodyReader:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
             self.yields = True
 
+    def _passes_over(self, node: ast.stmt) -> bool:
+        """True for a branch of a loop that passes over a row by the result it gave."""
+        if not isinstance(node, ast.If) or not all(isinstance(part, ast.Continue) for part in node.body):
+            return False
+        names = (part.id for part in walk_tree(node.test) if isinstance(part, ast.Name))
+        return any("(" in self._known.get(name, "") for name in names)
+
     def _add_assertion(self, found: Assertion, times: int, *, is_conditional: bool) -> None:
         if times > 0:
             self.assertions.append(found._replace(times=times, is_conditional=is_conditional))
@@ -236,7 +251,15 @@ class _BodyReader:
         length = length_of(node.iter, self._lists)
         self._read_body(node.body, times if length is None else times * length, is_conditional=is_conditional)
         if length is None:
-            self.assertions[start:] = [item._replace(is_counted=False) for item in self.assertions[start:]]
+            rows = node_source(node.iter)
+            rows = self._known.get(rows, rows)
+            self.assertions[start:] = [
+                item._replace(
+                    is_counted=False,
+                    strength=NOTHING if is_same_result(rows, item.text) else item.strength,
+                )
+                for item in self.assertions[start:]
+            ]
 
     def _read_branch(self, node: ast.If, times: int, *, is_conditional: bool) -> None:
         failing = asserts.branch_assertion(node)
@@ -307,7 +330,22 @@ def _unrun_functions(parts: list[ast.AST]) -> frozenset[str]:
                 last_name(one) for one in (*(part.args[:1] if is_lazy else ()), given) if one is not None
             }
     called = (part for part in parts if isinstance(part, ast.Call) and id(part) not in statements)
-    return frozenset(found - {""} - {last_name(part.func) for part in called})
+    return frozenset(found - {""} - {last_name(part.func) for part in called}) | _named_functions(parts)
+
+
+def _named_functions(parts: list[ast.AST]) -> frozenset[str]:
+    """The functions that are named and never called or handed on: `lambda: check`, `_ = check`, `check`."""
+    own = {part.name for part in parts if isinstance(part, Function)}
+    values = [
+        part.body if isinstance(part, ast.Lambda) else part.value
+        for part in parts
+        if isinstance(part, ast.Lambda | ast.Expr)
+        or (isinstance(part, ast.Assign) and last_name(part.targets[0]) == "_")
+    ]
+    idle = {id(value) for value in values}
+    used = {part.id for part in parts if isinstance(part, ast.Name) and id(part) not in idle}
+    named = {part.id for part in parts if isinstance(part, ast.Name) and id(part) in idle}
+    return frozenset(own & named - used)
 
 
 def _bare_calls(parts: list[ast.AST]) -> frozenset[str]:

@@ -175,6 +175,8 @@ def _expect_assertion(code: BracketedCode, node: Node, arguments: Node) -> Found
     if subject.endswith(".length") and shown != ["0"]:
         strength = min(strength, COUNTED)
     is_waited = code.text(node.start - 1) in ("await", "return", "=>", "[", ",")
+    if all(text.startswith(("Object.keys(", "Reflect.ownKeys(")) for text in (subject, *shown[:1])) and shown:
+        strength = min(strength, COUNTED)
     if (
         _is_constant(code, arguments.start + 1, arguments.stop - 1)
         or shown == [subject]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from remand.domain.text.words import word_list, word_set
 from remand.integrity.readers.cases import LOOSE, NOTHING, Assertion, ParsedTest, SkipMarker, is_smoke_name
+from remand.integrity.readers.expected_values import discount_copies, is_same_result
 from remand.integrity.readers.script_assertions import callee_names, chain_links, find_assertions
 from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode, Node, unquote
 
@@ -17,6 +18,7 @@ _SKIPS = frozenset(("skip", "todo", "fixme", "fails", "failing", "fail", "only")
 _TEST_HOLDERS = frozenset(("Deno", "QUnit", "t", "tap", "node", "mocha", "vitest"))
 _LOOKS = word_list("getBy findBy getAllBy findAllBy assert expect verify check should waitFor fail")
 _FUNCTIONS = ("function_declaration", "generator_function_declaration", "function_expression")
+_CALLBACKS = ("arrow_function", "function_expression")
 _TIMERS = frozenset(("setTimeout", "setInterval", "setImmediate"))
 _WAITS = word_set("await Promise done advanceTimersByTime runAllTimers useFakeTimers resolve tick")
 _FAILING = frozenset(("throw", "expect", "fail", "assert", "done", "reject", "t"))
@@ -240,15 +242,19 @@ class _TestBody(NamedTuple):
 
 
 def _parse_body(code: BracketedCode, parts: list[Node], start: int, stop: int) -> _TestBody:
-    surroundings = _Surroundings(code, parts[0].parent if parts else None, range(start, stop))
+    surroundings = _Surroundings(code, parts, range(start, stop))
     made = find_assertions(code, parts)
     found = [surroundings.apply_to(item.assertion, item.node) for item in made]
     known = _assigned_texts(code, parts)
-    found = [_resolve_assertion(item, known) for item in found]
+    found = [
+        discount_copies(code, _resolve_assertion(item, known), (start, one.place), item.text)
+        for item, one in zip(found, made, strict=True)
+    ]
+    reached = tuple(item for item in found if item.times > 0)
     act = _uncovered_places([(item.place, item.stop) for item in made], start, stop)
     words = frozenset(code.text(at) for at in act if code.kind(at) in (NAME, STRING, NUMBER))
     return _TestBody(
-        assertions=tuple(item for item in found if item.times > 0),
+        assertions=reached or tuple(item._replace(times=1, strength=NOTHING) for item in found),
         skips=tuple(_inner_skips(code, parts)),
         act=words,
         traps=tuple(("assertion_swallowed", line, "catch") for line in surroundings.catch_lines),
@@ -300,9 +306,10 @@ def _inner_skips(code: BracketedCode, parts: list[Node]) -> Iterator[SkipMarker]
 class _Surroundings:
     """What stands around the assertions of one body, each part of it looked at once."""
 
-    def __init__(self, code: BracketedCode, top: Node | None, places: range) -> None:
+    def __init__(self, code: BracketedCode, parts: list[Node], places: range) -> None:
         self._code = code
-        self._top = top
+        self._top = parts[0].parent if parts else None
+        self._known = _assigned_texts(code, parts)
         self._places = places
         self._times: dict[tuple[int, str], int] = {}
         self._returns: dict[int, tuple[int, int]] = {}
@@ -323,11 +330,17 @@ class _Surroundings:
                 dead, conditional = self._first_returns(above)
                 found = found._replace(is_conditional=True) if below.start > conditional else found
                 found = _repeat(found, 0) if below.start > dead else found
+            elif above is self._top and above.kind in _FUNCTIONS:
+                continue  # a helper is judged where it is called
             elif above.kind in ("call_expression", "for_in_statement", "variable_declarator", *_FUNCTIONS):
                 key = id(above), below.field
                 if key not in self._times:
                     self._times[key] = self._run_count(above, below)
                 found = _repeat(found, self._times[key])
+                if self._is_chosen_by_result(found, above, below):
+                    found = found._replace(strength=NOTHING)
+            elif above.kind == "arguments" and below.kind in _CALLBACKS:
+                found = found if self._is_called_back(above, below) else _repeat(found, 0)
         return found
 
     def _apply_handler(self, found: Assertion, node: Node) -> Assertion:
@@ -348,9 +361,18 @@ class _Surroundings:
             end = block.stop
             dead = next((item.start for item in block.children if _is_bare_return(item)), end)
             branches = (item for item in block.children if item.kind == "if_statement")
-            left = next((item.start for item in branches if _leaves(item.child("consequence"))), end)
+            left = next((item.start for item in branches if self._may_leave(item)), end)
             self._returns[id(block)] = dead, left
         return self._returns[id(block)]
+
+    def _may_leave(self, branch: Node) -> bool:
+        """True for a branch that only returns, and in a loop for one that passes over a row by its result."""
+        inside = branch.child("consequence")
+        if self._code.node_text(inside) in ("{continue;}", "continue;", "{continue}"):
+            condition = branch.child("condition")
+            names = self._code.words(condition.start, condition.stop) if condition else ()
+            return any("(" in self._known.get(name, "") for name in names)
+        return _leaves(inside)
 
     def _run_count(self, above: Node, below: Node) -> int:
         """How often a call, a loop or a function runs what is below it."""
@@ -376,11 +398,49 @@ class _Surroundings:
         if name != "then" or function is None or function.kind != "member_expression":
             return False
         top = call
-        while top.parent is not None and top.field in ("object", "function"):
+        while top.parent is not None and (
+            top.field in ("object", "function") or top.parent.kind == "unary_expression"
+        ):
             top = top.parent
         is_dropped = top.parent is not None and top.parent.kind == "expression_statement"
         end = min(call.stop + _MAX_CALLBACK, len(code.tokens))
         return is_dropped and not code.words(function.stop, end) & {"done", "resolve", "end"}
+
+    def _is_called_back(self, arguments: Node, given: Node) -> bool:
+        """False for a callback that a function of the file is given and neither calls, hands on nor keeps."""
+        code, call = self._code, arguments.parent
+        function = call.child("function") if call is not None else None
+        if call is None or function is None or function.kind != "identifier":
+            return True
+        name = code.node_text(function)
+        makers = code.nodes_of("function_declaration", "variable_declarator")
+        maker = next((one for one in makers if code.node_text(one.child("name")) == name), None)
+        if maker is not None and maker.kind == "variable_declarator":
+            maker = maker.child("value")
+        names, body = (maker.child("parameters"), maker.child("body")) if maker is not None else (None, None)
+        place = next(at for at, one in enumerate(arguments.children) if one is given)
+        if names is None or body is None or place >= len(names.children):
+            return True
+        parameter = names.children[place]
+        if parameter.stop > parameter.start + 1:
+            return True
+        is_dropped = call.parent is not None and call.parent.kind == "expression_statement"
+        idle = ("void", ";", "=>", "return") if is_dropped else ("void", ";")
+        uses = [at for at in range(body.start, body.stop) if code.text(at) == code.text(parameter.start)]
+        return any(code.text(at - 1) not in idle or code.text(at + 1) in ("(", ".", "?.") for at in uses)
+
+    def _is_chosen_by_result(self, found: Assertion, above: Node, below: Node) -> bool:
+        """True in a loop over what a filter left that asks for the same result as the assertion."""
+        rows: Node | None = None
+        if above.kind == "for_in_statement" and below.field == "body":
+            rows = above.child("right")
+        elif above.kind == "call_expression" and below.field == "arguments":
+            function = above.child("function")
+            rows = function.child("object") if function else None
+        shown = self._code.node_text(rows)
+        if rows is not None and rows.kind == "identifier":
+            shown = self._known.get(shown, "")
+        return is_same_result(shown, found.text)
 
     def _is_used(self, name: Node) -> bool:
         """True when the body calls a function that it defines, or hands it on."""

@@ -238,6 +238,9 @@ def _is_excused(
     if not left:
         return True
     new = _proving_assertions(after.case)
+    void = {item.text for item in after.case.assertions if item.strength == NOTHING}
+    if any(item.text in void for item in left):
+        return False  # it is still there, and nothing runs it
     known = {item.text for item in before.assertions}
     parts = sum(item.parts - 1 for item in new if item.text not in known)
     if after.case.proofs + parts + _helper_proofs(after, changeset) >= before.proofs:
