@@ -9,6 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+import pytest
+
+from remand.app.log import archive
+from remand.interfaces.cli import log as cli
 from tests.integration.machine import REMAND, Machine, Repository
 
 CONFIG = """[project]
@@ -70,6 +74,40 @@ def test_an_archived_log_is_small_whole_and_the_same_for_a_fresh_clone(near_mach
     assert fresh.ok("analyze", "rejections") == repository.ok("analyze", "rejections")
     assert "log size" in {check["name"] for check in fresh.call("doctor").data["checks"]}
     assert repository.ok("log", "publish")["commit"] is None, "nothing is brought back"
+
+
+def archives(repository: Repository) -> int:
+    """How often the log was archived."""
+    return sum(one["event"] == "log.archive" for one in repository.ok("log", "tail", "-n", "1000"))
+
+
+def end_task(repository: Repository, title: str) -> None:
+    repository.ok("task", "cancel", repository.add(title), "--reason", "not needed")
+
+
+def test_publish_archives_by_itself_from_the_size_that_doctor_names_where_the_user_has_archived_before(
+    near_machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = near_machine.repository(config=CONFIG)
+    a_log(repository)
+    (told,) = (one for one in repository.call("doctor").data["checks"] if one["name"] == "log size")
+    assert f"from {archive.ARCHIVE_FROM >> 20} MB on" in told["detail"], told
+    monkeypatch.setattr(cli, "ARCHIVE_AFTER_DAYS", 0)
+    monkeypatch.setattr(archive, "ARCHIVE_FROM", 1)
+    end_task(repository, "Nobody has archived yet")
+    repository.ok("log", "publish")
+    assert archives(repository) == 0
+
+    repository.ok("log", "archive", "--before", now(repository))
+    end_task(repository, "It goes on by itself")
+    repository.ok("log", "publish")
+    assert archives(repository) == 2
+    assert repository.verify() == []
+
+    monkeypatch.setattr(archive, "ARCHIVE_FROM", 1 << 30)
+    end_task(repository, "The files are small")
+    repository.ok("log", "publish")
+    assert archives(repository) == 2
 
 
 def two_machines_at_work(machine: Machine) -> tuple[Repository, Repository, str]:

@@ -332,7 +332,7 @@ def size_check(size: int) -> Check:
         f"event files take {size / (1 << 20):.1f} MB; from {ARCHIVE_FROM >> 20} MB on they are to be archived",
         ""
         if size < ARCHIVE_FROM
-        else "`remand log archive --before DATE` takes out what ended before that day.",
+        else "`remand log archive --before DATE` takes out what ended before that day; once you have run it, `remand log publish` on the base does so by itself.",
     )
 
 
