@@ -27,7 +27,7 @@ LAZY_MODULES = frozenset(
         "adapters.parsers": "cargo go linters registry test_reports",
         "adapters.sandbox": "sandboxes",
         "adapters.server": "client openid",
-        "adapters.stores": "postgres postgres_views shared_data sqlite_migrations sqlite_views",
+        "adapters.stores": "postgres shared_data sqlite_migrations sqlite_views",
         "adapters.system": "files scheduler_files web_pages",
         "app": "errors group_commit notices prompts rejection_facts",
         "app.events": "intake",

@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app import rejection_facts, undo
+from remand.app import rejection_facts
 from remand.app.events.missing_lines import missing_for_task
 from remand.app.events.task_folds import TaskSource
+from remand.app.history import undo
 from remand.app.inbox import objections
 from remand.app.ports import Commit, CommitDifference, Ids, RejectionChecks, Repository
 from remand.app.requests import Rules

@@ -202,6 +202,9 @@ class SharedData(Protocol):
     def drop(self, kind: str, name: str) -> None:
         """Forgets what is kept by a name."""
 
+    def drop_of_ended_tasks(self, kind: str) -> None:
+        """Forgets what tasks own that have ended."""
+
 
 class Rewrite(NamedTuple):
     """A change of an event file that the base had: the commit, the file's name, and what it held before and after."""

@@ -129,6 +129,10 @@ class SettingsSource:
             self._marks = tuple(map(_file_mark, self._watched))
         return self._settings
 
+    def run_seconds(self) -> float:
+        """How long a run of an agent may take."""
+        return self.settings().run.seconds
+
     def _watch(self, base: str) -> tuple[str, ...]:
         refs = (f"refs/heads/{base}", f"refs/remotes/origin/{base}", "packed-refs")
         return (self._path, *(os.path.join(self._common_dir, name) for name in refs))
@@ -197,6 +201,11 @@ class SettingsSource:
         """The configuration as a commit has it; None when it has none."""
         content = self._repository.file(commit, config.NAME) if commit else None
         return None if content is None else config.parse(_decode_config(content), source=source or commit)
+
+    def base_at(self, commit: str) -> str:
+        """The base that the configuration of a commit names, else the usual one."""
+        settings = self.at_commit(commit)
+        return (settings.base if settings else "") or DEFAULT_BASES[0]
 
     def is_same(self, commit: str, other: str) -> bool:
         """True when two commits have the very same configuration."""

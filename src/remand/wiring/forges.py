@@ -22,9 +22,6 @@ def forge_sync(opened: OpenLedger, environment: Mapping[str, str]) -> ForgeSync:
     """What polls the configured forge, and acts there."""
     memory = StoredAnswers(FileCache(os.path.join(opened.folders.forge, "answers")))
 
-    def token(settings: ForgeSettings) -> str:
-        return settings.find_token(environment) or stored_token(settings.kind, settings.api)
-
     return ForgeSync(
         opened.ledger,
         opened.settings,
@@ -33,18 +30,23 @@ def forge_sync(opened: OpenLedger, environment: Mapping[str, str]) -> ForgeSync:
             settings.kind,
             settings.repository,
             api=settings.api,
-            token=token(settings),
+            token=forge_token(settings, environment),
             clock=opened.ledger.clock,
             memory=memory,
         ),
         open_remote=lambda settings: GitRemote(
             opened.place,
             settings.remote,
-            Access.to_forge(settings.kind, settings.home, token(settings)),
+            Access.to_forge(settings.kind, settings.home, forge_token(settings, environment)),
             environment,
         ),
         lock=lambda: try_lock(os.path.join(opened.folders.forge, "acting.lock")),
     )
+
+
+def forge_token(settings: ForgeSettings, environment: Mapping[str, str]) -> str:
+    """The token for a forge, from the environment or where it was stored; empty when there is none."""
+    return settings.find_token(environment) or stored_token(settings.kind, settings.api)
 
 
 def forge_waits(opened: OpenLedger, task_ids: Iterable[str]) -> dict[str, str]:

@@ -15,7 +15,6 @@ from remand.adapters.journal import reader
 from remand.adapters.journal.writer import Sessions
 from remand.adapters.parsers import registry
 from remand.adapters.sandbox import sandboxes
-from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system import web_pages
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.adapters.system.machine import RandomIds
@@ -44,23 +43,22 @@ def make_gates(opened: OpenLedger) -> Gates:
         mirror=lambda: _make_mirror(opened),
         runs=lambda: background_runs.BackgroundRuns(folders.gate_runs),
         environment=lambda gates: _make_environment(opened, gates),
-        queue=None if isinstance(opened.store, SqliteStore) else lambda: job_queue(opened),
+        queue=(lambda: job_queue(opened)) if opened.store.url else None,
         new_key=RandomIds().hex,
     )
 
 
 def job_queue(opened: OpenLedger, dead: float = DEAD_SECONDS) -> JobQueue:
     """The jobs of a ledger: in its database, or in this process. A worker is taken for dead after so many seconds."""
-    if isinstance(opened.store, SqliteStore):
+    if not opened.store.url:
         return embedded_jobs.EmbeddedJobs()
-    return procrastinate_jobs.ProcrastinateJobs(
-        opened.store.url, JOB_KINDS, procrastinate_jobs.JobTimes.of(dead)
-    )
+    times = procrastinate_jobs.JobTimes.of(dead)
+    return procrastinate_jobs.ProcrastinateJobs(opened.store.url, JOB_KINDS, times)
 
 
 def evidence_lookup(opened: OpenLedger) -> rejection_facts.EvidenceLookup:
     """What rejections are compared with. Of a ledger that has workers, these run commands and look at addresses."""
-    is_own = isinstance(opened.store, SqliteStore)
+    is_own = not opened.store.url
     return rejection_facts.EvidenceLookup(
         opened.settings,
         sources=lambda base: commits.GitSources(opened.place, base),
@@ -74,7 +72,7 @@ def _queued_probes(opened: OpenLedger) -> queued_work.QueuedProbes:
     return queued_work.QueuedProbes(
         opened.ledger,
         job_queue(opened),
-        opened.shared_data,
+        opened.store.shared_data,
         opened.settings.rules,
         base=opened.settings.protected_tip,
         new_key=RandomIds().hex,

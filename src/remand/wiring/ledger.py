@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from remand.adapters.coordinator import background_start, remote_ledger
 from remand.adapters.git import event_files, event_publisher
 from remand.adapters.git.location import LedgerLocation, find_place
 from remand.adapters.git.repository import GitIndex, GitRepository
-from remand.adapters.stores import postgres, postgres_views
+from remand.adapters.stores import postgres
 from remand.adapters.stores.segments import NoSegments, Segments
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.folders import state_folder
@@ -18,12 +18,12 @@ from remand.adapters.system.high_water_marks import FileMarks, NoMarks
 from remand.adapters.system.keys import FileKeys
 from remand.adapters.system.machine import MachinePathSource, RandomIds, SystemClock
 from remand.app import group_commit
-from remand.app.errors import EnvironmentFault, LedgerReplaced, UsageError
+from remand.app.errors import EnvironmentFault
 from remand.app.events.control_files import ControlChanges
 from remand.app.ledger import Ledger
+from remand.app.ledger_gateway import LedgerGateway
 from remand.app.log import exchange
-from remand.app.requests import Acceptance, Answer, Request, is_valid_request
-from remand.app.settings import DEFAULT_BASES, SettingsSource
+from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.domain.ids import make_session_name
 from remand.startup import TYPE_CHECKING
@@ -38,20 +38,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Gateway",
     "background_start",
+    "event_publisher",
     "find_place",
     "machine_keys",
     "open_at",
     "open_ledger",
     "open_log_copy",
-    "open_move_target",
-    "published_lines",
 ]
-
-
-def published_lines(opened: OpenLedger) -> Iterator[bytes]:
-    """Every line of the event files that the base has."""
-    tip = opened.settings.tip()
-    return event_publisher.GitPublisher(opened.place).lines_at(tip) if tip else iter(())
 
 
 def open_ledger(folder: str = ".") -> OpenLedger:
@@ -120,43 +113,13 @@ def open_at(place: LedgerLocation, state: str = "", store_url: str | None = None
     return opened
 
 
-SQLITE = "sqlite"
-_ORIGIN = "origin"
-"""Under which name an embedded ledger remembers the database that the log is moved from."""
-
-
-@contextmanager
-def open_move_target(opened: OpenLedger, to: str) -> Iterator[tuple[OpenLedger, str]]:
-    """Opens, for a while, the ledger that a log is to be moved into, and says where it is, for people."""
-    if to != SQLITE and not to.startswith(("postgresql://", "postgres://")):
-        raise UsageError(f"--to is {SQLITE} or postgresql://…, not {to[:40]!r}.")
-    target = open_at(opened.place, "", "" if to == SQLITE else to)
-    try:
-        if isinstance(target.store, SqliteStore):
-            if not isinstance(opened.store, SqliteStore):
-                target.store.remember(_ORIGIN, postgres_views.public_address(opened.store.url))
-            yield target, "the ledger file in the repository"
-        else:
-            yield target, postgres_views.public_address(to).partition("?")[0]
-    finally:
-        target.store.close()
-        target.ledger.close()
-
-
 def _fetch_move(opened: OpenLedger, state: str, tx: Transaction) -> bytes:
     """What a ledger lacks of the one that the log comes from, once that is closed: the other one of its place."""
-    is_file = isinstance(opened.store, SqliteStore)
-    url = opened.store.value(_ORIGIN) if is_file else ""
-    if not (url if is_file else os.path.exists(opened.place.database)):
+    url = opened.store.origin
+    if not (url or (opened.store.url and os.path.exists(opened.place.database))):
         return b""
-    source = open_at(opened.place, state, url)
-    try:
-        with source.store.read() as view:
-            has_moved = exchange.find_move(source.ledger, view, opened.ledger.ledger_id) is not None
-            return exchange.missing_content(view, exchange.known_lines(tx)) if has_moved else b""
-    finally:
-        source.store.close()
-        source.ledger.close()
+    with closing(open_at(opened.place, state, url)) as source, source.store.read() as view:
+        return exchange.moved_content(source.ledger, view, opened.ledger.ledger_id, tx)
 
 
 def open_database(url: str, session: str, keys: FileKeys) -> PostgresStore:
@@ -181,63 +144,29 @@ def open_log_copy(repository: GitRepository, base: str, commit: str) -> Iterator
 
     No key of this machine counts there, and nothing that the commit's branch has in the work tree is read.
     """
-    from tempfile import TemporaryDirectory
-
     place = repository.place
-    settings = SettingsSource(repository, place.root, place.common_dir).at_commit(base)
-    with TemporaryDirectory(prefix="remand-check-") as folder:
-        copy, state = os.path.join(folder, "copy"), os.path.join(folder, "state")
-        os.mkdir(copy)
-        branch = (settings.base if settings else "") or DEFAULT_BASES[0]
-        opened = open_at(event_files.make_log_copy(place, copy, branch, base, commit), state, "")
-        try:
-            opened.ledger.refresh()
-            yield opened
-        finally:
-            opened.store.close()
-            opened.ledger.close()
+    branch = SettingsSource(repository, place.root, place.common_dir).base_at(base)
+    with (
+        event_files.log_copy(place, branch, base, commit) as (copy, state),
+        closing(open_at(copy, state, "")) as opened,
+    ):
+        opened.ledger.refresh()
+        yield opened
 
 
-class Gateway:
-    """The way to a place's ledger: asks the coordinator where one runs, and the ledger itself where none does."""
+class Gateway(LedgerGateway[OpenLedger]):
+    """The way to a place's ledger, with what else is asked of the place."""
 
     def __init__(self, place: LedgerLocation, opened: OpenLedger | None = None) -> None:
-        """Given an open ledger, as in the coordinator, it asks that alone."""
+        super().__init__(
+            opened,
+            open_ledger=lambda: open_at(place),
+            find_socket=lambda: find_socket(place),
+            ask_coordinator=lambda path, request: remote_ledger.ask_coordinator(path, request),  # noqa: PLW0108 - loaded when it is used
+            own_folders=place.event_folders[1:],
+        )
         self.place = place
         self.repository = GitRepository(place)
-        self.already_open_ledger = opened
-        """The ledger, when it is open."""
-        self._is_local = opened is not None
-        self._written_before = opened.ledger.written if opened else 0
-        self._has_sent = False
-
-    @property
-    def opened_ledger(self) -> OpenLedger:
-        """The ledger itself."""
-        self.already_open_ledger = self.already_open_ledger or open_at(self.place)
-        return self.already_open_ledger
-
-    def current_ledger(self) -> OpenLedger:
-        """The ledger itself, up to date, and opened again when its file was replaced: for processes that run for long."""
-        try:
-            self.opened_ledger.store.require_same_file()
-        except LedgerReplaced:
-            self.close()
-        self.opened_ledger.ledger.refresh()
-        return self.opened_ledger
-
-    def close(self) -> None:
-        """Lets go of the ledger's files, where they are open; the next use opens them again."""
-        if self.already_open_ledger is not None:
-            self.already_open_ledger.store.close()
-            self.already_open_ledger.ledger.close()
-            self.already_open_ledger = None
-
-    @property
-    def has_written(self) -> bool:
-        """True when events were written through this way to the ledger."""
-        opened = self.already_open_ledger
-        return self._has_sent or (opened is not None and opened.ledger.written > self._written_before)
 
     @property
     def publisher(self) -> event_publisher.GitPublisher:
@@ -249,14 +178,3 @@ class Gateway:
         if folder:
             return event_publisher.FolderArchive(folder)
         return event_publisher.GitArchive(self.publisher, self.place.worktree)
-
-    def ask(self, request: Request) -> Answer:
-        """Sends a request. If the coordinator ends meanwhile, the key keeps it from being carried out twice."""
-        path = "" if self._is_local or not is_valid_request(request) else find_socket(self.place)
-        if path and any(os.path.isdir(folder) for folder in self.place.event_folders[1:]):
-            self.opened_ledger.ledger.refresh()  # what only this worktree has, the coordinator does not look at
-        answer = remote_ledger.ask_coordinator(path, request) if path else None
-        if answer is None:
-            return self.opened_ledger.ledger.ask(request)
-        self._has_sent |= isinstance(answer, Acceptance) and bool(answer.events)
-        return answer

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from functools import partial
 
 from remand.adapters.coordinator.server import SchedulerCoordinator
-from remand.adapters.forges.table import stored_token
 from remand.adapters.gates.background_runs import BackgroundRuns, CommandClaims
 from remand.adapters.git import commits
 from remand.adapters.git.location import LedgerLocation
@@ -28,13 +27,11 @@ from remand.adapters.server.scheduler_ledger import (
     fetch_commit,
     take_commit,
 )
-from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system import web_pages
 from remand.adapters.system.executor import ThreadExecutor
-from remand.adapters.system.files import require_lock
 from remand.adapters.system.folders import LedgerFolders, runtime_folder, socket_folder, state_folder
 from remand.adapters.system.machine import RandomIds, SystemClock
-from remand.adapters.system.scheduler_files import RunLogs, StatusFile, is_alive
+from remand.adapters.system.scheduler_files import RunLogs, StatusFile, is_alive, lock_scheduler
 from remand.app.gates import queued_work
 from remand.app.gates.jobs import EVIDENCE_CHECK, GATE_RUN, Chore, JobHandler, JobQueue
 from remand.app.ledger_watch import LedgerWatch
@@ -45,25 +42,23 @@ from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import MakeAgentSockets
 from remand.app.scheduler.review_runs import MAX_CHANGE, ReviewRuns, SubmittedChanges
 from remand.app.scheduler.runs import (
-    AgentRuns,
     ReviewAgents,
     RunEnvironment,
     Workers,
     import_agent_commits,
     run_bounds,
 )
-from remand.app.scheduler.scheduler import Scheduler, SchedulerHandle
+from remand.app.scheduler.scheduler import SchedulerHandle
 from remand.app.settings import SettingsSource
 from remand.config import inherited_environment
 from remand.domain.record import NamedTuple
 from remand.wiring import gates
 from remand.wiring.after_call import after_call, notice_delivery
-from remand.wiring.forges import forge_sync
+from remand.wiring.forges import forge_sync, forge_token
 from remand.wiring.ledger import Gateway
 from remand.wiring.open_ledger import OpenLedger
 from remand.wiring.startup import folders_of
 
-PACK_SECONDS = 60.0
 WORKERS = 8
 """How many worktrees are prepared and processes started at once, and how many done claims are measured at once."""
 HOST_MODULE = "remand.interfaces.cli.entry"
@@ -147,7 +142,7 @@ def _review_runs(opened: OpenLedger, ledger: LedgerClient) -> ReviewRuns:
 def hosted_runs(opened: OpenLedger) -> HostedRuns:
     """What a server does for the runs of hosts."""
     reviews = _review_runs(opened, scheduler_ledger(opened))
-    return HostedRuns(reviews, opened.settings.settings().run.seconds)
+    return HostedRuns(reviews, opened.settings.run_seconds())
 
 
 def _assemble(
@@ -155,14 +150,8 @@ def _assemble(
 ) -> SchedulerHandle:
     """The objects of a scheduler. There is one at a time."""
     settings, place, folders = site.settings, site.place, site.folders
-    run, environment = settings.settings().run, inherited_environment("REMAND_")
-    closing = ExitStack()
-    os.makedirs(folders.own, mode=0o700, exist_ok=True)
-    lock = require_lock(
-        os.path.join(folders.own, "scheduler.lock"),
-        "A scheduler of this ledger is already running; see `remand top`.",
-    )
-    closing.callback(os.close, lock)
+    run, closing = settings.settings().run, ExitStack()
+    closing.callback(os.close, lock_scheduler(folders.own))
     launcher = make_agent_launcher(run.sandbox)
     is_auto = site.coordinator_environment is not None and run.coordinator == "auto"
     socket = folders.socket if socket_folder() and is_auto else ""
@@ -181,54 +170,37 @@ def _assemble(
             folder=os.path.join(folders.own, "runs"),
             program=own_program(),
             home=os.path.expanduser("~"),
-            surroundings=environment,
+            surroundings=inherited_environment("REMAND_"),
             is_confined=is_confined,
         )
     )
     hosts.sweep()
-    runs = AgentRuns(
-        RunEnvironment(
-            worktrees=worktrees,
-            sockets=sockets,
-            hosts=hosts,
-            launcher=launcher,
-            claims=site.claims,
-            opinions=site.opinions,
-            bounds=lambda: run_bounds(settings.settings().run, folders.reports, hidden),
-            environment=lambda: settings.settings().run.agent_environment(inherited_environment()),
-            log=logs.path,
-            # In the sandbox every shell finds it; elsewhere a login shell may reset PATH.
-            program="" if is_confined else own_program(),
-        ),
-        ledger,
-    )
-
-    def max_seconds() -> float:
-        return settings.settings().run.seconds
-
-    scheduler = Scheduler(
-        ledger=ledger,
-        runs=runs,
+    environment = RunEnvironment(
         worktrees=worktrees,
+        sockets=sockets,
+        hosts=hosts,
+        launcher=launcher,
+        claims=site.claims,
+        opinions=site.opinions,
+        bounds=lambda: run_bounds(settings.settings().run, folders.reports, hidden),
+        environment=lambda: settings.settings().run.agent_environment(inherited_environment()),
+        log=logs.path,
+        # In the sandbox every shell finds it; elsewhere a login shell may reset PATH.
+        program="" if is_confined else own_program(),
+    )
+    return chores.make_scheduler(
+        ledger,
+        environment,
+        chores.SchedulerFiles(status, StatusFile(os.path.join(folders.own, "breaker.json")), logs),
         workers=Workers(ThreadExecutor(WORKERS), ThreadExecutor(WORKERS)),
-        max_seconds=max_seconds,
-        last_sign=partial(chores.last_sign, status, logs),
+        worktrees=worktrees,
+        max_seconds=settings.run_seconds,
         changes=site.changes,
         report=report,
-    )
-    made = chores.make_chores(
-        scheduler,
-        ledger,
-        chores.StaffCheck(ledger, runs, max_seconds),
-        launcher=launcher,
-        worktrees=worktrees,
-        logs=logs,
-        status_file=status,
-        breaker_file=StatusFile(os.path.join(folders.own, "breaker.json")),
         pid=os.getpid(),
         others=(*site.others, Chore("coordinator", run.interval_seconds, coordinator.ensure)),
+        close=closing.close,
     )
-    return SchedulerHandle(scheduler, made, launcher, closing.close)
 
 
 def make_worktrees(place: LedgerLocation, named: str = "") -> GitWorktrees:
@@ -262,17 +234,14 @@ def make_watch(opened: OpenLedger, recent: int = 0) -> LedgerWatch:
 
 
 def _outside_chores(opened: OpenLedger) -> tuple[Chore, ...]:
-    """What is done with the outside, each on a ledger of its own, as it may wait long: people, and the forge if any."""
-    settings, place = opened.settings.settings(), opened.place
+    """What is done with the outside, each on a ledger of its own, as it may wait long."""
+    place, environment = opened.place, inherited_environment()
     for_people, for_forge = Gateway(place), Gateway(place)
-    seconds = settings.run.interval_seconds
-    people = Chore("people", seconds, lambda: after_call(place, for_people.current_ledger()).run()[1])
-    forge = Chore(
-        "forge",
-        seconds,
-        lambda: forge_sync(for_forge.current_ledger(), inherited_environment()).sync().trouble,
+    return chores.outside_chores(
+        opened.settings.settings(),
+        look_after_people=lambda: after_call(place, for_people.current_ledger()).run()[1],
+        sync_forge=lambda: forge_sync(for_forge.current_ledger(), environment).sync().trouble,
     )
-    return (forge, people) if settings.forge.kind else (people,)
 
 
 def make_handlers(
@@ -281,13 +250,8 @@ def make_handlers(
     """How the jobs of a ledger are done here."""
     own, environment, settings = gates.make_gates(opened), inherited_environment(), opened.settings
     base = BaseFetcher(opened.place, settings.base_branch, environment)
-    commits = opened.submissions
-
-    connect = partial(client.ServerClient, environment) if environment.get(client.SERVER) else None
-
-    def fetch(task_id: str, commit: str) -> str:
-        return fetch_commit(connect, commits, task_id, commit, settings.rules().base)
-
+    server, find_base = client.find_server(environment), lambda: settings.rules().base
+    fetch = partial(fetch_commit, server, opened.submissions, find_base)
     worker = queued_work.GateWorker(
         opened.ledger,
         settings.rules,
@@ -301,7 +265,7 @@ def make_handlers(
     )
     probes = queued_work.ProbeWorker(
         opened.ledger,
-        opened.shared_data,
+        opened.store.shared_data,
         settings.rules,
         refresh=base.fetch_until,
         fetch=fetch,
@@ -312,22 +276,14 @@ def make_handlers(
 
 
 def worker_chores(open_own: Callable[[], OpenLedger]) -> tuple[Chore, ...]:
-    """What a worker does now and then, each on a ledger of its own, as far as this host has the addresses and the token."""
+    """What a worker does now and then, each on a ledger of its own."""
     opened, environment = open_own(), inherited_environment()
     settings = opened.settings.settings()
-    forge, seconds = settings.forge, settings.run.interval_seconds
-    made = [
-        Chore(
-            "due", chores.DUE_SECONDS, LedgerClient(opened.ledger, opened.settings.rules, str, str).settle_due
-        )
-    ]
-    if not isinstance(opened.store, SqliteStore):
-        shared = opened.store.shared_data
-        made.append(Chore("packs", PACK_SECONDS, lambda: shared.drop_of_ended_tasks(PACKS)))
-    if channels.read_addresses().channels:
-        notices = notice_delivery(open_own())
-        made.append(Chore("notices", seconds, lambda: "; ".join(notices.deliver().problems)))
-    if forge.kind and (forge.find_token(environment) or stored_token(forge.kind, forge.api)):
-        sync = forge_sync(open_own(), environment)
-        made.append(Chore("forge", seconds, lambda: sync.sync().trouble))
-    return tuple(made)
+    has_token = bool(settings.forge.kind and forge_token(settings.forge, environment))
+    return chores.worker_chores(
+        LedgerClient(opened.ledger, opened.settings.rules, str, str),
+        settings,
+        drop_packs=partial(opened.store.shared_data.drop_of_ended_tasks, PACKS),
+        open_notices=(lambda: notice_delivery(open_own())) if channels.read_addresses().channels else None,
+        open_forge=(lambda: forge_sync(open_own(), environment)) if has_token else None,
+    )

@@ -257,7 +257,20 @@ def _rows(text: str) -> Iterable[tuple[str, str, str, str]]:
             facts = []
 
 
-def make_log_copy(place: LedgerLocation, folder: str, branch: str, base: str, commit: str) -> LedgerLocation:
+@contextmanager
+def log_copy(
+    place: LedgerLocation, branch: str, base: str, commit: str
+) -> Iterator[tuple[LedgerLocation, str]]:
+    """For a while, a copy of the log as a base and a commit have it, and an empty folder beside it."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="remand-check-") as folder:
+        copy = os.path.join(folder, "copy")
+        os.mkdir(copy)
+        yield _make_log_copy(place, copy, branch, base, commit), os.path.join(folder, "state")
+
+
+def _make_log_copy(place: LedgerLocation, folder: str, branch: str, base: str, commit: str) -> LedgerLocation:
     """A repository in an empty folder, with the base as its only branch and the event files of the base and of a commit.
 
     It shares the place's objects and nothing else: no work tree, configuration or ledger that lies there is read.

@@ -44,7 +44,9 @@ class GitPublisher:
         ).stdout
 
     def lines_at(self, commit: str) -> Iterator[bytes]:
-        """Every line of the event files that a commit has."""
+        """Every line of the event files that a commit has; none without a commit."""
+        if not commit:
+            return
         listed = command.run_git(
             self._place.worktree, "ls-tree", "-z", "--end-of-options", commit, f"{_FOLDER}/"
         )

@@ -106,6 +106,11 @@ class ServerAddress:
         return f"{named}:{self.port}"
 
 
+def find_server(environment: Mapping[str, str]) -> Callable[[], ServerClient] | None:
+    """What connects to the server that an environment names; None when it names none."""
+    return (lambda: ServerClient(environment)) if environment.get(SERVER) else None
+
+
 def _split_port(where: str) -> tuple[str, str]:
     if where.startswith("["):
         host, _, port = where[1:].partition("]")

@@ -259,20 +259,25 @@ class CommitStore(Protocol):
 
 def take_commit(server: ServerClient, store: CommitStore, commit: str) -> None:
     """Has a host's clone have a commit: by the project's remote, or else from the server. Raises EnvironmentFault."""
-    if commit and (reason := fetch_commit(lambda: server, store, "", commit, "")):
+    if commit and (reason := fetch_commit(lambda: server, store, str, "", commit)):
         raise EnvironmentFault(f"Commit {commit[:12]} is not available: {reason.removesuffix('.')}.")
 
 
 def fetch_commit(
-    connect: Callable[[], ServerClient] | None, store: CommitStore, task_id: str, commit: str, base: str
+    connect: Callable[[], ServerClient] | None,
+    store: CommitStore,
+    find_base: Callable[[], str],
+    task_id: str,
+    commit: str,
 ) -> str:
     """Has a clone have a commit: by the project's remote, or else from a server, if any; returns why it has not then.
 
-    `base` is a commit that the clone has, and the server need not send.
+    `find_base` names a commit that the clone has, and the server need not send; it may be empty.
     """
     reason = store.fetch(task_id, commit)
     if not reason or connect is None:
         return reason
+    base = find_base()
     query = f"task={task_id}&" * bool(task_id) + f"commit={commit}" + f"&known={base}" * bool(base)
     try:
         pack = connect().request("GET", f"{COMMITS}/fetch?{query}", patience=UPLOAD_SECONDS).body

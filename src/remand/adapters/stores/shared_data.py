@@ -105,6 +105,9 @@ class EmbeddedSharedData:
         if kept.pop(name, None):
             self._keep(kind, kept)
 
+    def drop_of_ended_tasks(self, kind: str) -> None:
+        """Forgets nothing: no task owns any of it."""
+
     def _entries(self, kind: str) -> dict[str, _SharedEntry]:
         try:
             return _decode(self._read(f"shared {kind}") or "{}")

@@ -12,7 +12,7 @@ from types import TracebackType
 import apsw
 import msgspec
 
-from remand.adapters.stores import sqlite_migrations
+from remand.adapters.stores import shared_data, sqlite_migrations
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_audit import SqliteAudit
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteTraces, SqliteUnconfirmed
@@ -26,7 +26,7 @@ from remand.adapters.stores.sqlite_tasks import (
     SqliteTasks,
     decode_task,
 )
-from remand.adapters.stores.sqlite_views import VERSION
+from remand.adapters.stores.sqlite_views import VERSION, LedgerView
 from remand.adapters.system.files import lock_handle, note_progress, open_lock, unlock_handle
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.events.event import Event
@@ -38,6 +38,8 @@ from remand.ledger import store as port
 from remand.ledger.event_tables import FileMark, KeptObjection, RewrittenLine
 from remand.ledger.problems import Problem
 from remand.ledger.store import LedgerHead, LogLine, Transaction
+
+_ORIGIN = "origin"
 
 
 class SqliteFiles(Table):
@@ -320,6 +322,11 @@ class WriteTransaction:
 class SqliteStore:
     """A ledger file. Writers queue at a lock file, which is fair where SQLite's own waiting is not."""
 
+    url = ""
+    """The address of a team's database: a file has none."""
+    address = "the ledger file in the repository"
+    """Where it is, for people."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._thread_lock = threading.RLock()
@@ -542,6 +549,25 @@ class SqliteStore:
                     self.connection.execute("ROLLBACK")
             except FAULTS as error:
                 raise self.fault(error) from error
+
+    @property
+    def origin(self) -> str:
+        """The address of the database that the log is moved from; empty when there is none."""
+        return self.value(_ORIGIN)
+
+    def note_origin(self, address: str) -> None:
+        """Remembers that address."""
+        self.remember(_ORIGIN, address)
+
+    @property
+    def view(self) -> LedgerView:
+        """What commands show straight from the tables."""
+        return LedgerView(self.path, self.connection)
+
+    @property
+    def shared_data(self) -> shared_data.EmbeddedSharedData:
+        """What its processes find for a while, beside the events."""
+        return shared_data.EmbeddedSharedData(self.value, self.remember)
 
     def note_progress(self, text: str) -> None:
         is_writing = self.connection.txn_state() == apsw.SQLITE_TXN_WRITE

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from remand.adapters.system.files import atomic_write, program_folders
+from remand.adapters.system.files import atomic_write, program_folders, require_lock
 from remand.app.scheduler.status import decode_status, unstartable_by_status
 from remand.domain.access.team import Member
 from remand.domain.instant import Instant, format_instant
@@ -91,6 +91,15 @@ MANY = 1000
 MAX_LINE = 2000
 MAX_TAIL = 1 << 15
 """How much of a log's end is read for what was said last: hosts print long lines in between."""
+
+
+def lock_scheduler(folder: str) -> int:
+    """Takes the lock of a ledger's scheduler and returns its descriptor; raises `EnvironmentFault` when one runs."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return require_lock(
+        os.path.join(folder, "scheduler.lock"),
+        "A scheduler of this ledger is already running; see `remand top`.",
+    )
 
 
 class RunLogs:

@@ -511,6 +511,12 @@ def find_move(ledger: Ledger, view: Transaction, to_ledger: str) -> LedgerMoved 
     return moves[-1] if moves and moves[-1].to_ledger == to_ledger else None
 
 
+def moved_content(source: Ledger, view: Transaction, to_ledger: str, tx: Transaction) -> bytes:
+    """What the ledger that a log was moved to lacks of it; empty when the log was not moved there."""
+    has_moved = find_move(source, view, to_ledger) is not None
+    return missing_content(view, known_lines(tx)) if has_moved else b""
+
+
 def missing_content(view: Transaction, known: Collection[int]) -> bytes:
     """The lines of a ledger whose hash is not known, groups first, as a file would hold them."""
     return b"".join(line + b"\n" for line in _lines(view) if hash(line) not in known)

@@ -1,4 +1,4 @@
-"""What the scheduler does now and then: writes its status, keeps what the breaker knows, and tidies up."""
+"""A scheduler with what it does now and then: writes its status, keeps what the breaker knows, and tidies up."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from remand.app.forge.sync import ForgeSync
 from remand.app.gates.jobs import Chore
+from remand.app.notices import NoticeDelivery
 from remand.app.scheduler import status
 from remand.app.scheduler.ledger_client import LedgerClient
 from remand.app.scheduler.ports import AgentLauncher, AgentLogs, StateFile, WorktreeCleanup
-from remand.app.scheduler.runs import FORGOTTEN_SECONDS, AgentRuns
-from remand.app.scheduler.scheduler import Scheduler
+from remand.app.scheduler.runs import FORGOTTEN_SECONDS, AgentRuns, RunEnvironment, Workers
+from remand.app.scheduler.scheduler import Scheduler, SchedulerHandle
+from remand.config import Settings
 from remand.domain import commands as c
 from remand.domain.decisions.runs import BreakerSnapshot
 from remand.domain.instant import Instant, add_seconds
+from remand.domain.record import NamedTuple
 from remand.domain.task import Status
 
 FRESH_SECONDS = 10.0
 """How old a status gets at most before it is written again, although nothing in it has changed."""
 DUE_SECONDS = 2.0
+PACK_SECONDS = 60.0
 STATUS_SECONDS = 0.5
 LOG_SECONDS = 600.0
 STAFF_SECONDS = 15.0
@@ -177,6 +182,35 @@ def remove_ended_worktrees(ledger: LedgerClient, worktrees: WorktreeCleanup) -> 
             worktrees.remove(name)
 
 
+def outside_chores(
+    settings: Settings, *, look_after_people: Callable[[], str], sync_forge: Callable[[], str]
+) -> tuple[Chore, ...]:
+    """What a scheduler does with the outside: people, and the forge if any."""
+    seconds = settings.run.interval_seconds
+    people = Chore("people", seconds, look_after_people)
+    return (Chore("forge", seconds, sync_forge), people) if settings.forge.kind else (people,)
+
+
+def worker_chores(
+    ledger: LedgerClient,
+    settings: Settings,
+    *,
+    drop_packs: Callable[[], None],
+    open_notices: Callable[[], NoticeDelivery] | None,
+    open_forge: Callable[[], ForgeSync] | None,
+) -> tuple[Chore, ...]:
+    """What a worker does now and then: notices and the forge as far as its host has the addresses and the token."""
+    seconds = settings.run.interval_seconds
+    made = [Chore("due", DUE_SECONDS, ledger.settle_due), Chore("packs", PACK_SECONDS, drop_packs)]
+    if open_notices:
+        notices = open_notices()
+        made.append(Chore("notices", seconds, lambda: "; ".join(notices.deliver().problems)))
+    if open_forge and settings.forge.kind:
+        forge = open_forge()
+        made.append(Chore("forge", seconds, lambda: forge.sync().trouble))
+    return tuple(made)
+
+
 def make_chores(
     scheduler: Scheduler,
     ledger: LedgerClient,
@@ -202,3 +236,52 @@ def make_chores(
         Chore("breaker", STATUS_SECONDS, BreakerFile(scheduler, breaker_file).write),
     )
     return writer.chores
+
+
+class SchedulerFiles(NamedTuple):
+    """The files of a running scheduler."""
+
+    status: StateFile
+    breaker: StateFile
+    logs: AgentLogs
+
+
+def make_scheduler(
+    ledger: LedgerClient,
+    environment: RunEnvironment,
+    files: SchedulerFiles,
+    *,
+    workers: Workers,
+    worktrees: WorktreeCleanup,
+    max_seconds: Callable[[], float],
+    changes: Callable[[], int],
+    report: Callable[[str], None],
+    pid: int,
+    others: Sequence[Chore],
+    close: Callable[[], None],
+) -> SchedulerHandle:
+    """A scheduler with its chores, ready to run. `max_seconds` is how long a run may take."""
+    runs = AgentRuns(environment, ledger)
+    scheduler = Scheduler(
+        ledger=ledger,
+        runs=runs,
+        worktrees=worktrees,
+        workers=workers,
+        max_seconds=max_seconds,
+        last_sign=partial(last_sign, files.status, files.logs),
+        changes=changes,
+        report=report,
+    )
+    made = make_chores(
+        scheduler,
+        ledger,
+        StaffCheck(ledger, runs, max_seconds),
+        launcher=environment.launcher,
+        worktrees=worktrees,
+        logs=files.logs,
+        status_file=files.status,
+        breaker_file=files.breaker,
+        pid=pid,
+        others=others,
+    )
+    return SchedulerHandle(scheduler, made, environment.launcher, close)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -26,7 +27,8 @@ from remand.ledger import codec
 from remand.ledger.order import order_key
 from remand.ledger.signatures import Doubt
 from remand.wiring.gates import journal_reader
-from remand.wiring.ledger import open_move_target
+from remand.wiring.ledger import open_at
+from remand.wiring.open_ledger import OpenLedger
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -307,11 +309,11 @@ def _move(context: Context) -> Result:
     actor, opened = context.user(), context.opened_ledger
     untrusted = opened.settings.rules().untrusted_key_id(opened.ledger.keys.ensure_key())
     context.progress.show("moving the log")
-    with open_move_target(opened, context.arguments.to) as (target, place):
+    with closing(_open_move_target(opened, context.arguments.to)) as target:
         done = move_log(
             opened.ledger,
             target.ledger,
-            place,
+            target.store.address.partition("?")[0],
             actor,
             untrusted_key=untrusted,
             is_lost=context.arguments.lost,
@@ -324,6 +326,16 @@ def _move(context: Context) -> Result:
             "reads this: `remand log publish` shares it.",
         )
     return Result(data, f"Moved {events} to {done.to}, digest {done.digest[:12]}. This ledger is closed.")
+
+
+def _open_move_target(opened: OpenLedger, to: str) -> OpenLedger:
+    """Opens the ledger that a log is to be moved into. A ledger file remembers the database that the log comes from."""
+    if to != "sqlite" and not to.startswith(("postgresql://", "postgres://")):
+        raise UsageError(f"--to is sqlite or postgresql://…, not {to[:40]!r}.")
+    target = open_at(opened.place, store_url=to.removeprefix("sqlite"))
+    if opened.store.url:
+        target.store.note_origin(opened.store.address)
+    return target
 
 
 @command(

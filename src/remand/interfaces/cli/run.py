@@ -85,8 +85,7 @@ class LedgerBoard:
         """Goes on with the ledger that is in the place of the one that was there."""
         gone = self._own.opened_ledger
         self._open()
-        gone.store.close()
-        gone.ledger.close()
+        gone.close()
 
     def now(self) -> Instant:
         return self._watch.now()

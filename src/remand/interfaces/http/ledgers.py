@@ -34,7 +34,7 @@ class EmbeddedLedger:
             try:
                 yield opened
             finally:
-                _close(opened)
+                opened.close()
             return
         with self._lock:
             opened = self._opened = self._opened or self._open()
@@ -68,7 +68,7 @@ class EmbeddedLedger:
 
     def _close_shared(self) -> None:
         if self._opened is not None:
-            _close(self._opened)
+            self._opened.close()
             self._opened = None
 
 
@@ -105,9 +105,4 @@ class TeamLedger:
 
     def close(self) -> None:
         """Lets go of its connections."""
-        _close(self._opened)
-
-
-def _close(opened: OpenLedger) -> None:
-    opened.store.close()
-    opened.ledger.close()
+        self._opened.close()

@@ -121,7 +121,7 @@ class BrowserSessions:
         keep_session(
             opened.ledger,
             rules,
-            opened.shared_data,
+            opened.store.shared_data,
             caller,
             secret,
             seconds=SESSION_SECONDS,
@@ -131,7 +131,7 @@ class BrowserSessions:
 
     def close(self, opened: OpenLedger, secret: str) -> None:
         """Ends a session: here at once, at other servers within half a second."""
-        opened.shared_data.drop(SESSIONS, secret_hash(secret))
+        opened.store.shared_data.drop(SESSIONS, secret_hash(secret))
         self._note(secret, None)
 
     def is_due(self, secret: str) -> bool:
@@ -141,7 +141,7 @@ class BrowserSessions:
 
     def read(self, opened: OpenLedger, secret: str) -> None:
         """Reads whose session it is."""
-        caller = find_session(opened.ledger, opened.settings.rules(), opened.shared_data, secret)
+        caller = find_session(opened.ledger, opened.settings.rules(), opened.store.shared_data, secret)
         self._note(secret, BrowserSession(caller, derived_secret(secret, "csrf")) if caller else None)
 
     def find(self, secret: str) -> BrowserSession | None:

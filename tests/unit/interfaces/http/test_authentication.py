@@ -42,7 +42,11 @@ class Access:
         rules = self.world.rules
         shared = EmbeddedSharedData(lambda key: self.values.get(key, ""), self.values.__setitem__)
         settings = SimpleNamespace(rules=lambda: rules)
-        look(SimpleNamespace(ledger=self.world.ledger, settings=settings, shared_data=shared))
+        look(
+            SimpleNamespace(
+                ledger=self.world.ledger, settings=settings, store=SimpleNamespace(shared_data=shared)
+            )
+        )
 
     def create(self, member: str = "Fenster") -> str:
         expires = add_seconds(self.world.clock.now(), 600)

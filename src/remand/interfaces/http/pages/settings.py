@@ -24,7 +24,7 @@ from remand.domain.text.redaction import redact
 from remand.interfaces.http.pages.page import PageQuery, WebPage
 from remand.ledger import codec
 from remand.ledger.signatures import decode_groups
-from remand.wiring.ledger import published_lines
+from remand.wiring.ledger import event_publisher
 
 MAX_UNCONFIRMED, MAX_SESSIONS = 50, 20
 ACTIONS = ("token create", "token revoke")
@@ -296,9 +296,10 @@ def _revoke_key(query: PageQuery, text: str, key_id: str) -> SettingsChange:
     if key is None or key.until is not None:
         raise UsageError("The base trusts no key with that id.")
     opened = query.opened
+    published = event_publisher.GitPublisher(opened.place).lines_at(opened.settings.tip())
     with opened.store.read() as view:
         found = keys.plan_revocation(
-            view, key, decode_groups(published_lines(opened)), verifier=opened.ledger.verifier(view)
+            view, key, decode_groups(published), verifier=opened.ledger.verifier(view)
         )
     lost = sum(row.count for row in found.change.lost)
     notes = (

@@ -16,7 +16,7 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
 from remand.app.errors import RemandError, UsageError
-from remand.app.undo import PossibleUndo, undo_of_task
+from remand.app.history.undo import PossibleUndo, undo_of_task
 from remand.domain.access.tokens import Caller, require_call
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused

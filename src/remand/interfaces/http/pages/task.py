@@ -11,9 +11,9 @@ import msgspec
 from remand.app.errors import RemandError
 from remand.app.history.rejections import LockoutRow, active_lockouts, task_rejections
 from remand.app.history.task_history import StoryLine, tell_story
+from remand.app.history.undo import PossibleUndo, may_retract_review, undo_of_task
 from remand.app.inbox.decisions import rejection_grounds
 from remand.app.prompts import read_rejection_context, render_prompt
-from remand.app.undo import PossibleUndo, may_retract_review, undo_of_task
 from remand.domain.access.team import COORDINATOR
 from remand.domain.access.tokens import CALLS
 from remand.domain.events import reviews, tasks, work

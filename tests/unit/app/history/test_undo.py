@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from remand.app.events.task_folds import rebuild_tables, task_events
+from remand.app.history.undo import undo_of_task
 from remand.app.requests import Rules
-from remand.app.undo import undo_of_task
 from remand.domain import commands as c
 from remand.domain.access.team import THE_COORDINATOR, Role, Team
 from remand.domain.events.reviews import AnswerRetracted, EscalationAnswered
