@@ -41,12 +41,11 @@ LAZY_MODULES = frozenset(
         "domain.pull_request": "reviews",
         "domain.text": "redaction",
         "domain.validation": "validator",
-        "interfaces.a2a": "endpoint",
         "interfaces.cli": "argument_parser context main server_calls",
         "interfaces.cli.agent_socket": "client",
         "interfaces.cli.tasks": "verdicts",
         "interfaces.hook": "activity answers dispatch entry remote session solo solo_notes tool_guard",
-        "interfaces.http": "commits server",
+        "interfaces.http": "a2a hosts server",
         "interfaces.mcp": "command_runner http server",
         "wiring": "after_call forges gates",
     }.items()
@@ -60,7 +59,7 @@ PLAIN_PACKAGES = frozenset(
         "adapters.stores adapters.system app app.analysis app.events app.forge app.gates app.history app.inbox",
         "app.log app.scheduler app.tasks domain domain.access domain.decisions domain.events domain.evidence",
         "domain.feedback domain.folds domain.gate domain.pull_request domain.text domain.text_commands",
-        "domain.validation integrity integrity.readers integrity.rules interfaces interfaces.a2a interfaces.cli",
+        "domain.validation integrity integrity.readers integrity.rules interfaces interfaces.cli",
         "interfaces.cli.agent_socket interfaces.cli.tasks interfaces.demo interfaces.hook interfaces.http",
         "interfaces.http.pages interfaces.library interfaces.mcp interfaces.terminal ledger testing wiring",
     )

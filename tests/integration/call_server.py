@@ -170,7 +170,6 @@ def _load_package() -> None:
 RARE = (
     "remand.adapters.jobs",
     "remand.adapters.stores.postgres",
-    "remand.interfaces.a2a",
     "remand.interfaces.http",
 )
 """What few calls need, and takes long to load."""

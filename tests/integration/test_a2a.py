@@ -25,9 +25,9 @@ from starlette.types import Receive, Scope, Send
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.task import Status
-from remand.interfaces.a2a.endpoint import CALLER, CARD_PATH, FINAL, PATH, STATES, agent_card, make_endpoint
 from remand.interfaces.cli.context import CallOrigin
 from remand.interfaces.cli.main import run
+from remand.interfaces.http.a2a import CALLER, CARD_PATH, FINAL, PATH, STATES, agent_card, make_endpoint
 from remand.wiring.ledger import open_ledger
 from tests.integration.http_client import run_server
 from tests.integration.machine import Machine, Repository, wait_for

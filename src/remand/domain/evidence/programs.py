@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from remand.domain.evidence.shell_calls import NO_EFFECT, split_statements
+from remand.domain.evidence.shell_calls import NO_EFFECT, split_statements, strip_version
 
 STARTERS = {
     "env": ("-u", "--unset", "-C", "--chdir"),
@@ -77,7 +77,6 @@ _DURATION = re.compile(r"[\d.]+[smhd]?")
 _SCRIPT_OPTION = re.compile(r"-[a-z]*c")
 _SPLIT_OPTION = re.compile(r"-[a-z]*S|--split-string")
 _CODE_OPTIONS = ("-c", "-e", "-")
-_VERSION = re.compile(r"(?<=[a-z])[0-9][0-9.]*$")
 _MAX_DEPTH = 4
 
 
@@ -136,7 +135,7 @@ def program_of(word: str) -> str:
 
 def _plain_name(word: str) -> str:
     """A program's name without its version: `python` for `python3.11`."""
-    return _VERSION.sub("", program_of(word))
+    return strip_version(program_of(word))
 
 
 def _script(words: Sequence[str], starter: str) -> str:

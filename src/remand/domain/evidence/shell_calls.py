@@ -323,5 +323,9 @@ def _is_known(word: _Word, outer: str) -> bool:
 
 def program_name(word: str) -> str:
     """A program's name without its folder and version: `/usr/bin/python3.11` is `python`."""
-    name = word.rstrip("/").rpartition("/")[2].casefold()
+    return strip_version(word.rstrip("/").rpartition("/")[2].casefold())
+
+
+def strip_version(name: str) -> str:
+    """A program's name without its version; a name with a suffix, such as that of a script, has none."""
     return _VERSION.sub("", name) if name[:1].isalpha() and "." not in name.rstrip("0123456789.") else name

@@ -15,7 +15,7 @@ from remand.domain.access.agent_calls import require_outside_agent
 from remand.interfaces.cli.context import Context, argument, command, require_no_password
 from remand.interfaces.cli.output import RawJson, Result, as_json
 from remand.interfaces.cli.serve import run_forwarded_call, serve_coordinator, serve_webhooks
-from remand.interfaces.http import commits
+from remand.interfaces.http import hosts
 from remand.interfaces.http import server as http_server
 from remand.interfaces.http.authentication import AccessOptions
 from remand.interfaces.http.ledgers import EmbeddedLedger, TeamLedger
@@ -81,9 +81,7 @@ def _serve_http(context: Context) -> Result:
         ),
         ledger,
         access_options(ledger),
-        commits.base_refresh(context.place)
-        if url or options.tls_cert or options.behind_proxy
-        else _keep_base,
+        hosts.base_refresh(context.place) if url or options.tls_cert or options.behind_proxy else _keep_base,
     )
     with nullcontext() if url else _coordinator_beside(context):
         login_url = server.login_url or None

@@ -25,11 +25,11 @@ from remand.config import inherited_environment
 from remand.domain.access.tokens import Caller
 from remand.domain.record import NamedTuple
 from remand.domain.refusals import Refused
-from remand.interfaces.a2a import endpoint
 from remand.interfaces.cli.output import as_json
+from remand.interfaces.http import a2a
 from remand.interfaces.http.authentication import AccessOptions, Authenticator, request_facts
 from remand.interfaces.http.calls import CallRunner, ServedLedger
-from remand.interfaces.http.commits import commit_routes
+from remand.interfaces.http.hosts import commit_routes, scheduler_routes
 from remand.interfaces.http.log_in import log_in_routes
 from remand.interfaces.http.pages.site import Site
 from remand.interfaces.http.problems import MEDIA_TYPE, HttpProblem, problem_document
@@ -43,7 +43,6 @@ from remand.interfaces.http.routes import (
     make_route,
     read_body,
 )
-from remand.interfaces.http.scheduler import scheduler_routes
 from remand.interfaces.http.telemetry import Metrics, RequestObserver, make_tracer
 
 _log = logging.getLogger("remand.http")
@@ -103,17 +102,17 @@ def own_routes(context: ServerContext) -> list[ASGIRouteHandler]:
 def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
     """The A2A endpoint and its card; none where the extra `a2a` is not installed."""
     try:
-        application = endpoint.make_endpoint(partial(_run_for_a2a, context))
+        application = a2a.make_endpoint(partial(_run_for_a2a, context))
     except ModuleNotFoundError:
         return []
 
     async def card(scope: Scope, _receive: Receive) -> HttpAnswer:
         address = f"{scope['scheme']}://{request_facts(scope).headers.get('host', '')}"
-        return HttpAnswer(200, as_json(endpoint.agent_card(address)).encode())
+        return HttpAnswer(200, as_json(a2a.agent_card(address)).encode())
 
     async def handle(scope: Scope, receive: Receive) -> HttpAnswer:
         facts = request_facts(scope)
-        own: Any = {**scope, endpoint.CALLER: await context.authenticator.caller(facts)}
+        own: Any = {**scope, a2a.CALLER: await context.authenticator.caller(facts)}
         body = await read_body(receive, facts.headers)
         _require_flat(body)
         sent: list[Any] = []
@@ -128,8 +127,8 @@ def a2a_routes(context: ServerContext) -> list[ASGIRouteHandler]:
         return HttpAnswer(sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:]))
 
     return [
-        make_route(context, endpoint.CARD_PATH, "GET", card),
-        make_route(context, endpoint.PATH, "POST", handle),
+        make_route(context, a2a.CARD_PATH, "GET", card),
+        make_route(context, a2a.PATH, "POST", handle),
     ]
 
 
@@ -147,11 +146,11 @@ async def _run_for_a2a(context: ServerContext, caller: Caller, words: list[str])
     try:
         done = await context.runner.run(words, {}, "", caller, "")
     except Refused as refused:
-        return endpoint.REFUSED, {"refused": refused.code, "message": refused.message}
+        return a2a.REFUSED, {"refused": refused.code, "message": refused.message}
     except UsageError as error:
-        return endpoint.USAGE, {"message": str(error)}
+        return a2a.USAGE, {"message": str(error)}
     except HttpProblem as problem:
-        return endpoint.UNAVAILABLE, {"message": problem.detail}
+        return a2a.UNAVAILABLE, {"message": problem.detail}
     return done.code, json.loads(done.output) if done.output else {}
 
 

@@ -1,4 +1,4 @@
-"""Commits over HTTP: a host offers what it submits and sends what the server lacks; workers and hosts take what they lack."""
+"""What hosts and workers ask a server: commits, which they send and take, and what the scheduler of a host asks of the ledger."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope
 
 from remand.app.errors import UsageError
+from remand.app.scheduler.host_calls import HostAnswer, HostQuestion, answer_question
 from remand.app.settings import SettingsSource
 from remand.app.tasks.lookup import resolve_handoff_id, resolve_task_id, task_of_handoff
 from remand.config import inherited_environment
@@ -24,9 +25,12 @@ from remand.interfaces.http.calls import TRANSFERS
 from remand.interfaces.http.problems import UNAVAILABLE, HttpProblem
 from remand.interfaces.http.routes import HttpAnswer, ServerContext, make_route, read_body
 from remand.wiring.open_ledger import OpenLedger
+from remand.wiring.scheduler import hosted_runs, scheduler_ledger
 from remand.wiring.startup import LedgerLocation, repository, submissions
 
 UPLOAD, FETCH = "commit upload", "commit fetch"
+SCHEDULE = "run members"
+"""What it is called in the table of who may call what."""
 UPLOAD_SECONDS = 600.0
 SLOWEST_UPLOAD = 16 << 10
 """How many bytes a second arrive of a pack at least: who sends less holds a place that others wait for."""
@@ -48,6 +52,7 @@ class OfferedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 _decode_offer = msgspec.json.Decoder(OfferedCommit).decode
+_decode_question = msgspec.json.Decoder(HostQuestion).decode
 
 
 def commit_routes(context: ServerContext) -> list[ASGIRouteHandler]:
@@ -184,3 +189,30 @@ def _known_commits(opened: OpenLedger, task: Task | None) -> list[str]:
     if task is not None:
         found += [task.claim.base if task.claim else "", task.submission.commit if task.submission else ""]
     return [commit for commit in dict.fromkeys(found) if commit]
+
+
+def scheduler_routes(context: ServerContext) -> list[ASGIRouteHandler]:
+    """The one route that a host's scheduler uses."""
+
+    async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
+        facts = request_facts(scope)
+        caller = await context.authenticator.caller(facts)
+        require_call(caller, SCHEDULE)
+        try:
+            question = _decode_question(await read_body(receive, facts.headers))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise UsageError(f"The body does not fit: {error}.") from None
+        # What a reviewer is told holds the whole change, which git may take long to read.
+        answered = await context.runner.in_thread(
+            lambda opened: _answer_host(opened, caller, question),
+            is_long=bool(question.run_id),
+            caller=caller,
+        )
+        return HttpAnswer(200, msgspec.json.encode(answered))
+
+    return [make_route(context, "/api/scheduler", "POST", answer)]
+
+
+def _answer_host(opened: OpenLedger, caller: Caller, question: HostQuestion) -> HostAnswer:
+    opened.ledger.refresh()
+    return answer_question(scheduler_ledger(opened), hosted_runs(opened), caller, question)
