@@ -29,7 +29,7 @@ from remand.adapters.stores.sqlite_events import SEQ_BITS
 from remand.adapters.stores.sqlite_schema import Statements
 from remand.app.board import BOARD_ORDER, BoardContext, read_board, read_task_page
 from remand.app.events.task_folds import task_events
-from remand.app.history.task_history import event_rows, tell_story
+from remand.app.history.task_history import event_rows, story_lines
 from remand.app.inbox.decisions import read_inbox_page
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event, Meta
@@ -121,7 +121,7 @@ def _reads(opened: OpenLedger, tasks: int) -> dict[str, Callable[[random.Random]
 
     def history(view: Transaction, rng: random.Random) -> object:
         events = task_events(view, task_name(rng.randrange(tasks)))
-        return event_rows(events), tell_story(events)
+        return event_rows(events), story_lines(events)
 
     now = opened.ledger.clock.now()
     return {

@@ -45,7 +45,7 @@ class Yard:
         if has_coordinator:
             self.repository.add("The first")
             self.repository.start_coordinator()
-        self.sockets = make_sockets(str(self.repository.path), bring=self._bring, look=self._look)
+        self.sockets = make_sockets(str(self.repository.path), bring=self._bring, inspect=self._inspect)
         self.count = 0
         self.fault = ""
 
@@ -91,7 +91,7 @@ class Yard:
         self.repository.git("fetch", "-q", worktree.private_dir, f"+{branch}:refs/heads/{branch}")
         return self.repository.head(f"refs/heads/{branch}")
 
-    def _look(self, worktree: TaskWorktree) -> WorktreeState:
+    def _inspect(self, worktree: TaskWorktree) -> WorktreeState:
         rows = self.machine.git(
             self.machine.folder,
             f"--git-dir={worktree.private_dir}",

@@ -40,7 +40,7 @@ class HttpWay:
         self._folder = folder
         place, url = find_place(folder), os.environ.get("REMAND_STORE", "")
         runner = CallRunner(TeamLedger(place, url) if url else EmbeddedLedger(place))
-        self._client = TestClient(make_app(ServerContext(runner, _Users(runner.look), Metrics())))
+        self._client = TestClient(make_app(ServerContext(runner, _Users(runner.read_ledger), Metrics())))
         self._client.__enter__()
 
     def close(self) -> None:

@@ -121,15 +121,15 @@ class RequestHandler:
             known = self._events_of_key(request.key)
             if known:
                 return self._repeat_answer(known, origin.fingerprint)
-        said = "" if actor else request.actor
-        task = self._task(request.command, said, actor)
+        actor_name = "" if actor else request.actor
+        task = self._task(request.command, actor_name, actor)
         team, people, lookup = self._team_lookup(task)
-        actor = actor or team.actor(people.recorded_name(said), confined=request.confined)
+        actor = actor or team.actor(people.recorded_name(actor_name), confined=request.confined)
         actor = actor if request.roles is None else actor.limit(request.roles)
         command = self._with_canonical_names(request.command, actor, people)
         now = self._clock.now()
         facts = lookup.facts(command, task, now, seen)
-        alike = people.similar_names((said, *_other_names(request.command)))
+        alike = people.similar_names((actor_name, *_other_names(request.command)))
         facts = update_facts(facts, look_alikes=alike) if alike else facts
         context = c.CommandContext(command=command, actor=actor, at=now, facts=facts)
         return self._carry_out(task, context, origin)
@@ -328,11 +328,11 @@ class RequestHandler:
             plain["task_id"] = find_task_id(self.tx, task) or task
         return plain
 
-    def _task(self, command: c.Command, said: str, actor: Actor | None) -> Task | None:
+    def _task(self, command: c.Command, actor_name: str, actor: Actor | None) -> Task | None:
         """The task that a command is about, named by id, alias or handoff, or found in the queue."""
         if isinstance(command, c.ClaimTask) and not command.task_id:
             team = self._rules.team
-            return self._next_task(actor or team.actor(self._plain_team.people.recorded_name(said)))
+            return self._next_task(actor or team.actor(self._plain_team.people.recorded_name(actor_name)))
         is_verified = RULES[type(command)].is_verified
         if isinstance(command, c.ImportIssue):
             return self._source.get(issue_task_id(command))

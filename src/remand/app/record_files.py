@@ -69,34 +69,32 @@ def are_records_current(view: Transaction, files: RecordFolders) -> bool:
 _FOOTER = "_Made from the ledger and never read back: what is changed here changes nothing._"
 
 
-def question_page(asked: questions.Question) -> str:
+def question_page(question: questions.Question) -> str:
     """An open question: what is asked, each option with the command that chooses it, what was tried, until when."""
-    again = f", asked again {asked.repeats} times" if asked.repeats else ""
-    seen = f"\nSeen by {single_line(asked.acknowledged_by)}." if asked.acknowledged_by else ""
-    then = (
-        f"Without an answer it is asked again at {format_time(asked.deadline)}; nothing is decided by itself."
-    )
+    again = f", asked again {question.repeats} times" if question.repeats else ""
+    seen = f"\nSeen by {single_line(question.acknowledged_by)}." if question.acknowledged_by else ""
+    then = f"Without an answer it is asked again at {format_time(question.deadline)}; nothing is decided by itself."
     rows = [
-        f"# {asked.escalation_id}: {single_line(asked.title)}",
-        f"Task {asked.task_id}, since {format_time(asked.since)}{again}. {then}{seen}",
-        f"> {single_line(asked.question, 2000)}",
+        f"# {question.escalation_id}: {single_line(question.title)}",
+        f"Task {question.task_id}, since {format_time(question.since)}{again}. {then}{seen}",
+        f"> {single_line(question.question, 2000)}",
         "## Options",
-        *(f"{n}. {_option_row(asked, option)}" for n, option in number_options(asked.options)),
+        *(f"{n}. {_option_row(question, option)}" for n, option in number_options(question.options)),
         "## What was tried",
-        "\n".join(f"- {single_line(one)}" for one in asked.tried) or "- nothing on record",
+        "\n".join(f"- {single_line(one)}" for one in question.tried) or "- nothing on record",
         _FOOTER,
     ]
     return "\n\n".join(rows) + "\n"
 
 
-def _option_row(asked: questions.Question, option: EscalationOption) -> str:
-    return f"{single_line(option.text)}\n\n        {answer_command(asked, option)}"
+def _option_row(question: questions.Question, option: EscalationOption) -> str:
+    return f"{single_line(option.text)}\n\n        {answer_command(question, option)}"
 
 
-def answer_command(asked: questions.Question, option: EscalationOption) -> str:
+def answer_command(question: questions.Question, option: EscalationOption) -> str:
     """The one command that chooses an option."""
     more = ' --guidance "…"' if option.key.startswith(f"{UNLOCK}:") else ""
-    return f"remand inbox answer {asked.escalation_id} {shlex.quote(single_line(option.key))}{more}"
+    return f"remand inbox answer {question.escalation_id} {shlex.quote(single_line(option.key))}{more}"
 
 
 def task_page(task: Task, events: list[Event]) -> str:

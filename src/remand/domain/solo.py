@@ -41,8 +41,8 @@ class SoloResult(NamedTuple):
     status: GateStatus
     is_own: bool = True
     """False when a failure does not involve what this session has changed."""
-    is_told: bool = False
-    """The agent has been told of it."""
+    is_reported: bool = False
+    """The agent has been sent it."""
     is_shown: bool = False
     """The user has been shown it."""
 
@@ -82,7 +82,7 @@ def solo_stop_meaning(stop: SoloStop) -> SoloMeaning:
     if result.status in (GateStatus.PASSED, GateStatus.OVERRIDDEN):
         return SoloMeaning.SILENT
     is_agents = result.status is GateStatus.FAILED and result.is_own and stop.policy.enforce
-    may_block = not stop.is_question and not result.is_told and stop.blocks < stop.most_blocks
+    may_block = not stop.is_question and not result.is_reported and stop.blocks < stop.most_blocks
     if is_agents and may_block:
         return SoloMeaning.SEND_BACK
     return SoloMeaning.SILENT if result.is_shown else SoloMeaning.SHOW

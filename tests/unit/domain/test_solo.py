@@ -59,11 +59,11 @@ def measured(status: GateStatus, **fields: Any) -> SoloResult:
         ({"result": measured(GateStatus.FAILED), "blocks": 3}, SoloMeaning.SHOW),
         ({"result": measured(GateStatus.FAILED), "blocks": 1, "most_blocks": 1}, SoloMeaning.SHOW),
         ({"result": measured(GateStatus.FAILED, is_own=False)}, SoloMeaning.SHOW),
-        ({"result": measured(GateStatus.FAILED, is_told=True)}, SoloMeaning.SHOW),
-        ({"result": measured(GateStatus.FAILED, is_told=True, is_shown=True)}, SoloMeaning.SILENT),
+        ({"result": measured(GateStatus.FAILED, is_reported=True)}, SoloMeaning.SHOW),
+        ({"result": measured(GateStatus.FAILED, is_reported=True, is_shown=True)}, SoloMeaning.SILENT),
         ({"result": measured(GateStatus.FAILED, is_shown=True)}, SoloMeaning.SEND_BACK),
         ({"result": measured(GateStatus.HELD, is_shown=True)}, SoloMeaning.SILENT),
-        ({"result": measured(GateStatus.PASSED, is_told=True)}, SoloMeaning.SILENT),
+        ({"result": measured(GateStatus.PASSED, is_reported=True)}, SoloMeaning.SILENT),
         ({"is_question": True}, SoloMeaning.MEASURE),
         ({"result": measured(GateStatus.FAILED), "is_question": True}, SoloMeaning.SHOW),
         ({"result": measured(GateStatus.FAILED, is_shown=True), "is_question": True}, SoloMeaning.SILENT),
@@ -190,7 +190,7 @@ def test_a_title_is_the_prompt_on_one_line_without_secrets() -> None:
     assert token not in title
 
 
-def test_a_run_that_ended_without_a_result_is_told_with_the_end_of_what_it_wrote() -> None:
+def test_a_run_that_ended_without_a_result_is_reported_with_the_end_of_what_it_wrote() -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
     text = lost_run_text("x" * 5000 + f"\nOSError: no ledger, {token}\n")
     assert "could not measure this session" in text
@@ -206,7 +206,7 @@ def test_what_was_left_out_is_named() -> None:
     assert partly_measured([str(n) for n in range(9)]).endswith("4 more.")
 
 
-def test_an_agent_is_told_figures_and_that_nothing_has_to_be_committed() -> None:
+def test_an_agent_is_reported_figures_and_that_nothing_has_to_be_committed() -> None:
     failed = a_result(line="- Tests: 2 failures (requires 100% pass)", failing=("t::a", "t::b"))
     text = agent_text(a_verdict(failed, status=GateStatus.FAILED), 1, None, ["big.bin (70 MiB)"])
     assert "2 failures (requires 100% pass)" in text
@@ -215,7 +215,7 @@ def test_an_agent_is_told_figures_and_that_nothing_has_to_be_committed() -> None
     assert "claim done" not in text
 
 
-def test_the_user_is_told_of_what_others_changed() -> None:
+def test_the_user_is_reported_of_what_others_changed() -> None:
     failed = a_result(line="- Tests: 2 failures (requires 100% pass)")
     text = user_text(a_verdict(failed, status=GateStatus.FAILED), (), is_own=False, foreign=["b.py"])
     assert "not by what this session changed" in text

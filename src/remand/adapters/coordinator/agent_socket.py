@@ -332,37 +332,37 @@ class AgentSocketListener:
     def _read_call(self, client: AgentConnection) -> None:
         """Takes the client's call when it is complete. What is no call is not answered."""
         try:
-            asked = client.next_call(time.monotonic())
+            call = client.next_call(time.monotonic())
         except (ValueError, IndexError):
             self._disconnect(client)
             return
-        if asked is None:
+        if call is None:
             return
         self._selector.unregister(client.connection)
         client.is_waiting = True
         client.agent_socket.sorted += 1
-        sorting = self._sorting.submit(self._answering.is_long, asked)
+        sorting = self._sorting.submit(self._answering.is_long, call)
         sorting.add_done_callback(
-            lambda done: self._run_in_loop(partial(self._queue_call, client, asked, done))
+            lambda done: self._run_in_loop(partial(self._queue_call, client, call, done))
         )
 
-    def _queue_call(self, client: AgentConnection, asked: AgentCall, done: Future[bool]) -> None:
+    def _queue_call(self, client: AgentConnection, call: AgentCall, done: Future[bool]) -> None:
         """Puts a call with the short or the long ones. The loop itself does not look into calls."""
         client.agent_socket.sorted -= 1
         if client.is_gone:
             return
         is_long = done.exception() is None and done.result()
-        client.agent_socket.waiting[is_long].append((client, asked))
+        client.agent_socket.waiting[is_long].append((client, call))
         self._start_next_calls(client.agent_socket, is_long)
 
     def _start_next_calls(self, agent_socket: AgentSocket, is_long: bool) -> None:
         """Runs the next calls, as many as the socket may run at a time."""
         while agent_socket.waiting[is_long] and agent_socket.running[is_long] < AT_ONCE[is_long]:
-            client, asked = agent_socket.waiting[is_long].popleft()
+            client, call = agent_socket.waiting[is_long].popleft()
             agent_socket.running[is_long] += 1
             if is_long:
                 agent_socket.measured_since = time.monotonic()
-            future = self._workers[is_long].submit(self._answering.answer, asked)
+            future = self._workers[is_long].submit(self._answering.answer, call)
             future.add_done_callback(partial(self._report_answer, client, is_long))
 
     def _report_answer(self, client: AgentConnection, is_long: bool, done: Future[CallResult]) -> None:

@@ -282,13 +282,13 @@ class GitMirror:
         except TooLarge:
             return b""
 
-    def _compare_commits(self, *asked: str) -> tuple[bool, str]:
+    def _compare_commits(self, *arguments: str) -> tuple[bool, str]:
         """Whether git says yes, and what it says, of two commits."""
-        for commit in asked[-2:]:
+        for commit in arguments[-2:]:
             require_id(commit)
-        answer = self.repository.run("merge-base", *asked)
+        answer = self.repository.run("merge-base", *arguments)
         if answer.returncode not in (0, 1):
-            raise DamagedRepository(f"The mirror lacks {' or '.join(asked[-2:])}. Fetch both first.")
+            raise DamagedRepository(f"The mirror lacks {' or '.join(arguments[-2:])}. Fetch both first.")
         return answer.returncode == 0, answer.stdout.decode("ascii", "replace").strip()
 
     def _fetch_commit(self, commit: str) -> str:

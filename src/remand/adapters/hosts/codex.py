@@ -53,9 +53,9 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
         for name, value in codex_settings.launch_settings(run, SETUP)
         for word in ("-c", f"{name}={value}")
     ]
-    is_told = run.has("--json", "--experimental-json") or not set(SUBCOMMANDS) & set(run.words)
+    prints_json = run.has("--json", "--experimental-json") or not set(SUBCOMMANDS) & set(run.words)
     own = launch.HostLaunchConfig(
-        arguments=tuple(settings if is_told else [*settings, "--json"]),
+        arguments=tuple(settings if prints_json else [*settings, "--json"]),
         after=SUBCOMMANDS,
         environment=launch.passed_variables(
             run, codex_settings.key_variables(os.path.join(source, CONFIG)), PREFIXES

@@ -78,10 +78,10 @@ PREFIXES = ("LLM_", "OPENHANDS_API_", "LITELLM_")
 
 def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
     """What OpenHands is started with. It reads what to do from a file, never from its input."""
-    is_told = run.is_placed or run.has("-t", "--task", "-f", "--file")
+    has_task = run.is_placed or run.has("-t", "--task", "-f", "--file")
     own = launch.HostLaunchConfig(
         arguments=(
-            *(() if is_told else ("--file", run.prompt_file)),
+            *(() if has_task else ("--file", run.prompt_file)),
             *(("--json",) if run.has("--headless") and not run.has("--json") else ()),
         ),
         environment={
@@ -89,7 +89,7 @@ def launch_config(run: launch.HostRun) -> launch.HostLaunchConfig:
             **dict.fromkeys(FOLDERS, run.state),
         },
         files={f"{run.state}/hooks.json": launch.hook_settings(SETUP, run), run.prompt_file: run.prompt},
-        has_prompt=not is_told,
+        has_prompt=not has_task,
     )
     return own.merge(
         launch.link_host_folder(run.own_folder(FOLDERS[0], ".openhands"), run.state, links=READABLE)

@@ -258,16 +258,16 @@ def retry_while_unavailable(
 
     Whoever waits is told once. The call is the same each time, with its key, so that an answer that was lost is given again.
     """
-    until, pause, is_told = monotonic() + seconds, FIRST_PAUSE, False
+    until, pause, has_reported = monotonic() + seconds, FIRST_PAUSE, False
     while True:
         try:
             return call()
         except ServerUnavailable as away:
             if monotonic() + pause > until:
                 raise
-            if not is_told:
+            if not has_reported:
                 report(away)
-            is_told = True
+            has_reported = True
         sleep(pause * (0.5 + os.urandom(1)[0] / 512))  # spread, so that hosts do not come back all at once
         pause = min(2 * pause, LONGEST_PAUSE)
 

@@ -112,10 +112,10 @@ class Clusters(Record, kw_only=True, omit_defaults=False):
     in_all: int
 
 
-def cluster_texts(said: Iterable[tuple[str, str]], most: int) -> Clusters:
+def cluster_texts(texts: Iterable[tuple[str, str]], most: int) -> Clusters:
     """Merges texts, each said of a task, that are the same once normalised."""
     by_key: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for one in said:
+    for one in texts:
         by_key[_cluster_key(one[0])].append(one)
     groups = sorted(by_key.values(), key=len, reverse=True)
     # Only where the last one shown is as frequent as others does it matter which of them are shown.

@@ -90,14 +90,14 @@ class ControlChanges:
 class WorkControl:
     """Says what the commits and branches of tasks have, below `.got` and beside it."""
 
-    def __init__(self, repository: Repository, look: ControlLookup) -> None:
+    def __init__(self, repository: Repository, find_changes: ControlLookup) -> None:
         self._repository = repository
-        self._look = look
+        self._find_changes = find_changes
 
     def find_change(self, task: Task | None, commit: str) -> ControlChange:
         """What a commit changes since it left the base; on the base itself, since the task was claimed."""
         at = task and (task.claim or task.submission)
-        return self._look(at.base if at else "", commit)
+        return self._find_changes(at.base if at else "", commit)
 
     def forbidden_changes(self, task: Task, *commits: str) -> tuple[ControlChange, ...]:
         """What commits change and may not."""

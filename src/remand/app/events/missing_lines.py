@@ -138,7 +138,7 @@ def _given_up_lines(tx: Transaction) -> list[AbandonedLines]:
     return [one.lines for one in given_up_repairs(tx)]
 
 
-def as_given_up(lines: MissingLines) -> AbandonedLines:
+def abandoned_lines(lines: MissingLines) -> AbandonedLines:
     """Missing lines as an event names them that gives them up."""
     return AbandonedLines(
         session=lines.session, first=lines.first, last=lines.last, id=lines.id, task=lines.task

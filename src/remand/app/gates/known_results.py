@@ -89,17 +89,17 @@ class KnownVerdicts:
         parts = (kind, tree, base_tree, prepare_tree, policy_digest(self._policy), tools, *terms.must_pass)
         return VerdictQuery(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools, prepare_tree)
 
-    def find(self, asked: VerdictQuery, terms: MeasurementTerms) -> VerdictResult | None:
+    def find(self, query: VerdictQuery, terms: MeasurementTerms) -> VerdictResult | None:
         """The verdict, if there is one."""
-        known = self._cache.get(asked.key)
+        known = self._cache.get(query.key)
         if known is None:
             return None
         return VerdictResult(replace(_decode(known), commit=terms.commit, base=terms.base), is_cached=True)
 
-    def store(self, asked: VerdictQuery, verdict: Verdict) -> None:
+    def store(self, query: VerdictQuery, verdict: Verdict) -> None:
         """Keeps a verdict; what could not be measured is measured again next time."""
         if not any(gate.status in UNMEASURED for gate in verdict.gates):
-            self._cache.put(asked.key, _encode(verdict))
+            self._cache.put(query.key, _encode(verdict))
 
 
 def search_path(root: str, standard: tuple[str, ...], policy: GatePolicy) -> tuple[str, ...]:

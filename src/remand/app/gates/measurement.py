@@ -262,9 +262,9 @@ def _check_module(
     if not place:
         return GateReadiness(gate)
     module = words[place + 1].partition(".")[0]
-    asked = replace(gate, command=(*words[:place], "-c", _FIND_MODULE, module), timeout=_CHECK_SECONDS)
+    check = replace(gate, command=(*words[:place], "-c", _FIND_MODULE, module), timeout=_CHECK_SECONDS)
     with environment.checkouts.lend(tree) as folder, environment.reports.folder() as report:
-        ended = environment.sandbox.run(runner.make_job(asked, folder, report, prepared))
+        ended = environment.sandbox.run(runner.make_job(check, folder, report, prepared))
     table = f"[gates.{gate.name}] of remand.toml"
     if ended.how == "exited" and ended.status == _NO_MODULE_STATUS:
         has_script = gate.prepare is not None and any(SCRIPTS in word for word in gate.prepare.command)
@@ -300,28 +300,28 @@ class CommitMeasurement:
 
     def verdict(self, terms: MeasurementTerms) -> VerdictResult:
         """The verdict on a commit; an unchanged tree is answered at once."""
-        asked = self._known.query_for(terms)
-        return self._known.find(asked, terms) or VerdictResult(self._measure(asked, terms))
+        query = self._known.query_for(terms)
+        return self._known.find(query, terms) or VerdictResult(self._measure(query, terms))
 
-    def _measure(self, asked: VerdictQuery, terms: MeasurementTerms) -> Verdict:
-        run = GateRun(self._runner, asked.base_tree)
-        gates = self._gate_results(run, asked, terms)
+    def _measure(self, query: VerdictQuery, terms: MeasurementTerms) -> Verdict:
+        run = GateRun(self._runner, query.base_tree)
+        gates = self._gate_results(run, query, terms)
         verdict = Verdict(
             status=overall_status(gates),
             commit=terms.commit,
-            tree=asked.tree,
+            tree=query.tree,
             base=terms.base,
             policy=policy_digest(self._policy),
-            tools=asked.tools,
+            tools=query.tools,
             tier=self._environment.sandbox.tier,
             gates=gates,
         )
-        name = asked.key[:16]
+        name = query.key[:16]
         verdict = replace(
             verdict,
             report=self._environment.reports.write(name, render_report(verdict, run.found, run.outputs)),
         )
-        self._known.store(asked, verdict)
+        self._known.store(query, verdict)
         return verdict
 
     def _with_defaults(self, gate: Gate) -> Gate:
@@ -329,18 +329,18 @@ class CommitMeasurement:
         return gate if gate.require or parser is None else replace(gate, require=dict(parser.defaults))
 
     def _gate_results(
-        self, run: GateRun, asked: VerdictQuery, terms: MeasurementTerms
+        self, run: GateRun, query: VerdictQuery, terms: MeasurementTerms
     ) -> tuple[GateResult, ...]:
         """Every gate's result, all of them run at once."""
-        tree, base_tree = asked.tree, asked.base_tree
+        tree, base_tree = query.tree, query.base_tree
         examination = Examination(self._environment.mirror, self._policy, tree, base_tree, terms.must_pass)
         judged_tree = examination.judged_tree
         touched = [gate for gate in self._gates if terms.must_pass or examination.touches(_patterns(gate))]
         preparing = Preparation(self._environment, self._policy, self._runner)
         prepare_base = PreparationBase(
-            asked.prepare_tree or base_tree,
-            is_shared=bool(asked.prepare_tree),
-            may_have_secrets=terms.may_have_secrets and bool(asked.prepare_tree),
+            query.prepare_tree or base_tree,
+            is_shared=bool(query.prepare_tree),
+            may_have_secrets=terms.may_have_secrets and bool(query.prepare_tree),
         )
         with (
             preparing.folders(touched, judged_tree, prepare_base) as run.prepared,

@@ -354,9 +354,9 @@ class QueuedProbes:
     def get(self, url: str) -> CommandOutcome | None:
         return self._ask(ProbeRequest(key="", until="", url=url))
 
-    def _ask(self, asked: ProbeRequest) -> CommandOutcome | None:
+    def _ask(self, probe: ProbeRequest) -> CommandOutcome | None:
         key, now = f"evidence-{self._new_key()}{self._new_key()}", self._ledger.clock.now()
-        request = replace(asked, key=key, until=add_seconds(now, self._left))
+        request = replace(probe, key=key, until=add_seconds(now, self._left))
         signed = SignedRequest(request=_encode(request).decode(), key="", signature="", base=self._base())
         stamp = sign_content(signed.content, self._rules().project, self._ledger.keys)
         arguments = _encode(replace(signed, key=stamp.key, signature=stamp.signature)).decode()
@@ -431,7 +431,7 @@ class ProbeWorker:
         if request is None or now >= request.until:
             return  # nobody waits for it any more, or nobody who counts asked
         try:
-            result = ProbeResult(why=why) if why else self._look(request)
+            result = ProbeResult(why=why) if why else self._check(request)
         except EnvironmentFault as fault:
             result = ProbeResult(why=str(fault))
         stamp = sign_content(result.content(job.key), self._rules().project, self._ledger.keys)
@@ -439,7 +439,7 @@ class ProbeWorker:
         data = _encode(replace(result, stamp=stamp))
         self._shared.put(RESULTS, job.key, data, owner=job.key, until=until, now=now, most=1)
 
-    def _look(self, request: ProbeRequest) -> ProbeResult:
+    def _check(self, request: ProbeRequest) -> ProbeResult:
         if request.url:
             return ProbeResult(outcome=self._pages().get(request.url))
         why = self._fetch("", request.commit)

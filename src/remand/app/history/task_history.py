@@ -430,7 +430,7 @@ class StoryLine(NamedTuple):
     details: tuple[str, ...] = ()
 
 
-def tell_story(events: Iterable[Event], asserted: Collection[str] = ()) -> list[StoryLine]:
+def story_lines(events: Iterable[Event], asserted: Collection[str] = ()) -> list[StoryLine]:
     """What happened to a task, in order, without what says nothing new. `asserted` are those who only said who they are."""
     return [
         StoryLine(event.ts, _sentence(event, asserted), _details(event))

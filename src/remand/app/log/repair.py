@@ -16,7 +16,7 @@ from remand.app.events.intake import held_entries, judge_events
 from remand.app.events.missing_lines import (
     MAX_GIVEN_UP,
     ExpectedLines,
-    as_given_up,
+    abandoned_lines,
     note_missing,
 )
 from remand.app.events.signatures import Signer, confirmed_events
@@ -370,7 +370,7 @@ def give_up_lines(ledger: Ledger, lines: Sequence[MissingLines], actor: Actor, r
             tx, ledger.marks.all(), ledger.next_time(tx), {one.session for one in lines}
         )
 
-    _record_given_up(ledger, tuple(map(as_given_up, lines)), actor, reason, follow)
+    _record_given_up(ledger, tuple(map(abandoned_lines, lines)), actor, reason, follow)
 
 
 def accept_rewritten(ledger: Ledger, lines: Sequence[RewrittenLine], actor: Actor, reason: str) -> None:

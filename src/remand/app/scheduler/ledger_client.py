@@ -56,10 +56,10 @@ class LedgerClient:
         with self._lock:
             return self._home()
 
-    def with_ledger(self, look: Callable[[], T]) -> T:
+    def with_ledger(self, read: Callable[[], T]) -> T:
         """Runs something that reads the ledger outside of this class."""
         with self._lock:
-            return look()
+            return read()
 
     def changed_paths(self, task: Task) -> tuple[str, ...] | None:
         """The paths that a submission changes; None when that is not known."""

@@ -196,10 +196,10 @@ class AgentCall(NamedTuple):
 class CallHandler(Protocol):
     """Answers calls, in threads of its own. Should it raise, that call alone has failed."""
 
-    def is_long(self, asked: AgentCall) -> bool:
+    def is_long(self, call: AgentCall) -> bool:
         """True for a call that may take minutes. This itself takes no time."""
 
-    def answer(self, asked: AgentCall) -> CallResult:
+    def answer(self, call: AgentCall) -> CallResult:
         """Carries a call out."""
 
     def leave(self, caller: AgentCaller) -> None:

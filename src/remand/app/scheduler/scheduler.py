@@ -155,7 +155,7 @@ class Scheduler:
         changed = self._ledger.changed_tasks() | self._touched
         self._touched = set()
         self._finish(is_whole=is_whole)
-        seen = self._look(None if is_whole else changed)
+        seen = self._read_view(None if is_whole else changed)
         self._has_started = False
         if not self.breaker.is_closed:
             members = self._ledger.rules.team.members
@@ -206,9 +206,9 @@ class Scheduler:
             self._try_tick(is_whole=True)
         return self.is_idle
 
-    # ---------------------------------------------------------------------------------------- look
+    # ---------------------------------------------------------------------------------------- view
 
-    def _look(self, changed: set[str] | None) -> d.SchedulerView:
+    def _read_view(self, changed: set[str] | None) -> d.SchedulerView:
         """The tasks and runs as they are now: all of them, or those of the tasks that have changed."""
         if changed is None:
             statuses = (Status.CLAIMED, *d.REVIEW_RUN_STATUS.values())

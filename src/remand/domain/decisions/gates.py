@@ -126,12 +126,12 @@ class MergeFacts(Record, kw_only=True):
     """What the commit changes below `.got`."""
 
 
-def require_current_base(current: str, asked: str, name: str) -> None:
+def require_current_base(current: str, commit: str, name: str) -> None:
     """Refuses to judge by another commit than where the base is now, which has the rules and keys that count."""
-    if asked != current:
+    if commit != current:
         raise Refused(
             "bad_value",
-            f"{name} is {asked[:12]}, and the base is at {current[:12]}. Name the base as it is now.",
+            f"{name} is {commit[:12]}, and the base is at {current[:12]}. Name the base as it is now.",
         )
 
 

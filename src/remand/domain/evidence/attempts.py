@@ -372,8 +372,8 @@ def _is_anchored(named: AttemptMentions, ran: RecordedCall, *, has_come: bool) -
     if named.places:
         is_there = any(_is_same_place(wanted, own) for wanted in named.places for own in ran.words)
         is_carried_out = has_come and any(wanted in ran.code for wanted in named.places)
-        is_told = is_called and any(wanted in ran.output for wanted in named.places)
-        return is_there or is_carried_out or is_told
+        is_in_output = is_called and any(wanted in ran.output for wanted in named.places)
+        return is_there or is_carried_out or is_in_output
     if named.names & _word_parts(ran):
         return True
     if is_called:

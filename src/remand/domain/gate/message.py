@@ -276,8 +276,8 @@ def _render_tool_output(gates: list[GateResult], limit: int) -> str:
     rows: list[str] = []
     causes = Counter(gate.detail for gate in gates if gate.status in UNMEASURED)
     for gate in gates:
-        is_told = gate.status in UNMEASURED and causes.pop(gate.detail, 0) == 0
-        if is_told:
+        is_repeated = gate.status in UNMEASURED and causes.pop(gate.detail, 0) == 0
+        if is_repeated:
             continue
         shown = _render_findings(gate)[:limit]
         shown = shown or [_clean_line(name, 200) for name in gate.failing[:limit]]

@@ -162,7 +162,7 @@ def check_missing_interpretations(reading: ParsedRejection) -> Issue | None:
     return issue("interpretations_missing")
 
 
-def check_nobody_asked(reading: ParsedRejection) -> Issue | None:
+def check_questions(reading: ParsedRejection) -> Issue | None:
     """Nothing tells that someone was asked before rejecting."""
     texts = (reading.summary, reading.detail, *reading.evidence_and_sources)
     has_asked = any(_describes_inquiry(text, "asked") for text in texts) or any(
@@ -204,7 +204,7 @@ QUESTION_RULES = (
     check_answered_questions,
     check_unquoted_ambiguity,
     check_missing_interpretations,
-    check_nobody_asked,
+    check_questions,
 )
 
 

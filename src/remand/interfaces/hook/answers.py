@@ -386,10 +386,10 @@ def own_files() -> SetupFiles:
     return SetupFiles(hosts.server_files(), hosts.guarded_files())
 
 
-def _message(said: bytes) -> str:
+def _message(output: bytes) -> str:
     """What a run told of its verdict, in its first words."""
     try:
-        found = msgspec.json.decode(said)
+        found = msgspec.json.decode(output)
     except msgspec.MsgspecError:
         return ""
     text = found.get("message", "") if isinstance(found, dict) else ""

@@ -255,7 +255,7 @@ class _SoloHook:
             tree=said["tree"],
             status=GateStatus.PASSED if is_paused else GateStatus(said["status"]),
             is_own=said["is_own"] != "no",
-            is_told=record.told_tree == said["tree"],
+            is_reported=record.told_tree == said["tree"],
             is_shown=record.shown_tree == said["tree"],
         )
 

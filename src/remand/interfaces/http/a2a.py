@@ -175,13 +175,13 @@ def _task_reason(event: Mapping[str, Any], decision: Mapping[str, Any] | None) -
 
 
 def _status_message(
-    row: Mapping[str, Any], reasons: list[dict[str, Any]], asked: list[Mapping[str, Any]]
+    row: Mapping[str, Any], reasons: list[dict[str, Any]], questions: list[Mapping[str, Any]]
 ) -> wire.Message:
     """The message of a status: what is asked and why, in words and as data."""
-    texts = [str(question.get("question", "")) for question in asked] or [reasons[-1]["message"]]
+    texts = [str(question.get("question", "")) for question in questions] or [reasons[-1]["message"]]
     data: dict[str, Any] = {"reasons": reasons}
-    if asked:
-        data["questions"] = [_question(question) for question in asked]
+    if questions:
+        data["questions"] = [_question(question) for question in questions]
     return _message(row["task_id"], context_id(row), "\n\n".join(texts), data)
 
 
@@ -433,11 +433,11 @@ def _option(name: str, value: object) -> list[str]:
     return [f"--{name}={value}"] if value else []
 
 
-def _require_done(code: int, said: Any) -> None:
+def _require_done(code: int, answer: Any) -> None:
     """Raises what A2A has for a command that was not done."""
     if not code:
         return
-    detail = {"code": said.get("refused", ""), "message": said.get("message", "")} if said else {}
+    detail = {"code": answer.get("refused", ""), "message": answer.get("message", "")} if answer else {}
     if detail.get("code") in UNKNOWN:
         raise TaskNotFoundError(detail["message"], detail)
     if code == REFUSED:

@@ -169,13 +169,13 @@ class CallRunner:
         group = LONG_CALLS if is_long else SHORT_CALLS
         return await self._in_queue(lambda: show(self._run(run, is_long)), group, caller)
 
-    async def look(self, read: Callable[[OpenLedger], Answer]) -> Answer:
+    async def read_ledger(self, read: Callable[[OpenLedger], Answer]) -> Answer:
         """What is read of the ledger, in a thread."""
         return await self._in_queue(lambda: self._run(read, is_long=False), READS)
 
     async def require_ready(self) -> None:
         """Raises what keeps the ledger from being read now."""
-        await self.look(_look)
+        await self.read_ledger(_require_readable)
 
     async def in_thread(
         self,
@@ -240,7 +240,7 @@ class CallRunner:
                 return run(opened)
 
 
-def _look(opened: OpenLedger) -> None:
+def _require_readable(opened: OpenLedger) -> None:
     opened.store.changes()
 
 

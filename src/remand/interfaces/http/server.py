@@ -273,7 +273,7 @@ class ApiServer:
         self.url = f"{'https' if options.certificate else 'http'}://{shown}:{port}"
         runner, metrics = CallRunner(ledger, before), Metrics()
         access = _with_own_names(access, host, port, is_behind_proxy=bool(options.proxies))
-        authenticator = Authenticator(runner.look, access)
+        authenticator = Authenticator(runner.read_ledger, access)
         self.login_url = ""
         if options.has_log_in_link and access.session_name:
             scheme = self.url.partition("://")[0]

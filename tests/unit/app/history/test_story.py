@@ -1,7 +1,7 @@
 """Holds that the story of a task is told in sentences, with the findings and reasons."""
 
 from remand.app.events.task_folds import task_events
-from remand.app.history.task_history import MAX_DETAILS, StoryLine, tell_story
+from remand.app.history.task_history import MAX_DETAILS, StoryLine, story_lines
 from remand.app.requests import Rules
 from remand.domain import commands as c
 from remand.domain.access.team import Role, Team
@@ -18,7 +18,7 @@ def a_ledger() -> FakeLedger:
 
 def story(world: FakeLedger, task: str) -> list[StoryLine]:
     with world.store.read() as view:
-        return tell_story(task_events(view, task))
+        return story_lines(task_events(view, task))
 
 
 def submitted(world: FakeLedger) -> str:

@@ -171,7 +171,7 @@ def test_what_a_stream_says_of_a_page_is_text_whoever_wrote_it(monkeypatch: pyte
         ) -> Any:
             return show((view, 0))
 
-        async def look(self, _read: Any) -> str:
+        async def read_ledger(self, _read: Any) -> str:
             return "mark"
 
     async def run() -> bytes:

@@ -16,9 +16,9 @@ from remand.wiring.coordinator import read_call
 def main() -> None:
     """Runs the call and leaves with its exit code. Standard input holds nothing else that could be read."""
     option, _, known_by = (sys.argv[1:2] or [""])[0].partition("=")
-    is_told = option == "--known-by"
+    has_known_by = option == "--known-by"
     if len(sys.argv) > 1:
-        folder, arguments, given = os.getcwd(), sys.argv[1 + is_told :], b""
+        folder, arguments, given = os.getcwd(), sys.argv[1 + has_known_by :], b""
         environment = inherited_environment()
         settings = [*(environment.get(name, "") for name in FORWARDED_VARIABLES), "", ""]
     else:
@@ -32,7 +32,7 @@ def main() -> None:
         is_terminal=bool(is_terminal),
         width=int(width or 0),
         given=given.decode("utf-8", "replace"),
-        known_by=KnownBy(known_by) if is_told else KnownBy.SOCKET,
+        known_by=KnownBy(known_by) if has_known_by else KnownBy.SOCKET,
     )
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]

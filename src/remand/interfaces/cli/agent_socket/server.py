@@ -66,10 +66,10 @@ class PermittedCall(NamedTuple):
         return str(getattr(self.options, self.permission.named, "") or "") if self.permission.about else ""
 
 
-def require_permitted(asked: AgentCall, call: CommandCall) -> PermittedCall:
+def require_permitted(agent_call: AgentCall, call: CommandCall) -> PermittedCall:
     """A call through an agent socket; raises what keeps it from being carried out."""
-    caller = asked.caller
-    agent_calls.require_call_size(asked.arguments)
+    caller = agent_call.caller
+    agent_calls.require_call_size(agent_call.arguments)
     if call.usage_error:
         raise UsageError(call.usage_error)
     if call.command not in COMMANDS:
@@ -77,7 +77,7 @@ def require_permitted(asked: AgentCall, call: CommandCall) -> PermittedCall:
     permission = agent_calls.require_agent_command(call.command, is_worker=caller.is_worker)
     if call.wants_help:
         raise UsageError("Run `--help` outside the agent socket.")
-    _require_own_place(asked, call)
+    _require_own_place(agent_call, call)
     options = command_parser(call.command)[1].parse_args(call.rest)
     found = PermittedCall(permission, call, options)
     agent_calls.require_agent_name(caller.agent, _acting_names(found))
@@ -88,11 +88,11 @@ def require_permitted(asked: AgentCall, call: CommandCall) -> PermittedCall:
     return found
 
 
-def _require_own_place(asked: AgentCall, call: CommandCall) -> None:
+def _require_own_place(agent_call: AgentCall, call: CommandCall) -> None:
     """Refuses a folder outside the worktree. It is not looked at: inside, there is but one ledger to speak to."""
     if call.folder != ".":
-        own = os.path.normpath(asked.caller.worktree.folder)
-        meant = os.path.normpath(os.path.join(asked.folder or own, call.folder))
+        own = os.path.normpath(agent_call.caller.worktree.folder)
+        meant = os.path.normpath(os.path.join(agent_call.folder or own, call.folder))
         agent_calls.require_own_folder(own, meant, call.folder)
 
 
@@ -134,35 +134,40 @@ class SocketHooks:
     """Answers hooks. Whose session it is and which task it is about is settled by the socket."""
 
     def __init__(
-        self, place: LedgerLocation, handler: AgentCallHandler, look: Callable[[TaskWorktree], WorktreeState]
+        self,
+        place: LedgerLocation,
+        handler: AgentCallHandler,
+        inspect: Callable[[TaskWorktree], WorktreeState],
     ) -> None:
         self._place = place
         self._handler = handler
-        self._look = look
+        self._inspect = inspect
 
-    def answer(self, asked: AgentCall) -> CallResult:
+    def answer(self, agent_call: AgentCall) -> CallResult:
         """The answer to a hook in its host's own form. A failure of our own is a no to a stop."""
-        found = entry.parse_arguments(asked.arguments[1:])
+        found = entry.parse_arguments(agent_call.arguments[1:])
         module = hosts.load_host(found[0]) if found else None
         if found is None or module is None:
             return 2, b"", b"remand: not a valid hook call.\n"
         event = found[1]
-        call = module.read(event, asked.given)
+        call = module.read(event, agent_call.given)
         call.transcript = ""  # a path of the agent's, which nobody follows out here
         try:
-            said = self._answer(asked._replace(given=b""), call)
+            said = self._answer(agent_call._replace(given=b""), call)
         except (Refused, RemandError, OSError) as error:
             why = entry.HOOK_FAILED.format(why=f"{error}"[:600])
-            may_block = call.event in hook_calls.ENDINGS and may_block_again("broken", asked.caller.run_id)
+            may_block = call.event in hook_calls.ENDINGS and may_block_again(
+                "broken", agent_call.caller.run_id
+            )
             said = HookAnswer.block(why) if may_block else HookAnswer.allow(why)
         out, errors, code = module.render(event, said)
         return code, out.encode("utf-8", "replace"), errors.encode("utf-8", "replace")
 
-    def _answer(self, asked: AgentCall, call: HookCall) -> HookAnswer:
-        caller = asked.caller
+    def _answer(self, agent_call: AgentCall, call: HookCall) -> HookAnswer:
+        caller = agent_call.caller
         bound = SessionTask(caller.task_id, caller.agent)
         if call.event in hook_calls.TOOL_RESULT_EVENTS:
-            self._record_tool_use(asked, call, bound)
+            self._record_tool_use(agent_call, call, bound)
             return HookAnswer.allow()
         if call.event in hook_calls.START_EVENTS:
             # What there is to read stands in the prompt that the run began with.
@@ -170,22 +175,26 @@ class SocketHooks:
         is_broken = call.is_broken and call.event not in hook_calls.ENDINGS
         if not call.event or call.event == hook_calls.SUBAGENT_STOP or call.is_aborted or is_broken:
             return HookAnswer.allow()
-        words = dispatch.session_call_fields(call, bound) | self._fixed_fields(asked, call)
-        relayed = self._handler.run_call(asked, _relay_arguments(words))
+        words = dispatch.session_call_fields(call, bound) | self._fixed_fields(agent_call, call)
+        relayed = self._handler.run_call(agent_call, _relay_arguments(words))
         if call.event == hook_calls.STOP and dispatch.parse_relayed_answer(*relayed[:2]) is None:
-            relayed = self._run_gates(asked, words)
+            relayed = self._run_gates(agent_call, words)
         return _parse_relayed_answer(relayed)
 
-    def _record_tool_use(self, asked: AgentCall, call: HookCall, bound: SessionTask) -> None:
+    def _record_tool_use(self, agent_call: AgentCall, call: HookCall, bound: SessionTask) -> None:
         """Writes down what was run, and renews the lease now and then."""
         activity.append_to_journal(call, self._place, bound)
         if activity.is_heartbeat_due(self._place, bound.task_id):
-            self._handler.run_call(asked, ["--json", "task", "heartbeat", bound.task_id])
+            self._handler.run_call(agent_call, ["--json", "task", "heartbeat", bound.task_id])
 
-    def _fixed_fields(self, asked: AgentCall, call: HookCall) -> dict[str, object]:
+    def _fixed_fields(self, agent_call: AgentCall, call: HookCall) -> dict[str, object]:
         """What of a call is not the agent's to say: one run is one session, and its work is as we find it."""
-        caller = asked.caller
-        told = asked.settings[FIRING_INDEX][:600] if len(asked.settings) > FIRING_INDEX else call.firing_key
+        caller = agent_call.caller
+        told = (
+            agent_call.settings[FIRING_INDEX][:600]
+            if len(agent_call.settings) > FIRING_INDEX
+            else call.firing_key
+        )
         own: dict[str, object] = {
             "session": caller.run_id,
             "firing": f"{caller.run_id} {told}",
@@ -204,16 +213,16 @@ class SocketHooks:
         """The state of the worktree of an agent that wants to stop, after its commits are imported."""
         try:
             head = self._handler.import_commits(caller)
-            return {"head": head, "uncommitted": list(self._look(caller.worktree).uncommitted)}
+            return {"head": head, "uncommitted": list(self._inspect(caller.worktree).uncommitted)}
         except CannotRun as why:
             return {"fault": IMPORT_FAILED.format(task=caller.task_id, why=why)}
 
-    def _run_gates(self, asked: AgentCall, words: dict[str, object]) -> CallResult:
+    def _run_gates(self, agent_call: AgentCall, words: dict[str, object]) -> CallResult:
         """Runs the gates, for as long as the host waits."""
-        spent = time.monotonic() - asked.at
+        spent = time.monotonic() - agent_call.at
         patience = max(MIN_GATE_SECONDS, hook_calls.deadline(hook_calls.STOP) - MARGIN - spent)
         return self._handler.run_measured_call(
-            asked, _relay_arguments(words | {"patience": patience}), patience + MARGIN
+            agent_call, _relay_arguments(words | {"patience": patience}), patience + MARGIN
         )
 
 
@@ -241,14 +250,14 @@ MAX_MEASURED_CALLS = max(4, 2 * (os.cpu_count() or 1))
 
 ImportCommits = Callable[[TaskWorktree], str]
 """Takes a confined agent's commits into the repository; gives the tip of its branch. Raises `CannotRun`."""
-LookAt = Callable[[TaskWorktree], WorktreeState]
+InspectWorktree = Callable[[TaskWorktree], WorktreeState]
 
 
 def make_sockets(
-    root: str, bring: ImportCommits, look: LookAt, environment: Mapping[str, str] | None = None
+    root: str, bring: ImportCommits, inspect: InspectWorktree, environment: Mapping[str, str] | None = None
 ) -> AgentSockets:
     """Sockets for the agents of the ledger in a repository; processes open it with this environment. Its `end` closes them all."""
-    handler = AgentCallHandler(root, bring=bring, look=look, environment=environment)
+    handler = AgentCallHandler(root, bring=bring, inspect=inspect, environment=environment)
     return coordinator.make_agent_sockets(find_place(root), handler)
 
 
@@ -260,34 +269,34 @@ class AgentCallHandler:
         root: str,
         *,
         bring: ImportCommits,
-        look: LookAt,
+        inspect: InspectWorktree,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._place = find_place(root)
         self._bring = bring
-        self._look = look
+        self._inspect = inspect
         self._outside = coordinator.CommandProcesses(
             RUNNER_MODULE,
             self._place.root,
             inherited_environment("REMAND_") if environment is None else environment,
         )
         self._room = threading.Semaphore(MAX_MEASURED_CALLS)
-        self._hooks = SocketHooks(self._place, self, look)
+        self._hooks = SocketHooks(self._place, self, inspect)
         self._left: set[str] = set()
 
-    def is_long(self, asked: AgentCall) -> bool:
+    def is_long(self, agent_call: AgentCall) -> bool:
         """True for a call that measures, or waits for that."""
-        if is_hook(asked.arguments):
-            return is_stop(asked.arguments)
-        permission = agent_calls.PERMITTED_COMMANDS.get(parse_call(asked.arguments).command)
+        if is_hook(agent_call.arguments):
+            return is_stop(agent_call.arguments)
+        permission = agent_calls.PERMITTED_COMMANDS.get(parse_call(agent_call.arguments).command)
         return permission is not None and permission.is_long
 
-    def answer(self, asked: AgentCall) -> CallResult:
-        if is_hook(asked.arguments):
-            return self._hooks.answer(asked)
-        call = parse_call(asked.arguments)
+    def answer(self, agent_call: AgentCall) -> CallResult:
+        if is_hook(agent_call.arguments):
+            return self._hooks.answer(agent_call)
+        call = parse_call(agent_call.arguments)
         try:
-            return self._answer(asked, require_permitted(asked, call))
+            return self._answer(agent_call, require_permitted(agent_call, call))
         except (Refused, RemandError, OSError) as error:
             return _render_failure(call, error)
 
@@ -298,11 +307,11 @@ class AgentCallHandler:
     def import_commits(self, caller: AgentCaller) -> str:
         return self._bring(caller.worktree)
 
-    def _answer(self, asked: AgentCall, found: PermittedCall) -> CallResult:
-        caller, call = asked.caller, found.call
+    def _answer(self, agent_call: AgentCall, found: PermittedCall) -> CallResult:
+        caller, call = agent_call.caller, found.call
         if found.subject and found.subject != caller.task_id:
             agent_calls.require_own_task(
-                caller.agent, caller.task_id, self._task_of(asked, found), found.subject
+                caller.agent, caller.task_id, self._task_of(agent_call, found), found.subject
             )
         settled: dict[str, str] = {}
         if found.permission.hands_in:
@@ -317,13 +326,13 @@ class AgentCallHandler:
             settled = {"--timeout": "0"}
         arguments = build_arguments(caller, call, settled)
         if found.permission.is_long and call.command != "gate wait":
-            return self.run_measured_call(asked, arguments, LONGEST)
-        return self.run_call(asked, arguments)
+            return self.run_measured_call(agent_call, arguments, LONGEST)
+        return self.run_call(agent_call, arguments)
 
-    def _task_of(self, asked: AgentCall, found: PermittedCall) -> str:
+    def _task_of(self, agent_call: AgentCall, found: PermittedCall) -> str:
         """The task that a call is about, by whatever name it was given; what is not there is said as the ledger says it."""
         words = ("task", "show") if found.permission.about == agent_calls.TASK else ("handoff", "status")
-        code, output, _ = self.run_call(asked, ["--json", *words, "--", found.subject])
+        code, output, _ = self.run_call(agent_call, ["--json", *words, "--", found.subject])
         try:
             known = msgspec.json.decode(output)
         except msgspec.MsgspecError:
@@ -343,7 +352,7 @@ class AgentCallHandler:
     def _reviewed_commit(self, caller: AgentCaller, name: str) -> str:
         """The commit that a review is about."""
         if agent_calls.is_tip_by_name(name, caller.worktree.branch):
-            return self._look(caller.worktree).head or name
+            return self._inspect(caller.worktree).head or name
         agent_calls.require_commit_id(name)
         return name
 
@@ -356,34 +365,41 @@ class AgentCallHandler:
                 break
             time.sleep(LOOK_AGAIN)
 
-    def run_measured_call(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
+    def run_measured_call(self, agent_call: AgentCall, arguments: list[str], seconds: float) -> CallResult:
         """Runs a call that measures, when its turn has come."""
         while not self._room.acquire(timeout=LOOK_AGAIN):
-            if asked.caller.run_id in self._left:
+            if agent_call.caller.run_id in self._left:
                 raise EnvironmentFault("The run is over.")
         try:
-            return self._run(asked, arguments, seconds)
+            return self._run(agent_call, arguments, seconds)
         finally:
             self._room.release()
 
-    def run_call(self, asked: AgentCall, arguments: list[str]) -> CallResult:
+    def run_call(self, agent_call: AgentCall, arguments: list[str]) -> CallResult:
         """Runs a call, through the coordinator where that is possible."""
         call = parse_call(arguments)
         path = startup.find_socket(self._place)
-        if path and not asked.given and COMMANDS[call.command].may_be_forwarded and call.is_self_contained:
+        if (
+            path
+            and not agent_call.given
+            and COMMANDS[call.command].may_be_forwarded
+            and call.is_self_contained
+        ):
             with suppress(startup.CoordinatorUnavailable):
-                return startup.forward_call(path, self._place.root, call_settings(asked), arguments)
-        return self._run(asked, arguments, LONGEST)
+                return startup.forward_call(path, self._place.root, call_settings(agent_call), arguments)
+        return self._run(agent_call, arguments, LONGEST)
 
-    def _run(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
-        frame = coordinator.pack_call(self._place.root, call_settings(asked), arguments, asked.given)
-        return self._outside.run(asked.caller.run_id, frame, seconds)
+    def _run(self, agent_call: AgentCall, arguments: list[str], seconds: float) -> CallResult:
+        frame = coordinator.pack_call(
+            self._place.root, call_settings(agent_call), arguments, agent_call.given
+        )
+        return self._outside.run(agent_call.caller.run_id, frame, seconds)
 
 
-def call_settings(asked: AgentCall) -> list[str]:
+def call_settings(agent_call: AgentCall) -> list[str]:
     """What a call is carried out under: the socket's own agent and task, and how wide the agent's screen is."""
-    said = dict(zip((*FORWARDED_VARIABLES, "is_terminal", "width"), asked.settings, strict=False))
-    forced = {"REMAND_ACTOR": asked.caller.agent, "REMAND_TASK": asked.caller.task_id}
+    said = dict(zip((*FORWARDED_VARIABLES, "is_terminal", "width"), agent_call.settings, strict=False))
+    forced = {"REMAND_ACTOR": agent_call.caller.agent, "REMAND_TASK": agent_call.caller.task_id}
     width = said.get("width", "")
     own = [forced.get(name, said.get(name, "")[:200]) for name in FORWARDED_VARIABLES]
     is_width = width.isascii() and width.isdigit() and len(width) <= 4
@@ -407,10 +423,15 @@ SERVER_LOOK_AGAIN = 1.0
 
 
 def make_host_sockets(
-    place: startup.LedgerLocation, environment: Mapping[str, str], bring: ImportCommits, look: LookAt
+    place: startup.LedgerLocation,
+    environment: Mapping[str, str],
+    bring: ImportCommits,
+    inspect: InspectWorktree,
 ) -> AgentSockets:
     """Sockets for the agents of a host. Its `end` closes them all."""
-    return coordinator.make_agent_sockets(place, HostCallHandler(place, environment, bring=bring, look=look))
+    return coordinator.make_agent_sockets(
+        place, HostCallHandler(place, environment, bring=bring, inspect=inspect)
+    )
 
 
 class HostCallHandler(AgentCallHandler):
@@ -422,15 +443,15 @@ class HostCallHandler(AgentCallHandler):
         environment: Mapping[str, str],
         *,
         bring: ImportCommits,
-        look: LookAt,
+        inspect: InspectWorktree,
     ) -> None:
-        super().__init__(place.root, bring=bring, look=look)
+        super().__init__(place.root, bring=bring, inspect=inspect)
         self._place = place
         self._server = startup.server.ServerClient(environment)
         self._delivery = startup.server.CommitDelivery(
             self._server, startup.submissions.CloneCommits(place, environment)
         )
-        self._hooks = SocketHooks(place, self, look)
+        self._hooks = SocketHooks(place, self, inspect)
 
     def import_commits(self, caller: AgentCaller) -> str:
         """Imports an agent's commits and brings the tip to the server. Raises CannotRun."""
@@ -441,16 +462,16 @@ class HostCallHandler(AgentCallHandler):
             raise CannotRun("git", f"The commit {tip[:12]} did not reach the server: {error}") from None
         return tip
 
-    def run_call(self, asked: AgentCall, arguments: list[str]) -> CallResult:
-        return self._run(asked, arguments, SHORT)
+    def run_call(self, agent_call: AgentCall, arguments: list[str]) -> CallResult:
+        return self._run(agent_call, arguments, SHORT)
 
-    def run_measured_call(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
+    def run_measured_call(self, agent_call: AgentCall, arguments: list[str], seconds: float) -> CallResult:
         """Runs a call that measures; a stop is asked about again until it is measured, or its time is up."""
         if arguments[:3] != ["--json", "hook", "relay"]:
-            return self._run(asked, arguments, seconds)
+            return self._run(agent_call, arguments, seconds)
         words, until = json.loads(arguments[3]), time.monotonic() + seconds - SERVER_LOOK_AGAIN
         while True:
-            relayed = self._run(asked, [*arguments[:3], hook_calls.compose(words)], SHORT)
+            relayed = self._run(agent_call, [*arguments[:3], hook_calls.compose(words)], SHORT)
             answered = hook_calls.parse(relayed[1])
             if relayed[0] or answered.text("kind") != answers.MEASURE:
                 return relayed
@@ -463,16 +484,18 @@ class HostCallHandler(AgentCallHandler):
 
     def _wait_for_gates(self, caller: AgentCaller, seconds: float) -> None:
         """Waits on the server, and then asks it once more."""
-        asked = AgentCall(caller, time.monotonic(), "", [], [])
-        self._run(asked, ["--json", "gate", "wait", caller.task_id, f"--timeout={seconds}"], seconds + SHORT)
+        agent_call = AgentCall(caller, time.monotonic(), "", [], [])
+        self._run(
+            agent_call, ["--json", "gate", "wait", caller.task_id, f"--timeout={seconds}"], seconds + SHORT
+        )
 
-    def _run(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
+    def _run(self, agent_call: AgentCall, arguments: list[str], seconds: float) -> CallResult:
         names = (*FORWARDED_VARIABLES, "is_terminal", "width")
-        settings: dict[str, object] = dict(zip(names, call_settings(asked), strict=False))
+        settings: dict[str, object] = dict(zip(names, call_settings(agent_call), strict=False))
         fields: dict[str, object] = {
-            "arguments": ["--as", asked.caller.agent, *arguments],
-            "settings": settings | {"branch": asked.caller.worktree.branch},
-            "given": asked.given.decode("utf-8", "replace"),
+            "arguments": ["--as", agent_call.caller.agent, *arguments],
+            "settings": settings | {"branch": agent_call.caller.worktree.branch},
+            "given": agent_call.given.decode("utf-8", "replace"),
         }
         key = parse_call(arguments).key
         try:

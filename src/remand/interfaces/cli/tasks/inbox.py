@@ -309,15 +309,15 @@ def _question_id(task: Task) -> str:
 
 def _find_asking_task(context: Context, name: str) -> Task:
     """The task that asked a question, by the question's id or its own; whether it is open the rules say."""
-    look = {
+    find = {
         "E-": find_task_by_question,
         "R-": decisions.find_task_by_rejection,
         "A-": find_task_by_alert,
     }.get(name[:2])
-    if look is None:
+    if find is None:
         return find_task(context, name)[0]
     with context.opened_ledger.store.read() as view:
-        found = look(view, name)
+        found = find(view, name)
     return require_question(found, name)
 
 

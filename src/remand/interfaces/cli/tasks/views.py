@@ -10,7 +10,7 @@ import msgspec
 from remand.app.board import BY_ID, OPEN_FIRST, read_task_page, task_list_row
 from remand.app.events.task_folds import task_events
 from remand.app.history import task_history
-from remand.app.history.task_history import tell_story
+from remand.app.history.task_history import story_lines
 from remand.app.inbox.held_findings import HeldWork
 from remand.app.inbox.objections import task_objections
 from remand.app.prompts import read_rejection_context, render_prompt
@@ -273,7 +273,7 @@ def _page(
         ("must pass", ", ".join(task.details.must_pass)),
         ("scope", task.details.scope),
     ]
-    story = tell_story(events, data["asserted"])
+    story = story_lines(events, data["asserted"])
     problems = [
         f"conflict: {conflict.event} at {conflict.at[:19]}: {conflict.why}"
         for conflict in task.inbox.conflicts

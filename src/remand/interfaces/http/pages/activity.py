@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remand.app.history.activity import recent_events, unconfirmed_lines
-from remand.app.history.task_history import tell_story
+from remand.app.history.task_history import story_lines
 from remand.domain.access.team import COORDINATOR
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
@@ -121,7 +121,7 @@ def _rows(view: Transaction, events: list[Event]) -> Iterator[ActivityRow]:
         if task_id and task_id not in titles:
             task = view.tasks.get(task_id)
             titles[task_id] = task.title or task_id if task else ""
-        (line,) = tell_story([event])
+        (line,) = story_lines([event])
         is_known, entry = bool(titles.get(task_id)), timeline_entry(event, line)
         yield ActivityRow(
             entry=entry._replace(sentence=entry.sentence.replace(f"task {task_id}", "the task"))

@@ -66,13 +66,13 @@ class LiveUpdates:
         page = self._pages.setdefault(key, LivePage(render, ""))
         page.readers += 1
         if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._look())
+            self._watch = asyncio.create_task(self._render_changes())
         try:
             if not page.fragments:
                 await self._refresh(page, await self._read_mark())
             sent: Fragments = page.fragments if page.mark == since else {}
             while not self._is_ending():
-                event = page.news  # before the look: what comes meanwhile sets it
+                event = page.news  # before the pages are compared: what comes meanwhile sets it
                 news = {name: text for name, text in page.fragments.items() if sent.get(name) != text}
                 sent = page.fragments
                 # What is said of a change is said again at each, also in the same words.
@@ -84,7 +84,7 @@ class LiveUpdates:
             if not page.readers:
                 self._pages.pop(key, None)
 
-    async def _look(self) -> None:
+    async def _render_changes(self) -> None:
         """Renders what is open after each change; for half of the time at most, whatever happens."""
         mark = ""
         while self._pages and not self._is_ending():

@@ -279,10 +279,10 @@ class Site:
     async def _read_mark(self) -> str:
         """Another text once something has changed."""
 
-        def look(opened: OpenLedger) -> str:
+        def mark(opened: OpenLedger) -> str:
             return sha256(repr(make_watch(opened).mark()).encode()).hexdigest()[:16]
 
-        return await self._context.runner.look(look)
+        return await self._context.runner.read_ledger(mark)
 
     @property
     def _note_cookie(self) -> str:
@@ -336,13 +336,13 @@ class Site:
         if name not in UNDONE or not isinstance(data, dict):
             return None
 
-        def look(opened: OpenLedger, ask: AskQuery) -> PossibleUndo | None:
+        def find(opened: OpenLedger, ask: AskQuery) -> PossibleUndo | None:
             query = PageQuery(opened, ask, caller, PageAddress("/"))
             with opened.store.read() as view:
                 task = view.tasks.get(data.get("task_id", ""))
                 return undo_of_task(view, task, query.actor) if task else None
 
-        return await self._context.runner.read(look, caller, lambda found: found, is_long=False)
+        return await self._context.runner.read(find, caller, lambda found: found, is_long=False)
 
     async def _read_form(self, scope: Scope, receive: Receive) -> tuple[RequestFacts, list[tuple[str, str]]]:
         """The fields of a form, and the request with its CSRF text where other requests have it."""

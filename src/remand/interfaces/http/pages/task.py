@@ -10,7 +10,7 @@ import msgspec
 
 from remand.app.errors import RemandError
 from remand.app.history.rejections import LockoutRow, active_lockouts, task_rejections
-from remand.app.history.task_history import StoryLine, tell_story
+from remand.app.history.task_history import StoryLine, story_lines
 from remand.app.history.undo import PossibleUndo, may_retract_review, undo_of_task
 from remand.app.inbox.decisions import rejection_grounds
 from remand.app.prompts import read_rejection_context, render_prompt
@@ -165,7 +165,7 @@ def _entries(task_id: str, events: list[Event], lines_around: ReadLines) -> Iter
     """The story, each sentence with who acted and what belongs to it; a rejection with all that it rests on."""
     grounds = {one.rejection_id: rejection_grounds(one) for one in task_rejections(events)}
     for event in events[-MAX_ENTRIES:]:
-        for line in tell_story([event]):
+        for line in story_lines([event]):
             more = grounds.get(getattr(event, "rejection_id", "")) if _is_rejection(event) else None
             entry = timeline_entry(event, line)
             yield entry._replace(
