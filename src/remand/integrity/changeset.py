@@ -376,8 +376,8 @@ def _is_covered(placed: PlacedTest, values: frozenset[str], calls: frozenset[str
     asked = frozenset(value for item in placed.case.assertions for value in item.literals)
     is_table = any(item.times > 1 for item in placed.case.assertions)
     literals = placed.case.literals if is_table or not asked else asked
-    is_told = not literals or len(literals & values) >= share * len(literals)
-    return is_told and (not placed.case.calls or bool(placed.case.calls & calls))
+    has_literals = not literals or len(literals & values) >= share * len(literals)
+    return has_literals and (not placed.case.calls or bool(placed.case.calls & calls))
 
 
 _DATA = (".html", ".css", ".scss", ".sql", ".csv", ".xml", ".txt", ".j2", ".tmpl", ".graphql", ".proto")

@@ -89,8 +89,8 @@ class _Builder:
         cursor = tree.walk()
         root = Node(tree.root_node.type, "", None, 0)
         above: Node | None = root
-        goes_on = cursor.goto_first_child()
-        while goes_on and above is not None:
+        has_node = cursor.goto_first_child()
+        while has_node and above is not None:
             found = cursor.node
             kind = found.type if found else ""
             if found and (not found.child_count or kind in _STRINGS or kind.endswith("comment")):

@@ -163,10 +163,10 @@ def _fails_inside(command: ShellCommand, change: CommandChange) -> bool:
 
 def _has_ignoring_dash(text: str, change: CommandChange) -> bool:
     """True for a line that starts with `-`, by which make and tox go on whatever it ends with."""
-    goes_on = change.path.endswith("tox.ini") or (
+    takes_dash = change.path.endswith("tox.ini") or (
         change.after is not None and change.after.language == "make"
     )
-    return goes_on and re.match(r"@?-\s*\w", text) is not None
+    return takes_dash and re.match(r"@?-\s*\w", text) is not None
 
 
 def _keeps_status(text: str, change: CommandChange) -> bool:
@@ -328,7 +328,7 @@ _SAME_TOOLS = (
 )
 
 
-def _goes_on(tool: tuple[str, str], new: set[tuple[str, str]]) -> bool:
+def _is_still_run(tool: tuple[str, str], new: set[tuple[str, str]]) -> bool:
     """True when a check is run under another name, or by the tool that took its place."""
     names = {name for category, name in new if category == tool[0]}
     return any(tool[1] in family and family & names for family in _SAME_TOOLS) or any(
@@ -352,7 +352,7 @@ def find_removed_checks(changeset: Changeset) -> Iterator[Suspicion]:
     old = {tool for change in changes for tool in change.old_tools}
     new = {tool for change in changes for tool in change.new_tools}
     gained = {category for category, _ in new - old}
-    lost = {tool for tool in old - new if tool[0] not in gained and not _goes_on(tool, new)}
+    lost = {tool for tool in old - new if tool[0] not in gained and not _is_still_run(tool, new)}
     for change in changes:
         here = sorted(name for category, name in change.old_tools if (category, name) in lost)
         if here:

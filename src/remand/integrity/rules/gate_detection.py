@@ -89,15 +89,19 @@ class _CallerQuestions:
         )
 
     def _returns_caller(self, scope: DecisionScope) -> bool:
-        is_told, names = self._caller_predicate(scope)
+        is_caller, names = self._caller_predicate(scope)
         values = (node.value for node in scope.nodes if isinstance(node, ast.Return) and node.value)
-        return any(is_from_source(value, is_told, names) for value in values)
+        return any(is_from_source(value, is_caller, names) for value in values)
 
     def questions(self, scope: DecisionScope) -> Iterator[tuple[int, str]]:
         """The questions of one scope about its caller."""
-        is_told, names = self._caller_predicate(scope)
+        is_caller, names = self._caller_predicate(scope)
         for node in scope.nodes:
-            if isinstance(node, ast.expr) and self._is_asked(node) and contains_source(node, is_told, names):
+            if (
+                isinstance(node, ast.expr)
+                and self._is_asked(node)
+                and contains_source(node, is_caller, names)
+            ):
                 yield node.lineno, node_source(node)
 
     def _is_asked(self, node: ast.expr) -> bool:
@@ -108,15 +112,15 @@ class _CallerQuestions:
     def _caller_predicate(self, scope: DecisionScope) -> tuple[NodePredicate, frozenset[str]]:
         frames = derived_names(scope.nodes, self._is_frame)
 
-        def is_told(node: ast.AST) -> bool:
-            return self._tells_caller(node, frames)
+        def is_caller(node: ast.AST) -> bool:
+            return self._names_caller(node, frames)
 
-        return is_told, derived_names(scope.nodes, is_told)
+        return is_caller, derived_names(scope.nodes, is_caller)
 
     def _is_frame(self, node: ast.AST) -> bool:
         return id(node) in self._frames
 
-    def _tells_caller(self, node: ast.AST, names: frozenset[str]) -> bool:
+    def _names_caller(self, node: ast.AST, names: frozenset[str]) -> bool:
         """True for `frame.f_code.co_name`, `stack()[1][3]`, `len(stack())`, and a function that gives one."""
         if isinstance(node, ast.Attribute):
             return node.attr in self._attributes and is_from_source(node.value, self._is_frame, names)
