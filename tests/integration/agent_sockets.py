@@ -45,7 +45,9 @@ class Yard:
         if has_coordinator:
             self.repository.add("The first")
             self.repository.start_coordinator()
-        self.sockets = make_sockets(str(self.repository.path), bring=self._bring, inspect=self._inspect)
+        self.sockets = make_sockets(
+            str(self.repository.path), import_commits=self._import_commits, inspect=self._inspect
+        )
         self.count = 0
         self.fault = ""
 
@@ -83,7 +85,7 @@ class Yard:
         assert code == 0, f"remand {' '.join(arguments)} → {code}: {out!r} {err!r}"
         return json.loads(out)
 
-    def _bring(self, worktree: TaskWorktree) -> str:
+    def _import_commits(self, worktree: TaskWorktree) -> str:
         """Takes an agent's commits over as simply as can be."""
         if self.fault:
             raise CannotRun("git", self.fault)

@@ -30,7 +30,9 @@ class Cell:
         assert place is not None
         places = GitWorktrees(place, str(machine.folder / "places"), base="main")
         self.worktree: TaskWorktree = places.prepare(self.task, "task/1", repository.head(), is_confined=True)
-        self.sockets = make_sockets(str(repository.path), bring=places.import_commits, inspect=places.inspect)
+        self.sockets = make_sockets(
+            str(repository.path), import_commits=places.import_commits, inspect=places.inspect
+        )
         self.agent_socket = self.sockets.open("R-1", "Alice", self.task, self.worktree)
 
     def run(self, *command: str, stdin: str = "") -> Said:

@@ -269,7 +269,7 @@ def test_nothing_that_an_agent_puts_in_the_way_is_run_or_read(yard: Yard, tmp_pa
     yard.repository.git("fetch", "-q", str(alice.folder / ".git"), f"HEAD:refs/heads/{alice.story['branch']}")
     put_in_the_way(alice.folder, canary)
     before = yard.repository.written().keys()
-    alice.yard.sockets._answering._bring = lambda _: tip  # type: ignore[attr-defined]
+    alice.yard.sockets._answering._import_commits = lambda _: tip  # type: ignore[attr-defined]
     try:
         for words in (
             ("log", "tail"),
@@ -283,7 +283,7 @@ def test_nothing_that_an_agent_puts_in_the_way_is_run_or_read(yard: Yard, tmp_pa
         shutil.rmtree(alice.folder)
         assert alice.says("--json", "task", "show", alice.task).code == 0
     finally:
-        alice.yard.sockets._answering._bring = yard._bring  # type: ignore[attr-defined]
+        alice.yard.sockets._answering._import_commits = yard._import_commits  # type: ignore[attr-defined]
     assert not canary.exists(), canary.read_text()
     assert alice.story["status"] == "provisional"
     new = [event["meta"]["actor"] for name, event in yard.repository.written().items() if name not in before]

@@ -153,14 +153,14 @@ class SocketHooks:
         call = module.read(event, agent_call.given)
         call.transcript = ""  # a path of the agent's, which nobody follows out here
         try:
-            said = self._answer(agent_call._replace(given=b""), call)
+            answer = self._answer(agent_call._replace(given=b""), call)
         except (Refused, RemandError, OSError) as error:
             why = entry.HOOK_FAILED.format(why=f"{error}"[:600])
             may_block = call.event in hook_calls.ENDINGS and may_block_again(
                 "broken", agent_call.caller.run_id
             )
-            said = HookAnswer.block(why) if may_block else HookAnswer.allow(why)
-        out, errors, code = module.render(event, said)
+            answer = HookAnswer.block(why) if may_block else HookAnswer.allow(why)
+        out, errors, code = module.render(event, answer)
         return code, out.encode("utf-8", "replace"), errors.encode("utf-8", "replace")
 
     def _answer(self, agent_call: AgentCall, call: HookCall) -> HookAnswer:
@@ -190,14 +190,14 @@ class SocketHooks:
     def _fixed_fields(self, agent_call: AgentCall, call: HookCall) -> dict[str, object]:
         """What of a call is not the agent's to say: one run is one session, and its work is as we find it."""
         caller = agent_call.caller
-        told = (
+        firing = (
             agent_call.settings[FIRING_INDEX][:600]
             if len(agent_call.settings) > FIRING_INDEX
             else call.firing_key
         )
         own: dict[str, object] = {
             "session": caller.run_id,
-            "firing": f"{caller.run_id} {told}",
+            "firing": f"{caller.run_id} {firing}",
             "branch": caller.worktree.branch,
         }
         worktree = {"folder": caller.worktree.folder, "head": self._tip(caller.worktree)}
@@ -254,10 +254,13 @@ InspectWorktree = Callable[[TaskWorktree], WorktreeState]
 
 
 def make_sockets(
-    root: str, bring: ImportCommits, inspect: InspectWorktree, environment: Mapping[str, str] | None = None
+    root: str,
+    import_commits: ImportCommits,
+    inspect: InspectWorktree,
+    environment: Mapping[str, str] | None = None,
 ) -> AgentSockets:
     """Sockets for the agents of the ledger in a repository; processes open it with this environment. Its `end` closes them all."""
-    handler = AgentCallHandler(root, bring=bring, inspect=inspect, environment=environment)
+    handler = AgentCallHandler(root, import_commits=import_commits, inspect=inspect, environment=environment)
     return coordinator.make_agent_sockets(find_place(root), handler)
 
 
@@ -268,12 +271,12 @@ class AgentCallHandler:
         self,
         root: str,
         *,
-        bring: ImportCommits,
+        import_commits: ImportCommits,
         inspect: InspectWorktree,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._place = find_place(root)
-        self._bring = bring
+        self._import_commits = import_commits
         self._inspect = inspect
         self._outside = coordinator.CommandProcesses(
             RUNNER_MODULE,
@@ -305,7 +308,7 @@ class AgentCallHandler:
         self._outside.end(caller.run_id)
 
     def import_commits(self, caller: AgentCaller) -> str:
-        return self._bring(caller.worktree)
+        return self._import_commits(caller.worktree)
 
     def _answer(self, agent_call: AgentCall, found: PermittedCall) -> CallResult:
         caller, call = agent_call.caller, found.call
@@ -425,12 +428,12 @@ SERVER_LOOK_AGAIN = 1.0
 def make_host_sockets(
     place: startup.LedgerLocation,
     environment: Mapping[str, str],
-    bring: ImportCommits,
+    import_commits: ImportCommits,
     inspect: InspectWorktree,
 ) -> AgentSockets:
     """Sockets for the agents of a host. Its `end` closes them all."""
     return coordinator.make_agent_sockets(
-        place, HostCallHandler(place, environment, bring=bring, inspect=inspect)
+        place, HostCallHandler(place, environment, import_commits=import_commits, inspect=inspect)
     )
 
 
@@ -442,10 +445,10 @@ class HostCallHandler(AgentCallHandler):
         place: startup.LedgerLocation,
         environment: Mapping[str, str],
         *,
-        bring: ImportCommits,
+        import_commits: ImportCommits,
         inspect: InspectWorktree,
     ) -> None:
-        super().__init__(place.root, bring=bring, inspect=inspect)
+        super().__init__(place.root, import_commits=import_commits, inspect=inspect)
         self._place = place
         self._server = startup.server.ServerClient(environment)
         self._delivery = startup.server.CommitDelivery(
