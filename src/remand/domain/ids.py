@@ -65,12 +65,12 @@ def parse_id_end(text: str) -> str:
     return match[1] if match else ""
 
 
-def says_task(text: str) -> bool:
+def may_be_task_id(text: str) -> bool:
     """True for what can only be a task's id or its end: `T-9a56`, `task:9a56`."""
     return text.startswith(("task:", "T-"))
 
 
-def says_handoff(text: str) -> bool:
+def may_be_handoff_id(text: str) -> bool:
     """True for what can only be a handoff's id or its end: `H-9a56`, `handoff:9a56`."""
     return text.startswith(("handoff:", "H-"))
 

@@ -349,12 +349,12 @@ def parse_plain_review(answer: FinalMessage) -> PlainReview:
 
 def _parse_row(line: str) -> FindingRow | None:
     found = parse_labelled_finding(line)
-    has_label = _says_whether_it_blocks(line) or (bool(found.path) and _says_whether_it_blocks(found.text))
+    has_label = _has_blocking_word(line) or (bool(found.path) and _has_blocking_word(found.text))
     is_place = bool(found.path) and (has_label or _PLACE.match(line) is not None)
     return FindingRow(found, has_label) if is_place or (has_label and not found.path) else None
 
 
-def _says_whether_it_blocks(text: str) -> bool:
+def _has_blocking_word(text: str) -> bool:
     return is_blocking(text, default=True) == is_blocking(text, default=False)
 
 

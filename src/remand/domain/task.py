@@ -271,7 +271,7 @@ class ReviewRound(Record, kw_only=True):
     """The comments on the forge that were handed on with it, by their ids."""
 
     @property
-    def stands(self) -> bool:
+    def is_in_force(self) -> bool:
         """True while not every review of it was retracted."""
         return not all(review.is_retracted for review in self.reviews)
 
@@ -459,7 +459,7 @@ class Task(Record, kw_only=True):
     @property
     def standing_rounds(self) -> tuple[ReviewRound, ...]:
         """The rejections that count."""
-        return tuple(one for one in self.reviews.rounds if one.stands)
+        return tuple(one for one in self.reviews.rounds if one.is_in_force)
 
     def find_rejected_round(self, handoff_id: str, tree: str) -> ReviewRound | None:
         """The rejection that stands of that code, submitted under that claim; two ledgers may have taken in two."""

@@ -43,7 +43,7 @@ class EmbeddedJobs:
                 (one for one in self._waiting if one.key == job.key and set(one.labels) == set(job.labels)),
                 None,
             )
-            ended = [one for one in self._waiting if one is not same and _stands_for(same or job, one)]
+            ended = [one for one in self._waiting if one is not same and _supersedes(same or job, one)]
             self._waiting = [one for one in self._waiting if one not in ended]
             self._ended |= {one.key for one in ended}
             if same is None:
@@ -96,7 +96,7 @@ class EmbeddedJobs:
             with self._lock:
                 self._current = None
                 # One that was added meanwhile stands for it.
-                is_superseded = any(_stands_for(one, job) for one in self._waiting)
+                is_superseded = any(_supersedes(one, job) for one in self._waiting)
                 if is_done or is_superseded:
                     self._ended |= {job.key, job.lock} - {""}
                 else:
@@ -128,7 +128,7 @@ class EmbeddedJobs:
         return JobState.ENDED if name in self._ended else None
 
 
-def _stands_for(later: QueuedJob, earlier: QueuedJob) -> bool:
+def _supersedes(later: QueuedJob, earlier: QueuedJob) -> bool:
     """True when a job is ended by another that was added after it."""
     is_same = later.key == earlier.key or (bool(later.lock) and later.lock == earlier.lock)
     return is_same and (later.number == 0 or later.number > earlier.number)

@@ -352,7 +352,7 @@ class SqliteTasks(Table):
         self._stand_again(waiters)
         if has_turned and (not self._has_place(task, waiters) or self._db.value(sql.HAS_VOID)):
             # What was void because of a circle need not be any more.
-            self._order_anew()
+            self._reorder_all()
 
     def _write(self, statement: str, task: Task, before: Task | None) -> None:
         """Writes a task's row; `before` is the task that the row was last written for, if there is one."""
@@ -399,7 +399,7 @@ class SqliteTasks(Table):
         for waiter in waiters:
             has_room &= self._has_room(waiter, task.id)
         if not has_room or self._db.value(sql.HAS_VOID):
-            self._order_anew()
+            self._reorder_all()
 
     def _has_room(self, waiter: str, blocker: str) -> bool:
         """Puts a dependency in order; False when it closes a circle."""
@@ -418,7 +418,7 @@ class SqliteTasks(Table):
             self._waiting.move({own: max(blockers.values()) + queue.SPACING // 2})
         return all(self._has_room(waiter, task.id) for waiter in waiters)
 
-    def _order_anew(self) -> None:
+    def _reorder_all(self) -> None:
         """Orders everything, so that the same dependencies are void whatever way they came. Rare: after a merge."""
         tasks = {task.id: task for task in self.every()} | {
             name: task for name, task in self._loaded.items() if task

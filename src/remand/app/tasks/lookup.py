@@ -124,7 +124,7 @@ def resolve_task_id(tx: Transaction, name: str) -> str:
     end = "" if found else ids.parse_id_end(name)
     if not end:
         return found
-    if ids.says_handoff(name):
+    if ids.may_be_handoff_id(name):
         return tx.names.find_task_id(resolve_handoff_id(tx, name))
     issue = tx.names.find_task_id(f"#{end}") if name == end and end.isdigit() else ""
     others = [one for one in tx.names.ids_with_end(end) if one != issue]
@@ -133,7 +133,7 @@ def resolve_task_id(tx: Transaction, name: str) -> str:
 
 def resolve_handoff_id(tx: Transaction, name: str) -> str:
     """The handoff id behind an id or the end of one; empty when it can be none. Refuses the end of several."""
-    bare, end = ids.parse_handoff_id(name) or "", "" if ids.says_task(name) else ids.parse_id_end(name)
+    bare, end = ids.parse_handoff_id(name) or "", "" if ids.may_be_task_id(name) else ids.parse_id_end(name)
     if not end or (bare and tx.names.find_task_id(bare)):
         return bare
     return require_one_id(tx.names.ids_with_end(end, are_handoffs=True), name) or bare

@@ -240,7 +240,7 @@ def apply_review_retracted(task: Task, event: review_events.ReviewRetracted) -> 
     taken_back = replace(found, reviews=reviews)
     rounds = tuple(taken_back if one is found else one for one in task.reviews.rounds)
     task = update_task(task, rounds=rounds)
-    if taken_back.stands:
+    if taken_back.is_in_force:
         return task
     queue = task.queue
     if queue == Status.REJECTED and not task.standing_rounds:

@@ -37,7 +37,7 @@ from remand.interfaces.cli.output import Result, as_json, clean
 from remand.interfaces.cli.registry import CommandCall
 from remand.interfaces.cli.tasks.inbox import give_answer
 from remand.interfaces.terminal import view
-from remand.interfaces.terminal.screen import happening_line, plain_line, render_plain, status_lines
+from remand.interfaces.terminal.screen import activity_line, plain_line, render_plain, status_lines
 from remand.ledger.problems import BadLine
 from remand.wiring import gates, startup
 from remand.wiring.ledger import open_at
@@ -176,7 +176,7 @@ def _write_events(context: Context, happened: Iterable[ActivityEntry], more: Ite
     if context.call.is_json:
         output = [as_json(msgspec.to_builtins(one)) for one in happened]
     else:
-        output = [*map(happening_line, happened), *more]
+        output = [*map(activity_line, happened), *more]
     context.origin.stdout.write("".join(f"{line}\n" for line in output))
     context.origin.stdout.flush()
 

@@ -83,7 +83,7 @@ def _serve_http(context: Context) -> Result:
         access_options(ledger),
         hosts.base_refresh(context.place) if url or options.tls_cert or options.behind_proxy else _keep_base,
     )
-    with nullcontext() if url else _coordinator_beside(context):
+    with nullcontext() if url else _run_coordinator(context):
         login_url = server.login_url or None
         _announce(context, {"url": server.url, "login_url": login_url, "store": _store_name(url)})
         server.serve()
@@ -137,7 +137,7 @@ def require_private_connection(options: Any) -> None:
 
 
 @contextmanager
-def _coordinator_beside(context: Context) -> Iterator[None]:
+def _run_coordinator(context: Context) -> Iterator[None]:
     """Runs the coordinator of the ledger in a thread, unless another process has it, as a scheduler may."""
     opened = context.opened_ledger
     try:

@@ -197,11 +197,11 @@ class ProjectManager:
         def find() -> bool | None:
             last = self._last(handoff_id)
             is_own = last and last.view.agent == self._acting_name(agent)
-            return True if last and is_own and last.stands and last.is_of(rejection) else None
+            return True if last and is_own and last.is_in_force and last.is_of(rejection) else None
 
-        return _find_or_record(find, lambda: self._file_anew(handoff_id, agent, rejection))
+        return _find_or_record(find, lambda: self._file_again(handoff_id, agent, rejection))
 
-    def _file_anew(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
+    def _file_again(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         last = self._last(handoff_id)
         ask = c.RejectHandoff(handoff_id=handoff_id, agent=agent, rejection=rejection.to_dict())
         after = last.view.rejection_id if last and last.is_overridden else ""
@@ -286,7 +286,7 @@ class _FiledRejection(Record, kw_only=True):
         )
 
     @property
-    def stands(self) -> bool:
+    def is_in_force(self) -> bool:
         """True when it is valid, and accepted or not answered yet."""
         return self.view.is_valid and not self.is_overridden
 

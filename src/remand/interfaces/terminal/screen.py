@@ -94,7 +94,7 @@ def wrap_text(text: str, width: int) -> list[str]:
     return lines
 
 
-def happening_line(one: ActivityEntry) -> str:
+def activity_line(one: ActivityEntry) -> str:
     without = "  (unconfirmed, without effect)" if one.is_unconfirmed else ""
     return plain_line(one.at, one.label, f"{one.text}{without}")
 

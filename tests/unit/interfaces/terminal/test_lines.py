@@ -4,7 +4,7 @@ from typing import Any
 
 from remand.app.history.activity import activity_entry
 from remand.app.scheduler.status import BreachStatus, SchedulerStatus
-from remand.interfaces.terminal.screen import happening_line, status_lines
+from remand.interfaces.terminal.screen import activity_line, status_lines
 from remand.testing.builders import LATER, NOW, Session, task_added, task_claimed
 from tests.unit.interfaces.terminal.test_screen import HOSTILE
 
@@ -18,13 +18,13 @@ def a_status(**fields: Any) -> SchedulerStatus:
 def test_an_event_is_one_line_with_its_time_its_task_and_what_happened() -> None:
     event = Session().write(task_claimed(), at=NOW)
 
-    assert happening_line(activity_entry(event, "issue #42")) == (
+    assert activity_line(activity_entry(event, "issue #42")) == (
         "2026-11-15T09:00:00Z  issue #42                        Alice claimed it, attempt 1"
     )
 
 
 def test_whatever_an_event_says_it_is_one_line_that_commands_nothing() -> None:
-    line = happening_line(activity_entry(Session().write(task_added(title=HOSTILE), at=NOW), HOSTILE))
+    line = activity_line(activity_entry(Session().write(task_added(title=HOSTILE), at=NOW), HOSTILE))
 
     assert line.isprintable()
     assert "evil" in line

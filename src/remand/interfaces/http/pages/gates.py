@@ -272,17 +272,17 @@ def _read_report(query: PageQuery, verdict: Verdict) -> tuple[str, str]:
     """The full report of a verdict, or why there is none."""
     if not verdict.report_name:
         return "", "This verdict has no report: nothing was run for it, or its gates could not be started."
-    return _read_kept(query, verdict.report_name)
+    return _read_stored_text(query, verdict.report_name)
 
 
 def _outputs(query: PageQuery, report: str) -> Iterator[tuple[str, str]]:
     """Whatever of the output a report names is still kept."""
     for name in list(dict.fromkeys(_OUTPUT.findall(report)))[:MAX_OUTPUTS]:
-        text, missing = _read_kept(query, name)
+        text, missing = _read_stored_text(query, name)
         yield name, text or missing
 
 
-def _read_kept(query: PageQuery, name: str) -> tuple[str, str]:
+def _read_stored_text(query: PageQuery, name: str) -> tuple[str, str]:
     """A report or an output by its name, or why it is not there."""
     try:
         return query.ask("gate report", name=name)["report"], ""
