@@ -396,7 +396,7 @@ def test_the_command_lists_what_was_run_and_says_what_is_wrong(near_machine: Mac
     assert answer["problems"] == ["line 3 is not a run: it is incomplete, or something else wrote it"]
     assert "pytest -q tests/test_login.py" in people.out
     assert "Bob" not in people.out
-    assert "line 3 is no run" in people.out
+    assert "line 3 is not a run" in people.out
     assert repository.refused("journal", "T-none") == "unknown_task"
 
 

@@ -87,7 +87,7 @@ def test_who_waits_is_shown_that_a_long_call_goes_on(
 ) -> None:
     watched: list[str] = []
     monkeypatch.setattr(ProgressLines, "watch", lambda _, text: watched.append(text))
-    with main._attend(parse_call(words), CallOrigin("/", {}, StringIO(), stream())):
+    with main._show_progress(parse_call(words), CallOrigin("/", {}, StringIO(), stream())):
         pass
 
     assert bool(watched) is is_watched

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from remand.domain.registry import RULES
 
+from remand.domain.decide import RULES
 from remand.domain.events.catalogue import event_task_id
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import AnswerRetracted
