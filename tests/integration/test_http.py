@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import select
 import socket
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from multiprocessing.connection import wait
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -429,7 +429,7 @@ def test_slow_uploads_of_one_keep_no_other_from_uploading(server: RunningServer,
         slow = [held.enter_context(send_slowly(server, alice, tasks[0])) for _ in range(5)]
         until, answered = time.monotonic() + 10, list[socket.socket]()
         while len(answered) < 4 and time.monotonic() < until:
-            answered = select.select(slow, [], [], 0.1)[0]
+            answered = wait(slow, 0.1)
         assert len(answered) == 4, "one token has more than one place"
         said = [connection.recv(65536) for connection in answered]
         stranger = held.enter_context(send_slowly(server, alice, tasks[1]))

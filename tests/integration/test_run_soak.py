@@ -18,7 +18,7 @@ import pytest
 
 from remand.wiring.startup import CoordinatorUnavailable, forward_call
 from tests.integration.agent_launchers import eventually
-from tests.integration.machine import REMAND, Machine
+from tests.integration.machine import REMAND, Machine, wait_for
 from tests.integration.run_audit import FINISHED, Audit
 from tests.integration.sandboxes import made, marked
 from tests.integration.scripted_agents import GOOD_WORK, Event, Member, Office, Scheduler, read_log
@@ -101,9 +101,10 @@ class Lead:
         self.said[verdict if said is not None else f"{verdict}, refused"] += 1
 
     def add(self, kind: str) -> None:
-        """Writes a task down."""
+        """Adds a task, as soon as the coordinator answers."""
         title = f"Task {len(self.added)} kind:{kind}"
-        self.added.append(str(self.ask("task", "add", title, "--scope", SCOPE)["task_id"]))
+        answer = wait_for(lambda: self.ask("task", "add", title, "--scope", SCOPE), "the coordinator")
+        self.added.append(str(answer["task_id"]))
 
     def ask(self, *arguments: str) -> Any:
         """What the coordinator answered; None when it refused, or is not there yet."""

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from random import Random
+from threading import Timer
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -170,10 +171,12 @@ def test_a_configuration_that_breaks_ends_nothing(serving: Serving) -> None:
     _, pull = scene.handed_in()
     whole = (scene.repository.path / "remand.toml").read_text()
     scene.repository.configure(f"{whole}\n[nonsense]\n")
-    serving.deliver(pull.number, "1")
+    assert serving.deliver(pull.number, "1") == 202
     assert serving.process.stdout is not None
-    said = iter(serving.process.stdout.readline, "")
-    assert any("nonsense" in line for line in said)
+    limit = Timer(PATIENCE, serving.process.kill)
+    limit.start()
+    assert any("nonsense" in line for line in iter(serving.process.stdout.readline, ""))
+    limit.cancel()
     scene.repository.configure(whole)
 
     assert serving.settled()

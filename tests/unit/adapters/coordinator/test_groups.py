@@ -6,8 +6,8 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
-from select import select
 from typing import ClassVar, cast
 
 import pytest
@@ -123,7 +123,7 @@ def test_the_next_group_is_decided_while_one_is_synced_and_neither_is_answered_b
     ledger.may_decide.set()
     wait_for(lambda: ledger.decided == 2)
     assert ledger.synced == 0
-    assert select(connections, [], [], 0.1)[0] == []
+    assert wait(connections, 0.1) == []
 
     ledger.may_sync.set()
     assert b"group 1" in answer(connections[0])
