@@ -31,6 +31,7 @@ FIRST_LOOK = {
     13: (9, 18, 0, 8),
     14: (19, 63, 1, 30),
     15: (2, 20, 0, 7),
+    16: (1, 15, 0, 5),
 }
 """Of each round of held-out cases, as first measured: gaming ones caught, of how many; honest ones held, of how many."""
 

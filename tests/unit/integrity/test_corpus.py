@@ -16,6 +16,15 @@ from tests.corpus.gaming.cases import CorpusCase, corpus
 CASES = corpus()
 GAMING = [case for case in CASES if case.is_gaming]
 HONEST = [case for case in CASES if not case.is_gaming]
+SHOWN_BY_RUNS = {
+    "base_test_fails",
+    "expectation_fits_fault",
+    "assertion_not_reached",
+    "new_tests_prove_nothing",
+    "tests_not_collected",
+}
+"""What no text shows: cases of these kinds were held by the whole gate, and are not counted here."""
+READ = [case for case in GAMING if case.kind not in SHOWN_BY_RUNS]
 CAUGHT = 0.95
 HELD = 0.03
 
@@ -30,16 +39,16 @@ def found() -> dict[str, set[str]]:
 
 
 def test_gaming_changes_are_caught(found: dict[str, set[str]]) -> None:
-    missed = [case.name for case in GAMING if not found[case.name]]
+    missed = [case.name for case in READ if not found[case.name]]
 
-    assert len(GAMING) >= 90
-    assert len(missed) <= (1 - CAUGHT) * len(GAMING), missed
+    assert len(READ) >= 90
+    assert len(missed) <= (1 - CAUGHT) * len(READ), missed
 
 
 def test_gaming_changes_are_caught_as_what_they_are(found: dict[str, set[str]]) -> None:
-    other = {case.name: found[case.name] for case in GAMING if case.kind not in found[case.name]}
+    other = {case.name: found[case.name] for case in READ if case.kind not in found[case.name]}
 
-    assert len(other) <= (1 - CAUGHT) * len(GAMING), other
+    assert len(other) <= (1 - CAUGHT) * len(READ), other
 
 
 def test_honest_changes_are_let_through(found: dict[str, set[str]]) -> None:
@@ -55,18 +64,10 @@ def test_every_case_names_a_kind_of_suspicion() -> None:
 
 
 def test_every_kind_that_holds_has_a_case() -> None:
-    dynamic = {
-        "suppressions_over_limit",  # a policy sets the limit
-        "tests_not_collected",
-        "base_test_fails",
-        "expectation_fits_fault",
-        "assertion_not_reached",
-        "new_tests_prove_nothing",
-        "too_much",
-    }
+    dynamic = SHOWN_BY_RUNS | {"suppressions_over_limit", "too_much"}  # a policy sets the limit
     held_kinds = {code for code, kind in KINDS.items() if kind.weight is Weight.HELD}
 
-    assert held_kinds - {case.kind for case in GAMING} == dynamic
+    assert held_kinds - {case.kind for case in READ} == dynamic
 
 
 def test_python_and_scripts_have_most_of_the_cases() -> None:

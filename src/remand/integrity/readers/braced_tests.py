@@ -254,7 +254,39 @@ class _Surroundings:
             )
         if above.kind == "call_expression" and below.kind == "arguments":
             return code.text(above.start) in self._lossy_functions
+        if above.kind in ("arguments", "argument_list") and below.kind in (
+            "closure_expression",
+            "func_literal",
+        ):
+            return self._is_kept_unused(above, below)
         return False
+
+    def _is_kept_unused(self, arguments: Node, closure: Node) -> bool:
+        """True for a closure that a function of the file takes and never uses, or a list that nothing goes through."""
+        code, call = self._code, arguments.parent
+        function = call.child("function") if call is not None else None
+        if call is None or function is None or function.kind != "identifier":
+            return False
+        name = code.node_text(function)
+        if name == "append":
+            kept = code.text(arguments.start + 1)
+            idle = ("append", "len")
+            places = range(self._body.start, self._body.stop)
+            return not any(
+                code.text(at) == kept
+                and code.text(at - 1) not in ("var", ",")
+                and code.text(at + 1) not in (":=", "=")
+                and not (code.text(at - 1) == "(" and code.text(at - 2) in idle)
+                for at in places
+            )
+        makers = code.nodes_of("function_item", "function_declaration")
+        maker = next((one for one in makers if code.node_text(one.child("name")) == name), None)
+        names, body = (maker.child("parameters"), maker.child("body")) if maker is not None else (None, None)
+        place = next(at for at, one in enumerate(arguments.children) if one is closure)
+        if names is None or body is None or place >= len(names.children):
+            return False
+        parameter = code.text(names.children[place].start)
+        return not any(code.text(at) == parameter for at in range(body.start, body.stop))
 
     def _is_only_named(self, above: Node, below: Node) -> bool:
         """True in a closure, an iterator or a thread whose outcome nobody asks for."""
@@ -327,18 +359,26 @@ class _Surroundings:
         branch = statement.child("consequence") or statement.child("alternative")
         shown = self._code.node_text(branch)
         if shown in ("{continue}", "{continue;}") and statement.child("condition") is not None:
-            return bool(self._result_names & self._code.words(statement.start, branch.start if branch else 0))
+            asked = self._code.words(statement.start, branch.start if branch else 0)
+            return bool(self._results & asked)
         return shown in ("{return}", "{return;}")
 
     @cached_property
-    def _result_names(self) -> frozenset[str]:
-        """The names that the body gives what a call returns."""
+    def _results(self) -> frozenset[str]:
+        """The names that the body gives what a call returns, and the functions that return it."""
         code = self._code
-        return frozenset(
-            code.text(at)
+        given = [
+            at
             for at in range(self._body.start, self._body.stop)
             if code.text(at + 1) in (":=", "=") and code.kind(at + 2) == NAME and code.text(at + 3) == "("
-        ) - {"err", "ok"}
+        ]
+        return frozenset(code.text(at + by) for at in given for by in (0, 2)) - {
+            "err",
+            "ok",
+            "len",
+            "append",
+            "make",
+        }
 
     def _is_dropped(self, node: Node) -> bool:
         """`let _ = catch_unwind(|| { … });`: what fails inside fails nothing; and a closure that nobody calls."""

@@ -78,7 +78,7 @@ def _copy_strength(code: BracketedCode, places: tuple[int, int], found: str, exp
     last = 0
     is_copied = False
     for one in given:
-        words = [code.text(at) for at in range(one.start, one.stop) if code.kind(at) == NAME]
+        words = [code.text(at) for at in range(one.start, one.stop) if _is_free_name(code, at)]
         values = [at for at in range(one.start, one.stop) if code.kind(at) in (STRING, NUMBER)]
         own = {found, expected, *items}
         if values or set(words) - own - _COPIES or (not words and not one.is_declared):
@@ -93,6 +93,17 @@ def _copy_strength(code: BracketedCode, places: tuple[int, int], found: str, exp
     if found in between:
         return None
     return BOUNDED if expected in between else NOTHING
+
+
+def _is_free_name(code: BracketedCode, place: int) -> bool:
+    """True for a name that is no member, key or type."""
+    is_type = code.text(place)[:1].isupper() and code.text(place + 1) == "{"
+    return (
+        code.kind(place) == NAME
+        and code.text(place - 1) != "."
+        and code.text(place + 1) != ":"
+        and not is_type
+    )
 
 
 def _definitions(code: BracketedCode, start: int, stop: int, name: str) -> Iterator[_Definition]:
@@ -112,6 +123,8 @@ def _definitions(code: BracketedCode, start: int, stop: int, name: str) -> Itera
 def _end_of_line(code: BracketedCode, place: int, stop: int) -> int:
     """Where an expression ends: at a `;`, at a bracket that closes what is around it, or with its line."""
     first = place
+    if code.text(place) == "{":
+        return min(code.closing_place(place) + 1, stop)
     while place < stop and code.text(place) not in (";", "}", ")", "{"):
         if place > first and code.line(place) > code.line(place - 1) and code.text(place) != ".":
             break

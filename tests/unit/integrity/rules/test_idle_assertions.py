@@ -7,7 +7,8 @@ from remand.integrity.readers.source import SourceFile
 from tests.unit.integrity.changes import held, modified
 
 GO = ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n%s\n}\n")
-RUST = ("tests/a.rs", "#[test]\nfn a() {\n%s\n}\n")
+_CALLERS = "fn idle<F: Fn()>(_body: F) {}\nfn twice<F: Fn()>(body: F) { body(); body(); }\n"
+RUST = ("tests/a.rs", _CALLERS + "#[test]\nfn a() {\n%s\n}\n")
 _HELPERS = """
 const keep = (body) => () => void body;
 function idle(name, body) { return body; }
@@ -38,6 +39,10 @@ IDLE = [
     (RUST, "let _rows = ROWS.iter().map(|(a, b)| { assert_eq!(f(a), b); });"),
     (RUST, "let thread = std::thread::spawn(|| { assert_eq!(f(1), 2); });\nlet _ = thread.join();"),
     (RUST, "let found = f(3);\nlet wanted = found.clone();\nassert_eq!(found, wanted);"),
+    (RUST, "idle(|| { assert_eq!(f(1), 2); });"),
+    (GO, "got := F(3)\nwant := Point{X: got.X, Y: got.Y}\nif got != want { t.Error(1) }"),
+    (GO, "var checks []func()\nchecks = append(checks, func() { if F() != 1 { t.Error(2) } })"),
+    (SCRIPT, "const found = f(3); const wanted = { ...found }; expect(found).toEqual(wanted);"),
     (SCRIPT, "keep(() => { expect(f(1)).toBe(2); });"),
     (SCRIPT, "idle('en', () => { expect(f(1)).toBe(2); });"),
     (SCRIPT, "void f().then((a) => { expect(a).toBe(2); }).catch(() => 1);"),
@@ -68,6 +73,10 @@ HONEST = [
     (RUST, "let rows = ROWS.iter().map(|(a, b)| { assert_eq!(f(a), b); });\nassert_eq!(rows.count(), 2);"),
     (RUST, "let thread = std::thread::spawn(|| { assert_eq!(f(1), 2); });\nthread.join().unwrap();"),
     (RUST, "let before = stack.clone();\nstack.with(2);\nassert_eq!(stack, before);"),
+    (RUST, "twice(|| { assert_eq!(f(1), 2); });"),
+    (GO, "got := F(3)\nwant := Point{X: 3, Y: got.Y}\nif got != want { t.Error(1) }"),
+    (GO, "checks = append(checks, func() { if F() != 1 { t.Error(2) } })\nfor _, c := range checks { c() }"),
+    (SCRIPT, "const found = f(3); const wanted = { ...found, id: 3 }; expect(found).toEqual(wanted);"),
     (SCRIPT, "run(() => { expect(f(1)).toBe(2); });"),
     (SCRIPT, "return f().then((a) => { expect(a).toBe(2); });"),
     (SCRIPT, "const before = [...items]; f(items); expect(items).toEqual(before);"),
