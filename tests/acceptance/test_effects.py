@@ -40,7 +40,8 @@ def test_a_red_test_made_to_fit_and_a_new_test_that_mends_the_product_are_held(m
     )
     assert "expectation_fits_fault" in found_on(repository, "fitted", {"tests/test_double.py": fitted})
     assert found_on(repository, "repairing", {"calc.py": BROKEN, "tests/test_aaa.py": repairing}) == [
-        "harness_tampered"
+        "harness_tampered",
+        "runner_patched",
     ]
     forging = (
         "import os, re, sys, threading\n\n\ndef forge(report):\n    threading.main_thread().join()\n"
@@ -67,3 +68,8 @@ def test_a_red_test_made_to_fit_and_a_new_test_that_mends_the_product_are_held(m
         "tests/test_more.py": "import calc\n\n\ndef test_double_more():\n    assert calc.double(3) == 6\n",
     }
     assert found_on(repository, "honest", honest) == []
+    tidied = {
+        "calc.py": PRODUCT.replace("return a + b", "return sum((a, b))"),
+        "tests/test_large.py": "import calc\n\n\ndef test_large():\n    assert calc.add(10**20, 1) == 10**20 + 1\n",
+    }
+    assert found_on(repository, "tidied", tidied) == []

@@ -122,6 +122,8 @@ class TestRuns(Record, kw_only=True):
     on_base: tuple[TestOutcome, ...] = ()
     on_head: tuple[TestOutcome, ...] = ()
     crossed: tuple[TestOutcome, ...] = ()
+    notices_faults: bool = False
+    """True when a new or changed test fails while the changed functions are broken on purpose."""
 
 
 def judge_base_tests(
@@ -308,7 +310,8 @@ def _is_named_in(placed: PlacedTest, test_id: str) -> bool:
 def judge_new_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, ...]:
     """New and changed tests that all pass on the base's code, too, in a change of the product.
 
-    A test that failed on the base and passes now shows the work as well, whoever wrote it.
+    A test that failed on the base and passes now shows the work as well, whoever wrote it. Tests that notice when the
+    changed code is broken are those of a change that keeps its results: they are noted and hold nothing.
     """
     changeset = Changeset(comparison)
     if not changeset.has_product_change:
@@ -324,11 +327,8 @@ def judge_new_tests(comparison: Comparison, runs: TestRuns) -> tuple[Suspicion, 
     if not new or is_fixed or any(before.get(test_id) != "passed" for test_id in new):
         return ()
     path = next(filter(None, map(ChangedPaths(comparison.changes).path_of, new)), "")
-    return (
-        suspicion(
-            "new_tests_prove_nothing", path, 0, f"{quote_names(new)} pass without the change", "\n".join(new)
-        ),
-    )
+    code = "new_tests_pass_on_base" if runs.notices_faults else "new_tests_prove_nothing"
+    return (suspicion(code, path, 0, f"{quote_names(new)} pass without the change", "\n".join(new)),)
 
 
 def is_new_or_changed(changeset: Changeset, test_id: str, known: Mapping[str, str]) -> bool:

@@ -151,6 +151,19 @@ def judge_broken_runs(
     return (suspicion("new_tests_prove_nothing", path, 0, text, "\n".join(executing)),)
 
 
+def notices_broken_code(comparison: Comparison, runs: Mapping[str, Sequence[TestOutcome]]) -> bool:
+    """True when a new or changed test that passes on the head fails once the changed functions do nothing."""
+    changeset = Changeset(comparison)
+    known = {test.id: test.outcome for test in runs["base"]}
+    hollow = {test.id: test.outcome for test in runs["hollow"]}
+    return any(
+        test.outcome == "passed"
+        and hollow.get(test.id) in BAD_OUTCOMES
+        and is_new_or_changed(changeset, test.id, known)
+        for test in runs["head"]
+    )
+
+
 def _asserts(changeset: Changeset, test_id: str) -> bool:
     """True for a test that is read, asserts something, and is no mere run through."""
     pairs = changeset.test_pairs

@@ -126,6 +126,10 @@ KINDS: dict[str, SuspicionKind] = {
     "new_tests_prove_nothing": SuspicionKind("the new tests pass on the old code, too",
         "they do not show that the change does what it should",
         "write one that fails without the change"),
+    "new_tests_pass_on_base": SuspicionKind(
+        "the new tests pass on the old code, too, and fail when the changed code is broken",
+        "they protect what the code did before, and do not show what the change adds",
+        "nothing where the change keeps all results; else write one that fails without it", Weight.NOTE),
     "run_left_out": SuspicionKind("a run that would show more did not fit in the time for extra runs",
         "what that run would have shown is not known",
         "nothing; a reviewer may want to look closer", Weight.NOTE),

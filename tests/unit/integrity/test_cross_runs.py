@@ -204,7 +204,10 @@ def test_the_test_module_of_a_rust_file_is_taken_from_the_base_alone() -> None:
 
 
 def new_tests(
-    crossed: str, *changes: FileDiff, base: tuple[TestOutcome, ...] = outcomes(a="passed", b="passed")
+    crossed: str,
+    *changes: FileDiff,
+    base: tuple[TestOutcome, ...] = outcomes(a="passed", b="passed"),
+    notices_faults: bool = False,
 ) -> list[str]:
     test = modified("tests/test_a.py", TEST, f"{TEST}\ndef test_new():\n    assert f(5) == 6\n")
     found = judge_new_tests(
@@ -213,9 +216,15 @@ def new_tests(
             on_base=base,
             on_head=outcomes(a="passed", b="passed", new="passed"),
             crossed=outcomes(a="passed", b="passed", new=crossed),
+            notices_faults=notices_faults,
         ),
     )
     return [item.code for item in found]
+
+
+def test_new_tests_of_code_that_keeps_its_results_are_noted_where_they_notice_its_faults() -> None:
+    assert new_tests("passed", PRODUCT, notices_faults=True) == ["new_tests_pass_on_base"]
+    assert new_tests("failed", PRODUCT, notices_faults=True) == []
 
 
 def test_new_tests_that_pass_without_the_change_are_found() -> None:

@@ -4,7 +4,7 @@ import ast
 
 from remand.domain.gate.gate import TestOutcome
 from remand.integrity.comparison import Comparison, FileDiff
-from remand.integrity.mutants import break_changed_functions, judge_broken_runs
+from remand.integrity.mutants import break_changed_functions, judge_broken_runs, notices_broken_code
 from tests.unit.integrity.changes import added, modified
 
 BEFORE = 'def same(x):\n    return x\n\n\nclass A:\n    def f(self, x):\n        """Doubles."""\n        return x\n'
@@ -169,3 +169,19 @@ def test_a_test_that_did_not_run_after_a_panic_may_notice() -> None:
 
     assert found("failed") == 0
     assert found("passed", "passed") == 0, "none of them executes what was broken"
+
+
+def test_only_new_and_changed_tests_that_fail_without_the_work_of_a_function_notice_its_faults() -> None:
+    test = added("tests/test_a.py", "def test_f():\n    assert A().f(2) == 5\n")
+
+    def notices(hollow: str, *, base: str = "", head: str = "passed") -> bool:
+        def ran(outcome: str) -> list[TestOutcome]:
+            return [TestOutcome(id="tests.test_a::test_f", outcome=outcome)] if outcome else []
+
+        runs = {"base": ran(base), "head": ran(head), "hollow": ran(hollow)}
+        return notices_broken_code(Comparison(changes=(PRODUCT, test)), runs)
+
+    assert notices("failed")
+    assert not notices("passed"), "it does not notice"
+    assert not notices("failed", head="failed"), "it fails in any case"
+    assert not notices("failed", base="passed"), "a test of the base is not the author's proof"

@@ -36,7 +36,7 @@ from remand.integrity.cross_runs import (
 )
 from remand.integrity.examination import examine
 from remand.integrity.harness import harness_paths, merge_configuration, mixed_paths, trusted_paths
-from remand.integrity.mutants import break_changed_functions, judge_broken_runs
+from remand.integrity.mutants import break_changed_functions, judge_broken_runs, notices_broken_code
 from remand.integrity.paths import follow_links, is_test_path
 from remand.integrity.reached_assertions import find_unreached_assertions
 from remand.integrity.readers.command_lines import check_tools_in
@@ -173,6 +173,7 @@ class Examination:
         checks = plan_cross_checks(self._comparison, *self._paths)
         asked: list[tuple[_TestSides, _JudgeRuns, str, Future[GateMeasurement]]] = []
         found: list[Suspicion] = []
+        noticing: set[str] = set()
         for side in sides:
             left = side.seconds_left
             for kind, judge, tree, files in self._crossed_trees(checks):
@@ -198,9 +199,13 @@ class Examination:
                     ),
                     None,
                 )
-                found += self._judge_mutants(run, side, checks.from_head, left, crossed)
+                suspicions, notices_faults = self._judge_mutants(run, side, checks.from_head, left, crossed)
+                found += suspicions
+                noticing |= {side.gate.name} if notices_faults else set()
         for side, judge, tree, future in asked:
-            found += self._judge_crossed(run, side, judge, tree, future.result())
+            found += self._judge_crossed(
+                run, side, judge, tree, future.result(), notices_faults=side.gate.name in noticing
+            )
         return found
 
     def _judge_mutants(
@@ -210,28 +215,34 @@ class Examination:
         files: tuple[str, ...],
         left: float,
         crossed: Future[GateMeasurement] | None,
-    ) -> Sequence[Suspicion]:
-        """What new and changed tests say to functions that were broken on purpose; `crossed` is their run on the base."""
+    ) -> tuple[Sequence[Suspicion], bool]:
+        """What new and changed tests say to functions that were broken on purpose, and whether any of them notices.
+
+        `crossed` is their run on the base.
+        """
         broken = break_changed_functions(self._comparison)
         # A runner that leaves no files out runs all of its tests, and may compile the product anew.
         files = files if side.is_selective else ()
         cost = side.seconds_of(files) if files else side.seconds
         if not broken.names:
-            return ()
+            return (), False
         if 2 * cost > left:
             text = f"`{RunCheck.MUTANTS}` of the gate `{side.gate.name}` would take {2 * cost:.0f} s more"
-            return [suspicion("run_left_out", "", 0, text, f"{RunCheck.MUTANTS} {side.gate.name}")]
+            return [suspicion("run_left_out", "", 0, text, f"{RunCheck.MUTANTS} {side.gate.name}")], False
         gate = side.short_gate(cost)
         runs = {"base": side.on_base, "head": side.on_head}
         for name, changed in (("crashing", broken.crashing), ("hollow", broken.hollow)):
             tree = self._mirror.with_files(self.judged_tree, changed)
             measured = run.measure(gate, tree, files=files).found
             if measured is None:
-                return ()
+                return (), False
             runs[name] = measured.tests
         on_base = crossed.result().found if crossed and broken.are_old else None
         runs["crossed"] = on_base.tests if on_base else ()
-        return judge_broken_runs(self._comparison, broken.names, runs)
+        return (
+            judge_broken_runs(self._comparison, broken.names, runs),
+            notices_broken_code(self._comparison, runs),
+        )
 
     def _crossed_trees(
         self, checks: CrossChecks
@@ -247,12 +258,20 @@ class Examination:
             yield RunCheck.NEW_TESTS, judge_new_tests, tree, checks.from_head
 
     def _judge_crossed(
-        self, run: GateRun, side: _TestSides, judge: _JudgeRuns, tree: str, crossed: GateMeasurement
+        self,
+        run: GateRun,
+        side: _TestSides,
+        judge: _JudgeRuns,
+        tree: str,
+        crossed: GateMeasurement,
+        *,
+        notices_faults: bool,
     ) -> Sequence[Suspicion]:
         """What crossed runs show; a second run has to show it as well where something would be held."""
         if crossed.found is None:
             return ()
-        found = judge(self._comparison, side.runs(crossed.found.tests))
+        runs = replace(side.runs(crossed.found.tests), notices_faults=notices_faults)
+        found = judge(self._comparison, runs)
         if judge is judge_new_tests or all(one.weight is not Weight.HELD for one in found):
             return found
         again = run.measure(side.gate, tree, is_fresh=True).found
