@@ -67,7 +67,10 @@ def test_tests_of_unittest_are_run_across_the_sides_although_an_exit_status_is_a
             "calc.add.__code__ = (lambda a, b: a + b).__code__\n        self.assertEqual(calc.LIMIT, 2)",
         )
     )
-    assert found_on(repository, "mending", {**broken, "test_aaa.py": mending}) == ["harness_tampered"]
+    assert found_on(repository, "mending", {**broken, "test_aaa.py": mending}) == [
+        "harness_tampered",
+        "runner_patched",
+    ]
     late = test.replace("        self.assert", "        for _ in ():\n            self.assert")
     assert "assertion_not_reached" in found_on(repository, "late", {"test_calc.py": late})
     double = {"calc.py": product + "\n\ndef double(a):\n    return a + a\n"}

@@ -306,7 +306,7 @@ def test_a_program_that_is_not_there_is_the_systems_fault_and_said_once(opened: 
 
     for task in tasks:
         office.wait("task.submit", task)
-    office.until(lambda: "no-such-agent" in scheduler.said, "it to be said")
+    office.until(lambda: "(program no-such-agent)" in scheduler.said, "it to be said")
     (breach,) = office.until(lambda: scheduler.status().get("breaker"), "the breach")
     assert "no-such-agent" in breach["message"]
     never = [one for one in office.events("run.end") if one["how"] == "not_started"]
