@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from remand.integrity.changeset import Changeset, Rule
 from remand.integrity.comparison import Comparison
 from remand.integrity.rules import (
@@ -76,19 +72,6 @@ RULES: tuple[Rule, ...] = (
 
 def examine(comparison: Comparison) -> tuple[Suspicion, ...]:
     """Every suspicion a change gives rise to, each once, by path and line."""
-    with _paused_collector():
-        changeset = Changeset(comparison)
-        found = {item.id: item for rule in RULES for item in rule(changeset)}
+    changeset = Changeset(comparison)
+    found = {item.id: item for rule in RULES for item in rule(changeset)}
     return tuple(sorted(found.values(), key=lambda item: (item.path, item.line, item.code)))
-
-
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """Keeps the garbage collector out: it would walk syntax trees again and again that all stay until the end."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

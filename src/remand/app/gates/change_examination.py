@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from remand.app.events.task_folds import without_garbage_collection
 from remand.app.gates.ports import Mirror, TreeChange
 from remand.app.gates.runner import GateMeasurement, GateRun
 from remand.domain.gate.gate import (
@@ -107,7 +108,7 @@ class Examination:
         """The tree that is measured: the head's, with what steers its gates taken from the base."""
         if not self._is_examined:
             return self._tree
-        trusted = trusted_paths(self._comparison, examine(self._comparison))
+        trusted = trusted_paths(self._comparison, self.examine())
         base, head = self._paths
         taken = [path for path in harness_paths(base, head, trusted=trusted) if path in self._changed_paths]
         files: dict[str, bytes] = {}
@@ -138,7 +139,7 @@ class Examination:
         collected = tuple(
             CollectedTests(gate=side.gate.name, base=side.on_base, head=side.on_head) for side in sides
         )
-        suspicions = list(examine(replace(self._comparison, collected=collected)))
+        suspicions = list(_examine(replace(self._comparison, collected=collected)))
         suspicions += find_changed_proof(self._comparison, self._must_pass)
         for side in sides:
             if RunCheck.RESULTS in self._policy.runs:
@@ -152,7 +153,7 @@ class Examination:
 
     def examine(self) -> tuple[Suspicion, ...]:
         """What the texts of both sides show, without a run."""
-        return examine(self._comparison)
+        return _examine(self._comparison)
 
     def _test_sides(self, run: GateRun, gate: Gate, found: Future[GateMeasurement]) -> _TestSides | None:
         """The tests of a gate on both sides; None for a gate that runs no tests."""
@@ -354,6 +355,12 @@ class Examination:
             for tree in (self._base_tree, self._tree)
         )
         return base, head
+
+
+def _examine(comparison: Comparison) -> tuple[Suspicion, ...]:
+    # The collector would walk syntax trees again and again that all stay until the end.
+    with without_garbage_collection():
+        return examine(comparison)
 
 
 _JudgeRuns = Callable[[Comparison, TestRuns], Sequence[Suspicion]]
