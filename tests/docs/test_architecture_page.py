@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -89,3 +90,21 @@ def test_the_four_ways_are_described() -> None:
         "A review's way",
         "A run's way",
     ]
+
+
+def test_the_page_lists_exactly_the_libraries_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in extras.keys() - {"bench", "docs", "test"} for name in extras[extra]),
+    ]
+    names = {re.match(r"[\w-]+", requirement)[0] for requirement in wanted}  # type: ignore[index] # a requirement has a name
+    rows = PAGE.partition("## Libraries")[2].partition("\n## ")[0]
+    listed = {
+        name
+        for row in re.findall(r"^\| (`.+?) \|", rows, re.MULTILINE)
+        for name in re.findall(r"`([\w-]+)`", row)
+    }
+
+    assert listed - {"argparse"} == {name for name in names if not name.startswith("tree-sitter-")}
